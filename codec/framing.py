@@ -28,6 +28,11 @@ class Framer:
         """How many bytes of an incomplete frame, its length included, are kept."""
         return len(self._partial)
 
+    @property
+    def held(self) -> bytes:
+        """The bytes of an incomplete frame."""
+        return bytes(self._partial)
+
     def feed(self, data: bytes) -> list[bytes]:
         """Return the payloads of the frames that `data` completes, and keep what is left over.
 

@@ -40,6 +40,11 @@ class OpeningFramer:
         self._max_frame = max_frame
         self.rest: Framer | TracedFramer = Framer(max_frame)
 
+    @property
+    def held(self) -> bytes:
+        """The bytes of an incomplete frame."""
+        return self.rest.held if self._held is None else bytes(self._held)
+
     def feed(self, data: bytes) -> list[bytes]:
         """As Framer.feed, and with its errors."""
         held = self._held

@@ -45,6 +45,11 @@ class TracedFramer:
         self._max_frame = max_frame
         self._held = bytearray()
 
+    @property
+    def held(self) -> bytes:
+        """The bytes of an incomplete frame."""
+        return bytes(self._held)
+
     def feed(self, data: bytes) -> list[bytes]:
         """As Framer.feed, and with its error; a context of more than MAX_CONTEXT bytes is one as well."""
         held = self._held

@@ -3,12 +3,14 @@
 import asyncio
 import gc
 import logging
+import os
 import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import uvloop
 
@@ -20,6 +22,11 @@ from proxy.etcd.model import EtcdError
 from proxy.etcd.tls import Tls
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.ports import bound_socket
+from proxy.handover import supervisor
+from proxy.handover.channel import Channel, HandoverError
+from proxy.handover.control import DONE, Control
+from proxy.handover.giver import Giver, OtherForm
+from proxy.handover.taker import take
 from proxy.log.record import TreeNotServable
 from proxy.log.writer_process import Access, WriterProcess
 from proxy.sasl.gssapi_server import Missing
@@ -40,6 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["main", "parser"]
 
 log = logging.getLogger("zketcd")
+
+Listeners: TypeAlias = dict[str, socket.socket]  # "main", "secure", "admin"
 
 
 def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
@@ -127,6 +136,9 @@ def _admin_settings(config: Config) -> "AdminSettings":
 
 def _serve(config: Config, prepared: Prepared) -> int:
     """Hold the ports and run the loop until a signal; the exit code."""
+    channel = Channel.inherited()
+    if channel is not None:
+        return _served(config, prepared, {}, channel)
     with ExitStack() as ports:
         # First of all: without the port there is no need to start an etcd and load a tree.
         try:
@@ -136,23 +148,23 @@ def _serve(config: Config, prepared: Prepared) -> int:
         except OSError as error:
             print(f"zketcd: {error}", file=sys.stderr)
             return 2
-        return _served(config, prepared, listener, secure, admin)
+        bound = {"main": listener, "secure": secure, "admin": admin}
+        return _served(config, prepared, {name: each for name, each in bound.items() if each}, None)
 
 
-def _served(
-    config: Config,
-    prepared: Prepared,
-    listener: socket.socket,
-    secure: socket.socket | None,
-    admin: socket.socket | None,
-) -> int:
-    """Run the loop until a signal; the exit code."""
+def _served(config: Config, prepared: Prepared, listeners: Listeners, channel: Channel | None) -> int:
+    """Run the loop until a signal; the exit code. `channel`: to the process to take over from, if any."""
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_run(config, prepared, listener, secure, admin))
-    except (EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, OSError, ValueError) as error:
+            heir = runner.run(_run(config, prepared, listeners, channel))
+    except (
+        EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, HandoverError, OSError, ValueError
+    ) as error:  # fmt: skip
         print(f"zketcd: {error}", file=sys.stderr)
         return 1
+    if heir and os.getpid() == 1:
+        os.execv(sys.executable, [sys.executable, "-m", supervisor.__name__])
+    return 0
 
 
 @contextmanager
@@ -175,14 +187,8 @@ def _admin_socket(config: Config) -> Iterator[socket.socket | None]:
         yield listener
 
 
-async def _run(
-    config: Config,
-    prepared: Prepared,
-    listener: socket.socket,
-    secure: socket.socket | None,
-    admin_listener: socket.socket | None,
-) -> int:
-    """Start all parts, serve until a signal or a failure, then drain; the exit code."""
+async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel: Channel | None) -> int:
+    """Start all parts, serve until a signal or a failure, then drain; the process that took over, or 0."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
@@ -205,10 +211,12 @@ async def _run(
             prepared.tracer,
             read_quota=_quota_reader(endpoints, prepared.etcd_tls),
         )
-        if admin_listener is not None and prepared.admin is not None:
-            await prepared.admin.start(server, admin_listener, stack)
+        if "admin" in listeners and prepared.admin is not None:
+            await prepared.admin.start(server, listeners["admin"], stack)
         gc.disable()  # nothing that a load creates is garbage, and collecting takes a third of its time
-        started = loop.create_task(server.start(_print_progress, listener, secure))
+        main, secure = listeners.get("main"), listeners.get("secure")
+        taking = None if channel is None else partial(_take, channel, server, listeners)
+        started = loop.create_task(server.start(_print_progress, main, secure, taking))
         signalled = loop.create_task(stopped.wait())
         etcd_ended = loop.create_task(_end_of(embedded))
         await asyncio.wait((started, signalled, etcd_ended), return_when=asyncio.FIRST_COMPLETED)
@@ -218,20 +226,63 @@ async def _run(
                 raise etcd_ended.result()
             return 0
         await started
+        if channel is not None and "admin" in listeners and prepared.admin is not None:
+            await prepared.admin.start(server, listeners["admin"], stack)
         collect_rarely()
         pauses = loop.create_task(watch_pauses(server.facts.subject.pauses, config.pause_warn / 1000))
         stack.callback(pauses.cancel)
-        _report_ready(config, server, endpoints, admin_listener, stack)
+        _report_ready(config, server, endpoints, listeners.get("admin"), stack)
         failed = loop.create_task(server.failed())
-        await asyncio.wait((failed, signalled, etcd_ended), return_when=asyncio.FIRST_COMPLETED)
+        ends = (failed, signalled, etcd_ended)
+        heir = await _upgraded(server, listeners, ends, "" if embedded is None else "etcd is embedded")
         for cause in (failed, etcd_ended):
             if cause.done():
                 raise cause.result()
             cause.cancel()
-        log.info("draining")
-        notify(STOPPING)
+        if not heir:
+            log.info("draining")
+            notify(STOPPING)
         await server.stop()
-    return 0
+    return heir
+
+
+async def _take(channel: Channel, server: Server, listeners: Listeners) -> Listeners:
+    """Take over from the process at the other end."""
+    listeners.update(await take(channel, server))
+    return listeners
+
+
+async def _upgraded(
+    server: Server, listeners: Listeners, ends: Sequence["asyncio.Task[Any]"], obstacle: str
+) -> int:
+    """Serve until one of `ends` is done, or another process has taken over; returns its id, or 0.
+
+    `obstacle`: why no process can take over; empty if one can.
+    """
+    loop = asyncio.get_running_loop()
+    control = Control()
+    await control.open()
+    loop.add_signal_handler(signal.SIGUSR2, control.requested.set)
+    try:
+        while True:
+            wanted = loop.create_task(control.requested.wait())
+            await asyncio.wait((*ends, wanted), return_when=asyncio.FIRST_COMPLETED)
+            if any(end.done() for end in ends):
+                wanted.cancel()
+                return 0
+            giving = loop.create_task(Giver(server, listeners).run(obstacle))
+            await asyncio.wait((*ends, giving), return_when=asyncio.FIRST_COMPLETED)
+            giving.cancel()
+            (outcome,) = await asyncio.gather(giving, return_exceptions=True)
+            if isinstance(outcome, int):
+                await control.answer(f"{DONE}{outcome} has taken over")
+                return outcome
+            log.error("no upgrade: %s", outcome)
+            await control.answer(f"no upgrade: {outcome}")
+            if isinstance(outcome, OtherForm):
+                return 0
+    finally:
+        control.close()
 
 
 def _etcd_client(config: Config, endpoints: Sequence[str], tls: Tls) -> EtcdClient:
@@ -272,7 +323,8 @@ def _report_ready(
     stack: AsyncExitStack,
 ) -> None:
     """Tell systemd and the terminal that clients are served, and keep the watchdog quiet from now on."""
-    notify(READY)
+    # Another process than the one that systemd has started may have taken over.
+    notify(f"MAINPID={os.getpid()}\n{READY}")
     interval = watchdog_interval()
     if interval is not None:
         alive = asyncio.get_running_loop().create_task(report_alive(interval))

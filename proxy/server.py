@@ -4,7 +4,7 @@ import asyncio
 import getpass
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
@@ -241,17 +241,21 @@ class Server:
         progress: Callable[[int], None],
         listener: socket.socket | None = None,
         secure: socket.socket | None = None,
+        take: Callable[[], Awaitable[Mapping[str, socket.socket]]] | None = None,
     ) -> None:
         """Load the state, follow the log until caught up with etcd, then listen.
 
         `listener`: a bound socket to listen on, in place of one for the configured address; `secure`: one
-        that takes only TLS.
+        that takes only TLS. `take` takes clients over from another process, and returns such sockets by name.
         """
         await self.log.load(progress)
         await self.log.start()
         for run, what in self._periodic:
             self._running.append(self._tasks.start(run(), what))
         self._tasks.start(self._status_poller.run(), "ask etcd for its status")
+        if take is not None:
+            taken = await take()
+            listener, secure = taken.get("main"), taken.get("secure")
         listener = listener or bound_socket(self._config.host, self._config.port)
         await self._ports.open(listener, secure, self._config.tls.listen)
         if self.request_logs is not None:

@@ -22,6 +22,7 @@ class Command(NamedTuple):
 ALL: Mapping[str, Command] = {
     "serve": Command("serve ZooKeeper clients, with all state in etcd", "proxy.__main__"),
     "check": Command("check a configuration, this host and etcd, and change nothing", "proxy.check.__main__"),
+    "upgrade": Command("replace a running server without closing its clients", "proxy.handover.__main__"),
     **{name: Command(summary, "proxy.ctl.__main__") for name, summary in CTL.items()},
     **{name: Command(each.summary, "pipeline.__main__") for name, each in PIPELINE.items()},
     **{name: Command(summary, "archive.__main__") for name, summary in ARCHIVE.items()},

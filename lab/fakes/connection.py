@@ -228,6 +228,8 @@ class PaperHost:
     def release(self) -> None:
         self.holds -= 1
 
+    are_frozen = False
+
     def opened(self, connection: Connection) -> bool:
         self.connections += 1
         return not self.full

@@ -14,8 +14,8 @@ from codec.constants import OpCode, Perms
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.jute import OPEN_TO_ALL, Acl
 from proxy.frontend.client_identity import ClientIdentity
-from proxy.frontend.connection_facts import ConnectionFacts
 from proxy.frontend.inbound import PIECE, Inbound
+from proxy.frontend.movable import Movable
 from proxy.frontend.opening import ELSEWHERE, SESSIONLESS_TIMEOUT, Opening, read_opening
 from proxy.frontend.order import Order
 from proxy.frontend.outbound import Outbound
@@ -35,7 +35,7 @@ _DROPPED_AT_ONCE = 64
 _DROPPED = 1024
 
 
-class Connection(ConnectionFacts, asyncio.Protocol):
+class Connection(Movable, asyncio.Protocol):
     """One TCP connection of one client."""
 
     def __init__(self, services: "Services[Connection]", loop: asyncio.AbstractEventLoop) -> None:
@@ -75,8 +75,11 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         is_usable = self.identity.connected(transport)
         self._opening.began = self._loop.time()
         self._opening.timer = self._loop.call_later(SESSIONLESS_TIMEOUT, self._give_up)
-        if not self._services.connections.opened(self) or not is_usable:
+        connections = self._services.connections
+        if not connections.opened(self) or not is_usable:
             self._end()
+        elif connections.are_frozen:
+            self.freeze()
 
     def data_received(self, data: bytes) -> None:
         """Handle the packets of a chunk, as far as there is time; their replies leave in one write."""
@@ -131,14 +134,14 @@ class Connection(ConnectionFacts, asyncio.Protocol):
             self._services.state_gate.park(self.go_on)
 
     def go_on(self) -> None:
-        """Handle a piece of what has waited. A long queue has to become shorter first, see `_settle`."""
+        """Handle a piece of what has waited. A long queue becomes shorter first, see `_settle`."""
         self._waits = False
         order, parked = self._order, self._inbound.parked
         if not order.ready.close:
             order.advance()
         if order.ready.close:
             parked.clear()
-        elif not (order.ready.again or order.queue.is_long or self._awaits_session):
+        elif not (order.ready.again or order.queue.is_long or self._awaits_session or self._outbound.frozen):
             if self._opening.frames:
                 early = self._opening.take_frames()
                 self._inbound.count += len(early)
@@ -207,7 +210,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         order = self._order
         order.before_flush()
         self._throttle.weigh()
-        if self._outbound.reading_paused and order.queue.has_room and not self._awaits_session:
+        if self._may_take_more:
             if self._has_unhandled:
                 self._wait()
             else:

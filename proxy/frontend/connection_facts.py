@@ -72,6 +72,13 @@ class ConnectionFacts:
         return self.session is None and self._opening.request is not None
 
     @property
+    def _may_take_more(self) -> bool:
+        """Whether nothing is read from the client although it could be."""
+        outbound = self._outbound
+        has_room = outbound.reading_paused and self._order.queue.has_room
+        return has_room and not (self._awaits_session or outbound.frozen)
+
+    @property
     def _has_unhandled(self) -> bool:
         """Whether requests were received that nothing was done about yet."""
         return bool(self._inbound.parked or self._opening.frames)

@@ -26,6 +26,12 @@ class Admitted(Protocol):
     received: int
     sent: int
 
+    def freeze(self) -> None:
+        """Take no more requests, and answer those taken, until `thaw`."""
+
+    def thaw(self) -> None:
+        """Go on."""
+
     def drain(self) -> None:
         """Read no more requests, answer those received, then close."""
 
@@ -77,6 +83,7 @@ class Connections(Generic[Kind]):
         self.received = 0  # packets of closed connections; each open connection counts its own
         self.sent = 0
         self._open: dict[Kind, None] = {}  # a dict keeps the order in which they were opened
+        self.are_frozen = False  # while another process takes over
         self._draining = False
         self._all_gone = asyncio.Event()
 
@@ -101,6 +108,18 @@ class Connections(Generic[Kind]):
         self.sent += connection.sent
         if self._draining and not self._open:
             self._all_gone.set()
+
+    def freeze(self) -> None:
+        """Take no more requests from any client, until `thaw`."""
+        self.are_frozen = True
+        for connection in self:
+            connection.freeze()
+
+    def thaw(self) -> None:
+        """Go on."""
+        self.are_frozen = False
+        for connection in self:
+            connection.thaw()
 
     def drain(self) -> None:
         """Accept no more connections and read no more requests; answer the requests received."""

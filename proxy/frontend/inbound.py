@@ -2,10 +2,12 @@
 
 from collections import deque
 
+from codec.constants import ProtocolVersion
 from codec.framing import Framer
 from codec.keeper import OpeningFramer
 from codec.trace_context import TracedFramer
 from proxy.frontend.traced import SamplingFramer, Traces
+from proxy.frontend.wire import Wire
 
 #: Of more bytes than this the rest waits. The smallest requests have 16 bytes, so this is one or two
 #: milliseconds of work.
@@ -36,6 +38,17 @@ class Inbound:
             self._start = 0
             self.parked.popleft()
         return piece, received
+
+    def unhandled(self) -> bytes:
+        """All bytes of which nothing was made yet."""
+        parked = b"".join(data for data, _ in self.parked)
+        return self.framer.held + parked[self._start :]
+
+    def continued(self, traces: Traces | None, wire: Wire, max_frame: int) -> None:
+        """The client has been served by another process: its packets have this form."""
+        is_traced = wire.version == ProtocolVersion.TRACING
+        framer = TracedFramer(max_frame) if is_traced else Framer(max_frame)
+        self.framer = framer if traces is None else SamplingFramer(framer, traces)
 
     def opened(self, traces: Traces | None) -> None:
         """The first packet was the connect request: later packets may have another form."""

@@ -12,7 +12,7 @@ _LAST_WAIT = 5
 class Outbound:
     """Sends packets to one client."""
 
-    __slots__ = ("_last_wait", "_loop", "_transport", "draining", "reading_paused", "sent")
+    __slots__ = ("_last_wait", "_loop", "_transport", "draining", "frozen", "reading_paused", "sent")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -21,6 +21,21 @@ class Outbound:
         self.sent = 0  # packets
         self.reading_paused = False  # nothing is read from the client
         self.draining = False  # nothing will be read from the client any more
+        self.frozen = False  # nor is anything, while another process takes over
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the socket has not taken."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    @property
+    def fd(self) -> int:
+        """The client's socket; -1 if there is none, or its state is not in the socket alone (TLS)."""
+        transport = self._transport
+        if transport is None or transport.get_extra_info("ssl_object") is not None:
+            return -1
+        found = transport.get_extra_info("socket")
+        return -1 if found is None else int(found.fileno())
 
     def open(self, transport: asyncio.Transport) -> None:
         """Send by this transport."""
@@ -57,6 +72,6 @@ class Outbound:
 
     def resume_reading(self) -> None:
         """Read from the client again, unless the connection is draining or closed."""
-        if self.reading_paused and self._transport is not None and not self.draining:
+        if self.reading_paused and self._transport is not None and not (self.draining or self.frozen):
             self.reading_paused = False
             self._transport.resume_reading()

@@ -44,6 +44,10 @@ class Register(Protocol[Connection]):
     def gone(self, connection: Connection) -> None:
         """A connection has ended."""
 
+    @property
+    def are_frozen(self) -> bool:
+        """Whether another process takes over, so that no requests are taken."""
+
 
 @dataclass(frozen=True, slots=True)
 class Services(Generic[Connection]):

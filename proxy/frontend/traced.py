@@ -26,6 +26,10 @@ _API_ERROR = -100
 class Framing(Protocol):
     """Cuts a connection's bytes into packets."""
 
+    @property
+    def held(self) -> bytes:
+        """The bytes of an incomplete packet."""
+
     def feed(self, data: bytes) -> list[bytes]:
         """As codec.framing.Framer."""
 
@@ -48,6 +52,11 @@ class SamplingFramer:
     def __init__(self, framer: Framing, traces: "Traces") -> None:
         self._framer = framer
         self._traces = traces
+
+    @property
+    def held(self) -> bytes:
+        """The bytes of an incomplete frame."""
+        return self._framer.held
 
     def feed(self, data: bytes) -> list[bytes]:
         """As Framer.feed, and with its error."""

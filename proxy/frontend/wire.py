@@ -33,3 +33,6 @@ WIDE = Wire(
 #: The same two forms for clients that send a trace context with each request; it is not part of a packet.
 TRACED_NARROW = NARROW._replace(version=ProtocolVersion.TRACING)
 TRACED_WIDE = WIDE._replace(version=ProtocolVersion.TRACING)
+
+#: All of them. A process that takes over from another one knows them by their places.
+WIRES = (NARROW, WIDE, TRACED_NARROW, TRACED_WIDE)

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdError
+from proxy.etcd.model import Delete, EtcdError, Txn
 from proxy.log.applier import Applier, MembershipItem
 from proxy.log.contact import Contact
 from proxy.log.follower import Follower, Item, ProxyCame, ProxyGone
@@ -17,6 +17,7 @@ from proxy.log.incarnations import Incarnations
 from proxy.log.listeners import Listener, SessionKeeper
 from proxy.log.members import Member, Members
 from proxy.log.outbox import Outbox
+from proxy.log.pending import CallbackRequest, Pending
 from proxy.log.record import TreeNotServable, unknown_level
 from proxy.log.settings import LogSettings
 from proxy.log.space import Space
@@ -33,6 +34,7 @@ from proxy.state.watches import WatchTable
 from proxy.support.environment import HOST, Environment
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
+from schema.entry import Kind, encode_carry_over
 from schema.errors import BadValue
 from schema.keys import Keyspace
 from schema.record import ProxyValue, decode_proxy
@@ -40,6 +42,7 @@ from schema.record import ProxyValue, decode_proxy
 log = logging.getLogger(__name__)
 
 _DRAIN_INTERVAL = 0.02  # seconds
+_TAKE_BACK = 2.0  # seconds for one request
 
 
 class Log:
@@ -146,6 +149,34 @@ class Log:
         record, space = self._stream.record, self.outbox.space
         assert space is not None
         return space.learned(in_use, quota, None if record is None else record.current)
+
+    async def carry_over(self, incarnation: str, then: Callable[[], object]) -> None:
+        """Move the sessions of another incarnation to this one. `then` is called at this place in the log."""
+        moved: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def done(_pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
+            then()
+            moved.set_result(error)
+
+        body = encode_carry_over(incarnation)
+        self.outbox.submit_first([CallbackRequest(Kind.CARRY_OVER, 0, 0, (), body, done)])
+        error = await moved
+        if error:
+            raise RuntimeError(f"the sessions of {incarnation} cannot be carried over: error {error}")
+
+    async def take_back(self, heir: str) -> None:
+        """Get the sessions back that another process, which has ended, may have carried over.
+
+        It may have an append in flight. None takes effect once its key is gone.
+        """
+        key = self._keys.proxy(heir)
+        while heir in {member.incarnation for member in self.members}:
+            try:
+                await self._etcd.txn(Txn((), (Delete(key),)), _TAKE_BACK)
+            except EtcdError as error:
+                log.warning("cannot delete the key of proxy %s: %s; trying again", heir, error)
+            await asyncio.sleep(_DRAIN_INTERVAL)
+        await self.carry_over(heir, lambda: None)
 
     def distrust(self) -> None:
         """The state differs from what the log makes: show it to no client, and load the tree anew."""

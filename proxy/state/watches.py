@@ -153,6 +153,20 @@ class WatchTable:
         self._some_last = bool(self.persistent.by_path or self.recursive.by_path)
         return most > 0
 
+    def paths_of(self, watcher: Watcher) -> tuple[list[str], list[str], list[str], list[str]]:
+        """The paths of a connection's watches: of data, of children, persistent, recursive."""
+        data, children, persistent, recursive = (
+            sorted(table.by_watcher.get(watcher, ())) for table in self._all
+        )
+        return data, children, persistent, recursive
+
+    def put(self, watcher: Watcher, paths: tuple[list[str], list[str], list[str], list[str]]) -> None:
+        """Set the watches of a connection that another process had."""
+        for table, of_table in zip(self._all, paths, strict=True):
+            for path in of_table:
+                table.add(path, watcher)
+        self._some_last = bool(self.persistent.by_path or self.recursive.by_path)
+
     def fire(self, event: TreeEvent, zxid: int, pause: Pause = NO_PAUSE) -> None:
         """Notify the watchers of the change, in ZooKeeper's order (DataTree.createNode, deleteNode, setData).
 

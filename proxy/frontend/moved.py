@@ -1,0 +1,52 @@
+"""The form in which a connection moves to another process. Pure.
+
+One JSON document for each connection; its socket comes beside it. `FORM` is the version of all that two
+processes say to each other when one takes over from the other (`proxy.handover`).
+"""
+
+import json
+from base64 import b64decode, b64encode
+from typing import NamedTuple
+
+#: Counts the changes of the form. A process takes over only from one of the same form.
+FORM = 1
+
+Paths = tuple[list[str], list[str], list[str], list[str]]
+
+
+class Moved(NamedTuple):
+    """One connection, without its socket."""
+
+    session_id: int  # 0: the client has not asked for a session
+    silence: float  # seconds since the client sent something
+    address: str
+    port: int
+    identities: list[tuple[str, str]]
+    wire: int  # the form of its packets, an index of `wire.WIRES`
+    knows_keeper: bool
+    since: float  # when it was opened, in seconds since 1970
+    received: int  # packets
+    sent: int
+    unhandled: bytes  # received, but not handled
+    watches: Paths  # of data, of children, persistent, recursive
+
+
+def encode(moved: Moved) -> bytes:
+    """The document."""
+    return json.dumps(moved._replace(unhandled=b64encode(moved.unhandled).decode())).encode()  # type: ignore[arg-type]
+
+
+def decode(document: bytes) -> Moved:
+    """The connection. Raises ValueError for anything that `encode` does not write."""
+    fields = json.loads(document)
+    try:
+        moved = Moved(*fields)
+        identities = [(str(scheme), str(name)) for scheme, name in moved.identities]
+        data, children, persistent, recursive = moved.watches
+        return moved._replace(
+            identities=identities,
+            unhandled=b64decode(moved.unhandled, validate=True),
+            watches=(data, children, persistent, recursive),
+        )
+    except TypeError as error:
+        raise ValueError(f"not a connection: {error}") from None

@@ -1,0 +1,18 @@
+"""`zketcd upgrade`: a new process of this or another release takes over from the running one.
+
+The old process starts the new one, which loads the tree, follows the log and registers under its own name.
+They talk by a socket pair, which the new one inherits:
+
+    new: hello       its form, release and incarnation; it serves as soon as it may
+    old: frozen      it has stopped reading, and all requests that it took are answered
+    new: carried     its request to carry the sessions over is applied; it applies nothing after this place
+    old: clients     as of the same place of the log: each connection with its socket, then the listeners
+    new: taken       it has everything
+    old: go          from here on the old process serves nobody, and ends
+
+Up to `taken` the old process can go on as if nothing had been: it kills the new one, waits until the log
+shows that no entry of it can follow, carries the sessions back, and reads from its clients again.
+
+So only connections without a request that waits move, with the bytes that were not handled, and their watches
+as of one place of the log: the old process sends the events before it, the new one those after it.
+"""

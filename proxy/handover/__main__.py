@@ -1,0 +1,57 @@
+"""`zketcd upgrade`: asks a running zketcd to hand over to a new process, and waits for the outcome."""
+
+import argparse
+import re
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from proxy.handover.control import DONE, name_of
+from proxy.support.usage import Parser
+
+_OURS = re.compile(r"@zketcd/([0-9]+)$", re.MULTILINE)
+
+
+def parser(command: str = "") -> argparse.ArgumentParser:
+    """Of `zketcd upgrade`."""
+    made = Parser(
+        prog=f"zketcd {command}" if command else "python -m proxy.handover",
+        description="Replace a running zketcd by a new process, of this or another installed release, without"
+        " closing its clients' connections. If the new process fails, the old one goes on.",
+    )
+    made.add_argument(
+        "pid", type=int, nargs="?", metavar="PID", help="the running one; needed if there are several"
+    )
+    return made
+
+
+def running(sockets: str) -> list[int]:
+    """The process ids in a list of this host's Unix sockets (/proc/net/unix)."""
+    return sorted({int(pid) for pid in _OURS.findall(sockets)})
+
+
+def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
+    """Ask, wait, and print the outcome; the exit code is 1 if the old process goes on, 2 for wrong usage."""
+    made = parser(command)
+    given = made.parse_args(arguments)
+    found = [given.pid] if given.pid else running(Path("/proc/net/unix").read_text())
+    if len(found) != 1:
+        made.error(
+            f"which process? {'These run: ' + ', '.join(map(str, found)) if found else 'None runs here'}"
+        )
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
+        try:
+            end.connect(name_of(found[0]))
+            outcome = end.makefile(encoding="utf-8").read().strip()
+        except OSError as error:
+            made.error(f"process {found[0]}: {error.strerror}: it is no zketcd that serves clients")
+    if outcome.startswith(DONE):
+        print(outcome)
+        return 0
+    print(f"zketcd: {outcome or 'not allowed: only root and the user that runs it may ask'}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""How `zketcd upgrade` reaches the process that serves: a Unix socket without a file, named by its id."""
+
+import asyncio
+import os
+import socket
+import struct
+
+_PEER = struct.Struct("3i")  # pid, uid, gid
+_NAME = "zketcd/%d"
+#: The answer to a request that succeeded begins with this.
+DONE = "process "
+
+
+def name_of(pid: int) -> str:
+    """The name of a process's socket, in the abstract namespace of Linux."""
+    return "\0" + _NAME % pid
+
+
+class Control:
+    """Takes requests for an upgrade, by the socket and by a signal, and answers with the outcome."""
+
+    def __init__(self) -> None:
+        self.requested = asyncio.Event()
+        self._waiting: list[asyncio.StreamWriter] = []
+        self._server: asyncio.Server | None = None
+
+    async def open(self) -> None:
+        """Take requests of this user and of root."""
+        end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        end.bind(name_of(os.getpid()))
+        self._server = await asyncio.start_unix_server(self._asked, sock=end)
+
+    async def answer(self, outcome: str) -> None:
+        """The upgrade is over: report it to those who have asked."""
+        self.requested.clear()
+        waiting, self._waiting = self._waiting, []
+        for writer in waiting:
+            writer.write(outcome.encode() + b"\n")
+            writer.close()
+        for writer in waiting:
+            try:
+                await writer.wait_closed()
+            except OSError:
+                continue  # it waits no more
+
+    def close(self) -> None:
+        """Take no more requests."""
+        if self._server is not None:
+            self._server.close()
+
+    async def _asked(self, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+        if _PEER.unpack(peer)[1] not in (0, os.geteuid()):
+            writer.close()
+            return
+        self._waiting.append(writer)
+        self.requested.set()

@@ -1,0 +1,70 @@
+"""The new process: it takes over from the one that has started it."""
+
+import asyncio
+import logging
+from socket import socket
+from typing import cast
+
+from proxy.admin.environment import VERSION
+from proxy.frontend.moved import FORM, Moved, decode
+from proxy.handover.channel import Channel
+from proxy.server import Server
+
+log = logging.getLogger("zketcd")
+
+
+class _Still(asyncio.Protocol):
+    """Reads nothing: the connection takes its place."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Nothing may be read before the connection is complete."""
+        cast(asyncio.Transport, transport).pause_reading()
+
+
+async def take(channel: Channel, server: Server) -> dict[str, socket]:
+    """Take the clients over; returns the listening sockets by name. Raises HandoverError."""
+    await channel.send(
+        "hello", form=FORM, release=VERSION.partition(",")[0], incarnation=server.log.incarnation
+    )
+    frozen = await channel.receive("frozen", "restart", timeout=None)
+    if frozen.kind == "restart":
+        await channel.ended()
+        return {}
+    worker = server.log.applier.worker
+    await server.log.carry_over(frozen.fields["incarnation"], worker.hold)
+    try:
+        await channel.send("carried", sessions=len(server.sessions))
+        taken = []
+        while (message := await channel.receive("client", "listeners")).kind == "client":
+            taken.append((decode(message.fields["connection"]), message.fds[0]))
+        await channel.send("taken")
+        await channel.receive("go")
+        await _continue(server, taken)
+    finally:
+        worker.release()
+    return dict(zip(message.fields["names"], [socket(fileno=fd) for fd in message.fds], strict=True))
+
+
+async def _continue(server: Server, taken: list[tuple[Moved, int]]) -> None:
+    """Serve these clients."""
+    loop = asyncio.get_running_loop()
+    for moved, fd in taken:
+        try:
+            client = socket(fileno=fd)
+            client.setblocking(False)
+            transport, _ = await loop.connect_accepted_socket(_Still, client)
+        except OSError as error:
+            log.info("a client has gone meanwhile: %s", error)
+            continue
+        session = server.sessions.get(moved.session_id) if moved.session_id else None
+        if moved.session_id and session is None:
+            transport.close()
+            continue
+        connection = server.connection()
+        connection.identity.address, connection.identity.port = moved.address, moved.port
+        connection.connection_made(transport)
+        transport.set_protocol(connection)
+        connection.unpack(moved, session)
+        if not connection.is_closed and not moved.unhandled:
+            transport.resume_reading()
+    log.info("took %d connections over", len(taken))
