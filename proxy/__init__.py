@@ -45,6 +45,7 @@ staleness    for how long a proxy has not caught up with etcd
 
 The packages, each above those that it imports:
 
+handover           one process takes over from another, with its clients
 check              looks at a configuration, this host and etcd without a proxy
 server             puts the parts together
 config             the options: command line, environment, TOML and zoo.cfg

@@ -193,6 +193,8 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stopped.set)
+    control = Control()
+    loop.add_signal_handler(signal.SIGUSR2, control.requested.set)
     async with AsyncExitStack() as stack:
         embedded = None
         endpoints = config.etcd
@@ -231,10 +233,14 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         collect_rarely()
         pauses = loop.create_task(watch_pauses(server.facts.subject.pauses, config.pause_warn / 1000))
         stack.callback(pauses.cancel)
+        if channel is not None:
+            notify(f"MAINPID={os.getpid()}")  # systemd has started the old process
         _report_ready(config, server, endpoints, listeners.get("admin"), stack)
         failed = loop.create_task(server.failed())
         ends = (failed, signalled, etcd_ended)
-        heir = await _upgraded(server, listeners, ends, "" if embedded is None else "etcd is embedded")
+        heir = await _upgraded(
+            control, server, listeners, ends, "" if embedded is None else "etcd is embedded"
+        )
         for cause in (failed, etcd_ended):
             if cause.done():
                 raise cause.result()
@@ -253,16 +259,18 @@ async def _take(channel: Channel, server: Server, listeners: Listeners) -> Liste
 
 
 async def _upgraded(
-    server: Server, listeners: Listeners, ends: Sequence["asyncio.Task[Any]"], obstacle: str
+    control: Control,
+    server: Server,
+    listeners: Listeners,
+    ends: Sequence["asyncio.Task[Any]"],
+    obstacle: str,
 ) -> int:
     """Serve until one of `ends` is done, or another process has taken over; returns its id, or 0.
 
     `obstacle`: why no process can take over; empty if one can.
     """
     loop = asyncio.get_running_loop()
-    control = Control()
     await control.open()
-    loop.add_signal_handler(signal.SIGUSR2, control.requested.set)
     try:
         while True:
             wanted = loop.create_task(control.requested.wait())
@@ -323,8 +331,7 @@ def _report_ready(
     stack: AsyncExitStack,
 ) -> None:
     """Tell systemd and the terminal that clients are served, and keep the watchdog quiet from now on."""
-    # Another process than the one that systemd has started may have taken over.
-    notify(f"MAINPID={os.getpid()}\n{READY}")
+    notify(READY)
     interval = watchdog_interval()
     if interval is not None:
         alive = asyncio.get_running_loop().create_task(report_alive(interval))

@@ -30,7 +30,7 @@ class Admitted(Protocol):
         """Take no more requests, and answer those taken, until `thaw`."""
 
     def thaw(self) -> None:
-        """Go on."""
+        """Continue."""
 
     def drain(self) -> None:
         """Read no more requests, answer those received, then close."""
@@ -116,7 +116,7 @@ class Connections(Generic[Kind]):
             connection.freeze()
 
     def thaw(self) -> None:
-        """Go on."""
+        """Continue."""
         self.are_frozen = False
         for connection in self:
             connection.thaw()

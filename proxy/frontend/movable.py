@@ -24,7 +24,7 @@ class Movable(ConnectionFacts):
         self._outbound.frozen = True
 
     def thaw(self) -> None:
-        """Go on."""
+        """Continue."""
         self._outbound.frozen = False
         self._wait()
 

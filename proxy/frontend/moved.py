@@ -1,6 +1,6 @@
 """The form in which a connection moves to another process. Pure.
 
-One JSON document for each connection; its socket comes beside it. `FORM` is the version of all that two
+One JSON document for each connection; its socket is sent with it. `FORM` is the version of all that two
 processes say to each other when one takes over from the other (`proxy.handover`).
 """
 

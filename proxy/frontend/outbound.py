@@ -25,8 +25,9 @@ class Outbound:
 
     @property
     def unsent(self) -> int:
-        """Bytes that the socket has not taken."""
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+        """Bytes that the socket has not taken, if there is one."""
+        transport = self._transport
+        return 0 if transport is None or self.fd < 0 else transport.get_write_buffer_size()
 
     @property
     def fd(self) -> int:

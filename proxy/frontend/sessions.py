@@ -156,8 +156,8 @@ class Sessions:
         self._counters = counters
         self._checked: float | None = None  # the time of the last check
         self._outage = False
-        self._heir = ""  # an incarnation of the process that takes over
-        self._carried: Callable[[], None] = lambda: None
+        # The incarnation of the process that takes over, see `expect_heir`.
+        self._heir: tuple[str, Callable[[], object]] = ("", int)
         self._own: dict[str, None] = {}  # all incarnations of this proxy, the current one last
 
     def __len__(self) -> int:
@@ -256,7 +256,7 @@ class Sessions:
         self._own.pop(incarnation, None)
         self._own[incarnation] = None
 
-    def expect_heir(self, heir: str, carried: Callable[[], None]) -> None:
+    def expect_heir(self, heir: str, carried: Callable[[], object]) -> None:
         """Another process of this host takes over under this name: sessions that go to it stay open here.
 
         `carried` is called for each of them, at the place in the log where it goes.
@@ -264,13 +264,14 @@ class Sessions:
         own = self.incarnation
         self.registered(heir)
         self.registered(own)
-        self._heir, self._carried = heir, carried
+        self._heir = heir, carried
 
     def session_changed(self, change: SessionChange) -> None:
         """A session was opened, attached, carried over or ended."""
         session_id, _, incarnation = change
-        if incarnation == self._heir:
-            self._carried()
+        heir, carried = self._heir
+        if incarnation == heir:
+            carried()
         now = self._time()
         if incarnation is None or incarnation in self._own:
             self._came.pop(session_id, None)

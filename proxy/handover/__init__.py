@@ -8,9 +8,9 @@ They talk by a socket pair, which the new one inherits:
     new: carried     its request to carry the sessions over is applied; it applies nothing after this place
     old: clients     as of the same place of the log: each connection with its socket, then the listeners
     new: taken       it has everything
-    old: go          from here on the old process serves nobody, and ends
+    old: go          from here on the old process serves no client, and ends
 
-Up to `taken` the old process can go on as if nothing had been: it kills the new one, waits until the log
+Up to `taken` the old process can continue as before: it kills the new one, waits until the log
 shows that no entry of it can follow, carries the sessions back, and reads from its clients again.
 
 So only connections without a request that waits move, with the bytes that were not handled, and their watches

@@ -18,7 +18,7 @@ def parser(command: str = "") -> argparse.ArgumentParser:
     made = Parser(
         prog=f"zketcd {command}" if command else "python -m proxy.handover",
         description="Replace a running zketcd by a new process, of this or another installed release, without"
-        " closing its clients' connections. If the new process fails, the old one goes on.",
+        " closing its clients' connections. If the new process fails, the old one continues.",
     )
     made.add_argument(
         "pid", type=int, nargs="?", metavar="PID", help="the running one; needed if there are several"
@@ -32,7 +32,7 @@ def running(sockets: str) -> list[int]:
 
 
 def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
-    """Ask, wait, and print the outcome; the exit code is 1 if the old process goes on, 2 for wrong usage."""
+    """Ask, wait, and print the outcome; the exit code: 1 if the old process continues, 2 for wrong usage."""
     made = parser(command)
     given = made.parse_args(arguments)
     found = [given.pid] if given.pid else running(Path("/proc/net/unix").read_text())

@@ -10,13 +10,13 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 #: The environment variable by which a new process knows its end of the socket pair.
-VARIABLE = "ZKETCD_TAKE_OVER"
+VARIABLE = "_ZKETCD_TAKE_OVER"
 _HEADER = Struct(">II")  # bytes, and sockets
 _MOST_BYTES = 1 << 30
 
 
 class HandoverError(Exception):
-    """The other process cannot go on, or has said something else than expected."""
+    """The other process has ended or is late, or has said something else than expected."""
 
 
 class Message(NamedTuple):

@@ -31,7 +31,7 @@ class Control:
         self._server = await asyncio.start_unix_server(self._asked, sock=end)
 
     async def answer(self, outcome: str) -> None:
-        """The upgrade is over: report it to those who have asked."""
+        """The upgrade is over: report it to each client that has asked."""
         self.requested.clear()
         waiting, self._waiting = self._waiting, []
         for writer in waiting:

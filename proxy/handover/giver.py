@@ -1,4 +1,4 @@
-"""The process that serves: it starts the new one, and gives it everything, or goes on."""
+"""The process that serves: it starts the new one, and gives it everything, or continues."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ class Giver:
         self._held = asyncio.Event()  # the sessions are carried over, and nothing after that is applied
 
     async def run(self, obstacle: str) -> int:
-        """Hand over; the new process's id. Raises HandoverError: then this process goes on as before."""
+        """Hand over; the new process's id. Raises HandoverError: then this process continues as before."""
         if obstacle:
             raise HandoverError(f"{obstacle}: restart instead")
         ours, theirs = socketpair()

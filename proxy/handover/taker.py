@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from socket import socket
-from typing import cast
 
 from proxy.admin.environment import VERSION
 from proxy.frontend.moved import FORM, Moved, decode
@@ -13,12 +12,15 @@ from proxy.server import Server
 log = logging.getLogger("zketcd")
 
 
-class _Still(asyncio.Protocol):
-    """Reads nothing: the connection takes its place."""
+class _Before(asyncio.Protocol):
+    """Keeps what a transport reads before the connection takes its place."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Nothing may be read before the connection is complete."""
-        cast(asyncio.Transport, transport).pause_reading()
+    def __init__(self) -> None:
+        self.data = b""
+
+    def data_received(self, data: bytes) -> None:
+        """Keep it: a transport reads as soon as it exists."""
+        self.data += data
 
 
 async def take(channel: Channel, server: Server) -> dict[str, socket]:
@@ -52,7 +54,8 @@ async def _continue(server: Server, taken: list[tuple[Moved, int]]) -> None:
         try:
             client = socket(fileno=fd)
             client.setblocking(False)
-            transport, _ = await loop.connect_accepted_socket(_Still, client)
+            transport, before = await loop.connect_accepted_socket(_Before, client)
+            transport.pause_reading()
         except OSError as error:
             log.info("a client has gone meanwhile: %s", error)
             continue
@@ -64,7 +67,6 @@ async def _continue(server: Server, taken: list[tuple[Moved, int]]) -> None:
         connection.identity.address, connection.identity.port = moved.address, moved.port
         connection.connection_made(transport)
         transport.set_protocol(connection)
-        connection.unpack(moved, session)
-        if not connection.is_closed and not moved.unhandled:
-            transport.resume_reading()
+        transport.resume_reading()
+        connection.unpack(moved._replace(unhandled=moved.unhandled + before.data), session)
     log.info("took %d connections over", len(taken))

@@ -1,0 +1,155 @@
+"""`zketcd upgrade`: clients keep their connections and notice nothing, also if the new process fails."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from typing_extensions import override
+
+from lab.client import blocking as zk
+from lab.client import requests
+from lab.client.blocking import EPHEMERAL, Client
+from lab.servers import EtcdServer, ZketcdServer, wait_until
+from tests.faults import heirs
+
+_WRITERS = 4
+_WINDOW = 20
+
+
+class Upgradable(ZketcdServer):
+    """A zketcd, and its heirs: one process group."""
+
+    def __init__(self, etcd: str, prefix: str, folder: Path) -> None:
+        super().__init__(etcd, prefix=prefix)
+        self._die_at = folder / "die-at"
+        self.heir = 0
+
+    @override
+    def command(self) -> Sequence[str]:
+        interpreter, _, _, *options = super().command()
+        return [interpreter, "-m", heirs.__name__, *options]
+
+    @override
+    def environment(self) -> Mapping[str, str]:
+        return {**super().environment(), "DIE_AT": str(self._die_at)}
+
+    def upgrade(self, die_at: str = "") -> str:
+        """Let a new process take over, which ends before a step; returns what the command prints."""
+        self._die_at.write_text(die_at)
+        command = [sys.executable, "-m", "zketcd", "upgrade", str(self.heir or self.pid)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        if done.returncode == 0:
+            self.heir = int(done.stdout.split()[1])
+        return done.stdout + done.stderr
+
+    def end(self) -> None:
+        """End all of its processes."""
+        group = self.pid
+        try:
+            os.killpg(group, signal.SIGKILL)
+        finally:
+            self.wait()
+
+
+@pytest.fixture
+def server(etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path) -> Iterator[Upgradable]:
+    made = Upgradable(etcd_server.endpoint, etcd_prefix, tmp_path)
+    made.start()
+    yield made
+    made.end()
+
+
+class Load:
+    """Clients that pipeline writes and reads, each to its node, and one that watches all of them."""
+
+    def __init__(self, port: int) -> None:
+        self._over = threading.Event()
+        self._failures: list[BaseException] = []
+        self.writes = Counter[str]()
+        self._port = port
+        self._threads = [
+            threading.Thread(target=self._guarded, args=(f"/n{number}",)) for number in range(_WRITERS)
+        ]
+
+    def __enter__(self) -> "Load":
+        self._watcher = Client(self._port)
+        self._watcher.call(requests.add_watch("/", recursive=True))
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+        assert not self._failures
+        assert sum(self.writes.values()) > _WRITERS * _WINDOW
+        self._watcher.create("/last")  # its reply follows all events before it
+        seen = Counter(event.path for event in self._watcher.events if event.type == zk.CHANGED)
+        assert seen == self.writes
+        self._watcher.drop()
+
+    def _guarded(self, path: str) -> None:
+        try:
+            self._write(path)
+        except BaseException as error:  # noqa: BLE001 - the test reports it
+            self._failures.append(error)
+
+    def _write(self, path: str) -> None:
+        """Each write raises the version by one, and the read after it sees that: in the order of requests."""
+        with Client(self._port) as client:
+            client.create(path, mode=EPHEMERAL)
+            version = 0
+            while not self._over.is_set():
+                pairs = [(requests.set_data(path, b"x"), requests.get(path)) for _ in range(_WINDOW)]
+                for xid in client.send(*(request for pair in pairs for request in pair)):
+                    answer = client.result(xid)
+                    if isinstance(answer, zk.Stat):
+                        version += 1
+                        assert answer.version == version
+                    else:
+                        assert answer.stat.version == version
+            assert client.stat(path).ephemeral_owner == client.id  # type: ignore[union-attr]
+            self.writes[path] = version
+
+
+def test_clients_notice_nothing_of_upgrades(server: Upgradable) -> None:
+    with Client(server.port) as idle, Client(server.port) as silent:
+        idle.create("/idle", mode=EPHEMERAL)
+        assert silent.stat("/once", watch=True) is None
+        with Load(server.port):
+            for _ in range(3):
+                before = server.heir
+                server.upgrade()
+                assert server.heir != before
+        idle.create("/once")
+        assert zk.events_of(silent, 1) == [(zk.CREATED, "/once")]
+        assert idle.stat("/idle").ephemeral_owner == idle.id  # type: ignore[union-attr]
+        with Client(server.port) as newcomer:
+            assert newcomer.stat("/idle") is not None
+
+
+@pytest.mark.parametrize("step", heirs.STEPS[:-1])
+def test_the_old_process_continues_if_the_new_one_fails(server: Upgradable, step: str) -> None:
+    with Load(server.port):
+        assert "no upgrade: " in server.upgrade(step)
+        assert server.heir == 0
+    assert server.upgrade() == f"process {server.heir} has taken over\n"
+
+
+def test_a_release_with_another_form_starts_as_after_a_restart(server: Upgradable) -> None:
+    with Client(server.port) as client:
+        client.create("/kept", mode=EPHEMERAL)
+        assert "takes over in form 2, this one in form 1" in server.upgrade(heirs.OTHER_FORM)
+        client.until_closed()
+        wait_until(lambda: server.log_text().count("\nready: ") == 2)
+        client.reconnect(server.port)
+        stat = client.stat("/kept")
+        assert stat is not None
+        assert stat.ephemeral_owner == client.id

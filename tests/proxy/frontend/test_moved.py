@@ -1,0 +1,87 @@
+"""The form in which connections move, and connections that are made again from it."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.constants import OpCode
+from lab.client import packets
+from lab.fakes.connection import Client, PaperHost, established
+from proxy.frontend.moved import Moved, decode, encode
+from proxy.frontend.sessions import Session
+
+_TEXTS = st.lists(st.text(max_size=5), max_size=3)
+_NUMBERS = st.integers(0, 1 << 62)
+_MOVED = st.builds(
+    Moved,
+    _NUMBERS,
+    st.floats(0, 1e6),
+    st.text(max_size=9),
+    _NUMBERS,
+    st.lists(st.tuples(st.text(max_size=5), st.text(max_size=9)), max_size=3),
+    st.integers(0, 3),
+    st.booleans(),
+    st.floats(0, 1e10),
+    _NUMBERS,
+    _NUMBERS,
+    st.binary(max_size=50),
+    st.tuples(_TEXTS, _TEXTS, _TEXTS, _TEXTS),
+)
+
+
+@given(_MOVED)
+def test_round_trip(moved: Moved) -> None:
+    assert decode(encode(moved)) == moved
+
+
+@pytest.mark.parametrize(
+    "change", [lambda fields: fields[:-1], lambda fields: [*fields, 1], lambda _: {"a": 1}]
+)
+def test_another_document_is_refused(change: object) -> None:
+    client = established()
+    fields = json.loads(encode(client.connection.packed()))
+    with pytest.raises(ValueError, match=r"not a connection|values to unpack"):
+        decode(json.dumps(change(fields)).encode())  # type: ignore[operator]
+
+
+def _moved(client: Client) -> Client:
+    """The same client at another process, with the same tree."""
+    packed = decode(encode(client.connection.packed()))
+    host = PaperHost(client.loop)
+    host.machine = client.host.machine
+    heir = Client(host=client.host)
+    client.lose()
+    heir.connection.unpack(packed, Session(packed.session_id, 4000, heir.loop.now))
+    heir.loop.run()
+    return heir
+
+
+def test_a_connection_continues_with_its_bytes_watches_and_identities() -> None:
+    client = established()
+    client.send(packets.auth("digest", b"user:word"))
+    client.send(packets.request(2, OpCode.EXISTS, b"\0\0\0\2/a\1"), packets.get(3, "/a")[:9])
+    client.connection.freeze()
+    assert client.connection.is_quiet
+    assert client.connection.can_move is False  # its transport has no socket
+    heir = _moved(client)
+    assert heir.connection.identities == client.connection.identities
+    heir.send(packets.get(3, "/a")[9:], packets.put(4, "/a", b"new"))
+    heir.commit()
+    assert heir.xids() == [3, -1, 4]
+
+
+def test_a_frozen_connection_takes_nothing_more_and_answers_what_it_took() -> None:
+    client = established()
+    client.send(packets.put(1, "/a", b"1"))
+    client.connection.freeze()
+    assert not client.connection.is_quiet
+    client.send(packets.get(2, "/a")[:3])
+    client.commit()
+    assert client.xids() == [1]
+    assert client.connection.is_quiet
+    assert not client.transport.is_read()
+    client.connection.thaw()
+    client.loop.run()
+    assert client.transport.is_read()
