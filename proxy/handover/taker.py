@@ -6,7 +6,7 @@ from socket import socket
 
 from proxy.admin.environment import VERSION
 from proxy.frontend.moved import FORM, Moved, decode
-from proxy.handover.channel import Channel
+from proxy.handover.channel import Channel, HandoverError
 from proxy.server import Server
 
 log = logging.getLogger("zketcd")
@@ -33,8 +33,10 @@ async def take(channel: Channel, server: Server) -> dict[str, socket]:
         await channel.ended()
         return {}
     worker = server.log.applier.worker
-    await server.log.carry_over(frozen.fields["incarnation"], worker.hold)
+    error = await server.log.carry_over(frozen.fields["incarnation"], worker.hold)
     try:
+        if error:
+            raise HandoverError(f"the sessions cannot be carried over: error {error}")
         await channel.send("carried", sessions=len(server.sessions))
         taken = []
         while (message := await channel.receive("client", "listeners")).kind == "client":

@@ -150,8 +150,11 @@ class Log:
         assert space is not None
         return space.learned(in_use, quota, None if record is None else record.current)
 
-    async def carry_over(self, incarnation: str, then: Callable[[], object]) -> None:
-        """Move the sessions of another incarnation to this one. `then` is called at this place in the log."""
+    async def carry_over(self, incarnation: str, then: Callable[[], object]) -> int:
+        """Move the sessions of another incarnation to this one; returns an error, or 0.
+
+        `then` is called at this place in the log.
+        """
         moved: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         def done(_pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
@@ -160,9 +163,7 @@ class Log:
 
         body = encode_carry_over(incarnation)
         self.outbox.submit_first([CallbackRequest(Kind.CARRY_OVER, 0, 0, (), body, done)])
-        error = await moved
-        if error:
-            raise RuntimeError(f"the sessions of {incarnation} cannot be carried over: error {error}")
+        return await moved
 
     async def take_back(self, heir: str) -> None:
         """Get the sessions back that another process, which has ended, may have carried over.
@@ -176,7 +177,8 @@ class Log:
             except EtcdError as error:
                 log.warning("cannot delete the key of proxy %s: %s; trying again", heir, error)
             await asyncio.sleep(_DRAIN_INTERVAL)
-        await self.carry_over(heir, lambda: None)
+        while code := await self.carry_over(heir, int):
+            log.error("sessions were not carried back (error %d); trying again", code)
 
     def distrust(self) -> None:
         """The state differs from what the log makes: show it to no client, and load the tree anew."""

@@ -148,7 +148,7 @@ def test_a_release_with_another_form_starts_as_after_a_restart(server: Upgradabl
         client.create("/kept", mode=EPHEMERAL)
         assert "takes over in form 2, this one in form 1" in server.upgrade(heirs.OTHER_FORM)
         client.until_closed()
-        wait_until(lambda: server.log_text().count("\nready: ") == 2)
+        wait_until(lambda: server.log_text().count("\nready: ") == 2, "the new process serves")
         client.reconnect(server.port)
         stat = client.stat("/kept")
         assert stat is not None

@@ -21,6 +21,11 @@ class Connection:
     def drain(self) -> None:
         self.did.append("drain")
 
+    def freeze(self) -> None:
+        raise NotImplementedError
+
+    thaw = freeze
+
     def close(self) -> None:
         self.did.append("close")
         if self._connections is not None:
