@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from proxy.handover.control import DONE, name_of
+from proxy.handover.control import DONE, REQUEST, name_of, serves
 from proxy.support.usage import Parser
 
 _OURS = re.compile(r"@zketcd/([0-9]+)$", re.MULTILINE)
@@ -27,8 +27,8 @@ def parser(command: str = "") -> argparse.ArgumentParser:
 
 
 def running(sockets: str) -> list[int]:
-    """The process ids in a list of this host's Unix sockets (/proc/net/unix)."""
-    return sorted({int(pid) for pid in _OURS.findall(sockets)})
+    """The processes with a name in a list of this host's Unix sockets (/proc/net/unix)."""
+    return [pid for pid in sorted({int(pid) for pid in _OURS.findall(sockets)}) if serves(pid)]
 
 
 def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
@@ -43,6 +43,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
         try:
             end.connect(name_of(found[0]))
+            end.sendall(REQUEST)
             outcome = end.makefile(encoding="utf-8").read().strip()
         except OSError as error:
             made.error(f"process {found[0]}: {error.strerror}: it is no zketcd that serves clients")

@@ -7,6 +7,8 @@ import struct
 
 _PEER = struct.Struct("3i")  # pid, uid, gid
 _NAME = "zketcd/%d"
+#: A request for an upgrade.
+REQUEST = b"upgrade\n"
 #: The answer to a request that succeeded begins with this.
 DONE = "process "
 
@@ -14,6 +16,25 @@ DONE = "process "
 def name_of(pid: int) -> str:
     """The name of a process's socket, in the abstract namespace of Linux."""
     return "\0" + _NAME % pid
+
+
+def serves(pid: int) -> bool:
+    """Whether a process of this host, as this process sees its ids, has such a socket.
+
+    Containers that share a network see the names of each other's.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
+        try:
+            end.connect(name_of(pid))
+        except OSError:
+            return False
+        return _peer_of(end)[0] == pid
+
+
+def _peer_of(end: socket.socket) -> tuple[int, int]:
+    """The process and the user at the other end."""
+    pid, user, _ = _PEER.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return pid, user
 
 
 class Control:
@@ -48,9 +69,9 @@ class Control:
         if self._server is not None:
             self._server.close()
 
-    async def _asked(self, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        peer = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-        if _PEER.unpack(peer)[1] not in (0, os.geteuid()):
+    async def _asked(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _, user = _peer_of(writer.get_extra_info("socket"))
+        if user not in (0, os.geteuid()) or await reader.readline() != REQUEST:
             writer.close()
             return
         self._waiting.append(writer)

@@ -1,5 +1,6 @@
 """`zketcd upgrade`: which process it asks, and what it prints (tests/faults/test_hot_restart.py runs it)."""
 
+import asyncio
 import os
 
 import pytest
@@ -15,9 +16,20 @@ _SOCKETS = """Num       RefCount Protocol Flags    Type St Inode Path
 """
 
 
-def test_running_processes_are_found_by_their_sockets() -> None:
-    assert running(_SOCKETS) == [9, 812]
-    assert running("") == []
+async def _turns() -> None:
+    """Let the loop close what clients have closed."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_running_processes_are_found_by_their_sockets() -> None:
+    control = Control()
+    await control.open()
+    ours = f"0000000000000000: 00000002 00000000 00010000 0001 01 62172 @zketcd/{os.getpid()}\n"
+    assert await asyncio.to_thread(running, _SOCKETS + ours) == [os.getpid()]  # others: of other containers
+    await _turns()
+    assert not control.requested.is_set()
+    control.close()
 
 
 def test_a_process_that_does_not_serve_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,14 +43,13 @@ def test_a_process_that_does_not_serve_is_wrong_usage(capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize(("outcome", "code"), [(f"{DONE}7 has taken over", 0), ("no upgrade: why", 1)])
 async def test_the_outcome_is_reported(outcome: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
-    import asyncio
-
     control = Control()
     await control.open()
     asking = asyncio.create_task(asyncio.to_thread(main, [str(os.getpid())]))
     await control.requested.wait()
     await control.answer(outcome)
     assert await asking == code
+    await _turns()
     control.close()
     printed = capsys.readouterr()
     assert outcome in (printed.out if code == 0 else printed.err)
