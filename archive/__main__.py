@@ -5,6 +5,7 @@ equal, 1 different, 2 not done.
 """
 
 import asyncio
+import base64
 import gc
 import json
 import sys
@@ -185,15 +186,18 @@ def _json(event: Event) -> str:
     fields = {**event._asdict(), "time": shown(event.time), "zxid": f"0x{event.zxid:x}"}
     data = fields.pop("data")
     if data is not None:
-        fields["data"] = data.decode(errors="backslashreplace")
+        fields["data_base64"] = base64.b64encode(data).decode()
     return json.dumps(fields)
 
 
 def _line(event: Event) -> str:
-    versions = "->".join("-" if version is None else str(version) for version in (event.before, event.after))
+    now = f"version {event.after}, {event.size_after} bytes"
+    was = f"was version {event.before}, {event.size_before} bytes"
+    what = "; ".join(
+        text for text, is_there in ((now, event.after), (was, event.before)) if is_there is not None
+    )
     words = [
-        f"{shown(event.time)} 0x{event.zxid:x} {event.change} {event.path} version {versions}",
-        f"bytes {event.size_after if event.size_after is not None else '-'}",
+        f"{shown(event.time)} 0x{event.zxid:x} {event.change} {event.path} ({what})",
         f"by {event.operation} of session {event.session}",
         ",".join(event.identities),
         f"({event.reason})" if event.reason else "",
