@@ -195,7 +195,8 @@ class _Attempt:
         assert isinstance(transaction, RecordingTransaction)
         self._changes = transaction.changes
         self._writer = RunWriter(archiver._store, run, start)
-        self._begin = start
+        self._begin = start.entries
+        self._copied = start.position  # of the newest snapshot that is archived, or will be
         self._point = start
         self._queue: deque[Item] = deque()
         self._waiting = 0  # bytes in the queue
@@ -287,8 +288,8 @@ class _Attempt:
                 self._apply_entry(item)
             elif isinstance(item, RecordChanged) and item.value is not None:
                 current = decode_record(item.value).current
-                if current is not None and current.position > self._begin.position:
-                    self._begin = self._begin._replace(position=current.position)
+                if current is not None and current.position > self._copied:
+                    self._copied = current.position
                     group.create_task(self._copy(current, self._point.clock))
             if self._writer.pending and self._writer.is_full:
                 await self._flush()
@@ -342,7 +343,7 @@ class _Attempt:
         except (UnusableSnapshot, BadValue) as error:
             log.warning("the snapshot %s is not archived: %s", ref.name, error)
             return
-        if entries > self._begin.entries:
+        if entries > self._begin:
             at = Point(entries, ref.position, ref.zxid, clock)
             pages = container.Pages(found.nodes, found.sessions, found.state, ref.digest)
             await self._writer.snapshot(at, pages)

@@ -88,7 +88,7 @@ class History:
         )
 
     def _of(self, run: Run, each: Segment, files: dict[str, int], reached: int) -> Iterator[Event]:
-        name = f"{run.name}/{each.paths}"
+        name = f"{run.name}/{each.index_name}"
         if name in files:
             try:
                 value = self._store.get(name)

@@ -46,7 +46,7 @@ class Segment(NamedTuple):
         return f"{self.first:016d}-{self.end}{_LOG}"
 
     @property
-    def paths(self) -> str:
+    def index_name(self) -> str:
         """The name of its index."""
         return self.name.removesuffix(_LOG) + _PATHS
 

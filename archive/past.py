@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 
 from archive import container, segment
-from archive.catalog import ArchiveError, Catalog, NotArchived, Run, Way
+from archive.catalog import ArchiveError, Catalog, Run, Way
 from archive.moment import By, Moment
 from archive.names import COMPLETE, Point, Segment
 from archive.segment import Content
@@ -28,14 +28,14 @@ def state_at(store: Store, moment: Moment) -> Machine:
     with uncollected():
         for again in reversed(range(_TRIES)):
             try:
-                return _state(store, catalog_way(store, moment), moment)
+                return _state(store, _way(store, moment), moment)
             except Missing:  # the open segment has grown meanwhile, or retention has deleted a file
                 if not again:
                     raise
     raise AssertionError
 
 
-def catalog_way(store: Store, moment: Moment) -> Way:
+def _way(store: Store, moment: Moment) -> Way:
     """How the state of a moment is made. Raises NotArchived, StoreError."""
     catalog = Catalog(store.list())
     return catalog.way(moment, {run.name: complete(store, run) for run in catalog.runs})
@@ -87,10 +87,10 @@ def replay(machine: Machine, content: Content, moment: Moment, upto: int = 1 << 
     position = content.start.position
     if content.start.entries > machine.entries:
         raise ArchiveError(f"the entries {machine.entries + 1} to {content.start.entries} are missing")
-    wanted = machine.entries - content.start.entries
-    for record in content.records[:wanted]:
+    applied = machine.entries - content.start.entries
+    for record in content.records[:applied]:
         position = max(position, record.position)
-    for record in content.records[wanted:]:
+    for record in content.records[applied:]:
         position = max(position, record.position)
         entry = decode_entry(record.value)
         if (
@@ -115,6 +115,3 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-__all__ = ["NotArchived", "catalog_way", "complete", "read", "replay", "state_at", "uncollected"]

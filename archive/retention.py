@@ -27,7 +27,7 @@ def expire(store: Store, cutoff: int) -> list[str]:
             doomed = [run.path(each) for each in old[:-1]]
             for segment in (*run.segments, *run.superseded):
                 if segment.end.entries <= base.at.entries or segment in run.superseded:
-                    doomed += [f"{run.name}/{name}" for name in (segment.name, segment.paths)]
+                    doomed += [f"{run.name}/{name}" for name in (segment.name, segment.index_name)]
             doomed = [name for name in doomed if name in files]
         # `complete` says what is known of the others.
         for name in sorted(doomed, key=lambda name: name.endswith(COMPLETE)):

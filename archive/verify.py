@@ -77,9 +77,9 @@ def _segment(
         return None, str(error)
     if content.start.entries != each.first or content.end != each.end:
         return None, "its name and its content are about other entries"
-    if f"{run.name}/{each.paths}" in files:
+    if f"{run.name}/{each.index_name}" in files:
         try:
-            index = Index(store.get(f"{run.name}/{each.paths}"))
+            index = Index(store.get(f"{run.name}/{each.index_name}"))
         except (BadValue, Missing) as error:
             return content, f"its index cannot be read: {error}"
         missing = next((change.path for change in content.changes if not index.may_change(change.path)), None)

@@ -65,7 +65,7 @@ class RunWriter:
         await self._write(written.name, value)
         former, self._put = self._put, written
         if self.is_full:
-            await self._write(written.paths, index.encode(change.path for change in self._changes))
+            await self._write(written.index_name, index.encode(change.path for change in self._changes))
             self._start, self._put = end, None
             self._records, self._changes = [], []
             self.size = 0

@@ -1,6 +1,6 @@
 """Calls and streams to one cluster: which member gets them, authentication, errors, measurements.
 
-How a call gets to a member is the transport's business, what its bytes say `proxy.etcd.client`'s. Only a
+How a call gets to a member is the transport's business, what its bytes say `proxy.etcd.wire`'s. Only a
 `repeatable` request, one that may be sent again, goes to more than one member: a member that hangs costs half
 a second then, not a timeout. The unknown outcome of any other goes to the caller, who alone can settle it.
 """

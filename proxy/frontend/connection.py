@@ -93,7 +93,7 @@ class Connection(Movable, asyncio.Protocol):
         admits = self._services.state_gate.admits(received)
         if admits and len(data) <= PIECE and not inbound.parked:
             self._take(data, received)
-        else:
+        else:  # at most the first piece now, the rest in other turns of the loop
             is_next = admits and not inbound.parked
             inbound.parked.append((data, received))
             self._outbound.pause_reading()
@@ -201,7 +201,7 @@ class Connection(Movable, asyncio.Protocol):
         self._services.flush_queue.add(self)
 
     def flush(self) -> None:
-        """Send replies; called once in a turn in which writes were applied. Then read if less waits."""
+        """Send replies; called once in a turn in which writes were applied. Then take more if few wait."""
         self._is_in_flush_queue = False
         self._settle()
 

@@ -80,7 +80,7 @@ class ConnectionFacts:
 
     @property
     def _has_unhandled(self) -> bool:
-        """Whether requests were received that nothing was done about yet."""
+        """Whether some of the bytes received are not handled yet."""
         return bool(self._inbound.parked or self._opening.frames)
 
     @property

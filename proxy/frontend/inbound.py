@@ -9,8 +9,8 @@ from codec.trace_context import TracedFramer
 from proxy.frontend.traced import SamplingFramer, Traces
 from proxy.frontend.wire import Wire
 
-#: Of more bytes than this the rest waits. The smallest requests have 16 bytes, so this is one or two
-#: milliseconds of work.
+#: Bytes of one client that are handled at once; the rest waits. The smallest requests have 16 bytes, so this
+#: is one or two milliseconds of work.
 PIECE = 8 << 10
 
 

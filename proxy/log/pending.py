@@ -17,7 +17,7 @@ class Pending:
 
     __slots__ = ("body", "fields", "identities", "kind", "opcode", "session_id")
 
-    #: Whether anybody still waits for it. If not, it is not sent.
+    #: Whether a client still waits for it. If not, it is not sent.
     is_wanted = True
 
     def __init__(
