@@ -60,7 +60,8 @@ class StatusPoller:
         now = asyncio.get_running_loop().time()
         if self._read_quota is not None and now - self._quota_read >= _QUOTA_EVERY:
             first, self._quota_read = self._quota_read < 0, now
-            self.quota = await self._read_quota(self._etcd.endpoint)
+            # A member that does not answer in time does not make the quota unknown again.
+            self.quota = await self._read_quota(self._etcd.endpoint) or self.quota
             if first and not self.quota:
                 log.warning(
                     "etcd does not show its quota in its metrics at %s: zketcd cannot keep a reserve of it",

@@ -62,7 +62,7 @@ class Space:
         return Pressure(self._reserve, self._quota - self._in_use, self._next_snapshot)
 
     def learned(self, in_use: int, quota: int, current: SnapshotRef | None) -> float:
-        """etcd's size in use and quota (0: unknown), the current snapshot; seconds until the next look."""
+        """etcd's size in use and quota (0: not known yet), current snapshot; seconds until the next look."""
         self._quota = quota
         self._base = in_use - self._stats.applied_bytes
         if current is not None and current.name != self._name:

@@ -42,12 +42,12 @@ async def test_a_version_with_known_bugs_is_warned_of_once(caplog: pytest.LogCap
     task.cancel()
 
 
-async def test_the_quota_is_read_once_a_minute_and_named_if_it_is_unknown(
+async def test_the_quota_is_read_once_a_minute_and_a_failure_keeps_the_last_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     client = FakeEtcdClient(FakeEtcd())
     learned: list[int] = []
-    quotas = iter((0, 8 << 30))
+    quotas = iter((0, 8 << 30, 0))
 
     async def read_quota(endpoint: str) -> int:
         assert endpoint == client.endpoint
@@ -61,8 +61,8 @@ async def test_the_quota_is_read_once_a_minute_and_named_if_it_is_unknown(
     poller = StatusPoller(client, learn, read_quota)
     task = asyncio.get_running_loop().create_task(poller.run())
     async with asyncio.timeout(10):
-        while len(learned) < 4:  # noqa: ASYNC110
+        while len(learned) < 6:  # noqa: ASYNC110
             await asyncio.sleep(0)
     task.cancel()
-    assert learned[:4] == [0, 0, 8 << 30, 8 << 30]
+    assert learned[:6] == [0, 0, *4 * (8 << 30,)]
     assert caplog.text.count("does not show its quota") == 1
