@@ -202,7 +202,7 @@ _FIRES = [
 )
 @example([(mode, path, False) for path in ("/p", "/p/n") for mode in _MODES] + _FIRES)
 @example(
-    [(mode, "/p", who) for mode in _MODES for who in (False, True)]
+    [(mode, path, who) for mode in _MODES for path in ("/p", "/p/n") for who in (False, True)]
     + [("remove", "/p", kind) for kind in WatcherType]
 )
 @example([("recursive", "/", True), ("recursive", "/p", False), ("children", "/p/n", False), *_FIRES])
