@@ -93,10 +93,14 @@ class Catalog:
         # A run without a snapshot was begun, and its archiver was killed.
         self.runs = [Run(name, *parts) for name, parts in sorted(found.items()) if parts[0]]
 
-    def way(self, moment: Moment, complete: Mapping[str, Point]) -> Way:
-        """The way to a moment. `complete`: what is known of each run. Raises NotArchived."""
+    def check_filled(self) -> None:
+        """Raises NotArchived."""
         if not self.runs:
             raise NotArchived("the archive is empty: `zketcd archive URL` fills it")
+
+    def way(self, moment: Moment, complete: Mapping[str, Point]) -> Way:
+        """The way to a moment. `complete`: what is known of each run. Raises NotArchived."""
+        self.check_filled()
         errors = {}
         for run in self._likely(moment):
             try:

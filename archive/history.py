@@ -73,7 +73,9 @@ class History:
     def events(self) -> Iterator[Event]:
         """Oldest first. Raises ArchiveError."""
         files = self._store.list()
-        for run in Catalog(files).runs:
+        catalog = Catalog(files)
+        catalog.check_filled()
+        for run in catalog.runs:
             start = run.begin
             for each in run.segments:
                 if self._is_wanted(start, each.end):

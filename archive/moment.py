@@ -76,5 +76,5 @@ def shown(clock: int) -> str:
     """Milliseconds since 1970 as people read them."""
     try:
         return datetime.fromtimestamp(clock / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
-    except (OverflowError, ValueError):
+    except (OSError, OverflowError, ValueError):  # outside the years that the platform has
         return str(clock)

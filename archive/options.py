@@ -13,6 +13,7 @@ from proxy.ctl.options import add_connection
 from proxy.log.visitor import clock_ms
 from proxy.option_parser import OptionParser
 from proxy.support.usage import Parser, output_file
+from schema.paths import is_valid
 
 
 def parser(command: str) -> Any:
@@ -39,6 +40,13 @@ def at(text: str) -> Moment:
         return moment(text, clock_ms())
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from error
+
+
+def node_path(text: str) -> str:
+    """A node's path, for argparse: no node has another one, so nothing would be found."""
+    if not is_valid(text):
+        raise ArgumentTypeError(f"{text!r} is no path of a node, such as /a/b")
+    return text
 
 
 def duration(text: str) -> int:
@@ -94,7 +102,7 @@ def _inspection(made: ArgumentParser) -> None:
 
 def _history(made: ArgumentParser) -> None:
     add = made.add_argument
-    add("path", metavar="PATH")
+    add("path", type=node_path, metavar="PATH")
     add_archive(made)
     add("--since", type=at, metavar="MOMENT", help="leave out what is older: a time, a zxid, a position, 10m")
     add("--until", type=at, metavar="MOMENT", help="leave out what is newer")
@@ -108,14 +116,21 @@ def _diff(made: ArgumentParser) -> None:
     add = made.add_argument
     add("before", type=at, metavar="MOMENT", help="a time (UTC), a zxid (0x...), a position, or how long ago")
     add("after", type=at, metavar="MOMENT", help="another one; `now` is the tree in etcd")
-    add("path", nargs="?", default="/", metavar="PATH", help="only this node and those below it")
+    add(
+        "path",
+        nargs="?",
+        type=node_path,
+        default="/",
+        metavar="PATH",
+        help="only this node and those below it",
+    )
     add_archive(made)
     add("--json", action="store_true", help="print a JSON object a line instead of text")
 
 
 def _revert(made: ArgumentParser) -> None:
     add = made.add_argument
-    add("path", metavar="PATH", help="the node to bring back, with all below it")
+    add("path", type=node_path, metavar="PATH", help="the node to bring back, with all below it")
     add("--to", type=at, required=True, metavar="MOMENT", help="the moment to bring it back to")
     add_archive(made)
     add(

@@ -8,10 +8,12 @@ from hypothesis import strategies as some
 
 from archive import index, retention, segment
 from archive.catalog import Catalog, NotArchived
+from archive.history import History
 from archive.index import Index
 from archive.moment import By, duration_ms, moment, shown
 from archive.names import Point, Segment, Snapshot, parse
 from archive.segment import Change, Content, Record
+from archive.stats import Stats
 from archive.store import Directory, Missing, Objects, Store, StoreError, store_of
 from schema.errors import BadValue
 
@@ -117,6 +119,7 @@ def test_moments() -> None:
     assert moment("0x5", 0)[:2] == (By.ZXID, 5)
     assert moment("5", 0)[:2] == (By.POSITION, 5)
     assert duration_ms("30d") == 30 * 86_400_000
+    assert str(moment(f"{10**12}d", 0)) == str(-86_400_000 * 10**12)
     for bad in ("", "yesterday", "-5", "5 days", "0xg"):
         with pytest.raises(ValueError, match="is no moment"):
             moment(bad, 0)
@@ -137,6 +140,24 @@ def test_retention_keeps_what_a_moment_needs(tmp_path: Path) -> None:
     assert sorted(store.list()) == sorted(kept)
     retention.expire(store, 10**9)
     assert sorted(store.list()) == sorted(files(made[2], made[-1]))
+
+
+def test_a_wrong_directory_is_no_empty_history(tmp_path: Path) -> None:
+    with pytest.raises(NotArchived, match="the archive is empty"):
+        list(History(Directory(str(tmp_path / "typo")), "/a").events())
+
+
+def test_metrics_that_cannot_be_written_do_not_stop_the_archiver(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "later" / "zketcd.prom"
+    stats = Stats(str(file))
+    stats.write()
+    stats.write()
+    assert [str(file) in each.getMessage() for each in caplog.records] == [True]
+    file.parent.mkdir()
+    stats.write()
+    assert "zketcd_archive_entries 0\n" in file.read_text()
 
 
 def _check(store: Store) -> None:

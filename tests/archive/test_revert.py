@@ -153,7 +153,9 @@ def test_usage(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.client.call(requests.delete(f"{ROOT}/a/b"))
     world.client.call(requests.delete(f"{ROOT}/a"))
     assert "does not exist: revert that" in world.revert(path=f"{ROOT}/a/b")[1][-1]
-    for words in (["diff", "0x1"], ["revert", ROOT, "--archive", "x"]):
+    odd = (["history", "app"], ["diff", "0x1", "0x2", f"{ROOT}/"], ["revert", f"{ROOT}/", "--to", "0x1"])
+    incomplete = (["diff", "0x1"], ["revert", ROOT, "--archive", "x"])
+    for words in (*incomplete, *([*each, "--archive", "x"] for each in odd)):
         with pytest.raises(SystemExit) as ended:
             main(words[1:], words[0])
         assert ended.value.code == 2
