@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 VARIABLE = "_ZKETCD_TAKE_OVER"
 _HEADER = Struct(">II")  # bytes, and sockets
 _MOST_BYTES = 1 << 30
+MOST_SOCKETS = 250  # of one message; Linux takes 253
 
 
 class HandoverError(Exception):
@@ -88,7 +89,9 @@ class Channel:
         return message
 
     def _receive(self) -> Message:
-        head, data, _, _ = self._end.recvmsg(_HEADER.size, socket.CMSG_SPACE(16 * 4))
+        head, data, _, _ = self._end.recvmsg(
+            _HEADER.size, socket.CMSG_SPACE(MOST_SOCKETS * array.array("i").itemsize)
+        )
         fds = array.array("i")
         for level, kind, value in data:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from socket import socket, socketpair
 
 from proxy.frontend.moved import FORM, encode
-from proxy.handover.channel import VARIABLE, Channel, HandoverError, Message
+from proxy.handover.channel import MOST_SOCKETS, VARIABLE, Channel, HandoverError, Message
 from proxy.server import Server
 
 log = logging.getLogger("zketcd")
@@ -101,7 +101,14 @@ class Giver:
     def _everything(self) -> list[Message]:
         moving = [each for each in self._server.connections if each.can_move and each.is_quiet]
         messages = [
-            Message("client", {"connection": encode(each.packed()).decode()}, [each.fd]) for each in moving
+            Message(
+                "clients",
+                {"connections": [encode(each.packed()).decode() for each in some]},
+                [each.fd for each in some],
+            )
+            for some in (
+                moving[start : start + MOST_SOCKETS] for start in range(0, len(moving), MOST_SOCKETS)
+            )
         ]
         given = {name: each for name, each in self._listeners.items() if each is not None}
         fds = [each.fileno() for each in given.values()]

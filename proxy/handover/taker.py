@@ -38,9 +38,9 @@ async def take(channel: Channel, server: Server) -> dict[str, socket]:
         if error:
             raise HandoverError(f"the sessions cannot be carried over: error {error}")
         await channel.send("carried", sessions=len(server.sessions))
-        taken = []
-        while (message := await channel.receive("client", "listeners")).kind == "client":
-            taken.append((decode(message.fields["connection"]), message.fds[0]))
+        taken: list[tuple[Moved, int]] = []
+        while (message := await channel.receive("clients", "listeners")).kind == "clients":
+            taken += zip(map(decode, message.fields["connections"]), message.fds, strict=True)
         await channel.send("taken")
         await channel.receive("go")
         await _continue(server, taken)
@@ -49,18 +49,23 @@ async def take(channel: Channel, server: Server) -> dict[str, socket]:
     return dict(zip(message.fields["names"], [socket(fileno=fd) for fd in message.fds], strict=True))
 
 
+async def _transport(fd: int) -> tuple[asyncio.Transport, _Before]:
+    """A client's transport, which does not read yet. Raises OSError."""
+    client = socket(fileno=fd)
+    client.setblocking(False)
+    transport, before = await asyncio.get_running_loop().connect_accepted_socket(_Before, client)
+    transport.pause_reading()
+    return transport, before
+
+
 async def _continue(server: Server, taken: list[tuple[Moved, int]]) -> None:
     """Serve these clients."""
-    loop = asyncio.get_running_loop()
-    for moved, fd in taken:
-        try:
-            client = socket(fileno=fd)
-            client.setblocking(False)
-            transport, before = await loop.connect_accepted_socket(_Before, client)
-            transport.pause_reading()
-        except OSError as error:
-            log.info("a client has gone meanwhile: %s", error)
+    made = await asyncio.gather(*[_transport(fd) for _, fd in taken], return_exceptions=True)
+    for (moved, _), result in zip(taken, made, strict=True):
+        if isinstance(result, BaseException):
+            log.info("a client has gone meanwhile: %s", result)
             continue
+        transport, before = result
         session = server.sessions.get(moved.session_id) if moved.session_id else None
         if moved.session_id and session is None:
             transport.close()
