@@ -117,8 +117,10 @@ def _history(given: Any, _made: Any) -> int:
         show(_json(event) if given.json else _line(event))
     cost = history.cost
     read = f"read {cost.read} of {counted(cost.segments, 'segment')}, {size(cost.bytes)}"
+    for last, first in history.gaps:
+        print(f"gap: what happened in the entries {last + 1} to {first} is not archived", file=sys.stderr)
     print(f"{counted(found, 'change')}; {read}", file=sys.stderr)
-    return 0
+    return 1 if history.gaps else 0
 
 
 def _diff(given: Any, _made: Any) -> int:

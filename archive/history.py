@@ -69,19 +69,32 @@ class History:
         self._recursive = recursive
         self._data = data
         self.cost = Cost(0, 0, 0)
+        #: Places within the wanted time where entries are lost: how many entries before it and after it.
+        self.gaps: list[tuple[int, int]] = []
 
     def events(self) -> Iterator[Event]:
         """Oldest first. Raises ArchiveError."""
         files = self._store.list()
         catalog = Catalog(files)
         catalog.check_filled()
+        reached = None
         for run in catalog.runs:
+            if reached is not None and run.begin.entries > reached.entries:
+                self._note_gap(reached, run.begin.entries, run.begin)
             start = run.begin
             for each in run.segments:
+                if each.first > start.entries:
+                    self._note_gap(start, each.first, each.end)
                 if self._is_wanted(start, each.end):
                     self.cost = self.cost._replace(segments=self.cost.segments + 1)
                     yield from self._of(run, each, files, start.entries)
                 start = each.end
+            reached = run.end
+
+    def _note_gap(self, start: Point, first: int, end: Point) -> None:
+        """Entries after `start` and before the entry `first + 1` are lost; that one lies before `end`."""
+        if self._is_wanted(start, end):
+            self.gaps.append((start.entries, first))
 
     def _is_wanted(self, start: Point, end: Point) -> bool:
         since, until = self._since, self._until

@@ -1,10 +1,6 @@
 """The metrics of an archiver, as a file for node_exporter's textfile collector."""
 
-import logging
-import os
-from pathlib import Path
-
-log = logging.getLogger(__name__)
+from archive.metrics_file import MetricsFile
 
 #: Attribute of Stats, name, kind, help.
 METRICS = (
@@ -33,25 +29,15 @@ class Stats:
 
     def __init__(self, file: str | None = None) -> None:
         """`file`: None to write none."""
-        self._file = None if file is None else Path(file)
-        self._failed = False
+        self._file = None if file is None else MetricsFile(file)
         self.complete = self.uploaded = 0.0
         self.pending = self.entries = self.bytes = self.errors = self.gaps = 0
 
     def write(self) -> None:
-        """Replace the file as a whole: the collector may read it at any time. A failure is logged once."""
+        """Replace the file."""
         if self._file is None:
             return
         lines = []
         for attribute, name, kind, text in METRICS:
             lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}", f"{name} {getattr(self, attribute)}"]
-        part = self._file.with_name(f".{self._file.name}.{os.getpid()}")
-        try:
-            part.write_text("\n".join(lines) + "\n")
-            part.rename(self._file)
-        except OSError as error:
-            if not self._failed:
-                log.warning("the metrics cannot be written to %s: %s", self._file, error.strerror)
-            self._failed = True
-        else:
-            self._failed = False
+        self._file.write("\n".join(lines) + "\n")

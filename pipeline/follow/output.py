@@ -1,9 +1,9 @@
 """The output of the commands that follow: progress on stderr, position on stdout, Prometheus metrics."""
 
-import os
 import sys
 import time
-from pathlib import Path
+
+from archive.metrics_file import MetricsFile
 
 _METRICS = """\
 # HELP zketcd_copy_level_timestamp_seconds Unix time at which the copy was last level with its source.
@@ -34,7 +34,7 @@ class Status:
         self._at = 0.0
         self._level_at: float | None = None  # monotonic: the clock may be set
         self._is_level = False
-        self._metrics = None if metrics is None else Path(metrics)
+        self._metrics = None if metrics is None else MetricsFile(metrics)
         self._written = 0.0
 
     def behind(self, zxid: int, count: int, unit: str = "") -> None:
@@ -61,12 +61,9 @@ class Status:
             self._at = time.monotonic()
 
     def _write(self, zxid: int) -> None:
-        """Replace the file as a whole: the collector may read it at any time. Raises OSError."""
         now = time.monotonic()
         if self._metrics is None or now - self._written < self._METRICS_EVERY:
             return
         self._written = now
         level = 0.0 if self._level_at is None else time.time() - (now - self._level_at)
-        part = self._metrics.with_name(f".{self._metrics.name}.{os.getpid()}")
-        part.write_text(_METRICS.format(level=f"{level:.3f}", zxid=zxid))
-        part.rename(self._metrics)
+        self._metrics.write(_METRICS.format(level=f"{level:.3f}", zxid=zxid))

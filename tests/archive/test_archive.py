@@ -10,6 +10,8 @@ from random import Random
 import pytest
 
 from archive.catalog import NotArchived
+from archive.history import History
+from archive.moment import moment
 from archive.names import parse
 from archive.store import store_of
 from lab.client.blocking import Client
@@ -131,6 +133,12 @@ def test_what_was_truncated_is_a_gap_that_a_snapshot_bridges(
     assert state(archive.url, f"0x{after.zxid:x}") == after.nodes
     (gap,) = archive.list()["gaps"]
     assert gap["why"] == "truncated in etcd before they were archived"
+    gaps = []
+    for since in (None, moment(f"0x{last.zxid:x}", 0)):
+        history = History(store_of(archive.url), ROOT, since=since)
+        assert [event.change for event in history.events()] == (["created"] if since is None else [])
+        gaps.append(history.gaps)
+    assert gaps == [[(gap["after"], gap["before"] - 1)], []]
     for at in (f"0x{lost[0].zxid:x}", lost[0].time):
         with pytest.raises(NotArchived, match="lies in a gap"):
             state(archive.url, at)
