@@ -5,7 +5,7 @@ import zipfile
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("codec", "schema", "pipeline", "proxy")
+PACKAGES = ("archive", "codec", "schema", "pipeline", "proxy")
 
 
 def write(target: Path) -> None:

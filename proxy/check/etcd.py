@@ -48,6 +48,8 @@ async def check_etcd(config: Config, tls: Tls) -> AsyncIterator[Finding]:
         measured = await asyncio.to_thread(metrics.read, endpoint, tls)
         for found in _measured(endpoint, status, measured, config.etcd_reserve):
             yield found
+        if measured is not None:
+            yield _clocks(endpoint, time.time() - measured.date)
     if len(set(clusters.values())) > 1:
         yield wrong("--etcd", "the endpoints are members of different clusters")
     if clusters:
@@ -111,6 +113,12 @@ def _member(endpoint: str, status: Status) -> Iterator[Finding]:
         yield doubtful(endpoint, f"{unused >> 20} MiB of its database are unused: run etcdctl defrag")
 
 
+def _clocks(endpoint: str, skew: float) -> Finding:
+    if abs(skew) > _CLOCKS_DIFFER:
+        return doubtful(endpoint, f"its clock and ours differ by {abs(skew):.0f} s: use NTP")
+    return good(endpoint, "its clock and ours agree")
+
+
 def _measured(endpoint: str, status: Status, found: Metrics | None, reserve: int) -> Iterator[Finding]:
     """What a member's metrics say. `reserve`: percent of the quota."""
     size = f"its database has {status.db_size >> 20} MiB"
@@ -152,10 +160,6 @@ def _measured(endpoint: str, status: Status, found: Metrics | None, reserve: int
         )
     else:
         yield good(endpoint, f"fsync takes up to {slowest * 1000:.0f} ms in 99 of 100 cases")
-    if abs(found.skew) > _CLOCKS_DIFFER:
-        yield doubtful(endpoint, f"its clock and ours differ by {abs(found.skew):.0f} s: use NTP")
-    else:
-        yield good(endpoint, "its clock and ours agree")
 
 
 def _quantile(samples: Mapping[str, float], share: float) -> float | None:

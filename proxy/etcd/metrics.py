@@ -1,7 +1,6 @@
 """etcd's metrics for Prometheus, which have what its API does not tell: the quota, for one. Blocking."""
 
 import ssl
-import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException, HTTPResponse
@@ -16,10 +15,10 @@ QUOTA = "etcd_server_quota_backend_bytes"
 
 
 class Metrics(NamedTuple):
-    """A member's metrics, and by how many seconds our clock is ahead of its clock."""
+    """A member's metrics, and its clock when it answered, in seconds since 1970."""
 
     samples: Mapping[str, float]
-    skew: float
+    date: float
 
 
 def read(endpoint: str, tls: Tls) -> Metrics | None:
@@ -30,8 +29,8 @@ def read(endpoint: str, tls: Tls) -> Metrics | None:
         context.set_alpn_protocols(["http/1.1"])
         with opened(f"{url.rstrip('/')}/metrics", context) as response:
             body = response.read().decode()
-            now = time.time()
-            then = parsedate_to_datetime(response.headers["Date"]).timestamp() + 0.5
+            # Whole seconds, cut off.
+            date = parsedate_to_datetime(response.headers["Date"]).timestamp() + 0.5
         samples = {}
         for line in body.splitlines():
             if line.startswith(("etcd_disk_wal", QUOTA, "etcd_debugging_mvcc_compact_revision")):
@@ -39,7 +38,7 @@ def read(endpoint: str, tls: Tls) -> Metrics | None:
                 samples[name] = float(value)
     except (OSError, HTTPException, ValueError, TypeError):
         return None
-    return Metrics(samples, now - then)
+    return Metrics(samples, date)
 
 
 def opened(url: str, context: ssl.SSLContext) -> HTTPResponse:

@@ -90,11 +90,10 @@ class Connection(Movable, asyncio.Protocol):
             session.heard = self._loop.time()
         inbound = self._inbound
         received = self._clock.perf_counter_ns()
-        admits = self._services.state_gate.admits(received)
-        if admits and len(data) <= PIECE and not inbound.parked:
+        is_next = self._services.state_gate.admits(received) and not self._has_unhandled
+        if is_next and len(data) <= PIECE:
             self._take(data, received)
         else:  # at most the first piece now, the rest in other turns of the loop
-            is_next = admits and not inbound.parked
             inbound.parked.append((data, received))
             self._outbound.pause_reading()
             self._wait()

@@ -168,6 +168,15 @@ def test_what_comes_with_the_connect_request_waits_for_the_session() -> None:
     assert client.xids() == [3]
 
 
+def test_what_comes_with_the_connect_request_is_handled_before_what_comes_next() -> None:
+    client = Client()
+    client.send(packets.connect() + packets.get(1, "/"))
+    client.establish()
+    client.send(packets.get(2, "/"))  # before the turn in which the first is handled
+    _, *rest = client.received()
+    assert [reply.xid for reply in packets.replies(rest)] == [1, 2]
+
+
 @pytest.mark.parametrize(
     "bad",
     [
