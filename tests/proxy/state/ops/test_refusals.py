@@ -3,6 +3,8 @@
 `refusal` tries each by itself and in a multi. test_machine_histories compares random requests with a model.
 """
 
+from collections.abc import Callable
+
 import pytest
 
 from codec.constants import CreateMode, ErrorCode
@@ -36,7 +38,7 @@ _CODES = {
     "ver": ErrorCode.BAD_VERSION,
     "brief": ErrorCode.NO_CHILDREN_FOR_EPHEMERALS,
 }
-_REQUESTS = (
+_REQUESTS: tuple[tuple[Callable[..., Asked], ...], ...] = (
     (Create, CreateMortal),
     (CreateIfNotExists,),
     (CheckNotExists,),
