@@ -86,7 +86,9 @@ def test_writes_are_refused_and_reads_go_on_until_there_is_space(
         wait_until(lambda: client.refusal(zk.set_data("/a", b"more")) == 0, "writes go on", interval=0.1)
         # The log may show that write before etcd's answer to its Txn is here: until then others are refused.
         wait_until(lambda: "etcd has space again" in proxy.log_text(), "the proxy knows of the space")
-        assert client.create("/n-", b"", SEQUENTIAL) == "/n-0000000002"
+        # The reserve, which etcd's size has touched as well, is looked at once a second.
+        wait_until(lambda: client.refusal(zk.create("/b")) == 0, "the tree may grow", interval=0.1)
+        assert client.create("/n-", b"", SEQUENTIAL) == "/n-0000000003"
         assert client.read("/a")[1].version == version + 1
         with Client(proxy.port) as other:
             other.create("/e", b"", EPHEMERAL)
