@@ -10,9 +10,9 @@ from pathlib import Path
 from bench import curves
 from bench.environment import here_and_now
 from bench.report import as_json, tables
-from bench.run import ON_ETCD_ALONE, Cell, Plan, measure
+from bench.run import ON_ETCD_ALONE, Plan, measure
 from bench.servers import NAMES, targets
-from bench.workloads import WORKLOADS
+from bench.workloads import WORKLOADS, Cell
 from lab.arguments import count, names_of, seconds
 from lab.servers import BinaryMissing, StartFailed
 from proxy.support.stdout import guarded

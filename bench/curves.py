@@ -5,7 +5,7 @@ Raw etcd is not in it: from a few connections on, its figures would be those of 
 
 from collections.abc import Sequence
 
-from bench.run import Cell
+from bench.workloads import Cell
 
 SERVERS = ("zookeeper", "zketcd")
 WORKLOADS = ("get", "create", "mixed")

@@ -21,7 +21,7 @@ import grpc
 
 from bench.errors import BadReply, EffectsDiffer
 from bench.load import STALL_SECONDS, Timing
-from bench.workloads import DATA, LISTED_CHILDREN, MIXED_CYCLE, NUMBER, READ_NODES
+from bench.workloads import DATA, LISTED_CHILDREN, MIXED_CYCLE, NUMBER, READ_NODES, Cell
 from proxy.etcd import rpc_pb2 as rpc
 
 BATCH = 64
@@ -264,9 +264,7 @@ def prepared(run: Run, workload: str) -> list[bytes]:
 async def drive(
     port: int,
     root: bytes,
-    workload: str,
-    connections: int,
-    depth: int,
+    cell: Cell,
     seconds: float,
     limit: int,
     around: Callable[[], Callable[[Timing], dict[str, float]]],
@@ -276,6 +274,7 @@ async def drive(
     Raises BadReply for a Txn that didn't succeed, EffectsDiffer for a wrong number of keys, AioRpcError for
     an RPC that failed.
     """
+    workload, connections, depth, _ = cell
     shape = SHAPES[workload]
     batch = 1
     lanes = connections

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bench.run import Cell, Outcome, Results
+from bench.run import Outcome, Results
 from bench.summary import medians
+from bench.workloads import Cell
 
 GENERATOR_IS_THE_LIMIT = 0.9
 """Share of one core from which on the generator may have held the server back."""

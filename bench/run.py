@@ -11,28 +11,14 @@ from bench.errors import BenchError, Stalled
 from bench.etcd_load import APPEND
 from bench.servers import Target
 from bench.worker import Spec
+from bench.workloads import Cell
 
 RUN_TIMEOUT_SECONDS = 300.0
 WARM_UP_CONNECTIONS = 16
 
-# Requests for which nodes are prepared, per second of the run (only delete uses them up).
-LIMIT_PIPELINED = 80_000
-LIMIT_ONE_AT_A_TIME = 15_000
-
 
 ON_ETCD_ALONE = (APPEND,)
 """Workloads that only raw etcd has."""
-
-
-class Cell(NamedTuple):
-    """One line of the table."""
-
-    workload: str
-    connections: int
-    depth: int
-    """Requests in flight on each connection; at an offered rate, at most."""
-    offered: int = 0
-    """Requests a second that come whatever the server does; 0: each reply lets the next request go."""
 
 
 class Plan(NamedTuple):
@@ -118,28 +104,11 @@ def _run(
 ) -> dict[str, float] | str:
     """The figures of one run, or why there are none."""
     try:
-        return generator.run(spec(cell, target, seconds))
+        return generator.run(Spec(target, cell, seconds))
     except BenchError as error:
         message = f"{type(error).__name__}: {error}"
         progress(f"  {target.name}: invalid: {message}")
         return message
-
-
-def spec(cell: Cell, target: Target, seconds: float) -> Spec:
-    """What the generator is told."""
-    rate = LIMIT_PIPELINED if cell.depth > 1 else LIMIT_ONE_AT_A_TIME
-    return Spec(
-        target.protocol,
-        target.port,
-        cell.workload,
-        cell.connections,
-        cell.depth,
-        seconds,
-        int(rate * seconds),
-        target.processes,
-        target.metrics_url,
-        cell.offered,
-    )
 
 
 def warm_up_cells(cells: Sequence[Cell]) -> Iterator[Cell]:

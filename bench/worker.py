@@ -11,29 +11,27 @@ import grpc
 from bench import costs, etcd_load, paced, summary
 from bench.errors import Stalled
 from bench.load import Admin, Timing, connected, drive
-from bench.workloads import WORKLOADS, clean_up, prepare
+from bench.servers import Target
+from bench.workloads import WORKLOADS, Cell, clean_up, prepare
 
 SHARES = (0.5, 0.99)
 
+# Requests for which nodes are prepared, per second of the run (only delete uses them up).
+LIMIT_PIPELINED = 80_000
+LIMIT_ONE_AT_A_TIME = 15_000
+
 
 class Spec(NamedTuple):
-    """What to run, and whom to charge for it."""
+    """What to run where, and for how long."""
 
-    protocol: str
-    """"zookeeper" or "etcd"."""
-    port: int
-    workload: str
-    connections: int
-    depth: int
+    target: Target
+    cell: Cell
     seconds: float
-    limit: int
-    """Requests at most, for workloads that use up what was prepared."""
-    processes: dict[str, int]
-    """Role -> pid of each server process (with its descendants) whose costs count."""
-    metrics_url: str | None
-    """The client URL of the etcd behind the server."""
-    offered: int = 0
-    """Requests a second that come whatever the server does; 0: each reply lets the next request go."""
+
+    @property
+    def limit(self) -> int:
+        """Requests at most, for workloads that use up what was prepared."""
+        return int((LIMIT_PIPELINED if self.cell.depth > 1 else LIMIT_ONE_AT_A_TIME) * self.seconds)
 
 
 def run(spec: Spec, number: int) -> dict[str, float]:
@@ -46,7 +44,7 @@ def run(spec: Spec, number: int) -> dict[str, float]:
     gc.collect()
     gc.disable()
     try:
-        if spec.protocol == "etcd":
+        if spec.target.protocol == "etcd":
             return _run_etcd(spec, number)
         return _run_zookeeper(spec, number)
     except (OSError, struct.error, grpc.aio.AioRpcError) as error:
@@ -57,16 +55,17 @@ def run(spec: Spec, number: int) -> dict[str, float]:
 
 
 def _run_zookeeper(spec: Spec, number: int) -> dict[str, float]:
-    workload = WORKLOADS[spec.workload](b"/bench-%06d" % number, spec.connections, spec.limit)
-    with Admin(spec.port) as admin:
+    target, cell = spec.target, spec.cell
+    workload = WORKLOADS[cell.workload](b"/bench-%06d" % number, cell.connections, spec.limit)
+    with Admin(target.port) as admin:
         prepare(workload, admin)
-        streams = [workload.stream(i) for i in range(spec.connections)]
-        with connected(spec.port, streams) as connections:
-            meter = Meter(spec.processes, spec.metrics_url)
-            if spec.offered:
-                timing = paced.drive(connections, spec.depth, spec.offered, spec.seconds)
+        streams = [workload.stream(i) for i in range(cell.connections)]
+        with connected(target.port, streams) as connections:
+            meter = Meter(target)
+            if cell.offered:
+                timing = paced.drive(connections, cell.depth, cell.offered, spec.seconds)
             else:
-                timing = drive(connections, spec.depth, spec.seconds)
+                timing = drive(connections, cell.depth, spec.seconds)
             figures = meter.figures(timing)
         workload.verify(admin, timing.counts)
         clean_up(workload, admin, timing.counts)
@@ -75,16 +74,10 @@ def _run_zookeeper(spec: Spec, number: int) -> dict[str, float]:
 
 
 def _run_etcd(spec: Spec, number: int) -> dict[str, float]:
+    root = b"/bench-%06d/" % number
     return asyncio.run(
         etcd_load.drive(
-            spec.port,
-            b"/bench-%06d/" % number,
-            spec.workload,
-            spec.connections,
-            spec.depth,
-            spec.seconds,
-            spec.limit,
-            lambda: Meter(spec.processes, spec.metrics_url).figures,
+            spec.target.port, root, spec.cell, spec.seconds, spec.limit, lambda: Meter(spec.target).figures
         )
     )
 
@@ -92,10 +85,10 @@ def _run_etcd(spec: Spec, number: int) -> dict[str, float]:
 class Meter:
     """Costs of the servers and of this process from now on."""
 
-    def __init__(self, processes: dict[str, int], metrics_url: str | None) -> None:
-        self._trees = {role: costs.process_tree(pid) for role, pid in processes.items()}
-        self._url = metrics_url
-        self._counters = costs.etcd_counters(metrics_url) if metrics_url else {}
+    def __init__(self, target: Target) -> None:
+        self._trees = {role: costs.process_tree(pid) for role, pid in target.processes.items()}
+        self._url = target.metrics_url
+        self._counters = costs.etcd_counters(self._url) if self._url else {}
         self._cpu = {role: costs.cpu_seconds(pids) for role, pids in self._trees.items()}
         self._busy = costs.busy_seconds()
         self._own_cpu = time.process_time()

@@ -7,7 +7,7 @@ the tree with the number of counted replies.
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from typing_extensions import override
 
@@ -37,6 +37,17 @@ _OTHER_HALF = 10_061  # between the data of one request, far from those of other
 EMPTY_REPLY = wire.REPLY_SIZE
 STAT_REPLY = wire.REPLY_SIZE + wire.STAT_SIZE
 DATA_REPLY = wire.REPLY_SIZE + 4 + len(DATA) + wire.STAT_SIZE
+
+
+class Cell(NamedTuple):
+    """What to run: one line of the table."""
+
+    workload: str
+    connections: int
+    depth: int
+    """Requests in flight on each connection; at an offered rate, at most."""
+    offered: int = 0
+    """Requests a second that come whatever the server does; 0: each reply lets the next request go."""
 
 
 class Asker(Protocol):

@@ -7,7 +7,7 @@ from bench.etcd_load import APPEND
 from bench.plots.figures import ALONE, busiest
 from bench.plots.results import Found
 from bench.report import Medians, all_medians
-from bench.run import Cell
+from bench.workloads import Cell
 
 MISSING = "not measured yet"
 

@@ -8,9 +8,10 @@ from bench.plots import aims
 from bench.plots.figures import ALONE, busiest
 from bench.plots.results import Found, Run, Scenario
 from bench.report import GENERATOR_IS_THE_LIMIT, all_medians, cost_table, speed_table
-from bench.run import Cell, Results
+from bench.run import Results
 from bench.scenarios import markdown
 from bench.scenarios.__main__ import SCENARIOS
+from bench.workloads import Cell
 
 ALT_TEXTS = {
     "speed": "Operations a second of many clients that pipeline, median latency of one client, by workload",

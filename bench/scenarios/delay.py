@@ -1,10 +1,10 @@
 """An etcd that is far away: what a round trip of 5 and 20 ms does to a lone write and to many at once."""
 
-from bench.run import LIMIT_ONE_AT_A_TIME
 from bench.scenarios import Table
-from bench.servers import ETCD_OPTIONS
+from bench.servers import ETCD_OPTIONS, Target
 from bench.worker import Spec
 from bench.worker import run as run_spec
+from bench.workloads import Cell
 from lab.servers import EtcdServer, ZketcdServer
 from lab.servers.relay import DelayingRelay
 
@@ -22,20 +22,10 @@ def run(scale: float) -> Table:
                 DelayingRelay(etcd.port, delay / 2000) as relay,
                 ZketcdServer(relay.endpoint, max_client_connections=0, prefix=f"/delay{delay}") as zketcd,
             ):
+                target = Target("zketcd", "zookeeper", zketcd.port, {"server": zketcd.pid}, etcd.endpoint)
                 row: list[float | str | int] = [delay]
                 for connections, depth in ((1, 1), (64, 32)):
-                    spec = Spec(
-                        "zookeeper",
-                        zketcd.port,
-                        "create",
-                        connections,
-                        depth,
-                        seconds,
-                        int(LIMIT_ONE_AT_A_TIME * seconds),
-                        {"server": zketcd.pid},
-                        etcd.endpoint,
-                    )
-                    figures = run_spec(spec, delay)
+                    figures = run_spec(Spec(target, Cell("create", connections, depth), seconds), delay)
                     row += [figures["rate"], figures["p50_ms"], figures["p99_ms"]]
                 rows.append(row)
     head = ["round trip added, ms"]

@@ -5,10 +5,10 @@ import sys
 from bench.load import Admin
 from bench.scenarios import Table
 from bench.scenarios.memory import nodes
-from bench.servers import ETCD_OPTIONS
+from bench.servers import targets
 from bench.worker import Spec
 from bench.worker import run as run_spec
-from lab.servers import EtcdServer, ZketcdServer
+from bench.workloads import Cell
 
 ZNODES = (1_000, 10_000, 100_000, 1_000_000)
 CONNECTIONS = (1, 10, 100, 1000, 2000)
@@ -21,10 +21,7 @@ def run(scale: float) -> Table:
     """From 1,000 to a million znodes, and from 1 to 2,000 connections, at scale 1."""
     rows: list[list[float | str | int]] = []
     number = 0
-    with (
-        EtcdServer(*ETCD_OPTIONS) as etcd,
-        ZketcdServer(etcd.endpoint, max_client_connections=0) as zketcd,
-    ):
+    with targets(["zketcd"]) as (zketcd,):
 
         def measure(what: str, connections: int, depth: int) -> None:
             nonlocal number
@@ -32,19 +29,7 @@ def run(scale: float) -> Table:
             row: list[float | str | int] = [what, connections, depth]
             for workload in WORKLOADS:
                 number += 1
-                processes = {"server": zketcd.pid, "etcd": etcd.pid}
-                spec = Spec(
-                    "zookeeper",
-                    zketcd.port,
-                    workload,
-                    connections,
-                    depth,
-                    SECONDS,
-                    1,
-                    processes,
-                    etcd.endpoint,
-                )
-                figures = run_spec(spec, number)
+                figures = run_spec(Spec(zketcd, Cell(workload, connections, depth), SECONDS), number)
                 row += [figures["rate"], 1000 * figures["cpu_server"], figures["p99_ms"]]
             rows.append(row)
 

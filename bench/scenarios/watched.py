@@ -7,6 +7,7 @@ from bench.scenarios.crowd import crowd
 from bench.servers import targets
 from bench.worker import Spec
 from bench.worker import run as run_spec
+from bench.workloads import Cell
 
 WATCHERS = 100
 CONNECTIONS, DEPTH = 64, 32
@@ -31,17 +32,7 @@ def run(scale: float) -> Table:
                 sessions.ask(b"".join(watches), each * (wire.REPLY_SIZE + wire.STAT_SIZE))
                 seen = []
                 for number in range(ROUNDS + 1):  # the first warms the server up
-                    spec = Spec(
-                        "zookeeper",
-                        target.port,
-                        "mixed",
-                        CONNECTIONS,
-                        DEPTH,
-                        seconds,
-                        1,
-                        target.processes,
-                        target.metrics_url,
-                    )
+                    spec = Spec(target, Cell("mixed", CONNECTIONS, DEPTH), seconds)
                     seen.append(run_spec(spec, number))
                 best = sorted(seen[1:], key=lambda figures: figures["rate"])[ROUNDS // 2]
             rows.append([target.name, best["rate"], best["p50_ms"], best["p99_ms"]])

@@ -1,7 +1,7 @@
 """The points of the curves."""
 
 from bench.curves import OFFERED, cells
-from bench.run import Cell
+from bench.workloads import Cell
 
 
 def test_chosen_points() -> None:

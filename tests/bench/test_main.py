@@ -3,7 +3,8 @@
 import pytest
 
 from bench.__main__ import ALL, main, parser, plan_of, told
-from bench.run import Cell, warm_up_cells
+from bench.run import warm_up_cells
+from bench.workloads import Cell
 
 
 def test_default_plan_covers_everything() -> None:

@@ -3,7 +3,8 @@
 import json
 
 from bench.report import as_json, from_json, tables
-from bench.run import Cell, Outcome, Results
+from bench.run import Outcome, Results
+from bench.workloads import Cell
 
 
 def figures(rate: float, generator: float = 0.2) -> dict[str, float]:

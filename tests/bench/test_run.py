@@ -8,10 +8,10 @@ from bench import wire
 from bench.errors import BadReply, EffectsDiffer
 from bench.etcd_load import BATCH, SHAPES
 from bench.load import Admin, connected, drive
-from bench.run import Cell, Plan, able, measure, rotated
+from bench.run import Plan, able, measure, rotated
 from bench.servers import Target
 from bench.worker import Spec, run
-from bench.workloads import WORKLOADS, clean_up, prepare
+from bench.workloads import WORKLOADS, Cell, clean_up, prepare
 from lab.servers import EtcdServer, ZooKeeperServer, free_port
 
 LIMIT = 300
@@ -65,18 +65,7 @@ def test_errors_in_replies_are_noticed(zookeeper_server: ZooKeeperServer, admin:
 
 
 def test_a_run_has_all_its_figures(zookeeper_server: ZooKeeperServer) -> None:
-    spec = Spec(
-        "zookeeper",
-        zookeeper_server.port,
-        "create",
-        2,
-        8,
-        0.05,
-        LIMIT,
-        {"server": zookeeper_server.pid},
-        None,
-    )
-    figures = run(spec, 77)
+    figures = run(Spec(zookeeper_target(zookeeper_server), Cell("create", 2, 8), 0.05), 77)
     assert figures["operations"] == pytest.approx(figures["rate"] * figures["seconds"])
     assert 0 < figures["p50_ms"] <= figures["p99_ms"] < 60_000
     assert figures["rss_server"] > 10e6
@@ -87,10 +76,8 @@ def test_a_run_has_all_its_figures(zookeeper_server: ZooKeeperServer) -> None:
 @pytest.mark.parametrize("depth", [1, 32])
 @pytest.mark.parametrize("name", SHAPES)
 def test_raw_etcd_runs(name: str, depth: int, etcd_server: EtcdServer) -> None:
-    port, pid = etcd_server.port, etcd_server.pid
-    figures = run(
-        Spec("etcd", port, name, 3, depth, 0.05, LIMIT, {"server": pid}, etcd_server.endpoint), depth
-    )
+    target = Target("etcd", "etcd", etcd_server.port, {"server": etcd_server.pid}, etcd_server.endpoint)
+    figures = run(Spec(target, Cell(name, 3, depth), 0.05), depth)
     assert figures["operations"] > 0
     if depth == 1 and name == "create":
         assert figures["etcd_put"] == 2.0

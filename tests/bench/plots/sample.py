@@ -1,7 +1,8 @@
 """Small results, as the bench makes them."""
 
-from bench.run import Cell, Outcome, Results
+from bench.run import Outcome, Results
 from bench.scenarios import Table
+from bench.workloads import Cell
 
 SERVERS = ("zookeeper", "zketcd", "etcd")
 ENVIRONMENT = {

@@ -7,7 +7,7 @@ import pytest
 
 from bench.plots.__main__ import DOCUMENTS, main
 from bench.report import as_json
-from bench.run import Cell
+from bench.workloads import Cell
 from tests.bench.plots.sample import ENVIRONMENT, MEMORY, SIDECARS, curves, reference
 
 
