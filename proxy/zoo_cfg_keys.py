@@ -60,6 +60,45 @@ def _always(reason: str) -> Callable[[str], str]:
 _COMBINED = Combined()
 _NOTHING = Nothing()
 
+#: Settings without a meaning here, by what they are about.
+_WITHOUT_MEANING = {
+    "the ensemble": """
+        connectToLearnerMasterLimit cnxTimeout dynamicConfigFile electionAlg electionPort
+        electionPortBindRetry follower.skipLearnerRequestToNextProcessor forceSnapshotSync
+        forward_learner_requests_to_commit_processor_disabled initLimit leaderConnectDelayDuringRetryMs
+        leaderServes localSessionsEnabled localSessionsUpgradingEnabled observerMaster.sizeLimit
+        observerMasterPort oraclePath peerType portUnification quorumCnxnTimeoutMs quorumListenOnAllIPs
+        reconfigEnabled skipReconfigACLCheck sslQuorum sslQuorumReloadCertFiles standaloneEnabled
+        syncEnabled syncLimit tcpKeepAlive test.allowDiscontinuousProposals testingonly.initialZxid version
+    """,
+    "files": """
+        commitLogCount dataDir dataLogDir datadir.autocreate db.autocreate flushDelay forceSync
+        fsync.warningthresholdms maxBatchSize maxWriteQueuePollTime preAllocSize
+        serializeLastProcessedZxid.enabled snapCount snapSizeLimitInKb snapshot.compression.method
+        snapshot.trust.empty snapshotSizeFactor txnLogSizeLimitInKb
+    """,
+    "threads, buffers and caches of the Java server": """
+        bitHashCacheSize client.certReload clientPortListenBacklog clientTcpKeepAlive
+        closeSessionTxn.enabled digest.enabled emulate353TTLNodes enableEagerACLCheck fips-mode
+        intBufferStartingSizeBytes largeRequestMaxBytes largeRequestThreshold
+        maxGetChildrenResponseCacheSize maxInProcessingDeadWatchers maxResponseCacheSize serverCnxnFactory
+        ssl.handshakeDetectionTimeoutMillis ssl.hostnameVerification throttled_op_wait_time watchManagerName
+        watcherCleanIntervalInSeconds watcherCleanThreadsNum watcherCleanThreshold
+    """,
+    "the admin server, which has its own limits here": """
+        admin.commandURL admin.httpVersion admin.idleTimeout admin.portUnification
+        admin.rateLimiterIntervalInMS admin.restore.enabled admin.snapshot.enabled
+    """,
+    "what an ensemble's own providers need": """
+        IPAuthenticationProvider.usexforwardedfor ensembleAuthName kinit requireKerberosConfig
+    """,
+}
+_FAMILIES = """
+    autopurge. commitProcessor. connection_throttle_ fastleader. group. jmx. jvm.pause. kerberos. leader.
+    learner. messageTracker. metricsProvider. multiAddress. netty. nio. observer. pathStats. quorum.
+    request_ sasl. security. server. ssl.quorum. weight.
+"""
+
 KEYS: Mapping[str, Refuse | Combined | Nothing] = {
     # Addresses.
     **dict.fromkeys(
@@ -125,135 +164,13 @@ KEYS: Mapping[str, Refuse | Combined | Nothing] = {
     # The admin server's own limits.
     "admin.forceHttps": Refuse(_if_true("give --admin-tls on in its place, or --admin-listen none")),
     "admin.needClientAuth": Refuse(_if_true("zketcd's admin server demands none: use --admin-listen none")),
-    # Without a meaning.
-    **dict.fromkeys(
-        (
-            # The ensemble.
-            "connectToLearnerMasterLimit",
-            "cnxTimeout",
-            "dynamicConfigFile",
-            "electionAlg",
-            "electionPort",
-            "electionPortBindRetry",
-            "follower.skipLearnerRequestToNextProcessor",
-            "forceSnapshotSync",
-            "forward_learner_requests_to_commit_processor_disabled",
-            "initLimit",
-            "leaderConnectDelayDuringRetryMs",
-            "leaderServes",
-            "localSessionsEnabled",
-            "localSessionsUpgradingEnabled",
-            "observerMaster.sizeLimit",
-            "observerMasterPort",
-            "oraclePath",
-            "peerType",
-            "portUnification",
-            "quorumCnxnTimeoutMs",
-            "quorumListenOnAllIPs",
-            "reconfigEnabled",
-            "skipReconfigACLCheck",
-            "sslQuorum",
-            "sslQuorumReloadCertFiles",
-            "standaloneEnabled",
-            "syncEnabled",
-            "syncLimit",
-            "tcpKeepAlive",
-            "test.allowDiscontinuousProposals",
-            "testingonly.initialZxid",
-            "version",
-            # Files.
-            "commitLogCount",
-            "dataDir",
-            "dataLogDir",
-            "datadir.autocreate",
-            "db.autocreate",
-            "flushDelay",
-            "forceSync",
-            "fsync.warningthresholdms",
-            "maxBatchSize",
-            "maxWriteQueuePollTime",
-            "preAllocSize",
-            "serializeLastProcessedZxid.enabled",
-            "snapCount",
-            "snapSizeLimitInKb",
-            "snapshot.compression.method",
-            "snapshot.trust.empty",
-            "snapshotSizeFactor",
-            "txnLogSizeLimitInKb",
-            # Threads, buffers and caches of the Java server.
-            "bitHashCacheSize",
-            "client.certReload",
-            "clientPortListenBacklog",
-            "clientTcpKeepAlive",
-            "closeSessionTxn.enabled",
-            "digest.enabled",
-            "emulate353TTLNodes",
-            "enableEagerACLCheck",
-            "fips-mode",
-            "intBufferStartingSizeBytes",
-            "largeRequestMaxBytes",
-            "largeRequestThreshold",
-            "maxGetChildrenResponseCacheSize",
-            "maxInProcessingDeadWatchers",
-            "maxResponseCacheSize",
-            "serverCnxnFactory",
-            "ssl.handshakeDetectionTimeoutMillis",
-            "ssl.hostnameVerification",
-            "throttled_op_wait_time",
-            "watchManagerName",
-            "watcherCleanIntervalInSeconds",
-            "watcherCleanThreadsNum",
-            "watcherCleanThreshold",
-            # The admin server, which has its own limits here.
-            "admin.commandURL",
-            "admin.httpVersion",
-            "admin.idleTimeout",
-            "admin.portUnification",
-            "admin.rateLimiterIntervalInMS",
-            "admin.restore.enabled",
-            "admin.snapshot.enabled",
-            # What an ensemble's own providers need.
-            "IPAuthenticationProvider.usexforwardedfor",
-            "ensembleAuthName",
-            "kinit",
-            "requireKerberosConfig",
-        ),
-        _NOTHING,
-    ),
+    **dict.fromkeys(" ".join(_WITHOUT_MEANING.values()).split(), _NOTHING),
 }
 
 PREFIXES: Mapping[str, Refuse | Combined | Nothing] = {
     "authProvider.": Refuse(_provider),
     "superUser.": _COMBINED,
-    **dict.fromkeys(
-        (
-            "autopurge.",
-            "commitProcessor.",
-            "connection_throttle_",
-            "fastleader.",
-            "group.",
-            "jmx.",
-            "jvm.pause.",
-            "kerberos.",
-            "leader.",
-            "learner.",
-            "messageTracker.",
-            "metricsProvider.",
-            "multiAddress.",
-            "netty.",
-            "nio.",
-            "observer.",
-            "pathStats.",
-            "quorum.",
-            "request_",
-            "sasl.",
-            "security.",
-            "server.",
-            "ssl.quorum.",
-            "weight.",
-        ),
-        _NOTHING,
-    ),
+    **dict.fromkeys(_FAMILIES.split(), _NOTHING),
 }
 """Settings of which there are many with one beginning."""
 

@@ -13,7 +13,7 @@ requests behind). Reads may be stale: in the search they are bound by session or
 by their invocation. A sync is bound by its invocation, and a read behind it by the sync.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -229,14 +229,8 @@ class _Search:
 
     def _needed(self, invoked: int) -> int:
         """The highest rank of a call that had returned before `invoked`, -1 for none."""
-        low, high = 0, len(self._over)
-        while low < high:
-            middle = (low + high) // 2
-            if self._over[middle][0] < invoked:
-                low = middle + 1
-            else:
-                high = middle
-        return self._over[low - 1][1] if low else -1
+        place = bisect_left(self._over, invoked, key=lambda over: over[0])
+        return self._over[place - 1][1] if place else -1
 
     def _loose_before(self, call: Call) -> bool:
         """Whether a call without a zxid had returned before this one was invoked and is left over."""

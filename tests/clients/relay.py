@@ -5,12 +5,10 @@ here: replies, and what they mean.
 """
 
 import contextlib
-import socket
-import threading
 from collections import Counter
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self
+
+from typing_extensions import override
 
 from codec.constants import OpCode, ProtocolVersion
 from codec.errors import MalformedPacket
@@ -18,65 +16,25 @@ from codec.jute import INT, Reader
 from codec.keeper import WIDE_REQUEST_HEADER, OpeningFramer
 from codec.packets import REQUEST_HEADER, decode_path_watch, read_multi_header
 from proxy.state.ops import EXTENDED
+from tests.faults.link import Link
 
-_CHUNK = 1 << 16
 _MOST = 1 << 24
 # Bytes behind the path of what a multiRead holds, ClickHouse's kinds of parts included.
 _BEHIND_PATH = {3: 1, 4: 1, 8: 1, 12: 1, 500: 2, 506: 4}
 
 
-class Relay:
+class Relay(Link):
     """Relays connections to 127.0.0.1:`port`, until it is closed."""
 
     def __init__(self, port: int) -> None:
         self.opcodes: Counter[int] = Counter()  # parts of multi and multiRead count by themselves as well
         self.read: set[str] = set()  # paths of getData
         self.versions: list[int] = []  # of the handshakes, in order
-        self._target = port
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self._open: set[socket.socket] = set()
-        self._threads = [threading.Thread(target=self._accept, daemon=True)]
-        self._threads[0].start()
+        super().__init__(port)
 
-    @property
-    def port(self) -> int:
-        """Where clients connect."""
-        port: int = self._listening.getsockname()[1]
-        return port
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for side in (self._listening, *self._open):
-            _hang_up(side)
-        for thread in self._threads:
-            thread.join()
-        self._listening.close()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                near, _ = self._listening.accept()
-                try:
-                    far = socket.create_connection(("127.0.0.1", self._target))
-                except OSError:  # the server is down
-                    near.close()
-                    continue
-                self._open |= {near, far}
-                thread = threading.Thread(target=self._relay, args=(near, far), daemon=True)
-                self._threads.append(thread)
-                thread.start()
-
-    def _relay(self, near: socket.socket, far: socket.socket) -> None:
-        with near, far:
-            back = threading.Thread(target=_pump, args=(far, near, None), daemon=True)
-            back.start()
-            _pump(near, far, _Notes(self).note)
-            back.join()
-            self._open -= {near, far}
+    @override
+    def listener(self) -> Callable[[bytes], object]:
+        return _Notes(self).note
 
 
 class _Notes:
@@ -117,18 +75,3 @@ class _Notes:
                 self._relay.opcodes[opcode] += 1
                 reader.text()
                 reader.position += _BEHIND_PATH[opcode]
-
-
-def _pump(source: socket.socket, target: socket.socket, noting: Callable[[bytes], None] | None) -> None:
-    with contextlib.suppress(OSError):
-        while data := source.recv(_CHUNK):
-            if noting is not None:
-                noting(data)
-            target.sendall(data)
-    for side in (source, target):
-        _hang_up(side)
-
-
-def _hang_up(side: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        side.shutdown(socket.SHUT_RDWR)

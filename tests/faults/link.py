@@ -1,4 +1,4 @@
-"""A TCP link between a proxy and its etcd that a test can cut and block.
+"""A TCP link before a server, etcd or ZooKeeper, that a test can cut, block and listen to.
 
 Here: bytes. Not here: what they mean, and what the servers make of a fault.
 """
@@ -6,12 +6,13 @@ Here: bytes. Not here: what they mean, and what the servers make of a fault.
 import contextlib
 import socket
 import threading
+from collections.abc import Callable
 from typing import Self
 
 _CHUNK = 1 << 16
 
 
-_Sides = tuple[socket.socket, socket.socket]  # of one connection: the proxy's and etcd's
+_Sides = tuple[socket.socket, socket.socket]  # of one connection: the client's and the server's
 
 
 def _hang_up(sides: _Sides) -> None:
@@ -32,9 +33,18 @@ class Link:
         self._run(self._accept)
 
     @property
+    def port(self) -> int:
+        """Where clients connect."""
+        return int(self._listening.getsockname()[1])
+
+    @property
     def endpoint(self) -> str:
         """For `--etcd`."""
-        return f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        return f"http://127.0.0.1:{self.port}"
+
+    def listener(self) -> Callable[[bytes], object]:
+        """Gets what the client of a new connection says, before the server does."""
+        return len
 
     def cut(self) -> None:
         """Break all connections; others may come."""
@@ -82,19 +92,22 @@ class Link:
                     continue
                 try:
                     far = socket.create_connection(("127.0.0.1", self.target))
-                except OSError:  # etcd does not run
+                except OSError:  # the server does not run
                     near.close()
                     continue
                 for side in (near, far):
                     side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._pairs.append((near, far))
-            self._run(self._pass_on, (near, far), near, far)
-            self._run(self._pass_on, (near, far), far, near)
+            self._run(self._pass_on, (near, far), near, far, self.listener())
+            self._run(self._pass_on, (near, far), far, near, len)
 
-    def _pass_on(self, pair: _Sides, source: socket.socket, target: socket.socket) -> None:
+    def _pass_on(
+        self, pair: _Sides, source: socket.socket, target: socket.socket, listener: Callable[[bytes], object]
+    ) -> None:
         """Send on what one side says; with its end both are closed."""
         with contextlib.suppress(OSError):
             while chunk := source.recv(_CHUNK):
+                listener(chunk)
                 target.sendall(chunk)
         _hang_up(pair)
         with self._lock:
