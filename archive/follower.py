@@ -153,8 +153,8 @@ class _Beginning:
         if last is not None and last.cluster not in known and not self._archiver._accept_cluster:
             raise OtherTree(
                 f"the archive has a tree of the etcd cluster {last.cluster:016x}, and this is {cluster:016x}."
-                " Each tree needs an archive of its own. If this is the same tree in another cluster, give"
-                " --accept-cluster once"
+                " Each tree needs an archive of its own. If this is the same tree in another cluster, run"
+                " `zketcd archive URL --accept-cluster` once"
             )
         now = int(self._archiver._clock.time() * 1000)
         entries = sorted(loaded.caught.entries, key=lambda kv: kv.mod_revision)

@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import NamedTuple
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_AGO = re.compile(r"(\d+)([smhd])")
+from proxy.support.durations import duration_ms
+
+_AGO = re.compile(r"[0-9]+[smhd]")
 
 
 class By(Enum):
@@ -47,8 +48,8 @@ def moment(text: str, now_ms: int) -> Moment:
         return Moment(By.POSITION, int(text), f"position {text}")
     if re.fullmatch(r"0x[0-9a-fA-F]+", text):
         return Moment(By.ZXID, int(text, 16), f"zxid {text}")
-    if found := _AGO.fullmatch(text):
-        return time(now_ms - duration_ms(found[0]))
+    if _AGO.fullmatch(text):
+        return time(now_ms - duration_ms(text))
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -62,14 +63,6 @@ def moment(text: str, now_ms: int) -> Moment:
 def time(clock: int) -> Moment:
     """A time as a moment."""
     return Moment(By.TIME, clock, shown(clock))
-
-
-def duration_ms(text: str) -> int:
-    """A duration such as 30d. Raises ValueError."""
-    found = _AGO.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{text!r} is no duration such as 90s, 10m, 2h or 30d")
-    return int(found[1]) * _UNITS[found[2]] * 1000
 
 
 def shown(clock: int) -> str:

@@ -7,8 +7,9 @@ from typing import Any
 import configargparse
 
 from archive.commands import COMMANDS
-from archive.moment import Moment, duration_ms, moment
+from archive.moment import Moment, moment
 from proxy import option_values as values
+from proxy.archive_options import archive_url, duration
 from proxy.ctl.options import add_connection
 from proxy.log.visitor import clock_ms
 from proxy.option_parser import OptionParser
@@ -49,14 +50,6 @@ def node_path(text: str) -> str:
     return text
 
 
-def duration(text: str) -> int:
-    """A duration in milliseconds, for argparse."""
-    try:
-        return duration_ms(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from error
-
-
 def identity(text: str) -> tuple[str, bytes]:
     """SCHEME:ID, for argparse."""
     scheme, colon, name = text.partition(":")
@@ -68,13 +61,22 @@ def identity(text: str) -> tuple[str, bytes]:
 def add_archive(made: ArgumentParser) -> None:
     """The option that names the archive."""
     made.add_argument(
-        "--archive", required=True, metavar="URL", help="the archive: a directory, or s3://BUCKET/PATH"
+        "--archive",
+        type=archive_url,
+        required=True,
+        metavar="URL",
+        help="the archive: a directory such as ./archive, or s3://BUCKET/PATH",
     )
 
 
 def _archive(made: ArgumentParser) -> None:
     add = made.add_argument
-    add("url", metavar="URL", help="a directory, or s3://BUCKET/PATH; or a word: list, verify")
+    add(
+        "url",
+        type=archive_url,
+        metavar="URL",
+        help="a directory such as ./archive, or s3://BUCKET/PATH; or a word: list, verify",
+    )
     add(
         "--keep",
         type=duration,
@@ -96,7 +98,7 @@ def _archive(made: ArgumentParser) -> None:
 
 
 def _inspection(made: ArgumentParser) -> None:
-    made.add_argument("url", metavar="URL", help="the archive")
+    made.add_argument("url", type=archive_url, metavar="URL", help="the archive")
     made.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 

@@ -38,6 +38,10 @@ class Stats:
         if self._file is None:
             return
         lines = []
-        for attribute, name, kind, text in METRICS:
-            lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}", f"{name} {getattr(self, attribute)}"]
+        for name, kind, text, value in self.metrics():
+            lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}", f"{name} {value}"]
         self._file.write("\n".join(lines) + "\n")
+
+    def metrics(self) -> list[tuple[str, str, str, float]]:
+        """Name, kind, help and value of each."""
+        return [(name, kind, text, getattr(self, attribute)) for attribute, name, kind, text in METRICS]

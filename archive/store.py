@@ -5,13 +5,13 @@ A file is written as a whole or not at all, and is not changed afterwards (only 
 
 import contextlib
 import os
+from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import Any, Protocol
 
 from archive.catalog import ArchiveError
+from proxy.archive_options import archive_url
 from proxy.support.libraries import how_to_add
-
-SCHEMES = ("s3", "gs", "az")
 
 
 class StoreError(ArchiveError):
@@ -44,14 +44,13 @@ class Store(Protocol):
 
 def store_of(url: str) -> Store:
     """The store that a word of the command line names. Raises StoreError, ValueError."""
-    scheme, separator, rest = url.partition("://")
-    if separator and scheme == "file":
-        return Directory(rest)
-    if separator and scheme in SCHEMES:
-        return Objects(url)
-    if separator or not url:
-        raise ValueError(f"{url!r} is neither a directory nor one of {'://, '.join(SCHEMES)}://")
-    return Directory(url)
+    try:
+        archive_url(url)
+    except ArgumentTypeError as error:
+        raise ValueError(str(error)) from error
+    if url.startswith("file:"):
+        return Directory(url.removeprefix("file:").removeprefix("//"))
+    return Objects(url) if "://" in url else Directory(url)
 
 
 class Directory:

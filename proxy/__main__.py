@@ -27,6 +27,7 @@ from proxy.handover.channel import Channel, HandoverError
 from proxy.handover.control import DONE, Control
 from proxy.handover.giver import Giver, OtherForm
 from proxy.handover.taker import take
+from proxy.log.archiving import Archiving
 from proxy.log.record import TreeNotServable
 from proxy.log.writer_process import Access, WriterProcess
 from proxy.sasl.gssapi_server import Missing
@@ -233,6 +234,8 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         collect_rarely()
         pauses = loop.create_task(watch_pauses(server.facts.subject.pauses, config.pause_warn / 1000))
         stack.callback(pauses.cancel)
+        if config.archive.url:
+            _start_archiving(config, server, endpoints, stack)
         if channel is not None:
             notify(f"MAINPID={os.getpid()}")  # systemd has started the old process
         _report_ready(config, server, endpoints, listeners.get("admin"), stack)
@@ -250,6 +253,22 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
             notify(STOPPING)
         await server.stop()
     return heir
+
+
+def _start_archiving(
+    config: Config, server: Server, endpoints: tuple[str, ...], stack: AsyncExitStack
+) -> None:
+    """Archive the tree whenever it is this proxy's turn; `stack` ends that."""
+    access, given = _access(config, endpoints), config.archive
+    archiving = Archiving(server.log, access, config.prefix, given.url, given.keep_ms)
+    server.facts.subject.archive = archiving
+    task = asyncio.get_running_loop().create_task(archiving.run())
+
+    async def end() -> None:
+        task.cancel()
+        await asyncio.wait((task,))
+
+    stack.push_async_callback(end)
 
 
 async def _take(channel: Channel, server: Server, listeners: Listeners) -> Listeners:

@@ -1,7 +1,6 @@
 """Configuration: command line, environment (`ZKETCD_...`), TOML file, zoo.cfg, in order of precedence."""
 
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
@@ -11,15 +10,23 @@ from typing import Any
 import configargparse
 
 from codec.framing import DEFAULT_MAX_FRAME
-from proxy import etcd_options, tls_options, zoo_cfg
+from proxy import archive_options, etcd_options, tls_options, zoo_cfg
 from proxy import option_values as values
 from proxy import zoo_cfg_values as zoo
 from proxy.admin import words
+from proxy.archive_options import ArchiveOptions
 from proxy.etcd.transport import HTTP2, TRANSPORTS
 from proxy.etcd_options import EtcdAccess
 from proxy.frontend import proxy_protocol
 from proxy.frontend.proxy_protocol import ProxyProtocol
-from proxy.option_parser import TABLE, HelpFormatter, OptionParser, unknown_variables
+from proxy.option_parser import (
+    TABLE,
+    HelpFormatter,
+    OptionParser,
+    content,
+    outside_the_table,
+    unknown_variables,
+)
 from proxy.option_table import add_options, group, option, options_of, switch, values_of
 from proxy.sasl import options as sasl_options
 from proxy.sasl.options import SaslOptions, SaslSettings
@@ -289,6 +296,7 @@ class Config:
 
     # How this proxy works with etcd: access, lease, snapshots.
     etcd_access: EtcdAccess = field(metadata=group(EtcdAccess))
+    archive: ArchiveOptions = field(metadata=group(ArchiveOptions))
     etcd_transport: str = option(
         "implementation of gRPC: http2 is built in and faster; grpcio is for gateways that http2 fails"
         " with, and needs a library of its own (docs/install.md)",
@@ -369,7 +377,7 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
 def parse_with(made: OptionParser, arguments: Sequence[str] | None) -> Config:
     """As `parse`, by a parser that may have more options."""
     given = made.parse_args(arguments)
-    stray = _outside_the_table(given.config)
+    stray = outside_the_table(given.config)
     if stray:
         made.error(f"{given.config}: options belong into a table [{TABLE}]: {', '.join(stray)}")
     found = zoo_cfg.NOTHING
@@ -392,6 +400,7 @@ def _config(made: OptionParser, given: Any, found: zoo_cfg.Found) -> Config:
     unknown = unknown_variables(os.environ, (each.dest for each in OPTIONS))
     settings = values_of(Config, given)
     etcd_options.check(settings["etcd_access"])
+    archive_options.check(settings["archive"])
     if (given.proxy_protocol != proxy_protocol.OFF) != bool(given.proxy_protocol_from):
         raise ValueError(
             "--proxy-protocol accept or require and --proxy-protocol-from must be given together: a PROXY"
@@ -448,7 +457,7 @@ def _admin_address(given: Any, tls: ClientTls) -> tuple[str, int] | None:
 
 def _secret_files(given: Any, sasl: SaslSettings) -> tuple[tuple[str, str], ...]:
     """The files that hold passwords or keys, each with the option that names it."""
-    in_file = _content(given.config).get(TABLE, {}) if given.config else {}
+    in_file = content(given.config).get(TABLE, {}) if given.config else {}
     has_secrets = any(each.name.removeprefix("--") in in_file for each in OPTIONS if each.secret)
     files = {"--config": given.config if has_secrets else ""}
     files |= {each.name: getattr(given, each.dest) for each in OPTIONS if each.secret_file}
@@ -485,15 +494,3 @@ def parser(command: str = "") -> OptionParser:
     for table in (Config, SaslOptions):
         add_options(made.add_argument, table)
     return made
-
-
-def _outside_the_table(file: str | None) -> list[str]:
-    """Options of a configuration file that would be ignored because they are not in the right table."""
-    if not file:
-        return []
-    return [name for name, value in _content(file).items() if name != TABLE or not isinstance(value, dict)]
-
-
-def _content(file: str) -> dict[str, Any]:
-    with open(file, "rb") as stream:
-        return tomllib.load(stream)

@@ -5,6 +5,7 @@ Errors name the option, and the variable or the line of the file that it comes f
 
 import argparse
 import re
+import tomllib
 from collections.abc import Iterable
 from io import StringIO
 from typing import Any
@@ -113,6 +114,19 @@ class _TomlFile(configargparse.TomlConfigParser):  # type: ignore[misc]  # it ha
         """The file and the line of a key; "" if the file does not have it."""
         line = line_of(self._text, key)
         return f" ({self._name}, line {line})" if line else ""
+
+
+def outside_the_table(file: str | None) -> list[str]:
+    """Options of a configuration file that would be ignored because they are not in the right table."""
+    if not file:
+        return []
+    return [name for name, value in content(file).items() if name != TABLE or not isinstance(value, dict)]
+
+
+def content(file: str) -> dict[str, Any]:
+    """What a TOML file has."""
+    with open(file, "rb") as stream:
+        return tomllib.load(stream)
 
 
 def line_of(text: str, key: str) -> int:

@@ -347,5 +347,6 @@ def _log_settings(config: Config, *, has_tls: bool, has_sasl: bool) -> LogSettin
         rules=rules,
         version=VERSION.partition(",")[0],
         max_staleness=config.max_staleness,
+        archives=bool(config.archive.url),
         reserve=config.etcd_reserve,
     )

@@ -36,6 +36,7 @@ class ProxyValue(NamedTuple):
 
     levels: tuple[int, ...]  # that it can apply
     version: str  # its release, for people
+    archives: bool = False  # it archives the log if it is the eldest of those that do
 
 
 def encode_record(record: TreeRecord) -> bytes:
@@ -69,7 +70,8 @@ def decode_record(value: bytes) -> TreeRecord:
 
 def encode_proxy(proxy: ProxyValue) -> bytes:
     """The value of `<prefix>/live/proxy/<incarnation>`."""
-    return pack_json({"levels": proxy.levels, "version": proxy.version})
+    archives = {"archives": True} if proxy.archives else {}
+    return pack_json({"levels": proxy.levels, "version": proxy.version, **archives})
 
 
 def decode_proxy(value: bytes) -> ProxyValue:
@@ -78,7 +80,7 @@ def decode_proxy(value: bytes) -> ProxyValue:
     members = unpack_json(value, what)
     try:
         levels = tuple([number(level) for level in members["levels"]])
-        return ProxyValue(levels, text(members["version"]))
+        return ProxyValue(levels, text(members["version"]), boolean(members.get("archives", False)))
     except (KeyError, TypeError, ValueError) as error:
         raise BadValue(f"{what} has no proper {error}") from error
 

@@ -37,7 +37,7 @@ def machine_of(name: str, at: Moment) -> Machine:
     """The state. Raises Failure."""
     try:
         return state_at(store_of(name.removeprefix(PREFIX)), at)
-    except ArchiveError as error:
+    except (ArchiveError, ValueError) as error:
         raise Failure(str(error)) from error
 
 

@@ -92,6 +92,7 @@ class _ServerCollector(Collector):
         yield from _of_log(subject.log)
         yield from _of_snapshots(subject)
         yield from _of_etcd(subject)
+        yield from _of_archive(subject)
 
 
 def _of_zookeeper(facts: Facts, subject: Subject) -> Iterator[Metric]:
@@ -185,6 +186,14 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
         log.clock_skew,
     )
     yield GaugeMetricFamily("zketcd_proxies", "living proxies of this tree", len(log.members))
+
+
+def _of_archive(subject: Subject) -> Iterator[Metric]:
+    for name, kind, text, value in () if subject.archive is None else subject.archive.metrics:
+        if kind == "counter":
+            yield CounterMetricFamily(name, text, value)
+        else:
+            yield GaugeMetricFamily(name, text, value)
 
 
 def _of_snapshots(subject: Subject) -> Iterator[Metric]:

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from codec.constants import KeeperFeature
 from proxy.etcd.calls import Calls
 from proxy.etcd.model import Status
+from proxy.log.archiving import Metric
 from proxy.log.contact import Contact
 from proxy.log.snapshots import SnapshotStats
 from proxy.log.status import LogStatus
@@ -186,6 +187,14 @@ class EtcdFacts(Protocol):
         """Some seconds ago; None before it has."""
 
 
+class ArchiveFacts(Protocol):
+    """This proxy's part in the archive."""
+
+    @property
+    def metrics(self) -> Sequence[Metric]:
+        """What its archiver reports; nothing while another proxy archives."""
+
+
 @dataclass
 class Subject:
     """One proxy: its parts, as far as operators may ask about them, and a few facts that follow from them."""
@@ -206,6 +215,8 @@ class Subject:
     ports: PortFacts
     etcd: EtcdFacts
     etcd_calls: Calls  # how etcd answers
+    #: The archive; None if this proxy has no part in it.
+    archive: ArchiveFacts | None = None
 
     @property
     def log(self) -> LogStatus:

@@ -5,7 +5,7 @@ import gc
 import logging
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from proxy.ctl import changes, history, reading
@@ -38,13 +38,18 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
         access = access_of(given)
     except ValueError as error:
         return int(options.error(str(error)))
-    if getattr(given, "at", "now") != "now" and not given.archive:
+    at = getattr(given, "at", "now")
+    if at != "now" and not given.archive:
         options.error("--at needs --archive: etcd has no past (of its log, `zketcd replay` shows some)")
+    try:
+        past = _past(given, at) if getattr(given, "archive", None) else None
+    except ValueError as error:
+        return int(options.error(f"argument --at: {error}"))
     logging.basicConfig(
         level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
     try:
-        output = _past(given) if getattr(given, "archive", None) else asyncio.run(_run(given, access))
+        output = asyncio.run(_run(given, access)) if past is None else past()
     except (CommandFailed, TreeNotServable, EtcdError, OSError, ValueError) as error:
         print(f"zketcd {command or 'ctl'}: {error}", file=sys.stderr)
         return 1
@@ -71,18 +76,23 @@ def client_of(given: Any, access: EtcdAccess) -> EtcdClient:
     )
 
 
-def _past(given: Any) -> Output:
-    """A command on a moment of an archive."""
+def _past(given: Any, at: str) -> Callable[[], Output]:
+    """Runs a command on a moment of an archive. Raises ValueError for what is no moment."""
     from archive.catalog import ArchiveError
     from archive.moment import moment
     from archive.past import state_at
     from archive.store import store_of
 
-    try:
-        machine = state_at(store_of(given.archive), moment(given.at, clock_ms()))
-    except ArchiveError as error:
-        raise CommandFailed(str(error)) from error
-    return _show(machine, given.command, given)
+    wanted = moment(at, clock_ms())
+
+    def run() -> Output:
+        try:
+            machine = state_at(store_of(given.archive), wanted)
+        except ArchiveError as error:
+            raise CommandFailed(str(error)) from error
+        return _show(machine, given.command, given)
+
+    return run
 
 
 async def _run(given: Any, access: EtcdAccess) -> Output:

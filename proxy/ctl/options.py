@@ -10,6 +10,7 @@ from typing import Any
 import configargparse
 
 from proxy import option_values as values
+from proxy.archive_options import archive_url
 from proxy.ctl.commands import COMMANDS
 from proxy.etcd.transport import HTTP2, TRANSPORTS
 from proxy.etcd_options import EtcdAccess
@@ -36,7 +37,10 @@ def parser(command: str = "") -> Any:
     made.add_argument("--json", action="store_true", help="print JSON instead of text")
     if command in PAST:
         made.add_argument(
-            "--archive", metavar="URL", help="read the archive there instead of etcd (docs/archive.md)"
+            "--archive",
+            type=archive_url,
+            metavar="URL",
+            help="read the archive there instead of etcd (docs/archive.md)",
         )
         made.add_argument(
             "--at",

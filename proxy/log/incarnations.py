@@ -55,7 +55,7 @@ class Incarnations:
         self._follower = follower
         self._sessions = sessions
         self._stats = stats
-        value = encode_proxy(ProxyValue(tuple(sorted(settings.levels)), settings.version))
+        value = encode_proxy(ProxyValue(tuple(sorted(settings.levels)), settings.version, settings.archives))
         self.membership = Membership(
             etcd, keys, settings.lease_seconds, value, self._no_space_to_register, environment
         )

@@ -295,7 +295,7 @@ class Log:
             except BadValue as error:
                 log.error("proxy %s: %s", item.incarnation, error)
                 value = ProxyValue((), "")
-            self.members.add(Member(item.incarnation, item.revision, value.levels, value.version))
+            self.members.add(Member(item.incarnation, item.revision, *value))
             self._sessions.proxy_came(item.incarnation)
         elif isinstance(item, ProxyGone):
             self.members.gone(item.incarnation)

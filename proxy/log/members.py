@@ -11,6 +11,7 @@ class Member(NamedTuple):
     revision: int
     levels: tuple[int, ...]
     version: str
+    archives: bool = False  # the log, if it is the eldest of those that do
 
 
 class Members:
@@ -32,6 +33,11 @@ class Members:
     def eldest(self) -> str:
         """The incarnation of the eldest proxy; "" if none lives."""
         return self._by_age[0].incarnation if self._by_age else ""
+
+    @property
+    def archiver(self) -> str:
+        """The incarnation of the eldest proxy that archives the log; "" if none does."""
+        return next((member.incarnation for member in self._by_age if member.archives), "")
 
     def rank(self, incarnation: str) -> int:
         """How many proxies are older; all of them if this incarnation is not alive."""

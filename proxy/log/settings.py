@@ -16,5 +16,6 @@ class LogSettings(NamedTuple):
     levels: Collection[int] = KNOWN
     version: str = ""  # of this release, for people
     max_staleness: float = LIMIT  # seconds; a proxy whose state is older than this stops serving
+    archives: bool = False  # this proxy can archive the log
     reserve: int = 10  # percent of etcd's quota
     lengths: Lengths = LENGTHS  # how long work on the state may be

@@ -38,6 +38,7 @@ from proxy.log.truncation import (
     until_known,
 )
 from proxy.state import capture
+from proxy.support.child import order, until_orphaned
 from proxy.support.logs import TEXT, configure
 from schema.keys import Keyspace, snapshot_name
 from schema.record import SnapshotRef, encode_record
@@ -48,6 +49,7 @@ log = logging.getLogger(__name__)
 PACE = 8 << 20
 _TIMEOUT = 60.0  # seconds that etcd may be out of reach
 _NICE = 10
+_ORPHANED = {"ok": False, "error": "stdin was closed: the proxy has ended"}
 
 
 class Writer(NamedTuple):
@@ -285,45 +287,20 @@ async def _run(config: dict[str, Any]) -> dict[str, Any]:
     return await run(etcd, config)
 
 
-async def _until_orphaned(config: dict[str, Any]) -> dict[str, Any]:
-    """Run, but no longer than the proxy that holds the other end of stdin."""
-    loop = asyncio.get_running_loop()
-    orphaned = asyncio.Event()
-    loop.add_reader(sys.stdin.fileno(), orphaned.set)
-    run = loop.create_task(_run(config))
-    end = loop.create_task(orphaned.wait())
-    await asyncio.wait((run, end), return_when=asyncio.FIRST_COMPLETED)
-    end.cancel()
-    loop.remove_reader(sys.stdin.fileno())
-    if not run.done():
-        run.cancel()
-        await asyncio.wait((run,))
-        return {"ok": False, "error": "stdin was closed: the proxy has ended"}
-    return run.result()
-
-
-def _line(descriptor: int) -> bytes:
-    """The first line. The bytes after it remain unread."""
-    line = b""
-    while not line.endswith(b"\n") and (more := os.read(descriptor, 1 << 16)):
-        line += more
-    return line
-
-
 def main() -> int:
     """One run: 0 if it did what was asked, 1 if not, 2 for a line on stdin that cannot be read."""
     os.nice(_NICE)
     # The loaded objects live until the end: garbage collection of them would take a third of the time.
     gc.disable()
     try:
-        config = json.loads(_line(sys.stdin.fileno()))
+        config = order()
         configure(config.get("log_level", "INFO"), config.get("log_format", TEXT), "snapshot writer")
         logging.getLogger("hpack").setLevel(logging.INFO)
     except ValueError as error:
         print(json.dumps({"ok": False, "error": f"stdin: {error}"}), flush=True)
         return 2
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        result = runner.run(_until_orphaned(config))
+        result = runner.run(until_orphaned(_run(config))) or _ORPHANED
     with suppress(BrokenPipeError):  # the proxy has died
         os.write(sys.stdout.fileno(), json.dumps(result).encode() + b"\n")
     return 0 if result["ok"] else 1

@@ -3,19 +3,15 @@
 import asyncio
 import json
 import logging
-import os
-import sys
-from asyncio.subprocess import PIPE, Process
-from contextlib import suppress
-from pathlib import Path
+from asyncio.subprocess import Process
 from typing import Any, NamedTuple
 
 from proxy.etcd.transport import HTTP2
+from proxy.support.child import end, start
 from proxy.support.logs import form_in_use
 
 _LONGEST = 3600.0  # seconds that a child may take
 _MODULE = "proxy.log.snapshot_writer"
-_ROOT = str(Path(__file__).resolve().parents[2])
 
 
 class Access(NamedTuple):
@@ -44,37 +40,21 @@ class WriterProcess:
             "log_level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
             **order,
         }
-        paths = [_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
         try:
-            child = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                _MODULE,
-                stdin=PIPE,
-                stdout=PIPE,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-            )
+            child = await start(_MODULE, config)
         except OSError as error:
-            return {"ok": False, "error": f"{sys.executable} cannot be started: {error}"}
+            return {"ok": False, "error": str(error)}
         try:
             async with asyncio.timeout(_LONGEST):
-                return await _exchange(child, config)
+                return await _result(child)
         except TimeoutError:
             return {"ok": False, "error": f"it took more than {_LONGEST:.0f} s"}
         finally:
-            if child.returncode is None:
-                with suppress(ProcessLookupError):
-                    child.kill()
-                await child.wait()
+            await end(child)
 
 
-async def _exchange(child: Process, config: dict[str, Any]) -> dict[str, Any]:
-    assert child.stdin is not None
+async def _result(child: Process) -> dict[str, Any]:
     assert child.stdout is not None
-    # Its stdin stays open: the child ends when it is closed, that is, with this process.
-    child.stdin.write(json.dumps(config).encode() + b"\n")
-    with suppress(ConnectionError):
-        await child.stdin.drain()
     said = await child.stdout.read()
     status = await child.wait()
     try:

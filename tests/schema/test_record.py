@@ -86,7 +86,7 @@ def test_a_record_without_a_member_or_with_one_of_another_type_is_refused(change
         decode_record(pack_json(members))
 
 
-@given(st.builds(ProxyValue, st.lists(st.integers(), max_size=3).map(tuple), TEXTS))
+@given(st.builds(ProxyValue, st.lists(st.integers(), max_size=3).map(tuple), TEXTS, st.booleans()))
 def test_a_proxys_value_comes_back(proxy: ProxyValue) -> None:
     assert decode_proxy(encode_proxy(proxy)) == proxy
 

@@ -1,0 +1,62 @@
+"""Where an archive is, as options name it, and the options of a proxy that archives its tree."""
+
+import re
+from argparse import ArgumentTypeError
+from dataclasses import dataclass
+
+from proxy.option_table import option
+from proxy.support.durations import duration_ms
+
+SCHEMES = ("s3", "gs", "az")
+"""Object stores."""
+
+
+def archive_url(text: str) -> str:
+    """A directory whose name has a slash, or a store: a bare word may be a command that was misspelt."""
+    scheme, separator, rest = text.partition("://")
+    if not (
+        re.match(r"\.{0,2}/", text)
+        or text in (".", "..")
+        or ("/" in text and ":" not in text)
+        or (text.startswith("file:") and re.match(r"(//)?/", text[5:]))
+        or (separator and scheme in SCHEMES and rest)
+    ):
+        here = "archive" if not text or ":" in text else text
+        raise ArgumentTypeError(
+            f"{text!r} is no archive: give a directory with a slash, such as ./{here} or"
+            f" /var/backups/archive, or one of {'://, '.join(SCHEMES)}://"
+        )
+    return text
+
+
+def duration(text: str) -> int:
+    """A duration in milliseconds; "" for none."""
+    try:
+        return duration_ms(text) if text else 0
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveOptions:
+    """How this proxy takes part in archiving its tree."""
+
+    url: str = option(  # "" for none
+        "archive of every change of the tree: a directory that all proxies share, or s3://BUCKET/PATH. The"
+        " eldest living proxy with this option writes it, in a child process (docs/archive.md)",
+        name="--archive",
+        type=lambda text: archive_url(text) if text else "",
+        metavar="URL",
+    )
+    keep_ms: int = option(  # 0 for everything
+        "delete what is older from the archive, such as 30d; nothing by default",
+        name="--archive-keep",
+        type=duration,
+        metavar="DURATION",
+    )
+
+
+def check(given: ArchiveOptions) -> None:
+    """Raises ValueError for an option without its partner."""
+    if given.keep_ms and not given.url:
+        raise ValueError("--archive-keep needs --archive")

@@ -1,0 +1,81 @@
+"""Child processes of a proxy: modules of ours that end with it.
+
+A child gets what it needs as one line of JSON on stdin (no secrets on a command line). Its stdin stays open
+as long as the proxy lives: a child ends when it is closed.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Coroutine
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+_ROOT = str(Path(__file__).resolve().parents[2])
+
+Result = TypeVar("Result")
+
+
+async def start(module: str, order: dict[str, Any]) -> Process:
+    """Start `python -m MODULE` with an order, its stdin and stdout as pipes. Raises OSError."""
+    paths = [_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
+    try:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            module,
+            stdin=PIPE,
+            stdout=PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        )
+    except OSError as error:
+        raise OSError(f"{sys.executable} cannot be started: {error}") from error
+    assert child.stdin is not None
+    child.stdin.write(json.dumps(order).encode() + b"\n")
+    with suppress(ConnectionError):
+        await child.stdin.drain()
+    return child
+
+
+async def end(child: Process, patience: float = 0.0) -> None:
+    """End a child: close its stdin, and kill it if it still runs after so many seconds."""
+    if child.stdin is not None:
+        child.stdin.close()
+    if child.returncode is None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(child.wait(), patience)
+    if child.returncode is None:
+        with suppress(ProcessLookupError):
+            child.kill()
+        await child.wait()
+
+
+def order() -> dict[str, Any]:
+    """In a child: its order. The bytes after it remain unread. Raises ValueError."""
+    line = b""
+    while not line.endswith(b"\n") and (more := os.read(sys.stdin.fileno(), 1 << 16)):
+        line += more
+    found = json.loads(line)
+    if not isinstance(found, dict):
+        raise ValueError(f"{line[:80]!r} is no order")
+    return found
+
+
+async def until_orphaned(work: Coroutine[Any, Any, Result]) -> Result | None:
+    """In a child: do the work, but no longer than the proxy lives that holds the other end of stdin."""
+    loop = asyncio.get_running_loop()
+    orphaned = asyncio.Event()
+    loop.add_reader(sys.stdin.fileno(), orphaned.set)
+    run = loop.create_task(work)
+    gone = loop.create_task(orphaned.wait())
+    await asyncio.wait((run, gone), return_when=asyncio.FIRST_COMPLETED)
+    gone.cancel()
+    loop.remove_reader(sys.stdin.fileno())
+    if not run.done():
+        run.cancel()
+        await asyncio.wait((run,))
+        return None
+    return run.result()

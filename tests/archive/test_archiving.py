@@ -1,0 +1,116 @@
+"""`serve --archive`: one of the proxies archives, another one when it dies; the child ends with its proxy."""
+
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from archive.names import Segment, parse
+from archive.store import store_of
+from lab.client.blocking import Client
+from lab.servers import EtcdServer, ZketcdServer, wait_until
+from lab.servers.ports import free_port
+from proxy.config import parse as parse_config
+from tests.archive.archives import ROOT, seen_by, state
+
+_COMPLETE = "zketcd_archive_complete_timestamp_seconds"
+
+
+class _Proxy(ZketcdServer):
+    def __init__(self, etcd: str, prefix: str, url: Path) -> None:
+        self.admin = free_port()
+        super().__init__(
+            etcd,
+            prefix=prefix,
+            archive=url,
+            archive_keep="30d",
+            admin_listen=f"127.0.0.1:{self.admin}",
+            proxy_lease=2,
+            tick_time=500,
+        )
+
+    def complete(self) -> float:
+        """Up to when its archiver says that all is archived; 0 while another proxy archives."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/metrics") as answer:
+            lines = answer.read().decode().splitlines()
+        return max((float(line.split()[1]) for line in lines if line.startswith(_COMPLETE)), default=0.0)
+
+
+def _children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _until_archived(url: Path, zxid: int) -> None:
+    def newest() -> int:
+        found = [each[1] for each in map(parse, store_of(str(url)).list()) if each]
+        return max((each.end.zxid for each in found if isinstance(each, Segment)), default=0)
+
+    wait_until(lambda: newest() >= zxid, f"{zxid:#x} is archived")
+
+
+def test_another_proxy_archives_when_one_dies(
+    etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path
+) -> None:
+    url = tmp_path / "archive"
+    with (
+        _Proxy(etcd_server.endpoint, etcd_prefix, url) as first,
+        _Proxy(etcd_server.endpoint, etcd_prefix, url) as second,
+        Client(second.port) as client,
+    ):
+        client.create(ROOT, b"1")
+        _until_archived(url, client.zxid)
+        wait_until(first.complete, "the eldest proxy archives")
+        assert second.complete() == 0
+        (child,) = _children(first.pid)
+        first.kill()
+        wait_until(lambda: not _runs(child), "the archiver ends with its proxy")
+        client.write(ROOT, b"2")
+        wait_until(second.complete, "the other proxy archives")
+        client.create(f"{ROOT}/n", b"3")
+        seen = seen_by(client)
+        _until_archived(url, seen.zxid)
+        assert state(str(url), f"0x{seen.zxid:x}") == seen.nodes
+
+        # An archiver that dies is replaced, and a new process that takes over archives.
+        (child,) = _children(second.pid)
+        os.kill(child, signal.SIGKILL)
+        wait_until(lambda: any(each != child for each in _children(second.pid)), "another archiver")
+        upgrade = [sys.executable, "-m", "zketcd", "upgrade", str(second.pid)]
+        done = subprocess.run(upgrade, capture_output=True, text=True, timeout=60, check=True)
+        heir = int(done.stdout.split()[1])
+        try:
+            wait_until(second.complete, "the new process archives")
+            client.write(ROOT, b"4")
+            _until_archived(url, client.zxid)
+            (child,) = _children(heir)
+        finally:
+            os.kill(heir, signal.SIGTERM)
+        wait_until(lambda: not _runs(child) and not _runs(heir), "the archiver ends with its proxy")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--archive", "lsit"], "'lsit' is no archive: give a directory with a slash, such as ./lsit or"),
+        (["--archive-keep", "30d"], "--archive-keep needs --archive"),
+        (["--archive", "./a", "--archive-keep", "soon"], "'soon' is no duration such as"),
+    ],
+)
+def test_wrong_options_are_refused(
+    arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse_config(arguments)
+    assert ended.value.code == 2
+    assert error in capsys.readouterr().err
