@@ -4,11 +4,10 @@ If the log has entries after the newest snapshot, they are replayed in memory wi
 machine. A reader then takes all nodes from the snapshot except those that the log has changed.
 """
 
-import contextlib
-import gc
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from pipeline.etcd.read import Changed, NotReadable, Survey, has_log_behind, record_of, session_of
+from pipeline.memory import uncollected
 from proxy.etcd.interface import Etcd
 from proxy.log.record import TreeNotServable
 from proxy.log.replay import Execute, Place
@@ -37,7 +36,7 @@ async def tree_at(etcd: Etcd, keys: Keyspace, revision: int = 0) -> Survey:
         return _Watch(changed).execute
 
     try:
-        with _uncollected():
+        with uncollected():
             wanted = Wanted(upto=revision)
             loaded = await load(etcd, keys, make=False, wanted=wanted, timeout=_TIMEOUT, executes=again)
     except NotInLog as error:
@@ -76,13 +75,3 @@ def changed_of(machine: Machine, paths: Collection[str], position: int) -> Chang
         for session in machine.sessions.values()
     )
     return Changed(position, frozenset(paths), tuple(pages), tuple(sessions), machine.zxid, len(nodes))
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without garbage collection, which would visit the loaded tree again and again."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

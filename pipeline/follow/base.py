@@ -1,7 +1,6 @@
 """Loads the tree of a data directory into a state machine: following begins there."""
 
 import enum
-import gc
 from collections.abc import Iterator, Mapping
 
 from codec.jute import Acl
@@ -12,6 +11,7 @@ from pipeline.formats import digest, directory, snapshot
 from pipeline.formats.compression import opened
 from pipeline.formats.directory import TAIL, Plan, Run
 from pipeline.formats.snapshot import SnapshotReader
+from pipeline.memory import uncollected
 from pipeline.table import AclRow, SessionRow, ZnodeRow
 from proxy.state.digest import session_hash
 from proxy.state.machine import Machine
@@ -45,8 +45,7 @@ def load_base(path: str, log_path: str | None, cluster_id: int, upto: int | None
     plan = directory.plan(survey, _STEP)
     machine = Machine(cluster_id)
     known: dict[tuple[AclRow, ...] | None, tuple[Acl, ...]] = {None: OPEN_ACL}
-    gc.disable()  # the loaded objects live until the end
-    try:
+    with uncollected():
         for run in plan.runs:
             for paths, nodes in _nodes(survey.snapshot, run, plan, known):
                 machine.tree.enter_all(paths, nodes)
@@ -57,8 +56,6 @@ def load_base(path: str, log_path: str | None, cluster_id: int, upto: int | None
                 raise Failure(f"{survey.snapshot}: there is no {fixed}: it is not a complete tree")
         machine.tree.nodes[CONFIG] = node_of(fixed_row(CONFIG), known)  # before its parent is linked to it
         machine.tree.link_all()
-    finally:
-        gc.enable()
     machine.zxid = survey.last_zxid
     for session in survey.sessions:
         machine.sessions[session.id] = session_from(session)

@@ -16,6 +16,7 @@ from pipeline.formats.compression import codec_of, opened
 from pipeline.formats.errors import BadFile
 from pipeline.formats.replay import Replay, sessions_after, touched
 from pipeline.formats.snapshot import Checked, SnapshotReader
+from pipeline.memory import uncollected
 from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
 from schema.paths import parent_of
 
@@ -195,10 +196,11 @@ def plan(found: Survey, step: int) -> Plan:
             reader = SnapshotReader(source, found.snapshot)
             reader.head()
             reader.hop(strangers, (), base.add, step)
-    replay = Replay(base.nodes)
-    for entry, file in read_entries(found.logs, behind):
-        replay.apply(transactions.rows(entry, file, Path(file).name))
-    nodes = replay.nodes
+    with uncollected():
+        replay = Replay(base.nodes)
+        for entry, file in read_entries(found.logs, behind):
+            replay.apply(transactions.rows(entry, file, file))
+        nodes = replay.nodes
     for path, number in base.unknown_acls.items():
         node = nodes.get(path)
         if node is not None and node.acl is _UNKNOWN_ACL:
@@ -220,9 +222,10 @@ def read_entries(logs: Sequence[Log], first: int = 0) -> Iterator[tuple[log.Entr
     for found in logs:
         if found.last is None or found.last < first:
             continue
+        behind = found.first is not None and found.first >= first  # all of them
         with opened(found.file) as source:
             for entry in log.entries(source, found.file, log.HEADER_SIZE, found.end):
-                if log.zxid_at(entry.body) >= first:
+                if behind or log.zxid_at(entry.body) >= first:
                     yield entry, found.file
 
 
@@ -336,6 +339,8 @@ class _LogState:
     def _follows(self, file: str, offset: int, zxid: int) -> None:
         before = self._previous
         self._previous = zxid
+        if before is not None and zxid == before + 1 and zxid > self._start + 1:
+            return  # as nearly all do
         if zxid <= self._start:
             if before is not None and zxid <= before:
                 raise BadFile(file, offset, f"zxid {zxid:#x} comes after {before:#x}")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from codec.constants import OpCode
 from pipeline.formats.log import Entry
-from pipeline.formats.transactions import is_session, only_path, rows
+from pipeline.formats.transactions import is_session, only_paths, rows
 from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
 from schema.paths import parent_of
 
@@ -31,19 +31,20 @@ class Touched(NamedTuple):
 def touched(entries: Iterable[tuple[Entry, str]]) -> Touched:
     """The part of the tree that is needed to apply these entries of logs, with their files.
 
-    Of most entries only the path is read; Replay decodes them. Raises BadFile.
+    Of most entries only the paths are read; Replay decodes them. Raises BadFile.
     """
     paths: set[str] = set()
     closed: set[int] = set()
     for entry, file in entries:
-        found = only_path(entry)
+        found = only_paths(entry, file)
         if found is None:
             _touch(rows(entry, file, file), paths, closed)
             continue
-        kind, path = found
-        paths.add(path)
-        if kind in _CREATES or kind in _DELETES:
-            paths.add(parent_of(path))
+        for kind, path in found:
+            if kind != OpCode.CHECK:
+                paths.add(path)
+            if kind in _CREATES or kind in _DELETES:
+                paths.add(parent_of(path))
     return Touched(frozenset(paths), frozenset(closed))
 
 

@@ -47,36 +47,63 @@ def rows(entry: Entry, file: str, name: str) -> Iterator[TransactionRow]:
         session, cxid, zxid, time, kind = _HEADER.unpack_from(entry.body)
         reader.position = _HEADER.size
         if kind == OpCode.MULTI:
-            for part in range(reader.count() or 0):
-                part_kind = reader.int()
-                if part_kind not in _IN_MULTI:
-                    raise KeyError(part_kind)
-                body = Reader(reader.buffer() or b"")
-                parts.append((part, part_kind, _BODIES[part_kind](body, session)))
+            for part, (part_kind, raw) in enumerate(_parts(reader)):
+                parts.append((part, part_kind, _BODIES[part_kind](Reader(raw), session)))
             parts = parts or [(-1, kind, _NOTHING)]
         elif kind == OpCode.CHECK:
             raise KeyError(kind)
         else:
             parts.append((-1, kind, _BODIES[kind](reader, session)))
         digest = _digest(reader)
-    except (MalformedPacket, NullString, struct.error, UnicodeDecodeError) as error:
-        raise BadFile(file, entry.offset, f"the transaction in this entry is broken: {error}") from error
-    except KeyError as error:
-        raise BadFile(file, entry.offset, f"a transaction of the unknown type {error}") from None
+    except _BROKEN as error:
+        raise _broken(entry, file, error) from error
     last = len(parts) - 1
     for at, (part, part_kind, said) in enumerate(parts):
         own = digest if at == last else None
         yield TransactionRow(zxid, part, session, cxid, time, part_kind, *said, own, name, entry.offset)
 
 
-def only_path(entry: Entry) -> tuple[int, str] | None:
-    """(type, path) of a transaction that names one path and begins with it; None for others."""
-    kind = _HEADER.unpack_from(entry.body)[4]
-    if kind not in _ONE_PATH:
-        return None
-    (length,) = _INT.unpack_from(entry.body, _HEADER.size)
-    start = _HEADER.size + _INT.size
-    return kind, entry.body[start : start + length].decode(errors="replace")
+def only_paths(entry: Entry, file: str) -> list[tuple[int, str]] | None:
+    """(type, path) of each part of a transaction, without the rest; None if a part does not begin with a path.
+
+    Raises BadFile.
+    """
+    body = entry.body
+    kind = _HEADER.unpack_from(body)[4]
+    try:
+        if kind in _PATH_FIRST:
+            end = _HEADER.size + _INT.size + _INT.unpack_from(body, _HEADER.size)[0]
+            return [(kind, body[_HEADER.size + _INT.size : end].decode())]
+        if kind != OpCode.MULTI:
+            return None
+        found = []
+        for part_kind, raw in _parts(Reader(body, _HEADER.size)):
+            if part_kind not in _PATH_FIRST:
+                return None
+            end = _INT.size + _INT.unpack_from(raw)[0]
+            found.append((part_kind, raw[_INT.size : end].decode()))
+    except _BROKEN as error:
+        raise _broken(entry, file, error) from error
+    return found
+
+
+def _parts(reader: Reader) -> Iterator[tuple[int, bytes]]:
+    """Type and record of each part of a multi. Raises KeyError for a type that no multi has."""
+    for _ in range(reader.count() or 0):
+        kind = reader.int()
+        if kind not in _IN_MULTI:
+            raise KeyError(kind)
+        yield kind, reader.buffer() or b""
+
+
+_BROKEN = (MalformedPacket, NullString, struct.error, UnicodeDecodeError, KeyError)
+
+
+def _broken(entry: Entry, file: str, error: Exception) -> BadFile:
+    what = f"the transaction in this entry is broken: {error}"
+    if isinstance(error, KeyError):
+        what = f"a transaction of the unknown type {error}"
+    return BadFile(file, entry.offset, what)
 
 
 def kind_of(entry: Entry, file: str) -> int:
@@ -117,7 +144,13 @@ def _path(reader: Reader) -> str:
     return raw.decode()
 
 
+_OPEN = (AclRow(*jute.OPEN_ACL),)  # what most nodes have
+
+
 def _acl(reader: Reader) -> tuple[AclRow, ...] | None:
+    if reader.data.startswith(jute.OPEN_ACLS, reader.position):
+        reader.position += jute.OPEN_ACLS_SIZE
+        return _OPEN
     count = reader.count()
     if count is None:
         return None
@@ -205,8 +238,10 @@ _BODIES: Mapping[int, Callable[[Reader, int], _Body]] = {
     OpCode.CLOSE_SESSION: _close_session,
     OpCode.ERROR: _error,
 }
-_ONE_PATH = frozenset(
+# The types whose record begins with the one path that it names.
+_PATH_FIRST = frozenset(
     {
+        OpCode.CHECK,
         OpCode.CREATE,
         OpCode.CREATE2,
         OpCode.CREATE_CONTAINER,
