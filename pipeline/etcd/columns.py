@@ -109,6 +109,12 @@ def decode(page: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([columns[name] for name in ZNODES.names], schema=ZNODES)
 
 
+def paths_of(page: bytes) -> pa.Array:
+    """The paths of a page's znodes alone. Raises BadValue."""
+    raw = pages.unpack_columns(page)
+    return _texts(raw.body[raw.paths_start : raw.acls_start], raw.nodes)
+
+
 def hashes(batch: pa.RecordBatch, *, ascii_only: bool = False) -> list[int]:
     """Each row's share in the tree's digest (proxy.state.digest.node_hash), in the order of the rows.
 

@@ -1,17 +1,19 @@
 """Checks that the paths of a table make one tree: each exists once, and so does its parent.
 
-Every path is hashed to 64 bits where it is read, so that the rows need not be sorted: the driver has 8 bytes
-for each znode. Equal hashes alone are not an error: then the paths themselves are compared.
+Every path is hashed to 64 bits where it is read, so that the rows need not be sorted. The hashes are put into
+buckets and checked bucket by bucket, so memory does not grow with the tree. Equal hashes alone are not an
+error: then the paths themselves are compared.
 """
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy
 import numpy.typing
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from schema.paths import ROOT, parent_of
 
@@ -22,29 +24,14 @@ _BASE = 0x9E3779B97F4A7C15
 _INVERSE = pow(_BASE, -1, 1 << 64)
 _SLASH = 47
 _SHOWN = 3  # paths in a message
-
-
-class Paths(NamedTuple):
-    """The hashes of some rows' paths."""
-
-    own: bytes  # of each row
-    parents: bytes  # of their parents, each once
-
-    @classmethod
-    def of(cls, batches: Iterable[tuple[Hashes, Hashes]]) -> "Paths":
-        """From the result of `hashes` for each batch."""
-        found = list(batches)
-        if not found:
-            return cls(b"", b"")
-        own, parents = (numpy.concatenate(column) for column in zip(*found, strict=True))
-        return cls(own.tobytes(), numpy.unique(parents).tobytes())
+_MOST = 10_000  # faults of a bucket that are looked at
 
 
 class Faults(NamedTuple):
     """Hashes of paths that may be wrong."""
 
-    repeated: Hashes  # of paths that may occur more than once
-    missing: Hashes  # of parents that are missing
+    repeated: Hashes  # of paths that may occur more than once; some of them
+    missing: Hashes  # of parents that are missing; some of them
 
     def __bool__(self) -> bool:
         return bool(len(self.repeated) or len(self.missing))
@@ -78,17 +65,73 @@ def hashes(column: pa.Array) -> tuple[Hashes, Hashes]:
     return own, ((sums[last] - before) * scale)[~root]
 
 
-def check(parts: Iterable[Paths]) -> Faults:
-    """The faults of all parts together."""
-    found = list(parts)
-    own = numpy.sort(numpy.frombuffer(b"".join(part.own for part in found), numpy.uint64))
-    parents = numpy.unique(numpy.frombuffer(b"".join(part.parents for part in found), numpy.uint64))
+#: Hashes to check. `parents`: of the parents of some rows, not of the rows themselves.
+SCHEMA = pa.schema([("hash", pa.uint64()), ("parents", pa.bool_())])
+
+
+def assigned(found: Iterable[tuple[Hashes, Hashes]], buckets: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The results of `hashes` for some batches, by the number of the bucket that equal hashes share."""
+    columns = list(zip(*found, strict=True))
+    for parents, column in enumerate(columns):
+        values = numpy.concatenate(column)
+        if parents:
+            values = numpy.unique(values)
+        if not len(values):
+            continue
+        numbers = _numbers(values, buckets)
+        order = numpy.argsort(numbers, kind="stable")
+        chosen, starts = numpy.unique(numbers[order], return_index=True)
+        for number, some in zip(chosen.tolist(), numpy.split(values[order], starts[1:]), strict=True):
+            kinds = numpy.full(len(some), bool(parents))
+            yield number, pa.RecordBatch.from_arrays([pa.array(some), pa.array(kinds)], schema=SCHEMA)
+
+
+def check(batches: Iterable[pa.RecordBatch]) -> Faults:
+    """The faults in a bucket."""
+    sides: tuple[list[Hashes], list[Hashes]] = ([], [])
+    for batch in batches:
+        parents = batch.column("parents")
+        for side, wanted in zip(sides, (pc.invert(parents), parents), strict=True):
+            side.append(batch.column("hash").filter(wanted).to_numpy(zero_copy_only=False))
+    none = numpy.zeros(0, numpy.uint64)
+    own = numpy.sort(numpy.concatenate([none, *sides[0]]))
+    above = numpy.unique(numpy.concatenate([none, *sides[1]]))
     repeated = numpy.unique(own[1:][own[1:] == own[:-1]])
-    there = numpy.zeros(len(parents), numpy.bool_)
+    there = numpy.zeros(len(above), numpy.bool_)
     if len(own):
-        at = numpy.minimum(numpy.searchsorted(own, parents), len(own) - 1)
-        there = own[at] == parents
-    return Faults(repeated, parents[~there])
+        at = numpy.minimum(numpy.searchsorted(own, above), len(own) - 1)
+        there = own[at] == above
+    return Faults(repeated[:_MOST], above[~there][:_MOST])
+
+
+def merged(parts: Iterable[Faults]) -> Faults:
+    """The faults of all buckets."""
+    none = numpy.zeros(0, numpy.uint64)
+    found = [Faults(none, none), *parts]
+    repeated, missing = (numpy.sort(numpy.concatenate(column))[:_MOST] for column in zip(*found, strict=True))
+    return Faults(repeated, missing)
+
+
+def by_bucket(batch: pa.RecordBatch, key: str, buckets: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """A batch's rows with the number of their bucket, which equal texts in the column `key` share."""
+    if not batch.num_rows:
+        return
+    if buckets == 1:
+        yield 0, batch
+        return
+    own, _ = hashes(batch.column(key))
+    numbers = _numbers(own, buckets)
+    order = numpy.argsort(numbers, kind="stable")
+    ordered = batch.take(pa.array(order))
+    found, starts = numpy.unique(numbers[order], return_index=True)
+    ends = [*starts[1:].tolist(), batch.num_rows]
+    for number, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
+        yield int(number), ordered.slice(start, end - start)
+
+
+def _numbers(values: Hashes, buckets: int) -> Hashes:
+    numbers: Hashes = (values >> numpy.uint64(32)) % numpy.uint64(buckets)
+    return numbers
 
 
 def suspects(column: pa.Array, faults: Faults) -> list[str]:

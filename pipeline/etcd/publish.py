@@ -1,13 +1,16 @@
 """The end of a load: all tasks' pages become one tree, or are refused."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
+
+import pyarrow as pa
 
 from pipeline.batches import batch_of, fixed_row
+from pipeline.buckets import Buckets
 from pipeline.etcd import columns, load, paths
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load
 from pipeline.etcd.passwords import password_of
-from pipeline.etcd.paths import Faults
+from pipeline.etcd.paths import Hashes
 from pipeline.etcd.requests import TIMEOUT, LoadRefused, until_known
 from pipeline.etcd.writer import Part, write
 from pipeline.table import SessionRow
@@ -25,6 +28,9 @@ from schema.record import SnapshotRef, TreeRecord
 _NOBODY = ""  # no incarnation: the first proxy gives the session its whole timeout
 _UNKNOWN_TIMEOUT_MS = 10_000  # of a session that is known only by its ephemerals
 _MASK = (1 << 64) - 1
+_IN_A_BUCKET = 500_000  # znodes
+_TOGETHER = 64  # pages whose paths are put into buckets at once
+_PAGES_TOGETHER = 16  # in one request
 
 
 async def publish(
@@ -48,10 +54,8 @@ async def publish(
     if missing:
         rows = [fixed_row(path) for path in sorted(missing)]
         parts = [*parts, await write(etcd, keys, sealed, iter([batch_of(rows)]), limits)]
-    faults = paths.check(part.paths for part in parts)
     numbers = [number for part in parts for number in part.numbers]
-    if faults and (wrong := await _wrong(etcd, keys, sealed, numbers, faults)):
-        raise LoadRefused(f"{wrong}. Not published")
+    await _check_paths(etcd, keys, sealed, numbers, sum(part.nodes for part in parts))
     pages = await load.close_gaps(etcd, keys, sealed, numbers)
     unknown = frozenset[int]().union(*(part.owners for part in parts)) - {row.id for row in sessions}
     ended = (SessionRow(session_id, _UNKNOWN_TIMEOUT_MS) for session_id in sorted(unknown))
@@ -81,14 +85,39 @@ def _session(row: SessionRow) -> SessionValue:
     return SessionValue(row.id, row.timeout_ms, hash_of(password_of(row.id)), _NOBODY)
 
 
-async def _wrong(
-    etcd: Etcd, keys: Keyspace, begun: Load, numbers: Iterable[int], faults: Faults
-) -> str | None:
-    """The faults of the paths, read back from the pages; None if only hashes were equal."""
+async def _check_paths(etcd: Etcd, keys: Keyspace, begun: Load, numbers: Sequence[int], nodes: int) -> None:
+    """Read the paths back from the pages and check that they make one tree. Raises LoadRefused."""
+    count = 1 + nodes // _IN_A_BUCKET
+    with Buckets() as buckets:
+        hashed: list[tuple[Hashes, Hashes]] = []
+        async for column in _paths(etcd, keys, begun, numbers):
+            hashed.append(paths.hashes(column))
+            if len(hashed) == _TOGETHER:
+                buckets.add(paths.assigned(hashed, count))
+                hashed = []
+        buckets.add(paths.assigned(hashed, count))
+        faults = paths.merged(map(paths.check, buckets))
+    if not faults:
+        return
     found: list[str] = []
-    for number in numbers:
-        get = Get(keys.node_page(begun.name, number))
+    async for column in _paths(etcd, keys, begun, numbers):
+        found += paths.suspects(column, faults)
+    if (wrong := paths.describe(found, faults)) is not None:  # else only hashes were equal
+        raise LoadRefused(f"{wrong}. Not published")
+
+
+async def _paths(etcd: Etcd, keys: Keyspace, begun: Load, numbers: Sequence[int]) -> AsyncIterator[pa.Array]:
+    """The paths of each of these pages. Raises LoadRefused for a page that is not there."""
+    ordered = sorted(numbers)
+    for start in range(0, len(ordered), _PAGES_TOGETHER):
+        some = ordered[start : start + _PAGES_TOGETHER]
+        names = [keys.node_page(begun.name, number) for number in some]
+        get = Get(names[0], names[-1] + b"\0")
         pairs = (await until_known(lambda get=get: etcd.range(get, TIMEOUT))).kvs  # type: ignore[misc]
-        for pair in pairs:
-            found += paths.suspects(columns.decode(pair.value).column("path"), faults)
-    return paths.describe(found, faults)
+        values = {pair.key: pair.value for pair in pairs}
+        for name in names:
+            if name not in values:
+                raise LoadRefused(
+                    f"the page {name.decode()}, which was written, is not in etcd. Not published"
+                )
+            yield columns.paths_of(values[name])

@@ -11,10 +11,9 @@ import numpy
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.etcd import columns, load, paths
+from pipeline.etcd import columns, load
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load
-from pipeline.etcd.paths import Paths
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Put
 from schema.fixed import fixed_nodes
@@ -34,7 +33,6 @@ class Part:
     nodes: int
     digest: int
     max_zxid: int
-    paths: Paths
     fixed: frozenset[str]  # paths of nodes that every tree has, if they were among the rows
     owners: frozenset[int]  # sessions that have ephemerals among the rows
 
@@ -44,17 +42,15 @@ async def write(
 ) -> Part:
     """Write the rows of one task, in any order. Raises LoadRefused, EtcdError, ValueError for wrong rows."""
     numbers: list[int] = []
-    hashed = []
     fixed: set[str] = set()
     owners: set[int] = set()
-    part = Part((), 0, 0, 0, 0, Paths(b"", b""), frozenset(), frozenset())
+    part = Part((), 0, 0, 0, 0, frozenset(), frozenset())
     special = pa.array(sorted(fixed_nodes()))
 
     def pages() -> Iterator[Put]:
         nonlocal part
         for page, rows in columns.pages_of(batches, limits.max_request_bytes):
             column = rows.column("path")
-            hashed.append(paths.hashes(column))
             fixed.update(column.filter(pc.is_in(column, special)).to_pylist())
             owners.update(numpy.unique(columns.numbers(rows, "owner")).tolist())
             part = replace(
@@ -100,7 +96,6 @@ async def write(
     return replace(
         part,
         numbers=tuple(numbers),
-        paths=Paths.of(hashed),
         fixed=frozenset(fixed),
         owners=frozenset(filter(session_of, owners)),
     )

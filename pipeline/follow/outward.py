@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.errors import Failure
+from pipeline.folders import named
 from pipeline.follow.base import digest_of
 from pipeline.follow.files import Files, Owner
 from pipeline.follow.output import Status, print_progress
 from pipeline.follow.patience import RETRY, patient
 from pipeline.follow.recording import Recorder, is_jump
-from pipeline.sources.folders import named
 from pipeline.table import TransactionRow
 from proxy.etcd.interface import Etcd
 from proxy.log.catch_up import Truncated, catch_up

@@ -64,7 +64,7 @@ def rows(entry: Entry, file: str, name: str) -> Iterator[TransactionRow]:
 
 
 def only_paths(entry: Entry, file: str) -> list[tuple[int, str]] | None:
-    """(type, path) of each part of a transaction, without the rest; None if a part does not begin with a path.
+    """(type, path) of each part of a transaction; None if a part does not begin with a path.
 
     Raises BadFile.
     """

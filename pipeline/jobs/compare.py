@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.etcd import columns
-from pipeline.running.buckets import by_bucket
+from pipeline.etcd.paths import by_bucket
 from schema.paths import CONFIG, parent_of
 
 KINDS = ("missing", "extra", "duplicate", "data", "acl", "counter", "stat")

@@ -1,33 +1,11 @@
-"""Which ephemerals and sessions move with a tree."""
+"""The end of the ephemerals that do not move with a tree."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.jobs.census import Census
-from pipeline.table import SessionRow
-from schema.paths import parent_of
-
-
-class Kept(NamedTuple):
-    """The sessions that move, and the ephemerals that do not."""
-
-    sessions: tuple[SessionRow, ...]  # that move
-    dropped_paths: tuple[str, ...]  # ephemerals of all other sessions
-    dropped_owners: tuple[int, ...]
-
-
-def kept_of(counted: Census, come_over: Sequence[SessionRow]) -> Kept:
-    """Divide the ephemerals by whether their session moves."""
-    ids = {row.id for row in come_over}
-    dropped = [ephemeral for ephemeral in counted.ephemerals if ephemeral.session_id not in ids]
-    return Kept(
-        tuple(come_over),
-        tuple(ephemeral.path for ephemeral in dropped),
-        tuple(sorted({ephemeral.session_id for ephemeral in dropped})),
-    )
+from pipeline.jobs.census import Dropped
 
 
 class Ending:
@@ -36,9 +14,9 @@ class Ending:
     As DataTree.deleteNode does: the parents' pzxid changes, their count of children ever created does not.
     """
 
-    def __init__(self, kept: Kept, zxid: int) -> None:
-        self._owners = list(kept.dropped_owners)
-        self._parents = sorted({parent_of(path) for path in kept.dropped_paths})
+    def __init__(self, dropped: Dropped, zxid: int) -> None:
+        self._owners = sorted(dropped.owners)
+        self._parents = sorted(dropped.parents)
         self._zxid = zxid
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -20,7 +20,7 @@ from pipeline.etcd.reach import reached
 from pipeline.etcd.read import Session, Survey, sessions
 from pipeline.etcd.tree import tree_at
 from pipeline.jobs import census
-from pipeline.jobs.ephemerals import Ending, Kept, kept_of
+from pipeline.jobs.ephemerals import Ending
 from pipeline.jobs.export_follow import add_follow_arguments, follow
 from pipeline.jobs.live_sides import table_of
 from pipeline.jobs.summary import add_list_argument, add_progress_argument, print_line, print_list, print_tree
@@ -32,7 +32,7 @@ from pipeline.sources.options import local_path
 from pipeline.sources.parquet import ParquetWriter, RemoteParquet
 from pipeline.sources.reading import Writer
 from pipeline.sources.zookeeper_sink import SinkOptions, ZooKeeperWriter, check_folder, folder_of
-from pipeline.table import ZNODES
+from pipeline.table import ZNODES, SessionRow
 
 _UNBOUNDED = 1 << 62  # bytes: ZooKeeper's own bound is jute.maxbuffer, which the user sets
 
@@ -100,10 +100,10 @@ def run(arguments: argparse.Namespace) -> int:
     remote = _remote(arguments.target)
     target = [] if remote is None else [Table(remote)]
     runner = running.runner_for(arguments, "zketcd export", [znodes, *target])
-    counted = census.take(runner, znodes, _UNBOUNDED)
-    derived = [held.row for held in found.sessions if held.derived]
-    kept = kept_of(counted, derived if arguments.keep_sessions else ())
-    print_tree(counted, kept, arguments.listed)
+    derived = tuple(held.row for held in found.sessions if held.derived)
+    carried = derived if arguments.keep_sessions else ()
+    counted = census.take(runner, znodes, _UNBOUNDED, [row.id for row in carried], arguments.listed)
+    print_tree(counted, len(carried), arguments.listed)
     if counted.kinds["ttl"]:
         print_line(
             "TTL nodes: a ZooKeeper without zookeeper.extendedTypesEnabled=true deletes them when it starts"
@@ -116,8 +116,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         print_line("dry run: nothing was written")
         return 0
-    _write(runner, znodes, arguments, kept, zxid)
-    nodes = counted.nodes - len(kept.dropped_paths)
+    _write(runner, znodes, arguments, Ending(counted.dropped, zxid), carried, zxid)
+    nodes = counted.nodes - counted.dropped.nodes
     print_line(f"exported: {nodes} znodes to {arguments.target}, zxids continue at 0x{zxid:x}")
     return 0
 
@@ -142,8 +142,14 @@ def _remote(target: str) -> RemoteParquet | None:
     return RemoteParquet(target.removeprefix(parquet.PREFIX))
 
 
-def _write(runner: Runner, znodes: Table, arguments: argparse.Namespace, kept: Kept, zxid: int) -> None:
-    ending = Ending(kept, zxid)
+def _write(
+    runner: Runner,
+    znodes: Table,
+    arguments: argparse.Namespace,
+    ending: Ending,
+    carried: tuple[SessionRow, ...],
+    zxid: int,
+) -> None:
     remote = _remote(arguments.target)
     if remote is not None:
         from pipeline.running.spark import BySpark
@@ -153,7 +159,7 @@ def _write(runner: Runner, znodes: Table, arguments: argparse.Namespace, kept: K
         with runner.reporter.step("write"):
             spark_parquet.write(runner.spark, znodes.reader, ending, remote)
         return
-    writer = _writer(arguments, kept, zxid)
+    writer = _writer(arguments, carried, zxid)
 
     def write(batches: Iterator[pa.RecordBatch]) -> Any:
         return writer.write(ending(batches))
@@ -164,13 +170,13 @@ def _write(runner: Runner, znodes: Table, arguments: argparse.Namespace, kept: K
         writer.abort()
 
 
-def _writer(arguments: argparse.Namespace, kept: Kept, zxid: int) -> Writer:
+def _writer(arguments: argparse.Namespace, carried: tuple[SessionRow, ...], zxid: int) -> Writer:
     target: str = arguments.target
     path = parquet.local_path(target) if target.startswith(parquet.PREFIX) else None
     if path is not None:
         return ParquetWriter(path)
     folder, codec = folder_of(local_path(target)), arguments.compression or ""
-    options = SinkOptions(folder, zxid, kept.sessions, arguments.trailer, codec, False)
+    options = SinkOptions(folder, zxid, carried, arguments.trailer, codec, False)
     return ZooKeeperWriter(options, ZNODES.names)
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from pipeline.errors import Failure
 from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
+from pipeline.folders import check_writable
 from pipeline.follow.outward import Options, mirror
 from pipeline.jobs.arguments import add_metrics_argument, seconds
-from pipeline.sources.folders import check_writable
 
 _PARQUET = "parquet:"
 # Options for a single snapshot, and their defaults.

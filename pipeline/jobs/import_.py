@@ -22,7 +22,7 @@ from pipeline.etcd.writer import Part
 from pipeline.jobs import census, origin, tables
 from pipeline.jobs.arguments import add_max_request_bytes
 from pipeline.jobs.census import Census
-from pipeline.jobs.ephemerals import Ending, kept_of
+from pipeline.jobs.ephemerals import Ending
 from pipeline.jobs.origin import Origin
 from pipeline.jobs.summary import (
     add_list_argument,
@@ -82,9 +82,10 @@ def run(arguments: argparse.Namespace) -> int:
         runner = running.runner_for(arguments, "zketcd import", [found.znodes])
         for note in found.notes:
             print_line(f"source: {note}")
-        counted = census.take(runner, found.znodes, limits.max_request_bytes)
-        kept = kept_of(counted, (found.sessions or ()) if arguments.keep_sessions else ())
-        print_tree(counted, kept, arguments.listed)
+        carried = (found.sessions or ()) if arguments.keep_sessions else ()
+        moving = [row.id for row in carried]
+        counted = census.take(runner, found.znodes, limits.max_request_bytes, moving, arguments.listed)
+        print_tree(counted, len(carried), arguments.listed)
         _print_digest(found, counted)
         last_zxid = max(found.last_zxid, counted.max_zxid)
         if counted.roots != 1:
@@ -102,12 +103,12 @@ def run(arguments: argparse.Namespace) -> int:
             return 0
         begun = asyncio.run(_begin(connection, reporter, overwrite=arguments.overwrite))
         zxid = load.first_zxid(max(last_zxid, begun.zxid))
-        parts = _load(runner, connection, limits, found.znodes, begun, Ending(kept, zxid))
-    nodes = counted.nodes - len(kept.dropped_paths)
+        parts = _load(runner, connection, limits, found.znodes, begun, Ending(counted.dropped, zxid))
+    nodes = counted.nodes - counted.dropped.nodes
     written = sum(part.nodes for part in parts)
     if written != nodes:
         raise Failure(f"the source had {nodes} znodes, but {written} were written. Not published")
-    asyncio.run(_publish(connection, limits, begun, parts, zxid, kept.sessions))
+    asyncio.run(_publish(connection, limits, begun, parts, zxid, carried))
     print_line(f"imported: {nodes} znodes under {connection.prefix}, zxids continue at 0x{zxid:x}")
     return 0
 

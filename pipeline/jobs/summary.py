@@ -8,7 +8,6 @@ from pipeline.live.address import Identity, identity_of
 
 if TYPE_CHECKING:
     from pipeline.jobs.census import Census
-    from pipeline.jobs.ephemerals import Kept
 
 _LISTED = 50
 
@@ -27,18 +26,18 @@ def print_list(what: str, items: Iterable[str], most: int) -> None:
         print_line(f"{what}: {item}")
 
 
-def print_tree(counted: "Census", kept: "Kept", most: int) -> None:
-    """Print what moves, and which ephemerals do not."""
+def print_tree(counted: "Census", sessions: int, most: int) -> None:
+    """Print what moves, with how many sessions, and which ephemerals do not."""
     kinds = counted.kinds
     print_line(f"znodes: {counted.nodes}, {counted.data_bytes} bytes of data")
     print_line(
         f"containers: {kinds['container']}, TTL nodes: {kinds['ttl']}, nodes with an ACL: {counted.with_acl}"
     )
     print_line(
-        f"ephemerals: {kinds['ephemeral'] - len(kept.dropped_paths)} kept with {len(kept.sessions)} sessions,"
-        f" {len(kept.dropped_paths)} dropped"
+        f"ephemerals: {kinds['ephemeral'] - counted.dropped.nodes} kept with {sessions} sessions,"
+        f" {counted.dropped.nodes} dropped"
     )
-    print_list("dropped", kept.dropped_paths, most)
+    print_list("dropped", counted.dropped.paths, most)
 
 
 def add_list_argument(parser: argparse.ArgumentParser) -> None:

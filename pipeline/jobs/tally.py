@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from pipeline.running.buckets import by_bucket
+from pipeline.etcd.paths import by_bucket
 
 _SCHEMA = pa.schema(
     [

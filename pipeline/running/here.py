@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from pipeline.running.buckets import Buckets
+from pipeline.buckets import Buckets
 from pipeline.running.progress import Meter, Reporter
 from pipeline.running.table import Assign, Table, Work
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pipeline.batches import without_members
 from pipeline.errors import Failure
-from pipeline.sources.folders import check_writable, named
+from pipeline.folders import check_writable, named
 from pipeline.table import ZNODES
 
 if TYPE_CHECKING:

@@ -32,10 +32,10 @@ import pyarrow
 
 from codec.jute import INT, NULL
 from pipeline.batches import without_members
+from pipeline.folders import check_writable, named
 from pipeline.formats import digest, log, snapshot
 from pipeline.formats.compression import SNAPPY_HEADER, Compressor
 from pipeline.formats.seal import adler32_combine, sealed_tail
-from pipeline.sources.folders import check_writable, named
 from pipeline.table import ZNODES, AclRow, SessionRow
 
 TRAILERS = ("seal", "digest", "full")

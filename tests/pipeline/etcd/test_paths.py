@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.etcd.paths import Faults, Paths, check, describe, hashes, suspects
+from pipeline.etcd.paths import Faults, assigned, check, describe, hashes, merged, suspects
 from schema.paths import ROOT, parent_of
 
 _NAMES = st.text("ab/é☃", min_size=1, max_size=4).map(lambda name: name.replace("/", "-"))
@@ -16,7 +16,11 @@ def column(paths: list[str]) -> pa.Array:
 
 
 def faults_of(*parts: list[str]) -> Faults:
-    return check([Paths.of([hashes(column(part))]) for part in parts])
+    buckets: dict[int, list[pa.RecordBatch]] = {}
+    for part in parts:
+        for bucket, batch in assigned([hashes(column(part))], 5):
+            buckets.setdefault(bucket, []).append(batch)
+    return merged(map(check, buckets.values()))
 
 
 def described(*parts: list[str]) -> str | None:
@@ -63,5 +67,6 @@ def test_equal_hashes_of_different_paths_are_no_fault() -> None:
 
 def test_what_is_no_path_at_all_does_no_harm() -> None:
     hashes(column(["a", "b"]))
-    assert check([]) is not None
-    assert not check([Paths.of(())])
+    assert not check([])
+    assert not merged([])
+    assert list(assigned([], 3)) == []

@@ -38,7 +38,7 @@ async def test_a_part_tells_what_was_written() -> None:
 async def test_nothing_to_write() -> None:
     etcd = FakeEtcdClient(FakeEtcd())
     part = await load_part(etcd, KEYS, await begin(etcd, KEYS), [])
-    assert (part.numbers, part.nodes, part.paths.own) == ((), 0, b"")
+    assert (part.numbers, part.nodes) == ((), 0)
 
 
 async def test_few_txns_are_in_flight_at_once() -> None:

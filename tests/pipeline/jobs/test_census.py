@@ -1,7 +1,7 @@
 """The census counts rightly and finds what cannot be moved."""
 
 from pipeline.formats import digest
-from pipeline.jobs.census import Census, Ephemeral, Obstacle, take
+from pipeline.jobs.census import Census, Dropped, Obstacle, take
 from pipeline.table import AclRow, ZnodeRow
 from tests.pipeline.trees import OPEN, digest_of, here, node, table_of
 
@@ -22,7 +22,7 @@ def test_what_there_is() -> None:
     found = counted(*nodes)
     assert (found.nodes, found.roots, found.data_bytes, found.with_acl, found.max_zxid) == (6, 1, 5, 1, 12)
     assert found.kinds == {"persistent": 3, "ephemeral": 1, "container": 1, "ttl": 1}
-    assert found.ephemerals == [Ephemeral("/a/e", 77)]
+    assert found.dropped == Dropped(1, ("/a/e",), frozenset({77}), frozenset({"/a"}))
     assert (found.obstacles, found.obstacle_count, found.fault) == ([], 0, None)
     narrow = digest_of([one._replace(path=one.path.replace("é", "?")) for one in nodes])
     assert found.digests == {digest.signed(digest_of(nodes)), narrow}
@@ -35,3 +35,20 @@ def test_what_stands_against_it() -> None:
     assert set(reasons) == {"/large", "/a\u0001", "/.."}
     assert Obstacle("/..", "ZooKeeper allows no such path") in found.obstacles
     assert found.obstacle_count == 3
+
+
+def test_ephemerals_stay_with_their_session_and_few_of_the_others_are_kept_in_memory() -> None:
+    tree = [node("/", 0), node("/a"), node("/b"), node("/b/kept", owner=7)]
+    tree += [node(f"/a/{number:04d}", owner=8 + number % 3) for number in range(1000)]
+    found = take(here(), table_of(*tree), 1 << 20, [7], 2)
+    paths = ("/a/0000", "/a/0001", "/a/0002")  # one more than asked for: there are more
+    assert found.dropped == Dropped(1000, paths, frozenset({8, 9, 10}), frozenset({"/a"}))
+    assert found.kinds["ephemeral"] == 1001
+
+
+def test_a_path_that_came_twice_and_a_parent_that_is_missing() -> None:
+    tree = [node("/", 0), *(node(f"/{number}") for number in range(3000))]
+    assert counted(*tree).fault is None
+    assert counted(*tree, node("/2000")).fault == "a path came more than once: /2000"
+    alone = node("/away/1")
+    assert counted(*tree, alone).fault == "/away/1 is in the table, but its parent /away is not"

@@ -9,8 +9,8 @@ import pytest
 
 from pipeline.__main__ import main
 from pipeline.batches import batch_of
-from pipeline.running.buckets import Buckets
-from pipeline.sources.folders import check_writable
+from pipeline.buckets import Buckets
+from pipeline.folders import check_writable
 from pipeline.sources.zookeeper_sink import ZooKeeperWriter, options_of
 from pipeline.table import ZNODES
 from tests.pipeline.trees import node, write_parquet

@@ -1,4 +1,4 @@
-"""Puts rows into buckets by a key, and returns them bucket by bucket.
+"""Keeps rows in buckets, and returns them bucket by bucket.
 
 The rows are kept in memory up to a limit, then in files of a temporary directory, so that memory does not
 grow with the table.
@@ -9,30 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 
-import numpy
 import pyarrow as pa
 
-from pipeline.etcd.paths import hashes
-from pipeline.sources.folders import named
+from pipeline.folders import named
 
 _IN_MEMORY = 128 << 20  # bytes
-
-
-def by_bucket(batch: pa.RecordBatch, key: str, buckets: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """A batch's rows with the number of their bucket, which equal texts in the column `key` share."""
-    if not batch.num_rows:
-        return
-    if buckets == 1:
-        yield 0, batch
-        return
-    own, _ = hashes(batch.column(key))
-    numbers = (own >> numpy.uint64(32)) % numpy.uint64(buckets)
-    order = numpy.argsort(numbers, kind="stable")
-    ordered = batch.take(pa.array(order))
-    found, starts = numpy.unique(numbers[order], return_index=True)
-    ends = [*starts[1:].tolist(), batch.num_rows]
-    for number, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
-        yield int(number), ordered.slice(start, end - start)
 
 
 class Buckets:

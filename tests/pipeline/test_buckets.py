@@ -6,7 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipeline.running.buckets import Buckets, by_bucket
+from pipeline.buckets import Buckets
+from pipeline.etcd.paths import by_bucket
 from tests.pipeline.etcd.rows import batches, row
 
 PATHS = ["/", *(f"/{name}" for name in range(500)), *(f"/5/{name}" for name in range(500))]
