@@ -45,6 +45,7 @@ def _session(subject: Subject, session: Session, connection: ClientConnection | 
         "id": session_text(session.id),
         "timeoutMs": session.timeout_ms,
         "proxy": session.incarnation,
+        "host": member.home.host if (member := subject.log.members.get(session.incarnation)) else "",
         "here": session.incarnation == subject.log.incarnation,
         "ephemerals": len(ephemerals) if ephemerals else 0,
         "watches": sum(map(len, _watched(subject, connection).values())) if connection else None,

@@ -27,6 +27,7 @@ from proxy.handover.channel import Channel, HandoverError
 from proxy.handover.control import DONE, Control
 from proxy.handover.giver import Giver, OtherForm
 from proxy.handover.taker import take
+from proxy.home import home_of
 from proxy.log.archiving import Archiving
 from proxy.log.record import TreeNotServable
 from proxy.log.writer_process import Access, WriterProcess
@@ -213,6 +214,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
             prepared.login,
             prepared.tracer,
             read_quota=_quota_reader(endpoints, prepared.etcd_tls),
+            home=home_of(config, listeners, takes_over=channel is not None),
         )
         if "admin" in listeners and prepared.admin is not None:
             await prepared.admin.start(server, listeners["admin"], stack)

@@ -54,6 +54,7 @@ from proxy.support.tasks import Tasks
 from proxy.traces.span import Tracer
 from schema.entry import Rules
 from schema.keys import Keyspace
+from schema.record import Home
 
 log = logging.getLogger(__name__)
 
@@ -74,11 +75,12 @@ class Server:
         tracer: Tracer | None = None,
         environment: Environment = HOST,
         read_quota: Callable[[str], Awaitable[int]] | None = None,
+        home: Home = Home(),  # noqa: B008 - immutable
     ) -> None:
         """`writer`: runs the snapshot writer. `tls`, `login`: for clients, if any.
 
         `tracer`: takes the spans of clients' requests, if any. `environment`: clocks and randomness.
-        `read_quota`: the quota of an etcd at HOST:PORT, 0 if that is unknown.
+        `read_quota`: the quota of an etcd at HOST:PORT, 0 if that is unknown. `home`: where this proxy runs.
         """
         self._config = config
         self._login = login
@@ -104,7 +106,7 @@ class Server:
             loop.time,
             None if self.request_logs is None else self.request_logs.session_ended,
         )
-        log_settings = _log_settings(config, has_tls=tls is not None, has_sasl=login is not None)
+        log_settings = _log_settings(config, home, has_tls=tls is not None, has_sasl=login is not None)
         self.log = Log(etcd, keys, self._tasks, machine, watches, sessions, self, log_settings, environment)
         self._status_poller = StatusPoller(etcd, self.log.learned_space, read_quota)
         self.snapshots = Snapshots(
@@ -331,7 +333,7 @@ def _settings(config: Config) -> Settings:
     )
 
 
-def _log_settings(config: Config, *, has_tls: bool, has_sasl: bool) -> LogSettings:
+def _log_settings(config: Config, home: Home, *, has_tls: bool, has_sasl: bool) -> LogSettings:
     rules = Rules(0)
     for rule, wanted in (
         (Rules.EXTENDED_TYPES, config.extended_types),
@@ -343,6 +345,7 @@ def _log_settings(config: Config, *, has_tls: bool, has_sasl: bool) -> LogSettin
         if wanted:
             rules |= rule
     return LogSettings(
+        home=home,
         lease_seconds=config.proxy_lease,
         rules=rules,
         version=VERSION.partition(",")[0],

@@ -31,12 +31,22 @@ class TreeRecord(NamedTuple):
     previous: SnapshotRef | None
 
 
+class Home(NamedTuple):
+    """Where a proxy runs, for people and their tools. Proxies before this member existed say nothing."""
+
+    host: str = ""  # the host's name
+    listen: str = ""  # HOST:PORT for clients
+    admin: str = ""  # the URL of the admin HTTP server; empty without one
+    started: int = 0  # milliseconds since 1970
+
+
 class ProxyValue(NamedTuple):
     """What a living proxy says of itself."""
 
     levels: tuple[int, ...]  # that it can apply
     version: str  # its release, for people
     archives: bool = False  # it archives the log if it is the eldest of those that do
+    home: Home = Home()
 
 
 def encode_record(record: TreeRecord) -> bytes:
@@ -71,7 +81,7 @@ def decode_record(value: bytes) -> TreeRecord:
 def encode_proxy(proxy: ProxyValue) -> bytes:
     """The value of `<prefix>/live/proxy/<incarnation>`."""
     archives = {"archives": True} if proxy.archives else {}
-    return pack_json({"levels": proxy.levels, "version": proxy.version, **archives})
+    return pack_json({"levels": proxy.levels, "version": proxy.version, **archives, **proxy.home._asdict()})
 
 
 def decode_proxy(value: bytes) -> ProxyValue:
@@ -80,7 +90,14 @@ def decode_proxy(value: bytes) -> ProxyValue:
     members = unpack_json(value, what)
     try:
         levels = tuple([number(level) for level in members["levels"]])
-        return ProxyValue(levels, text(members["version"]), boolean(members.get("archives", False)))
+        archives = boolean(members.get("archives", False))
+        home = Home(
+            text(members.get("host", "")),
+            text(members.get("listen", "")),
+            text(members.get("admin", "")),
+            number(members.get("started", 0)),
+        )
+        return ProxyValue(levels, text(members["version"]), archives, home)
     except (KeyError, TypeError, ValueError) as error:
         raise BadValue(f"{what} has no proper {error}") from error
 

@@ -186,6 +186,19 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
         log.clock_skew,
     )
     yield GaugeMetricFamily("zketcd_proxies", "living proxies of this tree", len(log.members))
+    homes = GaugeMetricFamily(
+        "zketcd_proxy_info", "the living proxies", labels=["proxy", "host", "clients", "admin", "version"]
+    )
+    started = GaugeMetricFamily(
+        "zketcd_proxy_start_time_seconds", "when each living proxy started, since 1970", labels=["proxy"]
+    )
+    for member in log.members:
+        home = member.home
+        homes.add_metric([member.incarnation, home.host, home.listen, home.admin, member.version], 1)
+        if home.started:
+            started.add_metric([member.incarnation], home.started / 1000)
+    yield homes
+    yield started
 
 
 def _of_archive(subject: Subject) -> Iterator[Metric]:

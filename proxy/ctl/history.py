@@ -1,6 +1,7 @@
 """What is in etcd besides the tree: the log's entries, the proxies, and how much space they take."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,7 +32,7 @@ from schema.entry import (
 from schema.errors import BadValue, ForeignKey
 from schema.followed import counts_of
 from schema.keys import Keyspace
-from schema.record import SnapshotRef, decode_proxy
+from schema.record import ProxyValue, SnapshotRef, decode_proxy
 
 _BODIES: dict[Kind, Callable[[bytes], Any]] = {
     Kind.OPEN: decode_open,
@@ -57,34 +58,62 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
     for proxy in sorted(found.proxies, key=lambda each: each.create_revision):
         try:
             value = decode_proxy(proxy.value)
-            levels, version = list(value.levels), value.version
         except BadValue as error:
-            levels, version = [], f"unknown: {error}"
+            value = ProxyValue((), f"unknown: {error}")
         rows.append(
             {
                 "proxy": incarnation_of(keys, proxy),
                 "since": proxy.create_revision,
-                "levels": levels,
-                "release": version,
+                "levels": list(value.levels),
+                "release": value.version,
+                **value.home._asdict(),
             }
         )
     return Output(
         rows,
         table(
-            ("proxy", "since position", "levels", "release"),
-            [(row["proxy"], row["since"], ",".join(map(str, row["levels"])), row["release"]) for row in rows],
+            ("proxy", "since position", "levels", "release", "host", "clients", "admin", "started"),
+            [
+                (
+                    row["proxy"],
+                    row["since"],
+                    ",".join(map(str, row["levels"])),
+                    row["release"],
+                    row["host"] or "-",
+                    row["listen"] or "-",
+                    row["admin"] or "-",
+                    date(row["started"]) if row["started"] else "-",
+                )
+                for row in rows
+            ],
         ),
     )
 
 
+def hosts_of(found: Look, keys: Keyspace) -> dict[str, str]:
+    """The hosts of the living proxies that have registered them."""
+    hosts = {}
+    for proxy in found.proxies:
+        with suppress(BadValue):
+            hosts[incarnation_of(keys, proxy)] = decode_proxy(proxy.value).home.host
+    return hosts
+
+
+def _named(incarnation: str, host: str) -> str:
+    return f"{incarnation} ({host})" if host else incarnation
+
+
 async def tail(etcd: Etcd, keys: Keyspace, count: int) -> Output:
     """The last entries of the log."""
-    _, entries = await _entries(etcd, keys)
+    found, entries = await _entries(etcd, keys)
+    hosts = hosts_of(found, keys)
     rows = [_row(keys, kv) for kv in entries[-count:]]
+    for row in rows:
+        row["host"] = hosts.get(row["proxy"], "")
     lines = []
     for row in rows:
         lines.append(
-            f"{row['position']}  {row['proxy']}  {row['number']}  {row['clock']}"
+            f"{row['position']}  {_named(row['proxy'], row['host'])}  {row['number']}  {row['clock']}"
             f"  {size(row['bytes'])}  {counted(len(row['requests']), 'request')}"
         )
         lines += [f"    {_line(request)}" for request in row["requests"]]

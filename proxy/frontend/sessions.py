@@ -290,7 +290,7 @@ class Sessions:
         if session is None:
             return
         if incarnation is not None:
-            log.info("session %s: continued at another proxy", session_text(session_id))
+            log.info("session %s: continued at proxy %s", session_text(session_id), incarnation)
         elif session_id != self._ended_last:
             log.info("session %s: ended by its client", session_text(session_id))
         if session.connection is not None:

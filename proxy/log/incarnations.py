@@ -55,7 +55,9 @@ class Incarnations:
         self._follower = follower
         self._sessions = sessions
         self._stats = stats
-        value = encode_proxy(ProxyValue(tuple(sorted(settings.levels)), settings.version, settings.archives))
+        value = encode_proxy(
+            ProxyValue(tuple(sorted(settings.levels)), settings.version, settings.archives, settings.home)
+        )
         self.membership = Membership(
             etcd, keys, settings.lease_seconds, value, self._no_space_to_register, environment
         )

@@ -295,9 +295,12 @@ class Log:
             except BadValue as error:
                 log.error("proxy %s: %s", item.incarnation, error)
                 value = ProxyValue((), "")
-            self.members.add(Member(item.incarnation, item.revision, *value))
+            member = Member(item.incarnation, item.revision, *value)
+            self.members.add(member)
+            log.info("proxy %s has come", member)
             self._sessions.proxy_came(item.incarnation)
         elif isinstance(item, ProxyGone):
+            log.info("proxy %s is gone", self.members.get(item.incarnation) or item.incarnation)
             self.members.gone(item.incarnation)
             self.applier.peers.forget(item.incarnation)
             self.incarnations.membership.key_gone(item.incarnation)

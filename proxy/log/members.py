@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from schema.record import Home
+
 
 class Member(NamedTuple):
     """A living proxy. `revision` is the create_revision of its key, `levels` are those that it applies."""
@@ -12,6 +14,12 @@ class Member(NamedTuple):
     levels: tuple[int, ...]
     version: str
     archives: bool = False  # the log, if it is the eldest of those that do
+    home: Home = Home()
+
+    def __str__(self) -> str:
+        """The name for messages."""
+        where = " ".join(filter(None, (self.home.host, self.home.listen)))
+        return f"{self.incarnation} ({where})" if where else self.incarnation
 
 
 class Members:
@@ -38,6 +46,10 @@ class Members:
     def archiver(self) -> str:
         """The incarnation of the eldest proxy that archives the log; "" if none does."""
         return next((member.incarnation for member in self._by_age if member.archives), "")
+
+    def get(self, incarnation: str) -> Member | None:
+        """The living proxy of this name."""
+        return next((member for member in self._by_age if member.incarnation == incarnation), None)
 
     def rank(self, incarnation: str) -> int:
         """How many proxies are older; all of them if this incarnation is not alive."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from proxy.log.staleness import LIMIT
 from proxy.state.level import KNOWN
 from proxy.state.pause import LENGTHS, Lengths
+from schema.record import Home
 
 
 class LogSettings(NamedTuple):
@@ -15,6 +16,7 @@ class LogSettings(NamedTuple):
     rules: int = 0  # schema.entry.Rules of the requests that this proxy sends
     levels: Collection[int] = KNOWN
     version: str = ""  # of this release, for people
+    home: Home = Home()  # where this proxy runs
     max_staleness: float = LIMIT  # seconds; a proxy whose state is older than this stops serving
     archives: bool = False  # this proxy can archive the log
     reserve: int = 10  # percent of etcd's quota

@@ -1,6 +1,7 @@
 """The living proxies by age."""
 
 from proxy.log.members import Member, Members
+from schema.record import Home
 
 
 def member(incarnation: str, revision: int) -> Member:
@@ -28,3 +29,10 @@ def test_one_that_comes_twice_counts_once_and_by_its_newest_key() -> None:
     assert [each.incarnation for each in members] == ["b", "a"]
     members.gone("nobody")
     assert len(members) == 2
+
+
+def test_a_member_is_found_by_name_and_named_with_its_host() -> None:
+    members = Members()
+    members.add(Member("a", 1, (1,), "1.0", home=Home("db-1", "0.0.0.0:2181")))
+    members.add(Member("b", 2, (1,), "1.0"))
+    assert [str(members.get(name)) for name in "abc"] == ["a (db-1 0.0.0.0:2181)", "b", "None"]

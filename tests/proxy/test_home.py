@@ -1,0 +1,36 @@
+"""What a proxy registers about where it runs."""
+
+import socket
+
+import pytest
+
+from proxy.config import parse
+from proxy.home import home_of
+
+_NAME = socket.gethostname()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "listen", "admin"),
+    [
+        ("--listen 0.0.0.0:1 --admin-listen 0.0.0.0:2", "0.0.0.0:1", f"http://{_NAME}:2"),
+        ("--listen [::1]:1 --admin-listen [::]:2", "[::1]:1", f"http://{_NAME}:2"),
+        ("--listen 10.0.0.1:1 --admin-listen 127.0.0.1:2", "10.0.0.1:1", "http://127.0.0.1:2"),
+        ("--listen db-1:1 --admin-listen none", "db-1:1", ""),
+    ],
+)
+def test_a_process_that_takes_over_names_its_configured_addresses(
+    arguments: str, listen: str, admin: str
+) -> None:
+    home = home_of(parse(arguments.split()), {}, takes_over=True)
+    assert (home.host, home.listen, home.admin) == (_NAME, listen, admin)
+    assert home.started > 1_700_000_000_000
+
+
+def test_ports_are_those_that_are_held_and_a_port_that_is_not_is_not_named() -> None:
+    config = parse(["--listen", "127.0.0.1:0"])
+    with socket.create_server(("127.0.0.1", 0)) as main, socket.create_server(("127.0.0.1", 0)) as admin:
+        home = home_of(config, {"main": main, "admin": admin}, takes_over=False)
+        assert home.listen == f"127.0.0.1:{main.getsockname()[1]}"
+        assert home.admin == f"http://127.0.0.1:{admin.getsockname()[1]}"
+        assert home_of(config, {"main": main}, takes_over=False).admin == ""
