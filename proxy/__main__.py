@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from functools import partial
@@ -34,6 +35,7 @@ from proxy.log.writer_process import Access, WriterProcess
 from proxy.sasl.gssapi_server import Missing
 from proxy.sasl.login import Login
 from proxy.server import Server
+from proxy.state.machine import Machine
 from proxy.support import logs
 from proxy.support.libraries import how_to_add
 from proxy.support.pauses import watch_pauses
@@ -43,12 +45,15 @@ from proxy.support.stdout import guarded
 from schema.errors import BadValue
 
 if TYPE_CHECKING:
+    from archive.moment import Moment
     from proxy.admin_port import AdminSettings
     from proxy.traces.otel import OtelTracer
 
 __all__ = ["main", "parser"]
 
 log = logging.getLogger("zketcd")
+
+_NO_ETCD = ("http://127.0.0.1:1",)
 
 Listeners: TypeAlias = dict[str, socket.socket]  # "main", "secure", "admin"
 
@@ -108,6 +113,8 @@ class Prepared(NamedTuple):
 
 def prepare(config: Config) -> Prepared:
     """Raises OSError, ValueError or Missing for files and settings that cannot be used; blocks."""
+    if config.archive.at:
+        _moment(config)
     return Prepared(
         TlsContext(config.tls) if config.tls.cert else None,
         Login(config.sasl) if config.sasl.is_on else None,
@@ -158,6 +165,9 @@ def _served(config: Config, prepared: Prepared, listeners: Listeners, channel: C
     """Run the loop until a signal; the exit code. `channel`: to the process to take over from, if any."""
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            if config.archive.read_only:
+                runner.run(_run_past(config, prepared, listeners))
+                return 0
             heir = runner.run(_run(config, prepared, listeners, channel))
     except (
         EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, HandoverError, OSError, ValueError
@@ -187,6 +197,59 @@ def _admin_socket(config: Config) -> Iterator[socket.socket | None]:
         return
     with listener:
         yield listener
+
+
+async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) -> None:
+    """Serve a moment of an archive until a signal."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, stopped.set)
+    loop.add_signal_handler(signal.SIGUSR2, log.error, "no upgrade: the past is served: restart instead")
+    async with AsyncExitStack() as stack:
+        etcd = _etcd_client(config, _NO_ETCD, prepared.etcd_tls)  # it is never asked
+        stack.push_async_callback(etcd.close)
+        writer = WriterProcess(_access(config, _NO_ETCD))
+        server = Server(config, etcd, writer, prepared.client_tls, prepared.login, prepared.tracer)
+        if "admin" in listeners and prepared.admin is not None:
+            await prepared.admin.start(server, listeners["admin"], stack)
+        machine = await asyncio.to_thread(_past, config)
+        await server.start_past(machine, listeners["main"], listeners.get("secure"))
+        collect_rarely()
+        notify(READY)
+        interval = watchdog_interval()
+        if interval is not None:
+            alive = loop.create_task(report_alive(interval))
+            stack.callback(alive.cancel)
+        _print_line(
+            f"ready: serving a moment of {config.archive.url} on {config.host}:{server.port}, read-only, zxid"
+            f" 0x{machine.zxid:x}, {len(machine.tree.nodes)} znodes, {_admin_address(listeners.get('admin'))}"
+        )
+        await stopped.wait()
+        notify(STOPPING)
+        await server.stop()
+
+
+def _moment(config: Config) -> "Moment":
+    """The moment that --at names. Raises ValueError."""
+    from archive.moment import moment
+
+    try:
+        return moment(config.archive.at or "now", int(time.time() * 1000))
+    except ValueError as error:
+        raise ValueError(f"--at: {error}") from error
+
+
+def _past(config: Config) -> Machine:
+    """The state of a moment. Raises ValueError; blocks."""
+    from archive.catalog import ArchiveError
+    from archive.past import state_at
+    from archive.store import store_of
+
+    try:
+        return state_at(store_of(config.archive.url), _moment(config))
+    except ArchiveError as error:
+        raise ValueError(str(error)) from error
 
 
 async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel: Channel | None) -> int:

@@ -3,10 +3,12 @@
 import re
 from argparse import ArgumentTypeError
 from dataclasses import dataclass
+from typing import Literal
 
 from proxy.option_table import option
 from proxy.support.durations import duration_ms
 
+ALLOWED, ALL = "allowed", "all"
 SCHEMES = ("s3", "gs", "az")
 """Object stores."""
 
@@ -54,9 +56,26 @@ class ArchiveOptions:
         type=duration,
         metavar="DURATION",
     )
+    at: str = option(
+        "with --archive and --read-only: serve the tree as it was at a time (UTC), zxid (0x...) or position,"
+        " or so long ago (10m), instead of archiving it; the archive's newest state by default",
+        metavar="MOMENT",
+    )
+    read_only: Literal["", "allowed", "all"] = option(  # "" for a proxy of the present
+        f"with --archive: serve a moment of the archive, without etcd. {ALLOWED}: as ZooKeeper's read-only"
+        f" mode, to clients that ask for it (canBeReadOnly); {ALL}: to all clients",
+        choices=(ALLOWED, ALL),
+        nargs="?",
+        const=ALLOWED,
+        final=lambda found: found or "",
+    )
 
 
 def check(given: ArchiveOptions) -> None:
     """Raises ValueError for an option without its partner."""
+    if given.read_only and (not given.url or given.keep_ms):
+        raise ValueError("--read-only needs --archive, and excludes --archive-keep")
+    if given.at and not given.read_only:
+        raise ValueError("--at needs --archive and --read-only: what has happened cannot be changed")
     if given.keep_ms and not given.url:
         raise ValueError("--archive-keep needs --archive")

@@ -131,9 +131,10 @@ class Server:
             sessions,
             self.log.outbox,
             self.log,
-            read_only if config.read_only_mode else None,
+            read_only if config.read_only_mode or config.archive.read_only else None,
             loop,
             environment,
+            past=config.archive.read_only,
         )
         timer = SessionTimer(sessions, handshake, read_only, self.log.outbox, self.log, interval)
         limits = ConnectionLimits(config.max_client_connections, config.max_connections, counters)
@@ -263,6 +264,16 @@ class Server:
         if self.request_logs is not None:
             self.request_logs.server("serverStart")
 
+    async def start_past(
+        self, machine: Machine, listener: socket.socket, secure: socket.socket | None = None
+    ) -> None:
+        """Serve a state that does not change, read-only; `machine` has it. The log is never started."""
+        self.machine.become(machine)
+        self.machine.session_changes.clear()
+        run, what = self._periodic[0]
+        self._running.append(self._tasks.start(run(), what))
+        await self._ports.open(listener, secure, self._config.tls.listen)
+
     async def failed(self) -> BaseException:
         """Wait for a fault after which the server cannot continue."""
         # The tasks are not awaited themselves: a caller that stops waiting must not end them.
@@ -329,7 +340,8 @@ def _settings(config: Config) -> Settings:
         config.min_session_timeout,
         config.max_session_timeout,
         config.tls.secure[1] if config.tls.secure else -1,
-        config.read_only_mode,
+        config.read_only_mode or bool(config.archive.read_only),
+        bool(config.archive.read_only),
     )
 
 
@@ -350,6 +362,6 @@ def _log_settings(config: Config, home: Home, *, has_tls: bool, has_sasl: bool) 
         rules=rules,
         version=VERSION.partition(",")[0],
         max_staleness=config.max_staleness,
-        archives=bool(config.archive.url),
+        archives=bool(config.archive.url) and not config.archive.read_only,
         reserve=config.etcd_reserve,
     )

@@ -40,6 +40,8 @@ class Facts:
         """Why clients should not connect to this server; "" if they should."""
         if not self.subject.serving:
             return "this proxy is loading the tree, or stopping"
+        if self.subject.settings.past:
+            return ""
         if not self.subject.in_touch:
             return "etcd does not answer, or has entries that this proxy has not applied in time"
         log = self.subject.log

@@ -33,6 +33,7 @@ class Settings(NamedTuple):
     max_session_timeout: int
     secure_port: int  # the port that takes only TLS; -1 without one
     read_only_mode: bool
+    past: bool = False  # a moment of an archive is served: there is no etcd
 
 
 class WaitingRequest(Protocol):

@@ -6,6 +6,7 @@ ZooKeeper's rules are in ZooKeeperServer.processConnectRequest. Each step is one
 import asyncio
 import logging
 from functools import partial
+from typing import Literal, TypeAlias
 
 from codec.constants import ErrorCode, OpCode
 from codec.jute import pack_string
@@ -22,6 +23,8 @@ from schema.entry import Kind
 
 log = logging.getLogger(__name__)
 
+Past: TypeAlias = Literal["", "allowed", "all"]
+
 _SYNC = pack_string("/")
 
 
@@ -37,12 +40,19 @@ class Handshake:
         read_only: ReadOnlySessions | None,
         loop: asyncio.AbstractEventLoop,
         environment: Environment,
+        *,
+        past: Past = "",
     ) -> None:
-        """`read_only`: None if there are no such sessions."""
+        """`read_only`: None if there are no such sessions.
+
+        `past`: the state is that of a moment: all sessions are read-only, of `all` clients, or of those that
+        allow it.
+        """
         self._machine = machine
         self._sessions = sessions
         self._outbox = outbox
         self._link = link
+        self._past = past
         self._read_only = read_only
         self._loop = loop
         self._randomness = environment.randomness
@@ -59,7 +69,11 @@ class Handshake:
         While etcd is out of reach, a client without a session is sent to another server, as by a ZooKeeper
         without a quorum, unless it may be served read-only.
         """
-        read_only = self._read_only if request.read_only and not connection.is_keepers else None
+        allowed = self._past == "all" or (request.read_only and not connection.is_keepers)
+        read_only = self._read_only if allowed else None
+        if self._past and read_only is None:
+            connection.send_elsewhere()
+            return
         contact = self._link.contact()
         if contact.in_touch or (read_only is None and request.session_id):
             self._wait(connection, request)

@@ -97,7 +97,7 @@ class Opening:
     ) -> bytes:
         assert self.request is not None
         # Only clients that send the read-only byte get one.
-        byte = None if self.request.read_only is None else read_only
+        byte = None if self.request.read_only is None else read_only and self.request.read_only
         return encode_connect_response(timeout_ms, session_id, password, byte, wire.version)
 
 

@@ -58,6 +58,8 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "console-write": ("console_write", "on", True),
     "archive": ("archive.url", "s3://bucket/tree", "s3://bucket/tree"),
     "archive-keep": ("archive.keep_ms", "2h", 7_200_000),
+    "at": ("archive.at", "10m", "10m"),
+    "read-only": ("archive.read_only", "all", "all"),
     "etcd-ca": ("etcd_access.ca", __file__, __file__),
     "etcd-cert": ("etcd_access.cert", __file__, __file__),
     "etcd-key": ("etcd_access.key secret_files", __file__, (__file__, (("--etcd-key", __file__),))),
@@ -95,6 +97,8 @@ _TLS = ("tls-cert", "tls-key", "tls-ca")
 _CERTIFICATE = [f"--{name}={__file__}" for name in _TLS]
 _PARTNERS = {
     "archive-keep": ("archive",),
+    "at": ("archive", "read-only"),
+    "read-only": ("archive",),
     "etcd-cert": ("etcd-key",),
     "etcd-key": ("etcd-cert",),
     "etcd-user": ("etcd-password",),
