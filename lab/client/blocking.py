@@ -264,6 +264,11 @@ class Client:
                 return None
             raise
 
+    def owner(self, path: str) -> int:
+        """Return the id of the session that an ephemeral node belongs to, 0 for any other and for none."""
+        stat = self.stat(path)
+        return stat.ephemeral_owner if stat is not None else 0
+
     def read(self, path: str, watch: bool = False) -> Data:
         """Return data and Stat."""
         return self.call(get(path, watch))

@@ -55,7 +55,7 @@ class Roamer(Worker):
                 self.client.reconnect(ports[(self._number + self.moves) % len(ports)])
                 self.client.sync()
                 stat = self.client.stat(self.own)
-                alive = self.client.stat(self.ephemeral)
+                owner = self.client.owner(self.ephemeral)
             except (Disconnected, OSError) as error:
                 if isinstance(error, Disconnected) and error.expired:
                     raise AssertionError(f"the session of {self.own} has expired") from error
@@ -65,8 +65,7 @@ class Roamer(Worker):
                 continue
             assert stat is not None
             assert stat.version in (self.version, self.version + 1), f"{self.own}: writes lost or doubled"
-            assert alive is not None, f"{self.ephemeral} is gone, and its session lives"
-            assert alive.ephemeral_owner == self.client.id
+            assert owner == self.client.id, f"{self.ephemeral} is gone, and its session lives"
             self.version = stat.version
             return
 
@@ -104,6 +103,4 @@ class Roamers(Workers[Roamer]):
                     stat = client.stat(roamer.own)
                     assert stat is not None
                     assert stat.version == roamer.version
-                    alive = client.stat(roamer.ephemeral)
-                    assert alive is not None
-                    assert alive.ephemeral_owner == roamer.client.id
+                    assert client.owner(roamer.ephemeral) == roamer.client.id

@@ -29,10 +29,9 @@ def holding(kind: Kind) -> Callable[[Append], Fate]:
 
 
 def owner(client: Client, path: str) -> int:
-    """The session that a node hangs on; 0 if there is no such node."""
+    """The session that a node belongs to now; 0 if there is no such node."""
     client.sync()
-    stat = client.stat(path)
-    return stat.ephemeral_owner if stat else 0
+    return client.owner(path)
 
 
 def refused(replies: list[Reply]) -> bool:

@@ -29,9 +29,7 @@ def _write(clients: list[Client], failures: list[BaseException]) -> None:
     try:
         for client in clients:
             client.write("/n", b"")
-            stat = client.stat(f"/e-{client.id:x}")
-            assert stat is not None
-            assert stat.ephemeral_owner == client.id
+            assert client.owner(f"/e-{client.id:x}") == client.id
     except BaseException as failure:  # noqa: BLE001 - raised again in the test's own thread
         failures.append(failure)
 
@@ -73,9 +71,7 @@ def test_no_session_is_lost_and_recovery_is_bounded(start: Start, own_etcd_serve
         if failures:
             raise failures[0]
         assert took < _RECOVERY_S, f"it took {took:.1f} s until everybody wrote again"
-        stat = short.client.stat(short.path)
-        assert stat is not None
-        assert stat.ephemeral_owner == short.client.id
+        assert short.client.owner(short.path) == short.client.id
         assert len(ctl(etcd, "sessions")) >= _PROXIES * _SESSIONS + 2
         after = {proxy["proxy"] for proxy in ctl(etcd, "proxies")}
         assert not before & after, "the leases had run out: these are new incarnations"

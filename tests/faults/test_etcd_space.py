@@ -161,9 +161,7 @@ def test_a_proxy_that_starts_on_a_full_etcd(start: Start, small_etcd: EtcdServer
             lambda: len(keys_of(small_etcd, "/zketcd/live/proxy/")) == 2, "the proxy registers", interval=0.2
         )
         wait_until(lambda: ask(admin["second"], "/ready")[0] == 200, "it is ready")
-        stat = client.stat("/e")
-        assert stat is not None
-        assert stat.ephemeral_owner == client.id
+        assert client.owner("/e") == client.id
         client.reconnect(second.port)
         client.close()
         with Client(second.port) as late:

@@ -62,13 +62,6 @@ def ping_for(client: Client, seconds: float) -> None:
     wait_until(over, "time passes", interval=0.2)
 
 
-def owner_of(client: Client, path: str) -> int:
-    """Return the id of the session that a node hangs on; the node must be there."""
-    stat = client.stat(path)
-    assert stat is not None
-    return stat.ephemeral_owner
-
-
 def test_a_silent_session_ends_in_one_step_that_other_proxies_watch(pair: Pair) -> None:
     first, second = pair
     names = ["/group/a", "/group/b", "/group/c"]
@@ -113,7 +106,7 @@ def test_a_timeout_changes_with_a_reattach_as_on_zookeeper(pair: Pair) -> None:
             assert client.timeout_ms == given
         watcher.stat("/mine", watch=True)
         began = time.monotonic()
-        assert owner_of(client, "/mine") == client.id
+        assert client.owner("/mine") == client.id
         assert events_of(watcher, 1) == [(DELETED, "/mine")]
         assert BRIEF_MS / 1000 <= time.monotonic() - began + 0.01 < FIRM_MS / 1000 + 1, "by the new one"
 
@@ -153,7 +146,7 @@ def test_a_proxy_that_slept_does_not_end_a_session_that_moved(pair: Pair) -> Non
             witness.sync()
             assert witness.children("/")[0] == {"zookeeper", "mine"}
         client.reconnect(first.port)
-        assert owner_of(client, "/mine") == client.id
+        assert client.owner("/mine") == client.id
 
 
 def test_a_session_with_very_many_ephemerals_ends_with_its_proxy(pair: Pair) -> None:
