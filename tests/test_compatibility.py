@@ -24,20 +24,14 @@ from proxy.admin import words
 from proxy.state.auth.schemes import SCHEMES
 from proxy.state.ops import EXTENDED, PLAIN
 from proxy.state.ops.multi import PARTS
-from tests.compat.acl_cases import ACL_CASES
 from tests.compat.cases import CASES
-from tests.compat.watch_cases import WATCH_CASES
 
 REPOSITORY = Path(__file__).parents[1]
 PAGE = REPOSITORY / "docs" / "compatibility.md"
 
 # `compat/test_cases.py[flags]`, `proxy/state/ops/test_refusals.py`, `faults/test_order.py::test_something`
 _TEST = re.compile(r"`([\w/]+\.py)(?:::(\w+))?(?:\[(\w+)\])?`")
-_SCRIPTS = {
-    "compat/test_acl.py": ACL_CASES,
-    "compat/test_cases.py": CASES,
-    "compat/test_watches.py": WATCH_CASES,
-}
+_SCRIPTS = {"compat/test_cases.py": CASES}
 # Requests that no operation answers, but the connection itself.
 _OF_THE_CONNECTION = {OpCode.PING, OpCode.AUTH, OpCode.SASL, OpCode.CLOSE_SESSION}
 # Who these are is told by no scheme's provider: ACLs know them themselves.

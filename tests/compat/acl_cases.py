@@ -1,6 +1,6 @@
-"""Scripts about who may do what: every scheme and permission against every operation, and the super user."""
+"""Scripts about who may do what: every scheme and permission against every operation; identities, refusals."""
 
-from tests.compat.building import AMY
+from tests.compat.building import AMY, BOB, ONLY_AMY, one, watched
 from tests.compat.generate import digest
 from tests.compat.script import (
     OPEN,
@@ -9,12 +9,14 @@ from tests.compat.script import (
     Check,
     Create,
     Delete,
+    Drop,
     Exists,
     GetAcl,
     GetChildren,
     GetData,
     Multi,
     Open,
+    Ping,
     Reopen,
     Request,
     Script,
@@ -157,7 +159,16 @@ def _addauth(scheme: str | None, credentials: bytes | None) -> Script:
     ]
 
 
-ACL_CASES: dict[str, Script] = {
+_ODD_IDS = (
+    *(("digest", name) for name in ("", "a", ":", "a:b:c", "a:b:", ":b", "a:")),
+    *(("ip", name) for name in ("", "1.2.3", "1.2.3.4", "1.2.3.4/", "1.2.3.4/0", "1.2.3.4/33", "1.2.3.4/-1")),
+    *(("ip", name) for name in ("1.2.3.256", "a", "1.2.3.4/8/8", "1.2.3.4/x", " 1.2.3.4", "1.2.3.04")),
+    *(("ip", name) for name in ("::1", "::1/64", "::/0", "::1/129", "1::2::3", "::ffff:1.2.3.4")),
+    *((scheme, "x") for scheme in ("super", "sasl", "x509", "World", "nonsense", "")),
+    ("auth", ""),
+)
+
+CASES: dict[str, Script] = {
     **{f"permissions_of_{name}": matrix(identity) for name, identity in _IDS.items()},
     "super": _super_matrix(),
     "super_by_turns": _super_by_turns(),
@@ -168,4 +179,91 @@ ACL_CASES: dict[str, Script] = {
         for scheme in ("digest", "ip", "world", "auth", "super", "x509", "sasl", "", None)
         for number, credentials in enumerate((b"super:test", b"", None))
     },
+    "acl_refusals": [
+        Open(0),
+        *one(0, *(Create("/a", acls=acls) for acls in (None, (), ((31, "world", "someone"),)))),
+        *one(0, *(Create("/a", acls=((31, scheme, name),)) for scheme, name in _ODD_IDS)),
+        *one(0, *(SetAcl("", ((31, scheme, name),), 99) for scheme, name in _ODD_IDS)),
+        *one(0, SetAcl("/missing", ()), SetAcl("/missing"), Create("/missing/a", acls=())),
+        *one(0, Create("", acls=()), Create("/a//b", acls=()), Create("@a", acls=()), SetAcl("@a", ())),
+        *one(0, SetAcl("/", ()), *(SetAcl("", ((perms, "world", "anyone"),), 99) for perms in (0, 64))),
+    ],
+    "acl_duplicates_and_auth": [
+        Open(0),
+        *one(0, Create("/a", acls=(*OPEN, *OPEN, (1, "world", "anyone"))), GetAcl("/a")),
+        *one(0, Create("/b", acls=((31, "auth", ""),))),
+        *one(0, AMY, AMY, BOB, Create("/b", acls=((31, "auth", ""), (1, "world", "anyone"))), GetAcl("/b")),
+        *one(0, SetAcl("/b", ((31, "auth", "ignored"), (31, "auth", ""))), GetAcl("/b"), GetData("/b")),
+        *one(0, Create("/c", acls=((31, "auth", ""), *ONLY_AMY)), GetAcl("/c"), AddAuth("ip", b"x")),
+        *one(0, Create("/d", acls=((31, "auth", ""),)), GetAcl("/d")),
+    ],
+    "auth_packets": [
+        Open(0),
+        *one(0, AddAuth("world", b"anyone")),
+        *one(0, AddAuth("ip", b"127.0.0.1"), AddAuth("ip", b""), AddAuth("ip", None)),
+        *one(0, AddAuth("digest", b"x:y"), Ping()),
+        *one(0, AddAuth("digest", b"nocolon"), Ping(), Create("/n", acls=((31, "auth", ""),)), GetAcl("/n")),
+        *one(0, AddAuth("digest", b""), Create("/o", acls=((31, "auth", ""),)), GetAcl("/o")),
+        Reopen(0),
+        *one(0, AddAuth("digest", b":"), Create("/p", acls=((31, "auth", ""),)), GetAcl("/p")),
+        Reopen(0),
+        *one(0, AddAuth("digest", "ü:ö".encode()), Create("/r", acls=((31, "auth", ""),)), GetAcl("/r")),
+        *one(0, AddAuth("digest", b"\xff:\xfe"), Create("/s", acls=((31, "auth", ""),)), GetAcl("/s")),
+        Reopen(0),
+        *one(0, AddAuth("nonsense", b"")),
+        Reopen(0),
+        *one(0, AddAuth("", b"")),
+        Reopen(0),
+        *one(0, AddAuth("auth", b"")),
+        Reopen(0),
+        *one(0, AddAuth("super", b"x")),
+        Reopen(0),
+        *one(0, AddAuth("sasl", b"x")),
+        Reopen(0),
+        *one(0, AddAuth("x509", b"x")),
+        Reopen(0),
+        *one(0, AddAuth(None, b"x")),
+        Reopen(0),
+        *one(0, AddAuth("digest", None)),
+        Reopen(0),
+        *one(0, Ping()),
+    ],
+    "auth_is_of_the_connection": [
+        Open(0),
+        *one(0, AMY, Create("/a", acls=ONLY_AMY), GetData("/a")),
+        Drop(0),
+        Reopen(0),
+        *one(0, GetData("/a"), AMY, GetData("/a")),
+    ],
+    "permissions_in_multi": [
+        Open(0),
+        Open(1),
+        *one(0, AMY, Create("/a", acls=ONLY_AMY), Create("/a/b")),
+        *one(0, Create("/b", acls=((1, "world", "anyone"),))),
+        *one(1, Multi((Create("/c"), Create("/a/c"))), Multi((Create("/c"), Delete("/a/b")))),
+        *one(1, GetChildren("")),
+        *one(1, Multi((Create("/c", acls=((1, "world", "anyone"),)), Create("/c/d")))),
+        *one(1, Multi((SetData("/b"),))),
+        *one(1, Multi((Create("/c"), SetData("/a"))), Multi((Check("/a"),))),
+        *one(1, Multi((Check("/b"), SetData("/a/b")))),
+        *one(1, AMY, Multi((Create("/c"), Create("/a/c"), Delete("/a/b"), Check("/a"))), GetChildren("/a")),
+    ],
+    "get_acl_hides_digests": [
+        Open(0),
+        Open(1),
+        *one(0, Create("/a", acls=(*ONLY_AMY, (1, "world", "anyone")))),
+        *one(0, Create("/b", acls=(*ONLY_AMY, (17, "world", "anyone")))),
+        *one(0, Create("/c", acls=(*ONLY_AMY, (16, "world", "anyone")))),
+        *one(0, Create("/d", acls=(*ONLY_AMY, (6, "world", "anyone")))),
+        *one(1, GetAcl("/a"), GetAcl("/b"), GetAcl("/c"), GetAcl("/d"), AMY, GetAcl("/a"), GetAcl("/d")),
+    ],
+    "set_acl_stat": [
+        Open(0),
+        Open(1),
+        *one(0, Create("/a", b"x"), SetData("/a", b"y")),
+        *one(1, *watched("", "/a")),
+        *one(0, SetAcl("/a"), GetData("/a"), SetAcl("/a", OPEN, 1), SetData("/a", b"z"), SetAcl("/a")),
+        *one(0, GetAcl("/a")),
+        *one(0, SetAcl("/a", ((1, "world", "anyone"),)), SetAcl("/a"), Multi((SetAcl("/a"),)), Exists("/a")),
+    ],
 }

@@ -104,7 +104,7 @@ def _lasting(mode: int, *paths: str) -> Script:
     ]
 
 
-WATCH_CASES: dict[str, Script] = {
+CASES: dict[str, Script] = {
     "persistent": _lasting(PERSISTENT, "/a", "/a/b", "/missing", ""),
     "recursive": _lasting(RECURSIVE, "/a"),
     "recursive_above_the_node": _lasting(RECURSIVE, ""),
