@@ -1,4 +1,4 @@
-"""Scripts about who may do what: every scheme and permission against every operation; identities, refusals."""
+"""Scripts about who may do what: every scheme and permission under every operation; identities, refusals."""
 
 from tests.compat.building import AMY, BOB, ONLY_AMY, one, watched
 from tests.compat.generate import digest
