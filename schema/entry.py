@@ -8,7 +8,7 @@ import enum
 import functools
 from struct import Struct
 from struct import error as StructError
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from schema.compression import ENVELOPE_SIZE, seal, unseal
 from schema.errors import BadValue
@@ -62,6 +62,30 @@ class Request(NamedTuple):
     opcode: int
     identities: tuple[Identity, ...]
     body: bytes  # CLIENT: what follows the request's header, as the client sent it
+
+
+class RequestFields(Protocol):
+    """The fields of a request: of a `Request`, or of a proxy's own object that waits for the outcome."""
+
+    @property
+    def kind(self) -> int:
+        """As in `Request`."""
+
+    @property
+    def session_id(self) -> int:
+        """As in `Request`."""
+
+    @property
+    def opcode(self) -> int:
+        """As in `Request`."""
+
+    @property
+    def identities(self) -> Identities:
+        """As in `Request`."""
+
+    @property
+    def body(self) -> bytes:
+        """As in `Request`."""
 
 
 class Entry(NamedTuple):

@@ -21,6 +21,7 @@ from proxy.support.environment import Clock
 
 METHODS: tuple[tuple[type, str, str], ...] = (
     (Outbox, "submit", OUTBOX),
+    (Outbox, "submit_all", OUTBOX),
     (Outbox, "cut", OUTBOX),
     (Applier, "feed", MACHINE),
     (Digest, "touch", DIGEST),

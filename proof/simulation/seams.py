@@ -30,7 +30,7 @@ from proxy.state.machine import Machine
 from proxy.state.pause import LENGTHS, Lengths
 from proxy.state.proxy_requests import PROXY_REQUESTS
 from proxy.support.environment import Clock, Randomness
-from schema.entry import Kind, Request
+from schema.entry import Kind, RequestFields
 
 _SHORTEST = Lengths(1, -1, 0)
 
@@ -136,7 +136,7 @@ def installed(world: World) -> Iterator[None]:
     def settings(*arguments: Any, **options: Any) -> LogSettings:
         return settings_of(*arguments, **options)._replace(levels=_host().levels, lengths=lengths)
 
-    def open_session(machine: Any, request: Request) -> Any:
+    def open_session(machine: Any, request: RequestFields) -> Any:
         """A level of tomorrow: from there on a session's start spends two zxids."""
         changes = opening(machine, request)
         if machine.level >= NEXT_LEVEL:

@@ -230,9 +230,9 @@ class Connection(Movable, asyncio.Protocol):
             self._wait()
 
     def _append(self) -> None:
-        outbox = self._services.outbox
-        for write in self._order.ready.take_requests():
-            outbox.submit(write)
+        requests = self._order.ready.take_requests()
+        if requests:
+            self._services.outbox.submit_all(requests)
 
     def _send(self) -> None:
         ready = self._order.ready

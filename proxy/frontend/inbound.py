@@ -9,9 +9,9 @@ from codec.trace_context import TracedFramer
 from proxy.frontend.traced import SamplingFramer, Traces
 from proxy.frontend.wire import Wire
 
-#: Bytes of one client that are handled at once; the rest waits. The smallest requests have 16 bytes, so this
-#: is one or two milliseconds of work.
-PIECE = 8 << 10
+#: Bytes of one client that are handled at once; the rest waits. The smallest requests have 12 bytes, so this
+#: is two milliseconds of work at most.
+PIECE = 16 << 10
 
 
 class Inbound:

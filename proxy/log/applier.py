@@ -28,13 +28,12 @@ from proxy.state.outcome import SessionChange
 from proxy.state.tree import free
 from proxy.state.watches import TreeEvent, WatchTable
 from proxy.support.environment import HOST, Clock
-from schema.entry import Entry, Request, decode_entry
+from schema.entry import Entry, decode_entry
 from schema.errors import BadValue
 
 log = logging.getLogger(__name__)
 
 MembershipItem = ProxyCame | ProxyGone | RecordChanged
-_new = tuple.__new__
 
 
 class Effects(Protocol):
@@ -212,9 +211,7 @@ class Applier:
                 continue
             # Reads that wait behind a request set watches when it is answered.
             machine.watched = bool(watches)
-            fields = pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body
-            # `Request(*fields)` goes through a function written in Python, this does not.
-            err, body = machine.execute(_new(Request, fields), pending.fields, True)
+            err, body = machine.execute(pending, pending.fields, True)
             zxid = machine.zxid
             if events or not worker.is_whole:
                 self._fire(events, zxid)

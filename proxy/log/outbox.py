@@ -189,6 +189,12 @@ class Outbox:
         if self.wake is not None:
             self.wake()
 
+    def submit_all(self, requests: Iterable[Pending]) -> None:
+        """Take requests for the log, in this order."""
+        self.queue.extend(requests)
+        if self.wake is not None:
+            self.wake()
+
     def submit_first(self, requests: Iterable[Pending]) -> None:
         """Take requests that are sent before all that wait."""
         self.queue.extendleft(reversed(list(requests)))
@@ -203,6 +209,7 @@ class Outbox:
         While etcd is full, requests that take space are refused. With `may_probe` one of them is sent alone.
         """
         queue = self.queue
+        space = self.space if self.space is not None and self.space.is_short() else None
         while queue:
             requests: list[Pending] = []
             writer = EntryWriter()
@@ -210,7 +217,7 @@ class Outbox:
             full = self.full
             while queue and len(requests) < MAX_REQUESTS:
                 pending = queue[0]
-                if not pending.is_wanted or (self.space is not None and self.space.refuses(pending)):
+                if not pending.is_wanted or (space is not None and space.refuses(pending)):
                     if requests:
                         break
                     self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)

@@ -75,13 +75,15 @@ class Space:
                 log.warning("etcd's size in use is %d MiB again: the tree may grow", in_use >> 20)
         return _PRESSED_INTERVAL if self._pressed else _INTERVAL
 
-    def refuses(self, pending: Pending) -> bool:
-        """Whether a request is refused since it makes the tree grow while the reserve is touched."""
-        if not self._pressed:
-            if self._stats.applied_bytes < self._check_at:
-                return False
+    def is_short(self) -> bool:
+        """Whether the reserve is touched, so that `refuses` has to be asked about each request."""
+        if not self._pressed and self._stats.applied_bytes >= self._check_at:
             self._judge()
-        if not self._pressed or pending.kind != Kind.CLIENT:
+        return self._pressed
+
+    def refuses(self, pending: Pending) -> bool:
+        """Whether a request is refused since it makes the tree grow. Called while space `is_short`."""
+        if pending.kind != Kind.CLIENT:
             return False
         fields, operation = pending.fields, EXTENDED.writes.get(pending.opcode)
         if operation is None:

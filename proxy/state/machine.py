@@ -29,7 +29,7 @@ from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
 from proxy.state.tree import Tree
 from proxy.state.watches import TreeEvent
-from schema.entry import Entry, Kind, Request, Rules
+from schema.entry import Entry, Kind, RequestFields, Rules
 
 log = logging.getLogger(__name__)
 
@@ -190,7 +190,7 @@ class Machine:
                     break
         return None
 
-    def execute(self, request: Request, fields: object | None = None, own: bool = False) -> Outcome:
+    def execute(self, request: RequestFields, fields: object | None = None, own: bool = False) -> Outcome:
         """Evaluate one request. `own`: its reply is needed; `fields`: its body, if it was decoded before."""
         tx = self._tx
         if tx.events:
@@ -200,9 +200,10 @@ class Machine:
         if self.session_changes:
             self.session_changes.clear()
         tx.watched = self.watched
-        kind, session_id, opcode, identities, body = request
-        if kind != _CLIENT:
+        if request.kind != _CLIENT:
             return self._execute_proxy_request(request)
+        opcode = request.opcode
+        session_id = request.session_id
         # As ZooKeeper, which counts each request that it prepares, also those that it then refuses.
         if opcode != _SYNC:
             self.zxid += 1
@@ -217,11 +218,12 @@ class Machine:
             return _UNIMPLEMENTED
         tx.zxid = self.zxid
         tx.session_id = session_id
-        tx.identities = identities
+        tx.identities = request.identities
         tx.own = own
         try:
             decode, apply, reply, has_parts = operation
             if fields is None:
+                body = request.body
                 fields, _ = decode(body, 0, tx.pause) if has_parts else decode(body, 0)
             result = apply(tx, fields)
             # `Outcome(...)` would call a function written in Python.
@@ -252,7 +254,7 @@ class Machine:
         if self.entries % CHECKPOINT_EVERY == 0:
             self.checkpoints.append((self.entries, self.digest.settle(self.tree.nodes)))
 
-    def _execute_proxy_request(self, request: Request) -> Outcome:
+    def _execute_proxy_request(self, request: RequestFields) -> Outcome:
         tx = self._tx
         zxid = self.zxid
         tx.zxid = zxid + 1
@@ -275,7 +277,7 @@ class Machine:
     def _settle(self) -> None:
         self.digest.settle(self.tree.nodes, self._tx.pause)
 
-    def _fail_everywhere(self, request: Request, error: Exception) -> Outcome:
+    def _fail_everywhere(self, request: RequestFields, error: Exception) -> Outcome:
         """A defect of zketcd: the request has no effect, at this proxy and at every other one."""
         incarnation = self._tx.sender.incarnation
         self._tx.rollback()

@@ -16,7 +16,7 @@ from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
 from schema.entry import (
     Kind,
-    Request,
+    RequestFields,
     decode_attach,
     decode_carry_over,
     decode_close,
@@ -44,7 +44,7 @@ class State(Protocol):
         """The object that changes the tree and the sessions."""
 
 
-def _open(state: State, request: Request) -> Iterable[SessionChange]:
+def _open(state: State, request: RequestFields) -> Iterable[SessionChange]:
     """A client begins a session."""
     timeout_ms, password_hash = decode_open(request.body)
     if request.session_id in state.sessions:
@@ -56,7 +56,7 @@ def _open(state: State, request: Request) -> Iterable[SessionChange]:
     return [SessionChange(session.id, "", tx.sender.incarnation)]
 
 
-def _attach(state: State, request: Request) -> Iterable[SessionChange]:
+def _attach(state: State, request: RequestFields) -> Iterable[SessionChange]:
     """A client continues a session at the sender. A wrong password is answered as by ZooKeeper."""
     timeout_ms, password_hash = decode_attach(request.body)
     session = state.sessions.get(request.session_id)
@@ -68,7 +68,7 @@ def _attach(state: State, request: Request) -> Iterable[SessionChange]:
     return [SessionChange(session.id, former, tx.sender.incarnation)]
 
 
-def _close(state: State, request: Request) -> Iterable[SessionChange]:
+def _close(state: State, request: RequestFields) -> Iterable[SessionChange]:
     """A session has timed out, or an administrator ends it."""
     session = state.sessions.get(request.session_id)
     if session is None:
@@ -81,7 +81,7 @@ def _close(state: State, request: Request) -> Iterable[SessionChange]:
     return [SessionChange(session.id, session.incarnation, None)]
 
 
-def _carry_over(state: State, request: Request) -> Iterable[SessionChange]:
+def _carry_over(state: State, request: RequestFields) -> Iterable[SessionChange]:
     """The sender continues as another incarnation, with all sessions that are still attached to it."""
     old = decode_carry_over(request.body).old
     tx = state.transaction
@@ -92,14 +92,14 @@ def _carry_over(state: State, request: Request) -> Iterable[SessionChange]:
     return [SessionChange(session_id, old, tx.sender.incarnation) for session_id in moved]
 
 
-def _node_due(state: State, request: Request) -> Iterable[SessionChange]:
+def _node_due(state: State, request: RequestFields) -> Iterable[SessionChange]:
     """A container or TTL node is due."""
     delete_due(state.transaction, decode_node_due(request.body))
     state.zxid += 1
     return ()
 
 
-def _epoch(state: State, request: Request) -> Iterable[SessionChange]:
+def _epoch(state: State, request: RequestFields) -> Iterable[SessionChange]:
     """The tree was restored from a backup: zxids continue above all that clients may have seen."""
     cluster_id, at_least = decode_epoch(request.body)
     if cluster_id != state.cluster_id or at_least > state.zxid:
@@ -108,7 +108,7 @@ def _epoch(state: State, request: Request) -> Iterable[SessionChange]:
     return ()
 
 
-def _raise_level(state: State, request: Request) -> Iterable[SessionChange]:
+def _raise_level(state: State, request: RequestFields) -> Iterable[SessionChange]:
     """The tree gets a new level: from here on its rules apply."""
     wanted = decode_level(request.body).level
     if wanted > state.level:
@@ -118,13 +118,13 @@ def _raise_level(state: State, request: Request) -> Iterable[SessionChange]:
     return ()
 
 
-def _forget(state: State, request: Request) -> Iterable[SessionChange]:
+def _forget(state: State, request: RequestFields) -> Iterable[SessionChange]:
     """An incarnation is over: no entry of it will follow."""
     state.applied.pop(decode_forget(request.body).incarnation, None)
     return ()
 
 
-def _followed(state: State, request: Request) -> Iterable[SessionChange]:
+def _followed(state: State, request: RequestFields) -> Iterable[SessionChange]:
     """The ZooKeeper that the tree follows has changed. Changes of any other state have no effect."""
     changes = decode_followed(request.body)
     if changes.after != state.zxid:
@@ -134,7 +134,7 @@ def _followed(state: State, request: Request) -> Iterable[SessionChange]:
     return made
 
 
-PROXY_REQUESTS: dict[int, Callable[[State, Request], Iterable[SessionChange]]] = {
+PROXY_REQUESTS: dict[int, Callable[[State, RequestFields], Iterable[SessionChange]]] = {
     Kind.OPEN: _open,
     Kind.ATTACH: _attach,
     Kind.CLOSE: _close,
