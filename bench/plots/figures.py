@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from bench.plots.style import COLOURS, MARKERS, NAMES, PALETTE, legend, panels
+from bench.plots.style import COLOURS, GREY, MARKERS, NAMES, PALETTE, legend, panels
 from bench.report import Medians
 from bench.scenarios import Table
 
@@ -47,6 +47,7 @@ def speed(found: Medians) -> Figure:
     right.set_xlabel("median latency, ms")
     for axes in (left, right):
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         _plain(axes.xaxis)
     legend(figure, left)
     return figure
@@ -153,6 +154,7 @@ def sidecars(table: Table) -> Figure:
             for row in rows:
                 if row[server] == "ZooKeeper":
                     axes.axhline(float(row[column]), color=colour, linestyle=":", linewidth=1.0)
+        axes.plot([], [], color=GREY, linestyle=":", linewidth=1.0, label="one ZooKeeper (dotted)")
         axes.set_xticks(counts)
         axes.set_xlabel("proxies")
         axes.set_ylim(bottom=0)

@@ -51,9 +51,14 @@ def panels(count: int, height_inches: float, *, share_y: bool = False) -> tuple[
 
 
 def legend(figure: Figure, axes: Axes) -> None:
-    """One legend for all panels, which show the same lines, below them."""
+    """One legend for all panels, which show the same lines, below them: as wide as the figure at most."""
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
+    for columns in range(min(4, len(labels)), 0, -1):
+        made = figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+        figure.draw_without_rendering()
+        if columns == 1 or made.get_window_extent().width <= figure.bbox.width:
+            return
+        made.remove()
 
 
 def svg(draw: Callable[[], Figure]) -> str:
