@@ -4,7 +4,7 @@ import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from multiprocessing.pool import Pool
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
 
 from bench import worker
 from bench.errors import BenchError, Stalled
@@ -12,6 +12,8 @@ from bench.etcd_load import APPEND
 from bench.servers import Target
 from bench.worker import Spec
 from bench.workloads import Cell
+
+T = TypeVar("T")
 
 RUN_TIMEOUT_SECONDS = 300.0
 WARM_UP_CONNECTIONS = 16
@@ -128,7 +130,7 @@ def able(cell: Cell, targets: Sequence[Target]) -> list[Target]:
     return [target for target in targets if cell.workload not in ON_ETCD_ALONE or target.protocol == "etcd"]
 
 
-def rotated(targets: Sequence[Target], turn: int) -> list[Target]:
+def rotated(targets: Sequence[T], turn: int) -> list[T]:
     """The targets from another one on each turn, so that none always follows the same one."""
     if not targets:
         return []

@@ -3,6 +3,9 @@
 Small inserts into replicated tables are what ZooKeeper's users feel: each insert takes several round trips
 of ClickHouse's one session. The wait for a request is what ClickHouse itself counts
 (ZooKeeperWaitMicroseconds over ZooKeeperTransactions).
+
+A cluster on ZooKeeper and one on zketcd live all the time and take turns, in an order that changes each
+round: a machine that slows down under load slows both. ClickHouse's own CPU time an insert shows how much.
 """
 
 import itertools
@@ -11,57 +14,118 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from statistics import median
+from typing import NamedTuple
 
+from bench import costs
 from bench.errors import EffectsDiffer
+from bench.run import rotated
 from bench.scenarios import Cell, Table
+from bench.scenarios.many_servers import Servers
 from bench.servers import ETCD_OPTIONS
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
 from lab.servers.clickhouse import ClickHouseServer
 
 TABLES = 6
 WRITERS = 12
-SECONDS = 20.0
+ROUNDS = 12
+SECONDS = 10.0
 ROWS = 10
 _COUNTERS = ("ZooKeeperTransactions", "ZooKeeperWaitMicroseconds")
+_WARM_UP = -1  # the round that is not counted
 
-Ports = tuple[int, int]
+
+class Cluster(NamedTuple):
+    """Two ClickHouse servers, and what serves them."""
+
+    servers: Servers
+    replicas: list[ClickHouseServer]
+
+
+class Figures(NamedTuple):
+    """One round. Times in ms; CPU time an insert."""
+
+    rate: float
+    p50: float
+    p99: float
+    requests: float
+    """An insert."""
+    wait: float
+    clickhouse: float
+    proxies: float
+    etcd: float
 
 
 def run(scale: float) -> Table:
-    """Twenty seconds a server at scale 1."""
-    seconds = max(1.0, SECONDS * scale)
-    rows: list[list[Cell]] = []
-    for name, start in (("ZooKeeper", _zookeeper), ("zketcd", _zketcd)):
-        with start() as ports:
-            rows.append([name, *_measure(ports, seconds)])
-    ratios: list[Cell] = [float(b) / float(a) for a, b in zip(rows[0][1:], rows[1][1:], strict=True)]
+    """Twelve rounds of ten seconds for each cluster at scale 1; at a small scale fewer and shorter ones."""
+    seconds = max(1.0, SECONDS * min(1.0, scale * 4))
+    rounds = max(2, round(ROUNDS * min(1.0, scale)))
+    with ExitStack() as stack:
+        clusters = [
+            Cluster(servers, stack.enter_context(_replicas(servers)))
+            for servers in (stack.enter_context(_zookeeper()), stack.enter_context(_zketcd()))
+        ]
+        found: dict[str, list[Figures]] = {cluster.servers.label: [] for cluster in clusters}
+        inserts = dict.fromkeys(found, 0)
+        for turn in range(_WARM_UP, rounds):
+            for cluster in rotated(clusters, turn):
+                figures, acknowledged = _round(cluster, seconds, turn)
+                inserts[cluster.servers.label] += acknowledged
+                if turn != _WARM_UP:
+                    found[cluster.servers.label].append(figures)
+        for cluster in clusters:
+            _check(cluster.replicas, inserts[cluster.servers.label])
+    theirs, ours = found.values()
+    shown = {name: Figures(*map(median, zip(*of, strict=True))) for name, of in found.items()}
+    their, our = shown.values()
+    ratios = [our.rate / their.rate for their, our in zip(theirs, ours, strict=True)]
+    rows: list[list[Cell]] = [
+        [name, of.rate, _range([each.rate for each in found[name]], 0), *of[1:]] for name, of in shown.items()
+    ]
+    beside: list[Cell] = [b / a if a else "" for a, b in zip(their[1:], our[1:], strict=True)]
     return Table(
         f"Two ClickHouse 18.16 servers, {WRITERS} writers of {ROWS} rows in {TABLES} replicated tables",
-        ["server", "inserts/s", "p50, ms", "p99, ms", "ZooKeeper requests/s", "wait for a request, ms"],
-        [*rows, ["zketcd / ZooKeeper", *ratios]],
+        [
+            "server",
+            "inserts/s",
+            "of the rounds",
+            "p50, ms",
+            "p99, ms",
+            "requests an insert",
+            "wait for a request, ms",
+            "CPU ms an insert: ClickHouse",
+            "ZooKeeper or proxies",
+            "etcd",
+        ],
+        [*rows, ["zketcd / ZooKeeper", our.rate / their.rate, _range(ratios, 2), *beside]],
     )
 
 
+def _range(figures: list[float], digits: int) -> str:
+    return f"{min(figures):.{digits}f} to {max(figures):.{digits}f}"
+
+
 @contextmanager
-def _zookeeper() -> Iterator[Ports]:
+def _zookeeper() -> Iterator[Servers]:
     with ZooKeeperServer(max_client_connections=0, java_options=()) as server:
-        yield server.port, server.port
+        yield Servers("ZooKeeper", [server.port] * 2, [server.pid], [])
 
 
 @contextmanager
-def _zketcd() -> Iterator[Ports]:
+def _zketcd() -> Iterator[Servers]:
     with EtcdServer(*ETCD_OPTIONS) as etcd, ExitStack() as stack:
-        first, second = (
+        proxies = [
             stack.enter_context(ZketcdServer(etcd.endpoint, max_client_connections=0)) for _ in range(2)
-        )
-        yield first.port, second.port
+        ]
+        yield Servers("zketcd", [p.port for p in proxies], [p.pid for p in proxies], [etcd.pid])
 
 
-def _measure(ports: Ports, seconds: float) -> list[Cell]:
+@contextmanager
+def _replicas(servers: Servers) -> Iterator[list[ClickHouseServer]]:
     with ExitStack() as stack:
         replicas = [
             ClickHouseServer(port, replica=f"replica-{number}", session_timeout_ms=30_000)
-            for number, port in enumerate(ports, 1)
+            for number, port in enumerate(servers.ports, 1)
         ]
         for replica in replicas:
             replica.join(replicas)
@@ -75,22 +139,31 @@ def _measure(ports: Ports, seconds: float) -> list[Cell]:
                     f" ENGINE = ReplicatedMergeTree('/clickhouse/tables/t{table}', '{replica.replica}')"
                     " PARTITION BY toYYYYMM(day) ORDER BY (writer, block, row)"
                 )
-        _insert_for(replicas, 1.0, first_writer=WRITERS)  # what is new is slow
-        before = _counters(replicas)
-        begun = time.perf_counter()
-        times = sorted(_insert_for(replicas, seconds, first_writer=0))
-        elapsed = time.perf_counter() - begun
-        requests, waited = (
-            after - earlier for after, earlier in zip(_counters(replicas), before, strict=True)
-        )
-        _check(replicas, len(times))
-    return [
+        yield replicas
+
+
+def _round(cluster: Cluster, seconds: float, turn: int) -> tuple[Figures, int]:
+    """One turn of a cluster, and how many inserts were acknowledged."""
+    servers, replicas = cluster
+
+    def spent() -> list[float]:
+        pids = [replica.pid for replica in replicas], servers.proxies, servers.etcd
+        return [*map(costs.cpu_seconds, pids), *map(float, _counters(replicas))]
+
+    before = spent()
+    begun = time.perf_counter()
+    times = sorted(_insert_for(replicas, seconds, first_writer=(turn + 1) * WRITERS))
+    elapsed = time.perf_counter() - begun
+    *cpu, requests, waited = (after - earlier for after, earlier in zip(spent(), before, strict=True))
+    figures = Figures(
         len(times) / elapsed,
         times[len(times) // 2] * 1e3,
         times[int(len(times) * 0.99)] * 1e3,
-        requests / elapsed,
+        requests / len(times),
         waited / requests / 1e3,
-    ]
+        *(each / len(times) * 1e3 for each in cpu),
+    )
+    return figures, len(times)
 
 
 def _insert_for(replicas: list[ClickHouseServer], seconds: float, *, first_writer: int) -> list[float]:
@@ -128,17 +201,17 @@ def _counters(replicas: list[ClickHouseServer]) -> list[int]:
 
 
 def _check(replicas: list[ClickHouseServer], inserts: int) -> None:
-    """Raises EffectsDiffer unless both replicas hold each measured row once, soon."""
-    total = " + ".join(f"(SELECT count() FROM t{table} WHERE writer < {WRITERS})" for table in range(TABLES))
+    """Raises EffectsDiffer unless both replicas hold each acknowledged row once, soon."""
+    tables = " UNION ALL ".join(f"SELECT writer, block, row FROM t{table}" for table in range(TABLES))
+    query = f"SELECT count(), uniqExact(writer, block, row) FROM ({tables})"
+    wanted = f"{inserts * ROWS}\t{inserts * ROWS}"
     for replica in replicas:
-        wanted = str(inserts * ROWS)
         try:
             wait_until(
-                lambda replica=replica, wanted=wanted: replica.query(f"SELECT {total}") == wanted,  # type: ignore[misc]
-                f"{replica.replica} holds all rows",
+                lambda replica=replica: replica.query(query) == wanted,  # type: ignore[misc]
+                f"{replica.replica} holds all rows once",
                 timeout=60,
                 interval=0.5,
             )
         except TimeoutError:
-            found = replica.query(f"SELECT {total}")
-            raise EffectsDiffer(f"{replica.replica} holds {found} rows, not {wanted}") from None
+            raise EffectsDiffer(f"{replica.replica}: rows {replica.query(query)}, not {wanted}") from None

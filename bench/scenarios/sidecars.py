@@ -5,17 +5,17 @@ what is each client's own; the fourth hands locks round (see `bench.scenarios.lo
 same clients beside them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
-from typing import NamedTuple
 
-from bench import costs, summary, wire
-from bench.load import Admin, Timing, connected, drive
+from bench import summary
+from bench.load import Timing
 from bench.scenarios import Cell, Table
 from bench.scenarios.locks import hand_round
+from bench.scenarios.many_servers import Servers, charged, drive_all
 from bench.servers import ETCD_OPTIONS
-from bench.workloads import Create, Multi, SequentialCreate, Workload, prepare
+from bench.workloads import Create, Multi, SequentialCreate, Workload
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 
 CLIENTS = 16
@@ -29,16 +29,6 @@ WORKLOADS: dict[str, type[Workload]] = {
     "creates in directories of their own": Create,
 }
 LOCKS = "locks that change hands"
-
-
-class Servers(NamedTuple):
-    """What answers the clients, and whom to charge."""
-
-    label: str
-    ports: Sequence[int]
-    proxies: Sequence[int]
-    """The pids of the proxies, or of ZooKeeper."""
-    etcd: Sequence[int]
 
 
 def run(scale: float) -> Table:
@@ -89,48 +79,22 @@ def _proxies(count: int) -> Callable[[], AbstractContextManager[Servers]]:
 def _measure(servers: Servers, seconds: float) -> list[list[Cell]]:
     # The JVM compiles what is hot only after some ten thousand calls.
     for number, kind in enumerate(WORKLOADS.values()):
-        _drive(servers, kind(b"/warm-%d" % number, CLIENTS, 0), seconds * WARM_UP)
+        drive_all(servers.ports, kind(b"/warm-%d" % number, CLIENTS, 0), seconds * WARM_UP)
     rows: list[list[Cell]] = []
     for number, (name, kind) in enumerate(WORKLOADS.items()):
         workload = kind(b"/sidecars-%d" % number, CLIENTS, 0)
-        rows.append([servers.label, name, *_charged(servers, partial(_drive, servers, workload, seconds))])
+        rows.append(
+            [servers.label, name, *_figures(servers, partial(drive_all, servers.ports, workload, seconds))]
+        )
     locks = partial(hand_round, servers.ports, CLIENTS, seconds, b"/sidecars-locks")
-    rows.append([servers.label, LOCKS, *_charged(servers, locks)])
+    rows.append([servers.label, LOCKS, *_figures(servers, locks)])
     return rows
 
 
-def _charged(servers: Servers, measured: Callable[[], Timing]) -> list[float]:
+def _figures(servers: Servers, measured: Callable[[], Timing]) -> list[float]:
     """The figures of one run, with the cores that servers and etcd took."""
-    before = costs.cpu_seconds(servers.proxies), costs.cpu_seconds(servers.etcd)
-    timing = measured()
-    spent = costs.cpu_seconds(servers.proxies) - before[0], costs.cpu_seconds(servers.etcd) - before[1]
-    p50, p99, longest = (value / 1e6 for value in summary.percentiles(timing.samples, (0.5, 0.99, 1.0)))
-    rate = sum(timing.counts) / timing.seconds
-    return [rate, p50, p99, longest, p99 / p50, *(seconds / timing.seconds for seconds in spent)]
-
-
-def _drive(servers: Servers, workload: Workload, seconds: float) -> Timing:
-    """All clients at once, spread evenly over the servers, in one thread that waits for all of them."""
-    with ExitStack() as stack:
-        admin = stack.enter_context(Admin(servers.ports[0]))
-        prepare(workload, admin)
-        for port in servers.ports[1:]:
-            with Admin(port) as other:
-                other.call(wire.SYNC, wire.text(workload.root))
-                other.close_session()
-        connections = [
-            connection
-            for index, port in enumerate(servers.ports)
-            for connection in stack.enter_context(
-                connected(port, [workload.stream(i) for i in range(index, CLIENTS, len(servers.ports))])
-            )
-        ]
-        timing = drive(connections, 1, seconds)
-        order = [i for index in range(len(servers.ports)) for i in range(index, CLIENTS, len(servers.ports))]
-        counts = [0] * CLIENTS
-        for place, client in enumerate(order):
-            counts[client] = timing.counts[place]
-        admin.call(wire.SYNC, wire.text(workload.root))  # what the other proxies have written last
-        workload.verify(admin, counts)
-        admin.close_session()
-    return timing
+    run = charged(servers, measured)
+    seconds = run.timing.seconds
+    p50, p99, longest = (v / 1e6 for v in summary.percentiles(run.timing.samples, (0.5, 0.99, 1.0)))
+    rate = sum(run.timing.counts) / seconds
+    return [rate, p50, p99, longest, p99 / p50, run.proxies / seconds, run.etcd / seconds]

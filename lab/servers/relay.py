@@ -11,6 +11,7 @@ One thing is not as in a network: a connection over a stopped way is accepted, a
 import asyncio
 import multiprocessing
 import re
+import selectors
 import signal
 from collections import deque
 from multiprocessing.connection import Connection
@@ -224,10 +225,16 @@ async def _dialer(near: _Side) -> str:
     return ""
 
 
-def _run(told: Connection) -> None:
+def _run(told: Connection, exact: bool) -> None:
     """The process: ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    uvloop.run(_serve(told))
+    with asyncio.Runner(loop_factory=_exact_loop if exact else uvloop.new_event_loop) as runner:
+        runner.run(_serve(told))
+
+
+def _exact_loop() -> asyncio.AbstractEventLoop:
+    """A loop whose timers are exact to some microseconds; epoll's, and uvloop's, count in milliseconds."""
+    return asyncio.SelectorEventLoop(selectors.SelectSelector())
 
 
 async def _serve(told: Connection) -> None:
@@ -243,10 +250,11 @@ async def _serve(told: Connection) -> None:
 class Relays:
     """The relays' process, from outside. Methods block for a moment."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, exact: bool = False) -> None:
+        """`exact`: latencies below some milliseconds count; takes more CPU, and 500 connections at most."""
         context = multiprocessing.get_context("spawn")
         self._pipe, told = context.Pipe()
-        self._process = context.Process(target=_run, args=(told,), daemon=True)
+        self._process = context.Process(target=_run, args=(told, exact), daemon=True)
         self._process.start()
         told.close()
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from examples.world import Connecting
 from lab.client.session import Address
 from lab.servers import ZketcdServer
+from lab.servers.clusters import Cluster
 from lab.servers.process import ServerProcess
-from tests.faults.cluster import Cluster
 
 CONNECTING = Connecting(session_timeout_ms=4_000, operation_timeout_s=3.0)
 """For hosts: a pause of _ASLEEP_S is longer than they wait for an answer."""

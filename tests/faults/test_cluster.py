@@ -10,7 +10,7 @@ import time
 from contextlib import ExitStack
 
 from lab.servers import wait_until
-from tests.faults.cluster import Cluster, Member, running_cluster
+from lab.servers.clusters import Cluster, Member, running_cluster
 from tests.faults.conftest import Start
 from tests.faults.roaming import Roamers
 from tests.faults.writers import Writers

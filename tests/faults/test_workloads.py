@@ -17,9 +17,9 @@ from examples.zero_copy.host import Settings as ZeroCopySettings
 from lab.client.meter import Meter
 from lab.client.requests import create
 from lab.servers import ZketcdServer
+from lab.servers.clusters import running_cluster
 from lab.servers.waiting import eventually
 from tests.faults import storm
-from tests.faults.cluster import running_cluster
 from tests.faults.conftest import Start
 
 _ROUNDS = int(os.environ.get("ZKETCD_TEST_WORKLOAD_ROUNDS", "1"))

@@ -35,6 +35,7 @@ def test_an_unknown_scenario_is_named(capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     "name",
     [
+        "deployed",
         "fanout",
         "watched",
         "idle",
@@ -51,7 +52,9 @@ def test_a_scenario_runs(name: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     path = tmp_path / "figures.json"
     assert main([name, "--scale", "0.002", "--json", str(path)]) == 0
     assert re.search(
-        r"^\| zketcd |^\| 1 proxy |^\| setData|^\| a snapshot|^\| 20 ", capsys.readouterr().out, re.MULTILINE
+        r"^\| zketcd |^\| 1 proxy |^\| setData|^\| a snapshot|^\| 20 |^\| 0.5 ",
+        capsys.readouterr().out,
+        re.MULTILINE,
     )
     table = json.loads(path.read_text())[name]
     assert table["rows"]

@@ -5,7 +5,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from lab.servers import EtcdServer, ZooKeeperServer, free_port, wait_until
+from lab.servers import EtcdServer, ZooKeeperServer, wait_until
+from lab.servers.clusters import running_ensemble
 from lab.servers.four_letter import four_letter_word
 from pipeline.__main__ import main
 from schema.keys import Keyspace
@@ -18,32 +19,13 @@ _WAITS = "waiting for `python -m pipeline follow"  # what a zketcd says that sta
 @pytest.fixture
 def members() -> Iterator[list[ZooKeeperServer]]:
     """Three ZooKeepers that serve together."""
-    ports = {number: (free_port(), free_port()) for number in (1, 2, 3)}
-    settings = {f"server.{number}": f"127.0.0.1:{one}:{two}" for number, (one, two) in ports.items()}
-    # In ticks, which have seconds: a busy machine must not cost the quorum.
-    settings |= {"initLimit": "30", "syncLimit": "15", "standaloneEnabled": "false"}
-    with ExitStack() as stack:
-        made = []
-        for number in ports:
-            member = ZooKeeperServer(
-                settings=settings,
-                tick_time=1000,
-                max_client_connections=0,
-                java_options=("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-                system_properties={
-                    "zookeeper.forceSync": "no",
-                    "org.apache.logging.log4j.level": "ERROR",
-                    # A member that comes back gets what it has missed as transactions, not as a snapshot.
-                    "zookeeper.commitLogCount": "100000",
-                },
-            )
-            stack.callback(member.close)
-            member.data_dir.mkdir(exist_ok=True)
-            (member.data_dir / "myid").write_text(str(number))
-            member.launch()
-            made.append(member)
-        for member in made:
-            member.wait_until_serving()
+    properties = {
+        "zookeeper.forceSync": "no",
+        "org.apache.logging.log4j.level": "ERROR",
+        # A member that comes back gets what it has missed as transactions, not as a snapshot.
+        "zookeeper.commitLogCount": "100000",
+    }
+    with running_ensemble(system_properties=properties) as made:
         yield made
 
 

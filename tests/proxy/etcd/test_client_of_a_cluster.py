@@ -1,13 +1,13 @@
 """The client on three real etcds, by each transport: members that stop, end, or are alone."""
 
 import asyncio
-import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import pytest
 
-from lab.servers import EtcdServer, free_port
+from lab.servers import EtcdServer
+from lab.servers.clusters import running_cluster
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdUnknown, Get, Put, Txn
 from tests.proxy.etcd.clients import KEY, LONG, connected, put, try_until_it_works, until_broken
@@ -16,33 +16,7 @@ from tests.proxy.etcd.watching import watching
 pytestmark = [pytest.mark.usefixtures("transport"), pytest.mark.real]
 
 
-@contextlib.contextmanager
-def cluster() -> Iterator[list[EtcdServer]]:
-    """Three members."""
-    ports = [(free_port(), free_port()) for _ in range(3)]
-    members = ",".join(f"m{index}=http://127.0.0.1:{peer}" for index, (_, peer) in enumerate(ports))
-    servers = [
-        EtcdServer(
-            f"--name=m{index}",
-            f"--listen-peer-urls=http://127.0.0.1:{peer}",
-            f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
-            f"--initial-cluster={members}",
-            port=client,
-        )
-        for index, (client, peer) in enumerate(ports)
-    ]
-    try:
-        for server in servers:
-            server.launch()
-        for server in servers:
-            server.wait_until_serving()
-        yield servers
-    finally:
-        for server in servers:
-            server.close()
-
-
-async def _leader_first(servers: list[EtcdServer]) -> list[str]:
+async def _leader_first(servers: Sequence[EtcdServer]) -> list[str]:
     """The endpoints, of the leader first."""
     endpoints = [server.endpoint for server in servers]
     for endpoint in endpoints:
@@ -55,7 +29,8 @@ async def _leader_first(servers: list[EtcdServer]) -> list[str]:
 
 
 async def test_fail_over_and_the_loss_of_the_leader() -> None:
-    with cluster() as servers:
+    with running_cluster() as cluster:
+        servers = cluster.members
         endpoints = [server.endpoint for server in servers]
         async with connected(*endpoints) as client:
             await client.txn(put(), LONG)
@@ -102,7 +77,8 @@ async def _append_until_known(client: Etcd, number: int) -> int:
 @pytest.mark.parametrize("leads", [False, True])
 async def test_a_stopped_member_delays_appends_by_one_timeout_or_by_an_election(leads: bool) -> None:
     """Each Txn whose outcome is unknown is settled by the same Txn at another member, and done once."""
-    with cluster() as servers:
+    with running_cluster() as cluster:
+        servers = cluster.members
         endpoints = await _leader_first(servers)
         async with connected(*endpoints[:: 1 if leads else -1]) as client, asyncio.timeout(4 * LONG):
             stopped = next(server for server in servers if server.address == client.endpoint)

@@ -1,0 +1,140 @@
+"""As users deploy it: three hosts, on each a ZooKeeper, or on each a member of etcd with a proxy beside it.
+
+Relays put the hosts apart: what one member sends to another, and a proxy to the other hosts' members, takes
+half a round trip. Clients talk to the server on their own host. Both systems run all the time and take turns,
+so that a machine which slows down under load slows both; a single client goes on to the next host each round.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from statistics import median
+from typing import NamedTuple
+
+from bench import summary
+from bench.run import rotated
+from bench.scenarios import Cell, Table
+from bench.scenarios.many_servers import Servers, charged, drive_all
+from bench.servers import ETCD_OPTIONS
+from bench.workloads import Create, Get, Mixed, Multi, Workload
+from lab.servers import ZketcdServer
+from lab.servers.clusters import running_cluster, running_ensemble
+from lab.servers.relay import Quality, Relays
+
+ROUND_TRIPS_MS = (0.5, 2.0)
+ROUNDS = 6  # each host is the first twice
+SECONDS = 1.0
+_ONE, _OTHER = "a host", "another host"
+
+
+class Load(NamedTuple):
+    """A row: what clients do."""
+
+    label: str
+    workload: type[Workload]
+    clients: int
+    depth: int = 1
+
+
+LOADS = (
+    *(Load("create, one at a time", Create, clients) for clients in (1, 4, 16, 64)),
+    Load("create, pipelined", Create, 16, 32),
+    Load("multi of ClickHouse, one at a time", Multi, 16),
+    Load("mixed, one at a time", Mixed, 16),
+    Load("get, one at a time", Get, 16),
+    Load("get, pipelined", Get, 16, 32),
+)
+
+
+class Figures(NamedTuple):
+    """One round of one system: requests a second, median latency (ms), CPU time a request (us)."""
+
+    rate: float
+    p50: float
+    proxies: float
+    etcd: float
+
+
+def run(scale: float) -> Table:
+    """Six rounds of a second a row at scale 1; at a small scale two rounds of the first rows."""
+    rows: list[list[Cell]] = []
+    seconds = max(0.2, SECONDS * scale)
+    rounds = max(2, round(ROUNDS * min(scale, 1)))
+    for round_trip in ROUND_TRIPS_MS if scale > 0.05 else ROUND_TRIPS_MS[:1]:
+        with _hosts(round_trip) as systems:
+            for number, load in enumerate(LOADS if scale > 0.05 else LOADS[:2]):
+                found: dict[str, list[Figures]] = {servers.label: [] for servers in systems}
+                for turn in range(-1, rounds):  # the first round warms up
+                    for servers in rotated(systems, turn):
+                        figures = _measured(servers, load, seconds, f"/{number}-{turn + 1}", turn)
+                        if turn >= 0:
+                            found[servers.label].append(figures)
+                rows.append([f"{round_trip:g}", load.label, load.clients, *_row(*found.values())])
+    return Table(
+        "Three hosts: three ZooKeepers, or three members of etcd with a proxy beside each",
+        [
+            "round trip between hosts, ms",
+            "requests",
+            "clients",
+            "ZooKeeper, op/s",
+            "zketcd, op/s",
+            "zketcd / ZooKeeper",
+            "of the rounds",
+            "ZooKeeper p50, ms",
+            "zketcd p50, ms",
+            "CPU us: ZooKeepers",
+            "proxies",
+            "etcd",
+        ],
+        rows,
+    )
+
+
+def _row(theirs: list[Figures], ours: list[Figures]) -> list[Cell]:
+    ratios = sorted(our.rate / their.rate for their, our in zip(theirs, ours, strict=True))
+    their, our = (Figures(*map(median, zip(*rounds, strict=True))) for rounds in (theirs, ours))
+    return [
+        their.rate,
+        our.rate,
+        our.rate / their.rate,
+        f"{ratios[0]:.2f} to {ratios[-1]:.2f}",
+        their.p50,
+        our.p50,
+        their.proxies,
+        our.proxies,
+        our.etcd,
+    ]
+
+
+def _measured(servers: Servers, load: Load, seconds: float, root: str, turn: int) -> Figures:
+    workload = load.workload(root.encode(), load.clients, 0)
+    ports = rotated(servers.ports, turn)
+    ran = charged(servers, partial(drive_all, ports, workload, seconds, load.depth))
+    answered = sum(ran.timing.counts)
+    latency = summary.percentiles(ran.timing.samples, (0.5,))[0] / 1e6
+    return Figures(
+        answered / ran.timing.seconds, latency, ran.proxies / answered * 1e6, ran.etcd / answered * 1e6
+    )
+
+
+@contextmanager
+def _hosts(round_trip_ms: float) -> Iterator[list[Servers]]:
+    """ZooKeeper and zketcd, each on three hosts."""
+    with ExitStack() as stack:
+        relays = stack.enter_context(Relays(exact=True))
+        far = Quality(latency=round_trip_ms / 2000)
+        relays.change(dict.fromkeys(((_ONE, _OTHER), (_OTHER, _ONE)), far))
+        away = partial(relays.listen, _ONE, _OTHER)
+        ensemble = stack.enter_context(running_ensemble(relay=away, tick_time=2000, java_options=()))
+        theirs = Servers("ZooKeeper", [s.port for s in ensemble], [s.pid for s in ensemble], [])
+        cluster = stack.enter_context(running_cluster(*ETCD_OPTIONS, relay=away))
+        proxies = []
+        for member in cluster.members:
+            others = [other for other in cluster.members if other is not member]
+            endpoints = [member.endpoint, *(f"http://127.0.0.1:{away(other.port)}" for other in others)]
+            proxy = ZketcdServer(",".join(endpoints), max_client_connections=0)
+            proxies.append(stack.enter_context(proxy))
+        ours = Servers(
+            "zketcd", [p.port for p in proxies], [p.pid for p in proxies], [m.pid for m in cluster.members]
+        )
+        yield [theirs, ours]
