@@ -1,9 +1,11 @@
 """The console: a page for operators on the admin port, and the JSON that it shows.
 
     http             routes, statuses, cookies, headers        assets     the files of the page
-    api              what each address answers                  guard      who may ask, by headers
-    listing          order and paging (pure)                    pacing     slices of work in the loop
+    api trees changes   what each address answers               guard      who may ask, by headers
+    reading          what these share: who may read what        call       a request, and who asks
+    listing directories   order, paging, windows                pacing     slices of work in the loop
     znodes clients   facts as JSON (pure)                       traffic cluster   the same
+    subtrees         files of a subtree, copies                 recorder   the history of the traffic
     passwords logins throttle                                   who the operators are
     editing approvals local_session                             changes, by an ordinary session
 

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from console.clients import SORTS, Order
+from console.directories import Window
 from console.editing import Refused
 from schema.paths import ROOT, is_valid
 
@@ -13,6 +15,7 @@ from schema.paths import ROOT, is_valid
 MOST_ROWS = 500
 _ROWS = 100
 _LONGEST_PATH = 64 << 10
+_LONGEST_TEXT = 1000
 _ID = range(-(1 << 63), 1 << 63)
 
 
@@ -22,6 +25,54 @@ def limit(query: Mapping[str, str]) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 7 and int(text) >= 1):
         raise Refused(400, f"limit is a number from 1 to {MOST_ROWS}")
     return min(int(text), MOST_ROWS)
+
+
+def window(values: Mapping[str, Any]) -> Window:
+    """Which children of a znode are wanted."""
+    texts = {name: values.get(name) or "" for name in ("prefix", "contains", "after", "from")}
+    for name, text in texts.items():
+        if not isinstance(text, str) or len(text) > _LONGEST_PATH:
+            raise Refused(400, f"{name} is a text that is no longer than a path")
+    return Window(
+        path(values),
+        texts["prefix"],
+        texts["contains"],
+        texts["after"],
+        texts["from"],
+        _small(values, "offset", -1),
+        min(_small(values, "lead", 0), MOST_ROWS),
+        limit({name: str(values[name]) for name in ("limit",) if name in values}),
+    )
+
+
+def order(query: Mapping[str, str]) -> Order:
+    """Which sessions are wanted, and in which order."""
+    sort = query.get("sort", "id")
+    if sort not in SORTS:
+        raise Refused(400, f"sort is one of {', '.join(SORTS)}")
+    after = query.get("after")
+    return Order(
+        sort,
+        query.get("order") == "down",
+        query.get("text", "")[:_LONGEST_TEXT],
+        None if after is None else session_id(after),
+        max(0, _small(query, "offset", 0)),
+        limit(query),
+    )
+
+
+def seconds(query: Mapping[str, str]) -> int:
+    """How much of the history is wanted."""
+    return max(1, _small(query, "seconds", 180))
+
+
+def _small(values: Mapping[str, Any], name: str, default: int) -> int:
+    """A number from 0 on, as such or as text."""
+    found = values.get(name, default)
+    text = str(found)
+    if found == default or (text.isascii() and text.isdigit() and len(text) < 10):
+        return int(text)
+    raise Refused(400, f"{name} is a number from 0 on")
 
 
 def path(values: Mapping[str, Any], name: str = "path") -> str:

@@ -3,10 +3,10 @@
 Sessions are all of the tree; connections, watches and requests are those of this proxy.
 """
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from itertools import chain
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, NamedTuple
 
 from console.listing import ordered
 from console.pacing import Pace, paced
@@ -24,19 +24,75 @@ _MOST_REQUESTS = 5  # of one connection that are named
 _Page = tuple[list[dict[str, Any]], str | None]
 
 
-async def sessions(subject: Subject, after: int, limit: int, pace: Pace) -> _Page:
-    """Sessions in the order of their ids, and the cursor of the next page, None on the last one."""
+class Order(NamedTuple):
+    """Which sessions are wanted, and in which order."""
+
+    sort: str = "id"  # one of SORTS
+    down: bool = False
+    text: str = ""  # that the id, the client's address or the proxy contains
+    after: int | None = None  # only sessions with a larger id
+    offset: int = 0
+    limit: int = 100
+
+
+async def sessions(subject: Subject, order: Order, pace: Pace) -> dict[str, Any]:
+    """A page of the sessions that match, and where the next one begins."""
     known = subject.machine.sessions
-    ids = paced(ordered(lambda: known, lambda session_id: session_id > after), pace)
-    found = [session_id async for session_id in _first(ids, limit + 1)]
-    wanted = set(found[:limit])
-    connections = {each.session_id: each for each in subject.connections if each.session_id in wanted}
-    rows = [
-        _session(subject, known[session_id], connections.get(session_id))
-        for session_id in found[:limit]
-        if session_id in known
-    ]
-    return rows, session_text(found[limit - 1]) if len(found) > limit else None
+    connections: dict[int, ClientConnection] = {}
+    for each in list(subject.connections):
+        connections[each.session_id] = each
+        await pace.rest()
+    key = SORTS[order.sort]
+    wanted = []
+    for session in list(known.values()):
+        await pace.rest()
+        connection = connections.get(session.id)
+        if (order.after is None or session.id > order.after) and _matches(session, connection, order.text):
+            wanted.append((key(subject, session, connection), session.id))
+    found = [pair async for pair in paced(ordered(lambda: wanted, _any), pace)]
+    if order.down:
+        found.reverse()
+    ids = [session_id for _, session_id in found[order.offset : order.offset + order.limit]]
+    is_last = order.offset + order.limit >= len(found)
+    return {
+        "sessions": [
+            _session(subject, known[session_id], connections.get(session_id))
+            for session_id in ids
+            if session_id in known
+        ],
+        "total": len(known),
+        "matching": len(found),
+        "next": session_text(ids[-1]) if ids and not is_last and order.sort == "id" else None,
+    }
+
+
+def _matches(session: Session, connection: ClientConnection | None, text: str) -> bool:
+    return (
+        not text
+        or text in session_text(session.id)
+        or text in session.incarnation
+        or (connection is not None and text in f"{connection.address}:{connection.port}")
+    )
+
+
+def _watch_count(subject: Subject, connection: ClientConnection | None) -> int:
+    return sum(map(len, _watched(subject, connection).values())) if connection else -1
+
+
+#: What sessions are sorted by.
+SORTS: Mapping[str, Callable[[Subject, Session, ClientConnection | None], Any]] = {
+    "id": lambda _subject, session, _connection: session.id,
+    "client": lambda _subject, _session, connection: (
+        (connection.address, connection.port) if connection else ("", 0)
+    ),
+    "proxy": lambda _subject, session, _connection: session.incarnation,
+    "timeout": lambda _subject, session, _connection: session.timeout_ms,
+    "ephemerals": lambda subject, session, _connection: len(
+        subject.machine.tree.ephemerals.get(session.id, ())
+    ),
+    "watches": lambda subject, _session, connection: _watch_count(subject, connection),
+    "waiting": lambda _subject, _session, connection: connection.outstanding if connection else -1,
+}
 
 
 def _session(subject: Subject, session: Session, connection: ClientConnection | None) -> dict[str, Any]:
@@ -48,7 +104,7 @@ def _session(subject: Subject, session: Session, connection: ClientConnection | 
         "host": member.home.host if (member := subject.log.members.get(session.incarnation)) else "",
         "here": session.incarnation == subject.log.incarnation,
         "ephemerals": len(ephemerals) if ephemerals else 0,
-        "watches": sum(map(len, _watched(subject, connection).values())) if connection else None,
+        "watches": _watch_count(subject, connection) if connection else None,
         "client": f"{connection.address}:{connection.port}" if connection else None,
         "outstanding": connection.outstanding if connection else None,
     }

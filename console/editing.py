@@ -24,6 +24,8 @@ MODES = {
     "container": CreateMode.CONTAINER,
     "ttl": CreateMode.PERSISTENT_WITH_TTL,
 }
+_FLAGS = {kind: flags for kind, flags in MODES.items() if kind != "sequential"}
+_OPCODES = {"container": OpCode.CREATE_CONTAINER, "ttl": OpCode.CREATE_TTL}
 #: The ACLs that a new node can get: for all clients, or for the proven identities of its creator.
 ACLS: dict[str, Sequence[Acl]] = {"world": OPEN_TO_ALL, "creator": (Acl(31, "auth", ""),)}
 # Deletions in one multi, and their bytes: well below jute.maxbuffer, and applied in some milliseconds.
@@ -48,6 +50,16 @@ _WORDS: dict[int, tuple[int, str]] = {
     ),
     ErrorCode.SYSTEM_ERROR: (503, "etcd has no space, or the request failed: see the log of this proxy"),
 }
+
+
+class Item(NamedTuple):
+    """A znode to be created with others."""
+
+    path: str
+    kind: str  # as znodes.kind_of
+    ttl: int
+    data: bytes | None
+    acl: tuple[Acl, ...] | None  # None: the login may not see all of it
 
 
 class Refused(Exception):
@@ -104,6 +116,42 @@ async def delete(editor: Editor, path: str, version: int) -> None:
     await _one(editor, "delete", path, OpCode.DELETE, pack_string(path) + INT.pack(version))
 
 
+async def create_all(editor: Editor, items: Sequence[Item], what: str, *, together: bool = False) -> int:
+    """Create znodes in this order, some hundreds in each transaction, or all in one; how many were created.
+
+    Raises Refused, which says how many were created before, NoAnswer and NoSession.
+    """
+    made = 0
+    operations = [_creation(item) for item in items]
+    async with editor.session() as session:
+        for batch in [operations] if together else _batches(operations):
+            answer = await session.ask(OpCode.MULTI, b"".join((*batch, MULTI_HEADER.pack(-1, True, -1))))
+            err, place = _failure(answer)
+            if err:
+                status, words = _words(err)
+                failed = items[min(made + place, len(items) - 1)].path
+                _log(editor, what, f"{failed} ({made} znodes before)", words)
+                raise Refused(status, f"{failed}: {words}. {made} of {len(items)} znodes were created")
+            made += len(batch)
+    _log(editor, what, f"{items[0].path} ({made} znodes)", "done")
+    return made
+
+
+def _creation(item: Item) -> bytes:
+    """A part of a multi. Raises Refused."""
+    flags = _FLAGS.get(item.kind)
+    if flags is None:
+        raise Refused(400, f"{item.path}: kind is one of {', '.join(_FLAGS)}")
+    header = MULTI_HEADER.pack(_OPCODES.get(item.kind, OpCode.CREATE), False, -1)
+    acls = pack_acls(item.acl or OPEN_TO_ALL)
+    body = pack_string(item.path) + pack_buffer(item.data) + acls + INT.pack(flags)
+    if item.kind == "ttl":
+        if not 1 <= item.ttl <= MAX_TTL:
+            raise Refused(400, f"{item.path}: ttl is in milliseconds, from 1 to {MAX_TTL}")
+        body += LONG.pack(item.ttl)
+    return header + body
+
+
 async def delete_all(editor: Editor, paths: Sequence[str]) -> int:
     """Delete znodes in this order, some hundreds in each transaction; how many were deleted.
 
@@ -111,35 +159,35 @@ async def delete_all(editor: Editor, paths: Sequence[str]) -> int:
     """
     gone = 0
     async with editor.session() as session:
-        for together in _batches(paths):
-            parts = [
-                MULTI_HEADER.pack(OpCode.DELETE, False, -1) + pack_string(path) + INT.pack(_ANY_VERSION)
-                for path in together
-            ]
-            body = b"".join((*parts, MULTI_HEADER.pack(-1, True, -1)))
-            answer = await session.ask(OpCode.MULTI, body)
+        for batch in _batches([_deletion(path) for path in paths]):
+            answer = await session.ask(OpCode.MULTI, b"".join((*batch, MULTI_HEADER.pack(-1, True, -1))))
             err, place = _failure(answer)
             if err:
                 status, words = _words(err)
                 raise Refused(
                     status,
-                    f"{together[min(place, len(together) - 1)]}: {words}. {gone} of {len(paths)} znodes were"
-                    " deleted",
+                    f"{paths[min(gone + place, len(paths) - 1)]}: {words}. {gone} of {len(paths)} znodes"
+                    " were deleted",
                 )
-            gone += len(together)
+            gone += len(batch)
     _log(editor, "delete recursively", f"{paths[-1]} ({gone} znodes)", "done")
     return gone
 
 
-def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
-    batch: list[str] = []
+def _deletion(path: str) -> bytes:
+    """A part of a multi."""
+    return MULTI_HEADER.pack(OpCode.DELETE, False, -1) + pack_string(path) + INT.pack(_ANY_VERSION)
+
+
+def _batches(operations: Sequence[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
     size = 0
-    for path in paths:
-        if batch and (len(batch) >= _MOST_TOGETHER or size + len(path) * 3 > _MOST_BYTES):
+    for operation in operations:
+        if batch and (len(batch) >= _MOST_TOGETHER or size + len(operation) > _MOST_BYTES):
             yield batch
             batch, size = [], 0
-        batch.append(path)
-        size += len(path) * 3 + 20
+        batch.append(operation)
+        size += len(operation)
     if batch:
         yield batch
 

@@ -4,15 +4,16 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import NamedTuple
 
 from aiohttp import web
 
 from console import arguments, guard
-from console.api import Api, Body, Call
+from console.api import Api
 from console.assets import Asset
+from console.call import Body, Call
 from console.editing import Refused
 from console.local_session import NoAnswer, NoSession
 from console.logins import Login, Logins
@@ -29,6 +30,7 @@ _MOST_OF_LOGIN = 16 << 10
 _PATIENCE = 30.0  # seconds until the body of a request has to be there: aiohttp has no limit for it
 _HASHES = 2  # passwords that are checked at a time: 16 MiB each
 _COOKIE = "zketcd-console"
+_VERSION = "X-Zketcd-Version"  # of the data that are sent
 
 _Handler = Callable[[Call], Awaitable[Body]]
 
@@ -58,6 +60,7 @@ class Console:
         self._throttle = Throttle()
         self._hashes = asyncio.Semaphore(_HASHES)
         self.application = web.Application(middlewares=[self._guarded])
+        self.application.cleanup_ctx.append(self._recording)
         self.application.add_routes(
             [
                 web.get("", self._enter),
@@ -67,31 +70,36 @@ class Console:
                 web.post(f"{_API}/login", self._login),
                 web.post(f"{_API}/logout", self._logout),
                 web.get(f"{_API}/data", self._data),
+                web.get(f"{_API}/export", self._export),
             ]
         )
         for name, handler in (
-            ("node", api.node),
-            ("children", api.children),
-            ("search", api.search),
+            ("node", api.trees.node),
+            ("children", api.trees.children),
+            ("search", api.trees.search),
             ("sessions", api.sessions),
             ("sessions/one", api.one_session),
             ("watches", api.watches),
             ("pending", api.pending),
             ("traffic", api.traffic),
+            ("traffic/history", api.traffic_history),
             ("log", api.log),
             ("proxies", api.proxies),
-            ("deletions", api.deletions),
+            ("deletions", api.changes.deletions),
         ):
             self._add("GET", name, handler)
         for name, handler in (
             ("identities", api.add_identity),
             ("identities/forget", api.forget_identities),
-            ("create", api.create),
-            ("set", api.set_data),
-            ("delete", api.delete),
-            ("deletions", api.ask_deletion),
-            ("deletions/confirm", api.confirm_deletion),
-            ("deletions/withdraw", api.withdraw_deletion),
+            ("look", api.trees.look),
+            ("create", api.changes.create),
+            ("set", api.changes.set_data),
+            ("delete", api.changes.delete),
+            ("copy", api.changes.copy),
+            ("import", api.changes.import_),
+            ("deletions", api.changes.ask_deletion),
+            ("deletions/confirm", api.changes.confirm_deletion),
+            ("deletions/withdraw", api.changes.withdraw_deletion),
         ):
             self._add("POST", name, handler)
 
@@ -119,7 +127,7 @@ class Console:
     ) -> web.StreamResponse:
         name = request.path.removeprefix("/console")
         kind = guard.Kind.API if name.startswith("/api/") else guard.Kind.PAGE
-        if name == f"{_API}/data":
+        if name in (f"{_API}/data", f"{_API}/export"):
             kind = guard.Kind.DATA
         refused = guard.refusal(request.headers, kind, needs_login=self._settings.needs_login)
         if refused:
@@ -267,11 +275,31 @@ class Console:
 
     async def _data(self, request: web.Request) -> web.Response:
         """A znode's data as a file: never shown by the browser, whatever they are."""
+        data, version = self._api.trees.data(await self._call(request))
         return web.Response(
-            body=self._api.data(await self._call(request)),
+            body=data,
             content_type="application/octet-stream",
-            headers={"Content-Disposition": 'attachment; filename="znode.bin"'},
+            headers={"Content-Disposition": 'attachment; filename="znode.bin"', _VERSION: str(version)},
         )
+
+    async def _export(self, request: web.Request) -> web.StreamResponse:
+        """A subtree as a file."""
+        parts = await self._api.trees.export(await self._call(request))
+        # Those of the guard as well: it adds them when the answer has been sent.
+        response = web.StreamResponse(headers={**guard.HEADERS, "Cache-Control": "no-store"})
+        response.content_type = "application/x-ndjson"
+        response.headers["Content-Disposition"] = 'attachment; filename="znodes.jsonl"'
+        await response.prepare(request)
+        async for part in parts:
+            await response.write(part)
+        await response.write_eof()
+        return response
+
+    async def _recording(self, _application: web.Application) -> AsyncIterator[None]:
+        """Note the traffic while the console is there."""
+        recording = asyncio.get_running_loop().create_task(self._api.recorder.run())
+        yield
+        recording.cancel()
 
 
 def _subject(request: web.Request) -> str | None:

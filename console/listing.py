@@ -18,7 +18,7 @@ from schema.paths import ROOT, join
 _CHUNK = 2048  # names that are looked at and sorted between two pauses: about a millisecond
 _TRIES = 3
 
-Name = TypeVar("Name", str, int)
+Name = TypeVar("Name", str, int, tuple[Any, int])
 
 
 def ordered(source: Callable[[], Iterable[Name]], wanted: Callable[[Name], bool]) -> Iterator[Name | None]:

@@ -43,6 +43,9 @@ def row(name: str, node: Node, identities: Identities) -> dict[str, Any]:
         "readable": readable,
         "children": (len(node.children) if node.children else 0) if readable else None,
         "kind": kind_of(node) if readable else None,
+        "czxid": session_text(node.czxid) if readable else None,
+        "mzxid": session_text(node.mzxid) if readable else None,
+        "mtime": node.mtime if readable else None,
     }
 
 

@@ -39,8 +39,11 @@ export const post = (name, values) => ask(name, {
 
 export const dataAddress = (path) => `api/v1/data?${query({ path })}`;
 
+export const exportAddress = (path) => `api/v1/export?${query({ path })}`;
+
+// {content, version} of all data.
 export async function wholeData(path) {
   const answer = await fetch(dataAddress(path), { credentials: "same-origin" });
   if (!answer.ok) throw new Failed(answer.status, "The data could not be read.");
-  return new Uint8Array(await answer.arrayBuffer());
+  return { content: new Uint8Array(await answer.arrayBuffer()), version: Number(answer.headers.get("X-Zketcd-Version")) };
 }

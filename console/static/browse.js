@@ -1,15 +1,17 @@
 // The view "Tree": path field with completion, search, the tree, and the panel of the selected znode.
 
-import { get } from "./api.js";
+import { get, post } from "./api.js";
 import { complain, h, link, say } from "./dom.js";
-import { count, join, parentOf, visible } from "./format.js";
-import { showNode } from "./node.js";
+import { folded, join, parentOf, plural, visible } from "./format.js";
+import { NodePanel } from "./node.js";
+import { poll } from "./poll.js";
+import { seekBar } from "./seek.js";
 import { Tree } from "./tree.js";
 
 const COMPLETIONS = 20;
+const INTERVAL = 1000; // ms between two looks at what is shown
 
 export function browse(app) {
-  const panel = h("section", { class: "node", "aria-label": "Selected znode", tabindex: -1 });
   const field = h("input", { name: "path", "aria-label": "Path", autocomplete: "off", spellcheck: "false", list: "completions", value: "/" });
   const choices = h("datalist", { id: "completions" });
   const results = h("div", { class: "results", hidden: true });
@@ -17,25 +19,39 @@ export function browse(app) {
 
   const view = {
     write: app.session.write,
+    archive: app.session.archive,
     session: (id) => app.go("sessions", id),
-    open: async (path, quiet) => {
+    open: async (path) => {
       field.value = path;
-      if (!quiet) app.note("tree", path);
-      await showNode(panel, path, view);
+      app.note("tree", path);
+      await panel.show(path);
     },
+    go: (path) => go(path),
     changed: async (path) => {
-      await tree.refresh(parentOf(path));
-      await tree.refresh(path);
-      await tree.reveal(path);
       await view.open(path);
+      await look();
+      if (panel.path === path) await tree.reveal(path);
     },
     deletions: () => app.go("deletions"),
   };
-  const tree = new Tree((path) => view.open(path));
+  const panel = new NodePanel(view);
+  const tree = new Tree((path) => view.open(path), () => seek.update());
+  const seek = seekBar(tree);
   const go = async (path) => {
     const wanted = path.length > 1 ? path.replace(/\/+$/, "") || "/" : "/";
     await view.open(wanted.startsWith("/") ? wanted : `/${wanted}`);
-    await tree.reveal(field.value);
+    if (panel.path === field.value) await tree.reveal(field.value);
+  };
+
+  // What has changed of all that is in sight, in one request.
+  const look = async () => {
+    const directories = tree.wanted();
+    const windows = directories.map((li) => tree.request(li));
+    const node = panel.request();
+    const now = await post("look", { windows, node });
+    tree.looked(directories, windows, now.windows, now.nowMs);
+    panel.looked(node, now.node, now.nowMs);
+    seek.update();
   };
 
   const complete = async () => {
@@ -67,8 +83,8 @@ export function browse(app) {
         if (mine !== search) return;
         found += page.paths.length;
         visited += page.visited;
-        list.append(...page.paths.map((path) => h("li", null, link(visible(path), () => go(path)))));
-        words.textContent = `${count(found)} found in ${count(visited)} znodes below ${visible(from)}`;
+        list.append(...page.paths.map((path) => h("li", null, link(folded(visible(path), 160), () => go(path), visible(path)))));
+        words.textContent = `${found.toLocaleString("en-US")} found in ${plural(visited, "znode")} below ${visible(from)}`;
         after = page.next;
       } while (after !== null && found < 500);
       if (after !== null) words.textContent += "; there are more: search below a longer path";
@@ -89,8 +105,24 @@ export function browse(app) {
       } },
       h("input", { name: "text", "aria-label": "Search in paths below this one", placeholder: "Search below this path", autocomplete: "off" }),
       h("button", { type: "submit" }, "Search")),
-      results, tree.element),
-    panel);
+      results, seek.element, tree.element),
+    panel.element);
   field.addEventListener("input", complete);
-  return { element, split: true, show: (path) => go(path || "/") };
+  let stop = () => {};
+  let isShown = false;
+  return {
+    element,
+    split: true,
+    show: async (path) => {
+      isShown = true;
+      stop();
+      await go(path || "/");
+      stop();
+      if (isShown) stop = poll(look, INTERVAL);
+    },
+    hide: () => {
+      isShown = false;
+      stop();
+    },
+  };
 }

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { card, grid, h, table } from "./dom.js";
-import { bytes, count, span } from "./format.js";
+import { bytes, count, plural, span } from "./format.js";
 import { poll } from "./poll.js";
 
 const mono = (text) => h("span", { class: "mono" }, text);
@@ -27,8 +27,8 @@ export function log() {
       ])),
       h("div", { class: "plots" },
         card("Entries", grid([
-          ["Appended by this proxy", `${count(now.sent.entries)} with ${count(now.sent.requests)} requests, ${bytes(now.sent.bytes)}`],
-          ["Applied, of all proxies", `${count(now.received.entries)} with ${count(now.received.requests)} requests, ${bytes(now.received.bytes)}`],
+          ["Appended by this proxy", `${plural(now.sent.entries, "entry", "entries")} with ${plural(now.sent.requests, "request")}, ${bytes(now.sent.bytes)}`],
+          ["Applied, of all proxies", `${plural(now.received.entries, "entry", "entries")} with ${plural(now.received.requests, "request")}, ${bytes(now.received.bytes)}`],
           ["In flight to etcd", count(now.sent.inFlight)],
           ["Sent again", count(now.sent.again)],
           ["Replaced after a refusal", count(now.sent.voided)],
@@ -37,7 +37,7 @@ export function log() {
         ])),
         card("Truncation", grid([
           ["Kept", now.previous ? `entries behind revision ${count(now.previous.position)}: the previous snapshot has those before` : "all entries: there are not two snapshots yet"],
-          ["Since the current snapshot", `${count(now.sinceSnapshot.requests)} requests, ${bytes(now.sinceSnapshot.bytes)}`],
+          ["Since the current snapshot", `${plural(now.sinceSnapshot.requests, "request")}, ${bytes(now.sinceSnapshot.bytes)}`],
           ["A snapshot is due", now.overdueMs ? h("span", { class: "warn" }, `since ${span(now.overdueMs)}`) : "no"],
           ["Snapshots by this proxy", `${count(now.snapshotsWritten)} written, ${count(now.snapshotsFailed)} failed`],
         ]))),
@@ -83,9 +83,9 @@ export function proxies() {
     ]));
   };
   const behind = (row, now) => {
-    if (row.self) return `${count(row.behind)} entries, ${span(row.ageMs)}`;
+    if (row.self) return `${plural(row.behind, "entry", "entries")}, ${span(row.ageMs)}`;
     if (row.behind === null) return "unknown";
-    return row.behind <= now.resolution ? `less than ${now.resolution} entries` : h("span", { class: "warn" }, `${count(row.behind)} entries`);
+    return row.behind <= now.resolution ? `less than ${now.resolution} entries` : h("span", { class: "warn" }, plural(row.behind, "entry", "entries"));
   };
   return { element, show: () => { stop(); stop = poll(load); }, hide: () => stop() };
 }

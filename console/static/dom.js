@@ -49,4 +49,4 @@ export function complain(error) {
 }
 
 export const link = (text, action, label) =>
-  h("button", { type: "button", class: "link mono", onclick: action, "aria-label": label }, text);
+  h("button", { type: "button", class: "link mono", onclick: action, "aria-label": label, title: label }, text);

@@ -1,15 +1,16 @@
 // Dialogs that change the tree, and the view of deletions that wait for a second person.
 
-import { get, post } from "./api.js";
+import { get, post, wholeData } from "./api.js";
+import { dataField } from "./content.js";
 import { card, complain, h, say, table } from "./dom.js";
-import { count, decoded, encoded, join, span, utf8, visible } from "./format.js";
+import { decoded, encoded, folded, join, plural, span, visible } from "./format.js";
 import { poll } from "./poll.js";
 
 // Shows a form; `act(values)` may throw, which is shown in the dialog.
 export function ask(title, fields, button, act, kind = "main") {
   const error = h("p", { class: "error", role: "alert" });
   const submit = h("button", { type: "submit", class: kind }, button);
-  const form = h("form", { method: "dialog" }, h("h2", { id: "dialog-title" }, title), fields, error,
+  const form = h("form", { method: "dialog" }, h("h2", { id: "dialog-title", title }, folded(title, 160)), fields, error,
     h("div", { class: "buttons" }, h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), submit));
   const dialog = h("dialog", { "aria-labelledby": "dialog-title", onclose: () => dialog.remove() }, form);
   form.addEventListener("submit", async (event) => {
@@ -29,10 +30,10 @@ export function ask(title, fields, button, act, kind = "main") {
   dialog.showModal();
 }
 
-const field = (name, input, note) => h("div", { class: "field" }, h("label", null, name, input), note ? h("span", { class: "muted" }, note) : null);
-const bytesOf = (text) => encoded(new TextEncoder().encode(text));
+export const field = (name, input, note) => h("div", { class: "field" }, h("label", null, name, input), note ? h("span", { class: "muted" }, note) : null);
 
 export function createDialog(parent, done) {
+  const data = dataField(new Uint8Array());
   ask(`Create a child of ${visible(parent)}`, [
     field("Name", h("input", { name: "name", autocomplete: "off", spellcheck: "false", class: "mono" }), "A sequential znode gets a number behind its name."),
     field("Mode", h("select", { name: "mode" },
@@ -41,26 +42,36 @@ export function createDialog(parent, done) {
     field("Time to live in milliseconds, for that mode", h("input", { name: "ttl", type: "number", min: 1, value: 60000 })),
     field("ACL", h("select", { name: "acl" },
       h("option", { value: "world" }, "everybody may do everything"), h("option", { value: "creator" }, "only the identities of this login"))),
-    field("Data, as text", h("textarea", { name: "data", spellcheck: "false" })),
+    h("div", { class: "field" }, h("span", { class: "label" }, "Data"), data.element),
   ], "Create", async (values) => {
     const made = await post("create", {
-      path: join(parent, values.name), data: bytesOf(values.data), mode: values.mode, ttl: Number(values.ttl) || 0, acl: values.acl,
+      path: join(parent, values.name), data: encoded(await data.value()), mode: values.mode, ttl: Number(values.ttl) || 0, acl: values.acl,
     });
     say(`Created ${visible(made.path)}`);
     done(made.path);
   });
 }
 
-export function setDialog(node, done) {
-  const content = node.data === null ? new Uint8Array() : decoded(node.data);
-  const text = node.truncated ? null : utf8(content, false);
+export async function setDialog(node, done) {
+  let { version } = node.stat;
+  let content = node.data === null ? new Uint8Array() : decoded(node.data);
+  if (node.truncated) {
+    try {
+      ({ content, version } = await wholeData(node.path));
+    } catch (error) {
+      complain(error);
+      return;
+    }
+  }
+  const data = dataField(content);
   ask(`Set the data of ${visible(node.path)}`, [
-    text === null ? h("p", { class: "warn" }, "The data are not text, or too long to be edited here. What you write replaces them.") : null,
-    field("Data, as text", h("textarea", { name: "data", spellcheck: "false" }, text ?? "")),
-    field("Version", h("input", { name: "version", type: "number", value: node.stat.version }), "Refused if the znode has another version by now. -1: any."),
+    node.data === null ? h("p", { class: "warn" }, "This znode has no data (null). Once set, it has data, if only 0 bytes.") : null,
+    h("div", { class: "field" }, h("span", { class: "label" }, "Data"), data.element),
+    field("Version", h("input", { name: "version", type: "number", value: version }), "Refused if the znode has another version by now. -1: any."),
   ], "Set", async (values) => {
-    await post("set", { path: node.path, data: bytesOf(values.data), version: Number(values.version) });
-    say(`Set ${visible(node.path)}`);
+    const next = await data.value();
+    await post("set", { path: node.path, data: encoded(next), version: Number(values.version) });
+    say(`Set ${visible(node.path)}: ${plural(next.length, "byte")}`);
     done(node.path);
   });
 }
@@ -78,7 +89,7 @@ export function deleteAllDialog(path, view) {
     h("p", null, "The znodes are counted now. They are deleted when this is confirmed in the view Deletions, within 10 minutes: by another user, or, where the console has no users, by typing the path again."),
   ], "Ask for the deletion", async () => {
     const asked = await post("deletions", { path });
-    say(`${count(asked.count)} znodes wait for the confirmation of their deletion`);
+    say(`${plural(asked.count, "znode")}: the deletion waits for its confirmation`);
     view.deletions();
   }, "danger");
 }
@@ -91,8 +102,8 @@ export function deletions(app) {
     app.badge("deletions", rows.length);
     if (element.contains(document.activeElement)) return; // it would lose the focus
     element.replaceChildren(card("Deletions that wait for confirmation at this proxy", table("Deletions", [
-      ["Path", (row) => visible(row.path), "path"],
-      ["Znodes", (row) => count(row.count), "n"],
+      ["Path", (row) => h("span", { title: visible(row.path) }, folded(visible(row.path))), "path"],
+      ["Znodes", (row) => row.count.toLocaleString("en-US"), "n"],
       ["Asked for by", (row) => row.user || "this host"],
       ["Ends in", (row) => span(row.seconds * 1000), "n"],
       ["", (row) => h("div", { class: "buttons" },
@@ -101,12 +112,12 @@ export function deletions(app) {
         h("button", { type: "button", onclick: () => withdraw(row) }, "Withdraw"))],
     ], rows, "None waits.")));
   };
-  const confirm = (row) => ask(`Delete ${count(row.count)} znodes?`, [
+  const confirm = (row) => ask(`Delete ${plural(row.count, "znode")}?`, [
     h("p", null, "Type the path ", h("code", null, visible(row.path)), " to confirm. This cannot be undone."),
     field("Path", h("input", { name: "path", autocomplete: "off", spellcheck: "false", class: "mono" })),
-  ], `Delete ${count(row.count)} znodes`, async (values) => {
+  ], `Delete ${plural(row.count, "znode")}`, async (values) => {
     const done = await post("deletions/confirm", { number: row.number, path: values.path, count: row.count });
-    say(`Deleted ${count(done.deleted)} znodes of ${visible(done.path)}`);
+    say(`Deleted ${plural(done.deleted, "znode")} of ${visible(done.path)}`);
     element.replaceChildren();
     await load();
   }, "danger");

@@ -2,6 +2,8 @@
 
 export const count = (number) => (number ?? 0).toLocaleString("en-US");
 
+export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
+
 export function bytes(number) {
   if (number < 1024) return `${number} B`;
   for (const unit of ["KiB", "MiB", "GiB"]) {
@@ -23,7 +25,13 @@ export function span(ms) {
   if (seconds < 120) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
   if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
   if (seconds < 172800) return `${Math.round(seconds / 3600)} h`;
-  return `${Math.round(seconds / 86400)} days`;
+  return plural(Math.round(seconds / 86400), "day");
+}
+
+// How long ago, by whole seconds: it is shown again each second.
+export function ago(ms) {
+  if (ms < 1000) return "just now";
+  return ms < 120000 ? `${Math.floor(ms / 1000)} s ago` : `${span(ms)} ago`;
 }
 
 export function nanos(number) {
@@ -39,6 +47,10 @@ export const rate = (number) => (number >= 100 ? count(Math.round(number)) : num
 export const visible = (name) =>
   name.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
+// A long text without its middle; whoever shows it has to offer the whole.
+export const folded = (text, most = 90) =>
+  (text.length <= most ? text : `${text.slice(0, Math.ceil(most / 2))}…${text.slice(-Math.floor(most / 2))}`);
 
 export function decoded(base64) {
   const text = atob(base64);
@@ -63,15 +75,6 @@ export function utf8(content, cut) {
   }
 }
 
-export function json(text) {
-  try {
-    const value = JSON.parse(text);
-    return typeof value === "object" && value !== null ? JSON.stringify(value, null, 2) : null;
-  } catch {
-    return null;
-  }
-}
-
 export function hex(content) {
   const lines = [];
   for (let place = 0; place < content.length; place += 16) {
@@ -82,6 +85,18 @@ export function hex(content) {
   }
   return lines.join("\n");
 }
+
+// The bytes of hexadecimal digits, null if they are none.
+export function unhex(text) {
+  const digits = text.replace(/\s/g, "");
+  if (digits.length % 2 || /[^0-9a-f]/i.test(digits)) return null;
+  return Uint8Array.from(digits.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+}
+
+export const plainHex = (content) =>
+  [...content].map((byte, place) => byte.toString(16).padStart(2, "0") + ((place + 1) % 16 ? " " : "\n")).join("").trimEnd();
+
+export const equal = (one, two) => one.length === two.length && one.every((byte, place) => byte === two[place]);
 
 export const parentOf = (path) => path.slice(0, path.lastIndexOf("/")) || "/";
 export const join = (parent, name) => (parent === "/" ? `/${name}` : `${parent}/${name}`);

@@ -5,7 +5,7 @@ import { browse } from "./browse.js";
 import { log, proxies } from "./cluster.js";
 import { byId, complain, h, say } from "./dom.js";
 import { ask, deletions } from "./edit.js";
-import { count, bytes, visible } from "./format.js";
+import { bytes, plural, visible } from "./format.js";
 import { sessions } from "./sessions.js";
 import { traffic } from "./traffic.js";
 import { waiting } from "./waiting.js";
@@ -166,7 +166,7 @@ function start(session) {
     byId("facts").replaceChildren(
       h("span", { class: session.write ? "badge warn" : "badge" }, session.write ? "read and write" : "read only"),
       " ", h("b", null, session.prefix), ` · proxy ${session.proxy} · `,
-      `${count(session.znodes)} znodes, ${bytes(session.bytes)} · sessions: ${count(session.sessions)} · zxid ${session.zxid}`,
+      `${plural(session.znodes, "znode")}, ${bytes(session.bytes)} · ${plural(session.sessions, "session")} · zxid ${session.zxid}`,
       session.notReady ? h("span", { class: "bad" }, ` · ${session.notReady}`) : "");
     byId("tools").replaceChildren(
       h("button", { type: "button", onclick: () => identities(session, () => { head(); reset(); }) },

@@ -4,7 +4,7 @@ import { complain } from "./dom.js";
 
 const INTERVAL = 2000;
 
-export function poll(action) {
+export function poll(action, interval = INTERVAL) {
   let timer = 0;
   let stopped = false;
   const step = async () => {
@@ -17,7 +17,7 @@ export function poll(action) {
         if (!stopped) complain(error);
       }
     }
-    if (!stopped) timer = setTimeout(step, INTERVAL);
+    if (!stopped) timer = setTimeout(step, interval);
   };
   step();
   return () => {

@@ -1,4 +1,4 @@
-// The view "Traffic": rates and latencies by operation, from the differences of counters.
+// The view "Traffic": what the proxy has noted of the last minutes or hour, and rates by operation from now on.
 
 import { get } from "./api.js";
 import { card, grid, h, table } from "./dom.js";
@@ -6,7 +6,7 @@ import { bytes, count, nanos, rate } from "./format.js";
 import { plot } from "./plot.js";
 import { poll } from "./poll.js";
 
-const POINTS = 90; // three minutes
+const SPANS = { 180: "3 minutes", 3600: "1 hour" };
 
 function quantile(buckets, share) {
   const total = [...buckets.values()].reduce((sum, number) => sum + number, 0);
@@ -23,42 +23,29 @@ function since(now, before) {
   return new Map(now.buckets.map(([place, number]) => [place, number - (earlier.get(place) ?? 0)]));
 }
 
-function merged(maps) {
-  const all = new Map();
-  for (const map of maps) for (const [place, number] of map) all.set(place, (all.get(place) ?? 0) + number);
-  return all;
-}
-
 export function traffic() {
   const element = h("div");
   let before = null;
   let stop = () => {};
-  const history = { reads: [], writes: [], readTime: [], writeTime: [], applied: [], events: [] };
-  const keep = (name, value) => {
-    history[name].push(value);
-    if (history[name].length > POINTS) history[name].shift();
+  let seconds = 180;
+  const choose = (wanted) => {
+    seconds = wanted;
+    stop();
+    stop = poll(load);
   };
 
   const load = async () => {
-    const now = await get("traffic");
-    const seconds = before ? Math.max(0.001, (now.nowMs - before.nowMs) / 1000) : null;
+    const [now, past] = await Promise.all([get("traffic"), get("traffic/history", { seconds })]);
+    const elapsed = before ? Math.max(0.001, (now.nowMs - before.nowMs) / 1000) : null;
     const operations = Object.entries(now.operations).map(([name, each]) => {
       const then = before?.operations[name];
       const recent = before ? since(each, then) : new Map();
-      return { name, ...each, recent, rate: before ? (each.count - (then?.count ?? 0)) / seconds : 0 };
+      return { name, ...each, recent, rate: before ? (each.count - (then?.count ?? 0)) / elapsed : 0 };
     });
-    const sum = (update) => operations.filter((each) => each.update === update).reduce((all, each) => all + each.rate, 0);
-    const p99 = (update) => quantile(merged(operations.filter((each) => each.update === update).map((each) => each.recent)), 0.99);
-    if (before) {
-      keep("reads", sum(false));
-      keep("writes", sum(true));
-      keep("readTime", p99(false));
-      keep("writeTime", p99(true));
-      keep("applied", (now.bytesApplied - before.bytesApplied) / seconds);
-      keep("events", (now.notifications - before.notifications) / seconds);
-    }
     before = now;
     const perSecond = (value) => `${rate(value)}/s`;
+    const span = past.everyMs * (past.points - 1);
+    const focus = element.contains(document.activeElement) ? document.activeElement.innerText : null;
     element.replaceChildren(
       card("This proxy now", grid([
         ["Connections", count(now.connections)],
@@ -68,13 +55,17 @@ export function traffic() {
         ["Packets received", count(now.packetsReceived)],
         ["Packets sent", count(now.packetsSent)],
       ])),
+      h("div", { class: "row-tools" }, h("div", { class: "segmented", role: "group", "aria-label": "Show the last" },
+        Object.entries(SPANS).map(([each, name]) => h("button", {
+          type: "button", "aria-pressed": String(Number(each) === seconds), onclick: () => choose(Number(each)),
+        }, name)))),
       h("div", { class: "plots" },
         card("Requests a second", plot("Requests a second",
-          [["read", "reads", history.reads], ["write", "writes", history.writes]], perSecond, POINTS)),
+          [["read", "reads", past.reads], ["write", "writes", past.writes]], perSecond, past.points, span)),
         card("99 % are answered within", plot("99 % are answered within",
-          [["read", "reads", history.readTime], ["write", "writes", history.writeTime]], nanos, POINTS)),
-        card("Log applied, of all proxies", plot("Log applied", [["write", "bytes a second", history.applied]], (value) => `${bytes(Math.round(value))}`, POINTS)),
-        card("Watch events sent", plot("Watch events sent", [["read", "events", history.events]], perSecond, POINTS))),
+          [["read", "reads", past.readTime], ["write", "writes", past.writeTime]], nanos, past.points, span)),
+        card("Log applied, of all proxies", plot("Log applied", [["write", "bytes a second", past.applied]], (value) => `${bytes(Math.round(value))}`, past.points, span)),
+        card("Watch events sent", plot("Watch events sent", [["read", "events", past.events]], perSecond, past.points, span))),
       h("div", { class: "below" }, card("By operation", table("By operation", [
         ["Operation", (row) => h("span", { class: "mono" }, row.name)],
         ["Now", (row) => perSecond(row.rate), "n"],
@@ -85,6 +76,7 @@ export function traffic() {
         ["Mean", (row) => nanos(Math.round(row.nanos / row.count)), "n"],
         ["Since start", (row) => count(row.count), "n"],
       ], operations.sort((one, two) => two.rate - one.rate || two.count - one.count), "No request has come yet."))));
+    if (focus !== null) [...element.querySelectorAll("button")].find((each) => each.innerText === focus)?.focus();
   };
   const show = (buckets, share) => {
     const found = quantile(buckets, share);

@@ -2,14 +2,14 @@
 
 import { get } from "./api.js";
 import { card, complain, grid, h, link, table } from "./dom.js";
-import { count, span, visible } from "./format.js";
+import { count, folded, span, visible } from "./format.js";
 import { poll } from "./poll.js";
 
 export function waiting(app) {
   const requests = h("div");
   const watches = h("div");
   const field = h("input", { name: "prefix", class: "mono", "aria-label": "Paths that begin with", value: "/" });
-  const open = (path) => link(visible(path), () => app.go("tree", path));
+  const open = (path) => link(folded(visible(path)), () => app.go("tree", path), visible(path));
   const session = (id) => link(id, () => app.go("sessions", id), `Session ${id}`);
   let stop = () => {};
   let rows = [];

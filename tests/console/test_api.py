@@ -2,15 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 
 from codec.jute import Acl
-from console import api
+from console import trees
 from lab.client import packets
 from proxy.state.auth.digest import digest_identity
-from tests.console.consoles import alone, answered, text
+from tests.console.consoles import alone, answered, create, text
 
 _WEIRD = ["/<img src=x onerror=alert(1)>", "/ä ö", "/a%2Fb", "/q?x=1&y#z", "/'\"`", "/\u202eright"]
 _AMY = digest_identity(b"amy:secret")
@@ -76,7 +77,7 @@ async def test_a_search_goes_on_from_its_cursor() -> None:
     async with alone() as (where, operator):
         paths = [f"/d/{name}/x" for name in "abcdef"]
         await where.client(*((path, b"") for path in ("/d", *(path[:-2] for path in paths), *paths)))
-        with mock.patch.object(api, "_MOST_VISITED", 4):
+        with mock.patch.object(trees, "_MOST_VISITED", 4):
             found: list[str] = []
             after: dict[str, str] | None = {}
             requests = 0
@@ -105,7 +106,8 @@ async def test_acls_bind_the_console() -> None:
             await operator.refused(403, "", "data", path="/hers")
             assert (await operator.got("search", text="hers"))["paths"] == ["/hers"]
             (row,) = (await operator.got("children", path="/", prefix="h"))["children"]
-            assert row == {"name": "hers", "readable": False, "children": None, "kind": None}
+            assert (row.pop("name"), row.pop("readable")) == ("hers", False)
+            assert set(row.values()) == {None}
         answer = await operator.got("identities", {"credentials": "amy:secret"})
         assert answer == {"identities": ["digest:amy", "digest:ben", "digest:amy"]}
         found = await operator.got("node", path="/hers")
@@ -143,6 +145,33 @@ async def test_sessions_with_their_ephemerals_and_watches() -> None:
         assert watches == [{"path": "/e", "total": 1, "watchers": [{"session": own, "kind": "data"}]}]
         assert (await operator.got("watches", prefix="/f"))["watches"] == []
         await operator.refused(404, "", "sessions/one", id="0x1")
+
+
+async def test_sessions_are_sorted_and_filtered() -> None:
+    async with alone() as (where, operator):
+        clients = [await where.client() for _ in range(5)]
+        for place, client in enumerate(clients):
+            await create(client, *((f"/{place}-{number}", b"") for number in range(place)), flags=1)
+        ids = [f"0x{client.session.session_id:x}" for client in clients]
+
+        async def found(**query: Any) -> list[int]:
+            rows = (await operator.got("sessions", **query))["sessions"]
+            return [ids.index(row["id"]) for row in rows]
+
+        assert await found(sort="ephemerals", order="down") == [4, 3, 2, 1, 0]
+        assert await found(sort="ephemerals", order="down", offset=1, limit=2) == [3, 2]
+        by_id = await found(sort="id", order="down")
+        assert [int(ids[place], 16) for place in by_id] == sorted(
+            (int(each, 16) for each in ids), reverse=True
+        )
+        for sort in ("client", "proxy", "timeout", "watches", "waiting"):
+            assert sorted(await found(sort=sort)) == [0, 1, 2, 3, 4]
+        assert await found(text=ids[3]) == [3]
+        own = (await operator.got("sessions", text=ids[2]))["sessions"][0]["client"]
+        assert await found(text=own) == [2]
+        page = await operator.got("sessions", text="nothing has this")
+        assert (page["matching"], page["total"], page["sessions"]) == (0, 5, [])
+        await operator.refused(400, "sort is one of", "sessions", sort="size")
 
 
 async def test_traffic_log_and_proxies() -> None:

@@ -1,0 +1,3 @@
+export function pastCard() {
+  return null;
+}
