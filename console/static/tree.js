@@ -111,9 +111,10 @@ export class Tree {
     return [...(this.group(li)?.children ?? [])].filter((each) => !this.items.get(each).kind && (gone || !this.items.get(each).goneAt));
   }
 
-  // What to ask the proxy for: the windows that are in sight.
+  // What to ask the proxy for: the windows that are in sight, and that no other request is about.
   wanted() {
-    return this.visible().filter((li) => li.getAttribute("aria-expanded") === "true" && this.items.get(li).window).slice(0, 100);
+    return this.visible().filter((li) => li.getAttribute("aria-expanded") === "true" && (this.items.get(li).window?.mark ?? null) !== null)
+      .slice(0, 100);
   }
 
   request(li) {
@@ -239,6 +240,7 @@ export class Tree {
       await this.load(li);
       complain(null);
     } catch (error) {
+      known.window.mark = ""; // the next look tries again
       complain(error);
     }
   }
