@@ -47,7 +47,8 @@ async def sessions(subject: Subject, order: Order, pace: Pace) -> dict[str, Any]
     for session in list(known.values()):
         await pace.rest()
         connection = connections.get(session.id)
-        if (order.after is None or session.id > order.after) and _matches(session, connection, order.text):
+        is_behind = order.after is None or session.id > order.after
+        if is_behind and _matches(session, connection, order.text, _host(subject, session)):
             wanted.append((key(subject, session, connection), session.id))
     found = [pair async for pair in paced(ordered(lambda: wanted, _any), pace)]
     if order.down:
@@ -66,13 +67,20 @@ async def sessions(subject: Subject, order: Order, pace: Pace) -> dict[str, Any]
     }
 
 
-def _matches(session: Session, connection: ClientConnection | None, text: str) -> bool:
+def _matches(session: Session, connection: ClientConnection | None, text: str, host: str) -> bool:
     return (
         not text
         or text in session_text(session.id)
         or text in session.incarnation
+        or text in host
         or (connection is not None and text in f"{connection.address}:{connection.port}")
     )
+
+
+def _host(subject: Subject, session: Session) -> str:
+    """That of the session's proxy; "" if it is not known."""
+    member = subject.log.members.get(session.incarnation)
+    return member.home.host if member else ""
 
 
 def _watch_count(subject: Subject, connection: ClientConnection | None) -> int:
@@ -85,7 +93,7 @@ SORTS: Mapping[str, Callable[[Subject, Session, ClientConnection | None], Any]] 
     "client": lambda _subject, _session, connection: (
         (connection.address, connection.port) if connection else ("", 0)
     ),
-    "proxy": lambda _subject, session, _connection: session.incarnation,
+    "proxy": lambda subject, session, _connection: (_host(subject, session), session.incarnation),
     "timeout": lambda _subject, session, _connection: session.timeout_ms,
     "ephemerals": lambda subject, session, _connection: len(
         subject.machine.tree.ephemerals.get(session.id, ())
@@ -101,7 +109,7 @@ def _session(subject: Subject, session: Session, connection: ClientConnection | 
         "id": session_text(session.id),
         "timeoutMs": session.timeout_ms,
         "proxy": session.incarnation,
-        "host": member.home.host if (member := subject.log.members.get(session.incarnation)) else "",
+        "host": _host(subject, session),
         "here": session.incarnation == subject.log.incarnation,
         "ephemerals": len(ephemerals) if ephemerals else 0,
         "watches": _watch_count(subject, connection) if connection else None,

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { card, grid, h, table } from "./dom.js";
-import { bytes, count, plural, span } from "./format.js";
+import { bytes, count, plural, span, time } from "./format.js";
 import { poll } from "./poll.js";
 
 const mono = (text) => h("span", { class: "mono" }, text);
@@ -61,6 +61,10 @@ export function log() {
   return { element, show: () => { stop(); stop = poll(load); }, hide: () => stop() };
 }
 
+// A link to another proxy's console, if it has an admin port; its address is what that proxy has registered.
+const console_ = (row) => (!row.self && /^https?:\/\//.test(row.admin)
+  ? [" ", h("a", { href: `${row.admin.replace(/\/+$/, "")}/console/`, rel: "noopener noreferrer" }, "console")] : null);
+
 export function proxies() {
   const element = h("div");
   let stop = () => {};
@@ -70,6 +74,9 @@ export function proxies() {
       table("Living proxies", [
         ["Proxy", (row) => h("span", null, mono(row.incarnation), " ",
           row.self ? h("span", { class: "badge on" }, "this one") : null, " ", row.eldest ? h("span", { class: "badge" }, "eldest") : null)],
+        ["Host", (row) => (row.host ? h("span", null, row.host, console_(row)) : h("span", { class: "muted" }, "unknown"))],
+        ["For clients", (row) => h("span", { class: "mono" }, row.listen || "–")],
+        ["Started", (row) => time(row.startedMs), "n"],
         ["Behind", (row) => behind(row, now), "n"],
         ["Last entry applied", (row) => `no. ${count(row.lastEntry)}`, "n"],
         ["Last heard", (row) => (row.self ? "now" : row.heardMs === null ? "not since this proxy started" : `${span(row.heardMs)} ago`), "n"],

@@ -6,12 +6,13 @@ import { count, folded, plural, span, time, visible } from "./format.js";
 import { poll } from "./poll.js";
 
 const PAGE = 100;
+const proxy = (row) => h("span", null, row.host ? `${row.host} ` : null, h("span", { class: "mono muted" }, row.proxy));
 const TYPING = 250; // ms after the last key until the filter is used
 
 export function sessions(app) {
   const list = h("div");
   const detail = h("div");
-  const field = h("input", { class: "mono", "aria-label": "Show only sessions with", placeholder: "id, client or proxy", autocomplete: "off", spellcheck: "false" });
+  const field = h("input", { class: "mono", "aria-label": "Show only sessions with", placeholder: "id, client, proxy, host", autocomplete: "off", spellcheck: "false" });
   const head = h("h3");
   const pages = h("div", { class: "buttons below" });
   const rows = h("div");
@@ -53,7 +54,7 @@ export function sessions(app) {
     rows.replaceChildren(table("Sessions", [
       [sorted("id", "Session"), (row) => link(row.id, () => app.go("sessions", row.id), `Session ${row.id}`)],
       [sorted("client", "Client"), (row) => row.client ?? h("span", { class: "muted" }, row.here ? "not connected" : "at another proxy")],
-      [sorted("proxy", "Proxy"), (row) => h("span", { class: "mono" }, row.proxy)],
+      [sorted("proxy", "Proxy"), proxy],
       [sorted("timeout", "Timeout"), (row) => span(row.timeoutMs), "n"],
       [sorted("ephemerals", "Ephemerals"), (row) => count(row.ephemerals), "n"],
       [sorted("watches", "Watches"), (row) => (row.watches === null ? "–" : count(row.watches)), "n"],
@@ -81,7 +82,7 @@ export function sessions(app) {
         detail.replaceChildren(card(`Session ${found.id}`, [
           grid([
             ["Client", found.client ?? "not connected to this proxy"],
-            ["Proxy", h("span", { class: "mono" }, found.proxy)],
+            ["Proxy", proxy(found)],
             ["Timeout", span(found.timeoutMs)],
             found.sinceMs ? ["Connected", time(found.sinceMs)] : null,
             found.lastOperation ? ["Last operation", `${found.lastOperation}, ${found.lastLatencyMs.toFixed(1)} ms`] : null,
