@@ -4,6 +4,7 @@ The exit code is 0 if the invariant held, 1 if an input broke it, 2 for bad usag
 """
 
 import argparse
+import itertools
 import logging
 import sys
 import time
@@ -15,13 +16,15 @@ from proof.fuzzing import corpus, engine, findings
 from proof.fuzzing.engine import EngineFailed, Explorer
 from proof.fuzzing.target import ENDLESS, Finding, Target, finding_of
 from proof.fuzzing.targets import TARGETS
-from proof.fuzzing.turns import Turns
 from proxy.support.stdout import guarded, has_failed
 from proxy.support.usage import Parser, output_folder
 
 # The signature of findings that come only sometimes.
 NOT_REPEATED = "not repeated"
 _BUILD = Path("build/fuzzing")
+# Seconds of a turn in runs without an end: in the first round, twice as many in each next one, and at most.
+_FIRST_S = 5.0
+_LONGEST_S = 60.0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -67,13 +70,18 @@ def _fuzz(chosen: Sequence[Target], explorer: Explorer, given: argparse.Namespac
     """Give each target its turn, once or for ever."""
     signatures: set[tuple[str, str]] = set()
     total, begun = 0, time.monotonic()
-    turns = Turns(len(chosen), given.seconds, begun)
-    while not turns.are_over and not (turns.is_round_over and signatures):
-        target = chosen[turns.place]
-        began = time.monotonic()
-        seconds = turns.next(began)
-        total += _turn(target, given, explorer, seconds, given.seed + turns.round, signatures)
-        turns.took(time.monotonic() - began)
+    for rounds in itertools.count():
+        beyond = 0.0  # what the last turn took above its time: former inputs come first, and atheris starts
+        for place, target in enumerate(chosen):
+            began = time.monotonic()
+            if given.seconds is None:
+                turn_s = min(_LONGEST_S, _FIRST_S * 2**rounds)
+            else:
+                turn_s = max(0.0, (begun + given.seconds - began) / (len(chosen) - place) - beyond)
+            total += _turn(target, given, explorer, turn_s, given.seed + rounds, signatures)
+            beyond = max(0.0, time.monotonic() - began - turn_s)
+        if given.seconds is not None or signatures:
+            break
     print(f"{total} executions in {time.monotonic() - begun:.0f} s, {len(signatures)} findings")
     return 1 if signatures else 0
 

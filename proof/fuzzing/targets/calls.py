@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from proof.fuzzing.target import Target, Wrong
-from proof.fuzzing.targets.pieces import Pieces
+from proof.fuzzing.targets.pieces import Pieces, cut
 from proxy.etcd.frames import request_headers
 from proxy.etcd.http2 import Call, Connection
 from proxy.etcd.transport import RpcError
@@ -192,18 +192,11 @@ class _Run:
         """One step of the input. Raises RpcError for a call that cannot be made any more."""
         meaning = pieces.byte() % _MEANINGS
         if meaning == SERVER:
-            data = pieces.piece()
-            if self._connection.usable or self._connection.busy:
-                self._server.grants(data)
-                self._connection.data_received(data)
+            self.receive(pieces.piece())
         elif meaning == TIME:
             self.loop.wait(pieces.byte() / 4)
         elif meaning == REQUEST:
-            size, call = pieces.byte() * _UNIT, self._open()
-            answers: list[bytes | RpcError] = []
-            self._answers.append(answers)
-            call.answer(_PATIENCE, answers.append)
-            self._connection.send(call, bytes(size), last=True)
+            self.request(pieces.byte() * _UNIT)
         elif meaning == STREAM:
             self._listeners.append(_Listener(self._open()))
         elif meaning == WRITE:
@@ -212,6 +205,20 @@ class _Run:
                 self._listeners[which % len(self._listeners)].call.write(bytes(size))
         elif self._calls:
             self._calls[pieces.byte() % len(self._calls)].cancel()
+
+    def receive(self, data: bytes) -> None:
+        """The server sends these bytes."""
+        if self._connection.usable or self._connection.busy:
+            self._server.grants(data)
+            self._connection.data_received(data)
+
+    def request(self, size: int) -> None:
+        """A call of so many bytes, which wants one answer. Raises RpcError."""
+        call = self._open()
+        answers: list[bytes | RpcError] = []
+        self._answers.append(answers)
+        call.answer(_PATIENCE, answers.append)
+        self._connection.send(call, bytes(size), last=True)
 
     def _open(self) -> Call:
         call = self._connection.open(
@@ -250,7 +257,19 @@ def calls(data: bytes) -> None:
     run.finish()
 
 
+def http2(data: bytes) -> None:
+    """What a server sends to two calls: they end, once each, with an answer or RpcError."""
+    run = _Run()
+    for _ in range(2):
+        run.request(100)
+    for chunk in cut(data):
+        run.receive(chunk)
+        run.go_on()
+    run.finish()
+
+
 CALLS = (
+    Target("http2", "What a server sends.", http2, (), bytes_each=2000),
     Target(
         "http2-calls",
         "Steps of callers, of the server, and of time.",

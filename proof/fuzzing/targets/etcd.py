@@ -1,16 +1,10 @@
-"""What etcd answers: ranges, Txns, the watch stream, and the HTTP/2 that carries them."""
-
-import asyncio
-from collections.abc import Callable
-from typing import Any
+"""What etcd answers: ranges, Txns, the watch stream. `calls` has the HTTP/2 that carries them."""
 
 from proof.fuzzing.target import Target, Wrong
-from proof.fuzzing.targets.pieces import Pieces, cut
+from proof.fuzzing.targets.pieces import Pieces
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd import wire
-from proxy.etcd.http2 import Call, Connection
 from proxy.etcd.model import Compare, Delete, EtcdUnknown, Get, Put, Txn
-from proxy.etcd.transport import RpcError
 
 _TXN = Txn(
     (Compare(b"k", 0),),
@@ -51,71 +45,8 @@ def watch_stream(data: bytes) -> None:
         raise Wrong(f"{len(taken)} events came out of {len(given)}")
 
 
-class _Loop:
-    """What Connection needs of a loop: nothing happens unless it is called."""
-
-    def __init__(self) -> None:
-        self._soon: list[Callable[[], object]] = []
-
-    def time(self) -> float:
-        return 100.0
-
-    def call_soon(self, callback: Callable[[], object]) -> None:
-        self._soon.append(callback)
-
-    def call_later(self, delay: float, callback: Callable[[], object]) -> Any:
-        return self
-
-    def call_at(self, when: float, callback: Callable[[], object]) -> Any:
-        return self
-
-    def cancel(self) -> None:
-        """As a timer."""
-
-    def run(self) -> None:
-        while self._soon:
-            self._soon.pop(0)()
-
-
-class _Transport(asyncio.Transport):
-    def write(self, data: Any) -> None:
-        """No reader is needed."""
-
-    def abort(self) -> None:
-        """The same."""
-
-
-_STREAMS = (1, 3)
-
-
-def http2(data: bytes) -> None:
-    """What a server sends to two calls: they end, once each, with an answer or RpcError."""
-    loop: Any = _Loop()
-    connection = Connection(loop, "etcd")
-    connection.connection_made(_Transport())
-    answers: dict[int, list[bytes | RpcError]] = {stream: [] for stream in _STREAMS}
-    calls: list[Call] = []
-    for stream in _STREAMS:
-        call = connection.open(b"\x83")
-        call.answer(1.0, answers[stream].append)
-        connection.send(call, bytes(100), last=True)
-        calls.append(call)
-    for chunk in cut(data):
-        if not connection.usable:
-            break
-        connection.data_received(chunk)
-        loop.run()
-    connection.connection_lost(None)
-    loop.run()
-    if connection.busy or any(len(got) != 1 for got in answers.values()):
-        raise Wrong(f"answers by stream: { {stream: len(got) for stream, got in answers.items()} }")
-    if not all(call.ended for call in calls):
-        raise Wrong("a call continues without a connection")
-
-
 ETCD = (
     Target("range-answer", "A RangeResponse.", range_answer, (EtcdUnknown,), 2000),
     Target("txn-answer", "A TxnResponse.", txn_answer, (EtcdUnknown,), 2000),
     Target("watch-stream", "WatchResponses, each a piece.", watch_stream, (EtcdUnknown,), 2000),
-    Target("http2", "What a server sends.", http2, ()),
 )

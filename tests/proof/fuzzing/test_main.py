@@ -1,13 +1,17 @@
 """The command `python -m proof.fuzzing`."""
 
+import argparse
 from functools import partial
 from pathlib import Path
+from typing import cast
+from unittest import mock
 
 import pytest
 
 from proof.fuzzing import __main__ as command
 from proof.fuzzing import corpus, engine
 from proof.fuzzing.engine import Explored, Explorer
+from proof.fuzzing.target import Target
 from proof.fuzzing.targets import TARGETS
 from tests.proof.fuzzing import defects
 
@@ -65,6 +69,36 @@ def test_bad_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixtu
         command.main(arguments)
     assert ended.value.code == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("names", "seconds", "expected"),
+    [
+        ("abcdefghij", 100.0, pytest.approx([10.0, *[8.0] * 9], abs=1.0)),
+        ("abcd", 4.0, [1.0, 0.0, 0.0, 0.0]),  # the first one takes all of it
+        ("ab", None, [5.0, 5.0, 10.0, 10.0, 20.0, 20.0, 40.0, 40.0, *[60.0] * 4]),
+    ],
+)
+def test_targets_share_the_time_although_turns_take_longer(
+    names: str, seconds: float | None, expected: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, turns = 0.0, []
+
+    def turn(
+        target: str, _given: object, _explorer: object, turn_s: float, seed: int, found: set[str]
+    ) -> int:
+        nonlocal now
+        now += turn_s + 2.0
+        turns.append(turn_s)
+        if seed == 6:
+            found.add(target)
+        return 1
+
+    monkeypatch.setattr(command, "_turn", turn)
+    monkeypatch.setattr(command, "time", mock.Mock(monotonic=lambda: now))
+    targets = cast(list[Target], list(names))
+    command._fuzz(targets, mock.Mock(), argparse.Namespace(seconds=seconds, seed=1))
+    assert turns == expected
 
 
 def test_what_is_found_only_once_is_a_finding() -> None:
