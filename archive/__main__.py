@@ -8,6 +8,7 @@ import asyncio
 import base64
 import gc
 import json
+import ssl
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -158,6 +159,15 @@ def _now(given: Any) -> Machine:
 def _revert(given: Any, made: Any) -> int:
     if not given.etcd:
         made.error(EMBEDDED)
+    if bool(given.server_user) != bool(given.server_password):
+        made.error("--server-user and --server-password must be given together")
+    if bool(given.server_cert) != bool(given.server_key) or (given.server_cert and not given.server_ca):
+        made.error("--server-cert and --server-key must be given together, with --server-ca")
+    tls = None
+    if given.server_ca:
+        tls = ssl.create_default_context(cafile=given.server_ca)
+        if given.server_cert:
+            tls.load_cert_chain(given.server_cert, given.server_key)
     store = store_of(given.archive)
     past = state_at(store, given.to).tree.nodes
     undone = None if given.until is None else state_at(store, given.until).tree.nodes
@@ -173,7 +183,8 @@ def _revert(given: Any, made: Any) -> int:
     if planned.conflicts:
         print("what has changed since is left as it is: --force reverts it as well", file=sys.stderr)
     if given.yes and planned.steps:
-        client = Client(given.server, given.auth)
+        user = (given.server_user, given.server_password) if given.server_user else None
+        client = Client(given.server, given.auth, tls, user)
         try:
             for done in client.write(planned.steps):
                 print(f"{done} of {counted(len(planned.steps), 'step')} done", file=sys.stderr)

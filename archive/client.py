@@ -1,8 +1,11 @@
 """Writes a plan as a client of ZooKeeper does: multis on one connection, under the caller's identities."""
 
+import os
 import socket
+import ssl
 from collections.abc import Iterator, Sequence
 
+from archive import sasl
 from archive.revert import Kind, Step
 from codec import client, records
 from codec.constants import CreateMode, ErrorCode, OpCode, Xid
@@ -31,16 +34,26 @@ class Refused(Exception):
 class Client:
     """A session."""
 
-    def __init__(self, server: tuple[str, int], identities: Sequence[tuple[str, bytes]]) -> None:
-        """Raises OSError, Refused."""
+    def __init__(
+        self,
+        server: tuple[str, int],
+        identities: Sequence[tuple[str, bytes]],
+        tls: ssl.SSLContext | None = None,
+        user: tuple[str, str] | None = None,
+    ) -> None:
+        """`tls`: None for none. `user`: name and password for SASL (DIGEST-MD5). Raises OSError, Refused."""
         self._xid = 0
         self._framer = Framer(_LARGEST_REPLY)
         self._frames: list[bytes] = []
         self._socket = socket.create_connection(server, timeout=_TIMEOUT)
         try:
+            if tls is not None:
+                self._socket = tls.wrap_socket(self._socket, server_hostname=server[0])
             self._send(client.connect(int(_TIMEOUT * 1000)))
             if not client.connected(self._receive()).session:
                 raise Refused("the server gives no session")
+            if user is not None:
+                self._authenticate(*user)
             for scheme, identity in identities:
                 packet = records.encode(records.AuthPacket, {"type": 0, "scheme": scheme, "auth": identity})
                 self._send(client.request(Xid.AUTH, OpCode.AUTH, packet))
@@ -52,6 +65,20 @@ class Client:
         except BaseException:
             self._socket.close()
             raise
+
+    def _authenticate(self, name: str, password: str) -> None:
+        challenge = self._token(b"")
+        try:
+            self._token(sasl.response(challenge, name, password, os.urandom(16).hex().encode()))
+        except ValueError as error:
+            raise Refused(f"SASL: {error}") from error
+
+    def _token(self, token: bytes) -> bytes:
+        """One step of SASL."""
+        error, answer = self._call(OpCode.SASL, pack_buffer(token))
+        if error:
+            raise Refused(f"the server does not accept the user of --server-user: {client.name_of(error)}")
+        return answer.buffer() or b""
 
     def close(self) -> None:
         """End the session."""

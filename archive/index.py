@@ -5,7 +5,7 @@ Besides each path, the filter has every node above it as an ancestor: one look-u
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Set
 
 from schema.compression import seal, unseal
 from schema.errors import BadValue
@@ -18,7 +18,7 @@ _HASHES = 7
 _LEAST = 512  # bits
 
 
-def encode(paths: Iterable[str]) -> bytes:
+def encode(paths: Set[str]) -> bytes:
     """The file."""
     words = set[bytes]()
     for path in paths:

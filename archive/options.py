@@ -149,7 +149,20 @@ def _revert(made: ArgumentParser) -> None:
         type=values.address,
         default="127.0.0.1:2181",
         metavar="HOST:PORT",
-        help="the proxy to write to, without TLS",
+        help="the proxy to write to",
+    )
+    for name, what in (
+        ("--server-ca", "connect to --server with TLS, and verify it by this CA: a PEM file"),
+        ("--server-cert", "certificate to show to --server: a PEM file"),
+        ("--server-key", "key of --server-cert: a PEM file"),
+    ):
+        add(name, type=values.file, default="", metavar="FILE", help=what)
+    add("--server-user", default="", metavar="NAME", help="authenticate by SASL (DIGEST-MD5) with this name")
+    add(
+        "--server-password",
+        default="",
+        metavar="WORD",
+        help="password of --server-user; safer as ZKETCD_SERVER_PASSWORD in the environment",
     )
     add(
         "--auth",

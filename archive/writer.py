@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 MOST = 1 << 20  # bytes of the entries in a segment
 _OF_A_CHANGE = 60  # bytes
 
+_new = tuple.__new__
+
 
 class RunWriter:
     """Writes one run, from a point on."""
@@ -49,9 +51,9 @@ class RunWriter:
 
     def change(self, request: int, zxid: int, changed: Changed) -> None:
         """A request of the entry that is added next has changed a node."""
-        kind, *rest = changed
-        path, *numbers = rest
-        self._changes.append(Change(len(self._records), request, kind, zxid, path, *numbers))  # type: ignore[arg-type]
+        # `Change(...)` would go through a function written in Python.
+        made = (len(self._records), request, changed[0], zxid, *changed[1:])
+        self._changes.append(_new(Change, made))
         self.size += _OF_A_CHANGE
 
     async def flush(self, end: Point, digest: int) -> int:
@@ -65,7 +67,7 @@ class RunWriter:
         await self._write(written.name, value)
         former, self._put = self._put, written
         if self.is_full:
-            await self._write(written.index_name, index.encode(change.path for change in self._changes))
+            await self._write(written.index_name, index.encode({change.path for change in self._changes}))
             self._start, self._put = end, None
             self._records, self._changes = [], []
             self.size = 0

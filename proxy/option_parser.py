@@ -21,7 +21,7 @@ VARIABLES = "ZKETCD_"
 """What the names of environment variables begin with."""
 
 # Variables of programs of ours besides the server.
-_OTHERS = {"JSON", "PATIENCE"}
+_OTHERS = {"JSON", "PATIENCE", "SERVER_PASSWORD", "SERVER_USER"}
 # What Kubernetes sets in each container for a service named zketcd (EnableServiceLinks).
 _OF_KUBERNETES = re.compile(r"(.*_)?(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)")
 

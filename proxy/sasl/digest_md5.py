@@ -115,8 +115,8 @@ class DigestMd5:
 
     def _response(self, session: bytes, cnonce: bytes, purpose: bytes) -> bytes:
         """The response-value of RFC 2831, section 2.1.2.1."""
-        return _hex(
-            b":".join((_hex(session), self._nonce, b"00000001", cnonce, b"auth", _hex(purpose))),
+        return hexed(
+            b":".join((hexed(session), self._nonce, b"00000001", cnonce, b"auth", hexed(purpose))),
         )
 
 
@@ -155,5 +155,6 @@ def _md5(data: bytes) -> bytes:
     return hashlib.md5(data, usedforsecurity=False).digest()
 
 
-def _hex(data: bytes) -> bytes:
+def hexed(data: bytes) -> bytes:
+    """HEX(H(data))."""
     return _md5(data).hex().encode()

@@ -15,6 +15,7 @@ from codec.jute import OPEN_TO_ALL, Acl
 from lab.client import requests
 from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import EtcdServer, ZketcdServer
+from lab.servers.tls import Authority
 from tests.archive.archives import ROOT, Archive, Nodes, seen_by
 
 _READ = (Acl(31, "digest", "x:y"), Acl(31, "world", "anyone"))
@@ -159,3 +160,44 @@ def test_usage(world: World, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as ended:
             main(words[1:], words[0])
         assert ended.value.code == 2
+
+
+def test_a_revert_by_tls_and_sasl(
+    etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To a server that takes only TLS, serves only users, and has nodes that only one of them may change."""
+    authority = Authority(tmp_path)
+    pair = authority.issue("server", "127.0.0.1")
+    archive = Archive(etcd_server, etcd_prefix, tmp_path, capsys)
+    archive.start()
+    options = ["--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--listen-tls", "detect"]
+    options += ["--tls-ca", str(authority.ca)]
+    options += ["--sasl-user", "bob:secret"]
+    try:
+        with ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, arguments=options) as server:
+            with Client(server.port) as client:
+                client.create("/above")
+                client.create("/above/node", b"data")
+                good = f"0x{client.zxid:x}"
+                client.call(requests.delete("/above/node"))
+                client.call(requests.set_acl("/above", (Acl(31, "sasl", "bob"), Acl(1, "world", "anyone"))))
+                archive.until(client.zxid)
+            etcd = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
+            words = ["/above/node", "--to", good, "--server", server.address, "--yes"]
+            words += [
+                "--archive",
+                archive.url,
+                *etcd,
+                "--server-ca",
+                str(authority.ca),
+                "--server-user",
+                "bob",
+            ]
+            words += ["--server-cert", str(pair.cert), "--server-key", str(pair.key)]
+            status, out = archive.run("revert", *words, "--server-password", "wrong")
+            assert (status, "does not accept the user of --server-user" in out) == (1, True), out
+            assert archive.run("revert", *words, "--server-password", "secret")[0] == 0
+            with Client(server.port) as client:
+                assert client.read("/above/node").data == b"data"
+    finally:
+        archive.kill()
