@@ -12,6 +12,7 @@ from archive.names import COMPLETE, Point, Segment
 from archive.segment import Content
 from archive.store import Missing, Store
 from archive.writer import decode_complete
+from proxy.log.replay import Execute, Place
 from proxy.log.start import forget_members
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
@@ -79,10 +80,16 @@ def read(store: Store, run: Run, each: Segment) -> Content:
         ) from error
 
 
-def replay(machine: Machine, content: Content, moment: Moment, upto: int = 1 << 62) -> None:
+def replay(
+    machine: Machine,
+    content: Content,
+    moment: Moment,
+    upto: int = 1 << 62,
+    execute: Execute | None = None,
+) -> None:
     """Apply what the machine lacks, up to the moment and to so many entries in all. Raises ArchiveError.
 
-    At a zxid it may stop within an entry.
+    At a zxid it may stop within an entry. `execute`: for callers that look at each request.
     """
     position = content.start.position
     if content.start.entries > machine.entries:
@@ -100,10 +107,14 @@ def replay(machine: Machine, content: Content, moment: Moment, upto: int = 1 << 
         ):
             return
         machine.begin(record.incarnation, record.number, entry.clock, entry.rules)
-        for request in entry.requests:
+        for index, request in enumerate(entry.requests):
             if moment.by is By.ZXID and machine.zxid >= moment.value:
                 return
-            machine.execute(request)
+            if execute is None:
+                machine.execute(request)
+            else:
+                place = Place(record.position, record.incarnation, record.number, index)
+                execute(machine, entry, request, place)
         machine.end()
 
 

@@ -23,7 +23,7 @@ _LIMIT_TABLES = 100  # of 1,000 znodes, sent by each plain client
 _PREFIX = "/zketcd"
 _COMMANDS = ("import", "verify", "inspect", "export", "verify files")
 _HEAD = ["command", "znodes", "cores", "s", "znodes/s", "CPU s: JVM", "Python", "etcd"]
-_HEAD += ["MiB: JVM", "Python", "etcd", "others' CPU"]
+_HEAD += ["MiB: JVM", "driver", "workers", "etcd", "others' CPU"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -182,12 +182,20 @@ def _plain(endpoint: str, clients: int) -> list[tuple[int, float]]:
 
 def _row(name: str, nodes: int, cores: int, found: Measured) -> list[Cell]:
     cells: list[Cell] = [name, nodes, cores, found.seconds, nodes / found.seconds]
-    cells += [found.cpu_jvm, found.cpu_python, found.cpu_etcd, found.jvm, found.python, found.etcd]
+    cells += [
+        found.cpu_jvm,
+        found.cpu_python,
+        found.cpu_etcd,
+        found.jvm,
+        found.driver,
+        found.workers,
+        found.etcd,
+    ]
     return [*cells, found.others]
 
 
 def _read(name: str, nodes: int, cores: str, found: Measured) -> list[Cell]:
-    memory = found.jvm + found.python
+    memory = found.jvm + found.driver + found.workers
     return [name, nodes, cores, found.seconds, nodes / found.seconds, found.cpu, memory, found.others]
 
 

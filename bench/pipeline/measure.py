@@ -17,6 +17,7 @@ from bench.errors import BenchError
 
 _INTERVAL = 0.25  # seconds
 _MIB = 1 << 20
+_ROLES = ("java", "driver", "workers")
 
 
 class Measured(NamedTuple):
@@ -28,7 +29,8 @@ class Measured(NamedTuple):
     cpu_python: float
     cpu_etcd: float
     jvm: float
-    python: float
+    driver: float  # the command's own process
+    workers: float  # Spark's, all together
     etcd: float
     others: float  # CPU of all other processes meanwhile, in cores
 
@@ -68,10 +70,11 @@ def run(
         output + errors,
         seconds,
         cpu["java"],
-        cpu["python"],
+        cpu["driver"] + cpu["workers"],
         cpu_etcd,
         watch.most["java"],
-        watch.most["python"],
+        watch.most["driver"],
+        watch.most["workers"],
         watch.most["etcd"],
         max(0.0, (costs.busy_seconds() - busy - ours) / seconds),
     )
@@ -80,7 +83,7 @@ def run(
 class _Watch(threading.Thread):
     def __init__(self, root: int, etcd: int | None) -> None:
         super().__init__(daemon=True)
-        self.most = {"java": 0.0, "python": 0.0, "etcd": 0.0}
+        self.most = dict.fromkeys((*_ROLES, "etcd"), 0.0)
         self._root = root
         self._etcd = etcd
         self._cpu: dict[int, tuple[str, float]] = {}
@@ -89,7 +92,7 @@ class _Watch(threading.Thread):
     @property
     def cpu(self) -> dict[str, float]:
         """Seconds by role, as of the last look at each process."""
-        sums = {"java": 0.0, "python": 0.0}
+        sums = dict.fromkeys(_ROLES, 0.0)
         for role, cpu in self._cpu.values():
             sums[role] += cpu
         return sums
@@ -110,7 +113,7 @@ class _Watch(threading.Thread):
             name, cpu = costs.name_of(pid), costs.cpu_seconds([pid])
             if not name or not cpu:
                 continue  # it has ended meanwhile, or has not begun
-            role = "java" if name == "java" else "python"
+            role = "java" if name == "java" else "driver" if pid == self._root else "workers"
             sums[role] += costs.resident_bytes([pid]) / _MIB if role == "java" else _share(pid)
             self._cpu[pid] = (role, cpu)
         if self._etcd is not None:

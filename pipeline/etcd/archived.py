@@ -4,7 +4,7 @@ import argparse
 import time
 
 from archive.catalog import ArchiveError
-from archive.moment import Moment, moment
+from archive.moment import NOW, Moment, moment
 from archive.past import state_at
 from archive.store import store_of
 from pipeline.errors import Failure
@@ -29,7 +29,7 @@ def add_argument(parser: argparse.ArgumentParser) -> None:
 
 def check(arguments: argparse.Namespace, *names: str | None) -> None:
     """Raises Failure for an --at without an archive."""
-    if arguments.at != _at(_NOW) and not any(name and name.startswith(PREFIX) for name in names):
+    if arguments.at != NOW and not any(name and name.startswith(PREFIX) for name in names):
         raise Failure(f"--at goes with {PREFIX}URL: etcd and files have one state")
 
 

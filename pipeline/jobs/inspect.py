@@ -77,8 +77,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--traffic",
         action="store_true",
         help="report what clients wrote: of etcd://HOST:PORT/PREFIX or a ZooKeeper directory the requests in"
-        " the log; of parquet:DIRECTORY the table of traffic that a stream has written",
+        " the log; of archive:URL the log that an archive keeps; of parquet:DIRECTORY the table of traffic"
+        " that a stream has written",
     )
+    for name, which in (("since", "from"), ("until", "up to")):
+        add(
+            f"--{name}",
+            metavar="TIME",
+            help=f"with --traffic archive:URL: requests {which} this time (UTC), or so long ago (10m, 3d)",
+        )
     add(
         "--report",
         metavar="FILE",
@@ -94,6 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
         return traffic.run(arguments)
     if arguments.report is not None:
         raise Failure("--report goes with --traffic")
+    if arguments.since or arguments.until:
+        raise Failure("--since and --until go with --traffic archive:URL")
     tables.check_options(arguments, arguments.tree)
     archived.check(arguments, arguments.tree)
     side = sides.side_of(arguments.tree, arguments)

@@ -14,8 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from archive.moment import NOW
 from pipeline.errors import Failure, MissingPackage
-from pipeline.etcd import log
+from pipeline.etcd import archived, log
 from pipeline.etcd.address import SCHEMES, is_url
 from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
@@ -23,16 +24,18 @@ from pipeline.etcd.replayed import replayed
 from pipeline.formats import directory
 from pipeline.jobs import tables
 from pipeline.sources import parquet
+from pipeline.sources.archive_log import ArchiveOptions, ArchiveReader
 from pipeline.sources.options import TRAFFIC_TABLE, local_path, options_of
 from pipeline.sources.parquet import PREFIX as PARQUET
 from pipeline.sources.zookeeper_log import LogReader, traffic_rows
 from pipeline.traffic import report
 from pipeline.traffic.database import Database
 from pipeline.traffic.report import Query, Report
-from pipeline.traffic.table import TrafficRow, check
+from pipeline.traffic.table import TrafficRow, check, rows_of
 from proxy.support.libraries import how_to_add
 
 _LARGE = 256 << 20  # bytes; Spark reads logs from this size on; about a million transactions
+_LARGE_ARCHIVE = 64 << 20  # bytes; its segments are compressed
 _HTML, _PNG = ".html", ".png"
 
 
@@ -53,6 +56,11 @@ def _check_options(arguments: argparse.Namespace) -> None:
     for option, value in (("--snapshot", arguments.snapshot), ("--no-logs", arguments.no_logs)):
         if value:
             raise Failure(f"--traffic has no use for {option}: it reads all logs, and nothing else")
+    if arguments.at != NOW:
+        raise Failure("--traffic reads a time, not a moment: --since and --until instead of --at")
+    for option, value in (("--since", arguments.since), ("--until", arguments.until)):
+        if value and not arguments.tree.startswith(archived.PREFIX):
+            raise Failure(f"{option} is for {archived.PREFIX}URL: other logs are read as a whole")
     tables.check_options(arguments, arguments.tree)
     tables.check_repair(arguments.repair)
 
@@ -87,15 +95,21 @@ def _query(arguments: argparse.Namespace) -> Iterator[Query]:
     """The views of the source's traffic, on SQLite or Spark."""
     source: str = arguments.tree
     in_etcd = is_url(source)
-    if "://" in source and not in_etcd and not source.startswith(PARQUET):
+    in_archive = source.startswith(archived.PREFIX)
+    if "://" in source and not in_etcd and not in_archive and not source.startswith(PARQUET):
         urls = ", ".join(f"{scheme}://HOST:PORT/PREFIX" for scheme in SCHEMES)
-        raise Failure(f"{source}: --traffic reads {urls}, {PARQUET}DIRECTORY or a ZooKeeper directory")
+        raise Failure(
+            f"{source}: --traffic reads {urls}, {archived.PREFIX}URL, {PARQUET}DIRECTORY or a ZooKeeper"
+            " directory"
+        )
     if _wants_spark(arguments, in_etcd):
         with _on_spark(arguments, in_etcd) as query:
             yield query
         return
     if in_etcd:
         rows = iter(asyncio.run(_applied(Connection.from_url(source, arguments))))
+    elif in_archive:
+        rows = _archived(arguments)
     else:
         rows = _logged(arguments)
     with contextlib.closing(Database()) as database:
@@ -109,6 +123,8 @@ def _wants_spark(arguments: argparse.Namespace, in_etcd: bool) -> bool:
         return True
     if arguments.spark is not None:
         return bool(arguments.spark)
+    if arguments.tree.startswith(archived.PREFIX):
+        return ArchiveReader(_archive(arguments)).bytes > _LARGE_ARCHIVE
     return not in_etcd and _log_bytes(arguments) > _LARGE
 
 
@@ -136,6 +152,28 @@ async def _applied(connection: Connection) -> list[TrafficRow]:
     async with reached(connection) as etcd:
         start, end = await log.whole(etcd, connection.keys)
         return await replayed(etcd, connection.keys, start, end)
+
+
+def _archive(arguments: argparse.Namespace) -> ArchiveOptions:
+    return ArchiveOptions.of(_archive_options(arguments), results=True)
+
+
+def _archive_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """The options of the format "zketcd-archive"."""
+    given = {
+        "path": arguments.tree.removeprefix(archived.PREFIX),
+        "since": arguments.since,
+        "until": arguments.until,
+    }
+    return {name: value for name, value in given.items() if value}
+
+
+def _archived(arguments: argparse.Namespace) -> Iterator[TrafficRow]:
+    """All requests in an archive, of the wanted time. Raises Failure, ValueError."""
+    reader = ArchiveReader(_archive(arguments))
+    for partition in reader.partitions():
+        for batch in reader.read(partition):
+            yield from rows_of(batch)
 
 
 def _directory(arguments: argparse.Namespace) -> dict[str, str]:
@@ -178,6 +216,8 @@ def _on_spark(arguments: argparse.Namespace, in_etcd: bool) -> Iterator[Query]:
     if source.startswith(PARQUET):
         path = parquet.local_path(source)
         frame = spark.read.parquet(source.removeprefix(PARQUET) if path is None else local_path(path))
+    elif source.startswith(archived.PREFIX):
+        frame = spark.read.format("zketcd-archive").options(**_archive_options(arguments)).load()
     elif in_etcd:
         options = {**Connection.from_url(source, arguments).options(), "table": TRAFFIC_TABLE}
         frame = spark.read.format("zketcd").options(**options).load()

@@ -4,11 +4,13 @@ reading.py         what a reader and a writer are
 zookeeper_files.py a data directory; zookeeper_log.py its logs; zookeeper_sink.py a snapshot to write
 zookeeper_wire.py  a running ensemble
 zketcd_tree.py     an etcd prefix
+archive_log.py     an archive of zketcd's log
 parquet.py         a table in Parquet files, without Spark
 spark.py           any reader or writer, for Spark
-zookeeper.py, zookeeper_stream.py, zketcd.py: Spark's formats, for any Spark program that calls `register`
+zookeeper.py, zookeeper_stream.py, zketcd.py, zketcd_archive.py: Spark's formats, for programs that call
+    `register`
 
-Only the last two lines import Spark.
+Only the last three lines import Spark.
 """
 
 from typing import TYPE_CHECKING
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 def register(spark: "SparkSession") -> None:
     """Make the formats known to a session. Its workers must be able to import `pipeline` (`make pyfiles`)."""
     from pipeline.sources.zketcd import ZketcdSource
+    from pipeline.sources.zketcd_archive import ZketcdArchiveSource
     from pipeline.sources.zookeeper import ZooKeeperSource
 
-    for source in (ZketcdSource, ZooKeeperSource):
+    for source in (ZketcdSource, ZketcdArchiveSource, ZooKeeperSource):
         spark.dataSource.register(source)

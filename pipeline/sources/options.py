@@ -1,6 +1,6 @@
 """Parses the options of the format "zookeeper" for a directory; zookeeper.py documents them."""
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,3 +70,19 @@ def local_path(path: str) -> str:
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")
     return str(Path(path).absolute())
+
+
+def truth(given: Mapping[str, str], name: str, default: bool) -> bool:
+    """An option that is true or false. Raises ValueError."""
+    text = given.get(name, str(default)).lower()
+    if text not in ("true", "false"):
+        raise ValueError(f"{name} is true or false, not {text!r}")
+    return text == "true"
+
+
+def number(given: Mapping[str, str], name: str, default: str) -> int:
+    """An option that is a whole number. Raises ValueError."""
+    text = given.get(name, default)
+    if not text.isdigit():
+        raise ValueError(f"{name} must be a whole number, not {text!r}")
+    return int(text)

@@ -25,6 +25,7 @@ from pipeline.etcd import log as etcd_log
 from pipeline.etcd.log import Mark, Share
 from pipeline.etcd.options import Connection
 from pipeline.etcd.replayed import KeptState, replayed
+from pipeline.sources.options import number, truth
 from pipeline.traffic.requests import row
 from pipeline.traffic.table import TrafficRow, batches
 from proxy.log.replay import Place
@@ -53,32 +54,18 @@ class LogOptions(NamedTuple):
         starting = given.get("startingOffsets", EARLIEST)
         if starting not in _OFFSETS:
             raise ValueError(f"startingOffsets is {' or '.join(_OFFSETS)}, not {starting!r}")
-        most = _number(given, "maxEntriesPerTrigger", "0")
-        entries = _number(given, "entriesPerPartition", str(_ENTRIES))
+        most = number(given, "maxEntriesPerTrigger", "0")
+        entries = number(given, "entriesPerPartition", str(_ENTRIES))
         if not entries:
             raise ValueError("entriesPerPartition must be above 0")
         return cls(
             Connection.from_options(given),
-            _truth(given, "results", results),
+            truth(given, "results", results),
             starting,
-            not _truth(given, "failOnDataLoss", True),
+            not truth(given, "failOnDataLoss", True),
             most or None,
             entries,
         )
-
-
-def _truth(given: Mapping[str, str], name: str, default: bool) -> bool:
-    text = given.get(name, str(default)).lower()
-    if text not in ("true", "false"):
-        raise ValueError(f"{name} is true or false, not {text!r}")
-    return text == "true"
-
-
-def _number(given: Mapping[str, str], name: str, default: str) -> int:
-    text = given.get(name, default)
-    if not text.isdigit():
-        raise ValueError(f"{name} must be a whole number, not {text!r}")
-    return int(text)
 
 
 class Sent(NamedTuple):

@@ -21,7 +21,7 @@ _PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {_CHIL
 def test_children_count() -> None:
     found = measure.run([sys.executable, "-c", _PARENT])
     assert found.output == f"{64 << 20}\n"
-    assert found.python > 64
+    assert found.workers > 64
     assert 0 < found.cpu_python == found.cpu
     assert found.jvm == found.cpu_jvm == found.etcd == 0
 
