@@ -18,6 +18,7 @@ from console.editing import Refused
 from console.local_session import NoAnswer, NoSession
 from console.logins import Login, Logins
 from console.passwords import LONGEST, Secret, is_right
+from console.tables import basic
 from console.throttle import Throttle
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.x509 import subject_name
@@ -204,13 +205,30 @@ class Console:
         """The identities of a user from the start: those of a certificate."""
         return self._api.identities_of(user) if user and user not in self._settings.users else ()
 
+    async def who(self, request: web.Request) -> Identities:
+        """The identities of who asks for a table: by a login, or HTTP's Basic. Raises Refused."""
+        login = self._find(request)
+        if login is not None:
+            return login.identities
+        given = basic(request.headers.get("Authorization", ""))
+        if given is not None and self._settings.users:
+            await self._prove(*given, request.remote or "")
+            return ()
+        return self._own(self._unasked(request))
+
     async def _login(self, request: web.Request) -> web.Response:
         values = await self._document(request, _MOST_OF_LOGIN)
         user = arguments.word(values, "user")
-        password = arguments.word(values, "password")
+        await self._prove(user, arguments.word(values, "password"), request.remote or "")
+        former = self._find(request)
+        if former is not None:
+            self._logins.end(former)
+        return self._begun(request, user)
+
+    async def _prove(self, user: str, password: str, address: str) -> None:
+        """Check a password. Raises Refused."""
         if not self._settings.users:
             raise Refused(HTTPStatus.BAD_REQUEST, "this console has no users with passwords")
-        address = request.remote or ""
         now = time.monotonic()
         wait = self._throttle.wait(address, now)
         if wait:
@@ -226,10 +244,6 @@ class Console:
             raise Refused(HTTPStatus.UNAUTHORIZED, "the name or the password is wrong")
         self._throttle.succeeded(address, user)
         log.info("console: %s logged in from %s", user, address)
-        former = self._find(request)
-        if former is not None:
-            self._logins.end(former)
-        return self._begun(request, user)
 
     def _begun(self, request: web.Request, user: str) -> web.Response:
         login = self._logins.begin(user, time.monotonic())

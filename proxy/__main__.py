@@ -210,9 +210,10 @@ async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) ->
         etcd = _etcd_client(config, _NO_ETCD, prepared.etcd_tls)  # it is never asked
         stack.push_async_callback(etcd.close)
         writer = WriterProcess(_access(config, _NO_ETCD))
+        order = _order(config, _NO_ETCD)
         server = Server(config, etcd, writer, prepared.client_tls, prepared.login, prepared.tracer)
         if "admin" in listeners and prepared.admin is not None:
-            await prepared.admin.start(server, listeners["admin"], stack)
+            await prepared.admin.start(server, listeners["admin"], stack, order)
         machine = await asyncio.to_thread(_past, config)
         await server.start_past(machine, listeners["main"], listeners.get("secure"))
         collect_rarely()
@@ -269,6 +270,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         etcd = _etcd_client(config, endpoints, prepared.etcd_tls)
         stack.push_async_callback(etcd.close)
         writer = WriterProcess(_access(config, endpoints))
+        order = _order(config, endpoints)
         server = Server(
             config,
             etcd,
@@ -280,7 +282,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
             home=home_of(config, listeners, takes_over=channel is not None),
         )
         if "admin" in listeners and prepared.admin is not None:
-            await prepared.admin.start(server, listeners["admin"], stack)
+            await prepared.admin.start(server, listeners["admin"], stack, order)
         gc.disable()  # nothing that a load creates is garbage, and collecting takes a third of its time
         main, secure = listeners.get("main"), listeners.get("secure")
         taking = None if channel is None else partial(_take, channel, server, listeners)
@@ -295,7 +297,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
             return 0
         await started
         if channel is not None and "admin" in listeners and prepared.admin is not None:
-            await prepared.admin.start(server, listeners["admin"], stack)
+            await prepared.admin.start(server, listeners["admin"], stack, order)
         collect_rarely()
         pauses = loop.create_task(watch_pauses(server.facts.subject.pauses, config.pause_warn / 1000))
         stack.callback(pauses.cancel)
@@ -405,6 +407,11 @@ def _access(config: Config, endpoints: tuple[str, ...]) -> Access:
     return Access(
         endpoints, given.ca, given.cert, given.key, given.user, given.password, config.etcd_transport
     )
+
+
+def _order(config: Config, endpoints: tuple[str, ...]) -> dict[str, Any]:
+    """How a child process reaches the tree."""
+    return {**_access(config, endpoints)._asdict(), "prefix": config.prefix}
 
 
 def _report_ready(

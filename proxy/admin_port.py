@@ -3,15 +3,17 @@
 import asyncio
 import socket
 import ssl
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from console import passwords
 from console.api import Api
 from console.assets import read_assets
 from console.http import Console, ConsoleSettings
 from console.local_session import connection_factory
+from console.tables import Source, Tables
 from proxy.admin.commands import Commands
 from proxy.admin.http import AdminServer
 from proxy.config import Config
@@ -26,12 +28,23 @@ class AdminSettings(NamedTuple):
 
     console: ConsoleSettings | None
     certificates: TlsContext | None  # its PEM files, which may change; None without TLS
+    url: str  # of the archive; "" for none
+    at: str  # the moment that is served; "" for the present
     tls: ssl.SSLContext | None  # for its listener: shows the certificate that is in the files by then
 
-    async def start(self, server: Server, listener: socket.socket, stack: AsyncExitStack) -> None:
-        """Start the admin HTTP server; `stack` stops it."""
-        console = None if self.console is None else console_of(server, self.console).application
-        admin = AdminServer(server.facts, Commands(server.facts, server.auth), console)
+    async def start(
+        self, server: Server, listener: socket.socket, stack: AsyncExitStack, order: Mapping[str, Any]
+    ) -> None:
+        """Start the admin HTTP server; `stack` stops it. `order`: how a child reaches etcd."""
+        commands = Commands(server.facts, server.auth)
+        if self.console is None:
+            admin = AdminServer(server.facts, commands)
+        else:
+            console = console_of(server, self.console)
+            tables = Tables(
+                Source(order, self.url, self.at), console.who, needs_login=self.console.needs_login
+            )
+            admin = AdminServer(server.facts, commands, console.application, tables.routes)
         await admin.start(listener, self.tls)
         if self.certificates is not None:
             following = asyncio.get_running_loop().create_task(self.certificates.follow())
@@ -48,7 +61,11 @@ def admin_settings(config: Config) -> AdminSettings:
         asked = "none" if config.tls.client_auth == "none" else "want"
         certificates = TlsContext(replace(config.tls, client_auth=asked))
     console = _console_settings(config) if config.console else None
-    return AdminSettings(console, certificates, certificates.lasting() if certificates else None)
+    archive = config.archive
+    at = (archive.at or "now") if archive.read_only else ""
+    return AdminSettings(
+        console, certificates, archive.url, at, certificates.lasting() if certificates else None
+    )
 
 
 def _console_settings(config: Config) -> ConsoleSettings:

@@ -37,8 +37,14 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class AdminServer:
     """One HTTP server about one proxy."""
 
-    def __init__(self, facts: Facts, commands: Commands, console: web.Application | None = None) -> None:
-        """`console` answers what is below /console; None for no console."""
+    def __init__(
+        self,
+        facts: Facts,
+        commands: Commands,
+        console: web.Application | None = None,
+        tables: Sequence[web.RouteDef] = (),
+    ) -> None:
+        """`console` answers what is below /console; None for no console. `tables`: more routes."""
         self._facts = facts
         self._commands = commands
         self._exposition = Exposition(facts)
@@ -57,6 +63,8 @@ class AdminServer:
             ]
         )
         self._pages = ["commands", "live", "metrics", "ready"]
+        application.add_routes(tables)
+        self._pages += [route.path.lstrip("/") for route in tables]
         if console is not None:
             application.add_subapp("/console", console)
             self._pages.insert(1, "console")
