@@ -17,6 +17,7 @@ from console.reading import Reading
 from console.recorder import Recorder
 from console.traffic import traffic
 from console.trees import Trees
+from proxy.admin.changes import Killer
 from proxy.admin.environment import VERSION
 from proxy.admin.facts import Facts
 from proxy.state.auth.ip import IP
@@ -31,9 +32,19 @@ class Api:
     """All answers about one proxy."""
 
     def __init__(
-        self, facts: Facts, auth: AuthSchemes, make: Callable[[], Connection], *, users: bool, write: bool
+        self,
+        facts: Facts,
+        auth: AuthSchemes,
+        make: Callable[[], Connection],
+        kill: Killer,
+        *,
+        users: bool,
+        write: bool,
     ) -> None:
-        """`make` gives a connection for changes. `users`: logins are needed. `write`: changes are allowed."""
+        """`make` gives a connection for changes. `kill` ends sessions.
+
+        `users`: logins are needed. `write`: changes are allowed.
+        """
         self._facts = facts
         self._subject = facts.subject
         self._auth = auth
@@ -42,7 +53,7 @@ class Api:
         reading = Reading(facts)
         self._pace = reading.pace
         self.trees = Trees(reading)
-        self.changes = Changes(reading, make, users=users, write=write)
+        self.changes = Changes(reading, make, kill, users=users, write=write)
         self.recorder = Recorder(facts)
 
     # -- who asks --------------------------------------------------------------------------------------------

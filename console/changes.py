@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from codec.constants import ErrorCode
 from console import arguments
 from console.approvals import Approvals, Deletion, refusal
 from console.call import Body, Call
@@ -11,7 +12,9 @@ from console.local_session import Connection
 from console.logins import Login
 from console.reading import Reading, Subtree
 from console.subtrees import Gathered, imported
+from proxy.admin.changes import Killer
 from proxy.state.auth.scheme import Identities
+from proxy.state.sessions import session_text
 from schema.paths import ROOT, SPECIAL_PATHS
 
 _MOST_IMPORTED = 500  # znodes of one request
@@ -20,10 +23,19 @@ _MOST_IMPORTED = 500  # znodes of one request
 class Changes:
     """The changes that users ask one proxy for."""
 
-    def __init__(self, reading: Reading, make: Callable[[], Connection], *, users: bool, write: bool) -> None:
-        """`make` gives a connection. `users`: logins are needed. `write`: changes are allowed."""
+    def __init__(
+        self,
+        reading: Reading,
+        make: Callable[[], Connection],
+        kill: Killer,
+        *,
+        users: bool,
+        write: bool,
+    ) -> None:
+        """`make` gives a connection. `kill` ends sessions. `users`, `write`: logins, changes are allowed."""
         self._reading = reading
         self._make = make
+        self._kill = kill
         self._users = users
         self._write = write
         self._approvals = Approvals()
@@ -40,6 +52,18 @@ class Changes:
         if not self._write:
             raise Refused(403, "this console only reads: start zketcd with --console-write")
         self._reading.demand_serving()
+
+    async def end_session(self, call: Call) -> Body:
+        """End a session of the tree."""
+        self._demand_write()
+        session_id = arguments.session_id(arguments.word(call.values, "id"))
+        name = f"console:{call.login.user}" if self._users else "console"
+        error = await self._kill(session_id, f"{name} from {call.address}")
+        if error:
+            gone = error == ErrorCode.SESSION_EXPIRED
+            why = "there is no such session" if gone else "etcd did not take the request"
+            raise Refused(404 if gone else 503, f"{session_text(session_id)} was not ended: {why}")
+        return {"id": session_text(session_id)}
 
     async def create(self, call: Call) -> Body:
         """Create a znode."""

@@ -96,6 +96,7 @@ class Console:
             ("create", api.changes.create),
             ("set", api.changes.set_data),
             ("delete", api.changes.delete),
+            ("sessions/end", api.changes.end_session),
             ("copy", api.changes.copy),
             ("import", api.changes.import_),
             ("deletions", api.changes.ask_deletion),

@@ -261,6 +261,8 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         loop.add_signal_handler(signum, stopped.set)
     control = Control()
     loop.add_signal_handler(signal.SIGUSR2, control.requested.set)
+    usual = "INFO" if config.log_level == "DEBUG" else config.log_level
+    loop.add_signal_handler(signal.SIGUSR1, logs.toggle_debug, usual, "SIGUSR1")
     async with AsyncExitStack() as stack:
         embedded = None
         endpoints = config.etcd

@@ -14,6 +14,7 @@ from console.assets import read_assets
 from console.http import Console, ConsoleSettings
 from console.local_session import connection_factory
 from console.tables import Source, Tables
+from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
 from proxy.admin.http import AdminServer
 from proxy.config import Config
@@ -37,14 +38,15 @@ class AdminSettings(NamedTuple):
     ) -> None:
         """Start the admin HTTP server; `stack` stops it. `order`: how a child reaches etcd."""
         commands = Commands(server.facts, server.auth)
+        changes = Changes(server.facts.subject, commands.guard, server.kill)
         if self.console is None:
-            admin = AdminServer(server.facts, commands)
+            admin = AdminServer(server.facts, commands, changes)
         else:
             console = console_of(server, self.console)
             tables = Tables(
                 Source(order, self.url, self.at), console.who, needs_login=self.console.needs_login
             )
-            admin = AdminServer(server.facts, commands, console.application, tables.routes)
+            admin = AdminServer(server.facts, commands, changes, console.application, tables.routes)
         await admin.start(listener, self.tls)
         if self.certificates is not None:
             following = asyncio.get_running_loop().create_task(self.certificates.follow())
@@ -85,6 +87,7 @@ def console_of(server: Server, settings: ConsoleSettings) -> Console:
         server.facts,
         server.auth,
         connection_factory(server.connection),
+        server.kill,
         users=settings.needs_login,
         write=settings.write,
     )

@@ -36,7 +36,6 @@ from proxy.tls_options import ClientTls
 
 _DESCRIPTION = """A server for ZooKeeper clients that keeps all its state in etcd. Without --etcd it starts a
 single-node etcd of its own, for a trial or for a single machine."""
-_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 # ZooKeeper's admin.serverPort, but only on the loopback interface.
 _DEFAULT_ADMIN = ("127.0.0.1", 8080)
 
@@ -243,7 +242,7 @@ class Config:
     log_level: str = option(
         "lowest level of the messages that are logged on stderr",
         type=str.upper,
-        choices=_LEVELS,
+        choices=logs.LEVELS,
         default="INFO",
     )
     log_format: str = option(

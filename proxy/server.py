@@ -306,6 +306,12 @@ class Server:
         """A connection without a port: the console's, a test's."""
         return self._ports.connection(admitted=False)
 
+    async def kill(self, session_id: int, who: str) -> int:
+        """End a session of the tree in the name of an administrator; the error, or 0."""
+        outcome: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.log.outbox.submit(self.sessions.kill(session_id, who, outcome.set_result))
+        return await asyncio.shield(outcome)
+
     # -- the log's listener --------------------------------------------------------------------------------
 
     def stopped_serving(self, reason: str) -> None:

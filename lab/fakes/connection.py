@@ -23,6 +23,7 @@ from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.capture import new_machine
 from proxy.state.operation import Operations, Reading
 from proxy.state.ops import EXTENDED
+from proxy.state.outcome import SessionChange
 from proxy.state.pause import AtOnce, Lengths, Pause
 from proxy.state.sessions import hash_of
 from proxy.state.watches import WatchTable
@@ -154,7 +155,7 @@ class PaperHost:
         self.state_gate = StateGate(self, of_loop, slice_seconds=0, lengths=Lengths(every=1))
         self.outbox = Outbox()
         self.attached: list[ConnectRequest] = []
-        self.changes: list[tuple[int, str, str | None]] = []
+        self.changes: list[SessionChange] = []
         self.full = False
         self.limits = limits
         self.connections = 0

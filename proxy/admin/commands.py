@@ -10,17 +10,14 @@ from typing import Any, NamedTuple
 
 from proxy.admin.environment import VERSION, environment
 from proxy.admin.facts import Facts
-from proxy.state.acl import permits
-from proxy.state.auth.scheme import Identities, Peer
+from proxy.admin.guard import Guard, Refused
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.pause import Pause
-from schema.paths import ROOT
 
 Body = dict[str, Any]
 Arguments = Mapping[str, str]
 
 NOT_SERVING = "This ZooKeeper instance is not currently serving requests"
-_ALL_PERMISSIONS = 31
 _LONG = range(-(1 << 63), 1 << 63)
 
 
@@ -45,7 +42,7 @@ class Commands:
 
     def __init__(self, facts: Facts, auth: AuthSchemes) -> None:
         self._facts = facts
-        self._auth = auth
+        self.guard = Guard(facts.subject, auth)
         clients = facts.clients
         commands = (
             _Command(("configuration", "conf", "config"), lambda *_: facts.configuration()),
@@ -120,41 +117,21 @@ class Commands:
         """Run a command. `authorization` is the header of that name, `address` the client's."""
         command = self._by_name.get(name)
         if command is None:
-            return _failed(HTTPStatus.OK, name, f"Unknown command: {name}")
+            return failed(HTTPStatus.OK, name, f"Unknown command: {name}")
         if command.needs_server and not self._facts.subject.serving:
-            return _failed(HTTPStatus.OK, name, NOT_SERVING)
+            return failed(HTTPStatus.OK, name, NOT_SERVING)
         if command.guarded:
-            refused = self._refused(name, authorization, address)
-            if refused is not None:
-                return refused
+            judged = self.guard.judge(authorization, address)
+            if isinstance(judged, Refused):
+                return failed(judged.status, name, judged.why)
         if method != command.method:
-            return _failed(
+            return failed(
                 HTTPStatus.METHOD_NOT_ALLOWED, name, f"{command.names[0]} needs the method {command.method}"
             )
         if command.missing:
-            return _failed(HTTPStatus.SERVICE_UNAVAILABLE, command.names[0], command.missing)
+            return failed(HTTPStatus.SERVICE_UNAVAILABLE, command.names[0], command.missing)
         body = command.run(arguments, pause)
         return Response(HTTPStatus.OK, {**body, "command": command.names[0], "error": body.get("error")})
-
-    def _refused(self, name: str, authorization: str | None, address: str) -> Response | None:
-        """The refusal of a client that may not run a guarded command.
-
-        As Commands.handleAuthentication and handleAuthorization decide it.
-        """
-        if authorization is None:
-            return _failed(HTTPStatus.UNAUTHORIZED, name, "Auth info is missing for the command")
-        scheme, _, credentials = authorization.rstrip(" ").partition(" ")
-        identities: Identities = ()
-        if " " not in credentials:
-            identities = self._auth.authenticate(
-                scheme, credentials.encode(errors="surrogateescape") or None, Peer(address)
-            )
-        if not identities:
-            return _failed(HTTPStatus.UNAUTHORIZED, name, "Not authenticated")
-        acl = self._facts.subject.machine.tree.nodes[ROOT].acl
-        if not all(permits(acl, 1 << bit, identities) for bit in range(_ALL_PERMISSIONS.bit_length())):
-            return _failed(HTTPStatus.FORBIDDEN, name, "Not authorized")
-        return None
 
     def _reset_connections(self, _: Arguments, _pause: Pause) -> Body:
         self._facts.clients.reset_connections()
@@ -214,5 +191,6 @@ def _table(name: str, pairs: Iterator[tuple[Any, Any]], pause: Pause) -> Body:
     return {name: found}
 
 
-def _failed(status: HTTPStatus, name: str, error: str) -> Response:
+def failed(status: HTTPStatus, name: str, error: str) -> Response:
+    """A refusal."""
     return Response(status, {"command": name, "error": error})

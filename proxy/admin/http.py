@@ -16,6 +16,7 @@ from http import HTTPStatus
 
 from aiohttp import web, web_response
 
+from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands, Response
 from proxy.admin.facts import STATE, Facts
 from proxy.admin.json_text import encode
@@ -41,12 +42,14 @@ class AdminServer:
         self,
         facts: Facts,
         commands: Commands,
+        changes: Changes,
         console: web.Application | None = None,
         tables: Sequence[web.RouteDef] = (),
     ) -> None:
         """`console` answers what is below /console; None for no console. `tables`: more routes."""
         self._facts = facts
         self._commands = commands
+        self._changes = changes
         self._exposition = Exposition(facts)
         application = web.Application(middlewares=[_guarded])
         application.add_routes(
@@ -91,23 +94,20 @@ class AdminServer:
     async def _links(self, request: web.Request) -> web.Response:
         """JettyAdminServer's answer where no command is named."""
         _check_host(request)
-        return _html(self._commands.primary_names, "commands/")
+        names = sorted(self._commands.primary_names + self._changes.primary_names)
+        return _html(names, "commands/")
 
     async def _command(self, request: web.Request) -> web.StreamResponse:
         _check_host(request)
         arguments = {name: request.query.getall(name)[0] for name in request.query}
         method = "GET" if request.method == "HEAD" else request.method
-        status, body = await in_slices(
-            partial(
-                self._commands.run,
-                method,
-                request.match_info["name"],
-                arguments,
-                request.headers.get("Authorization"),
-                request.remote or "",
-            ),
-            self._facts.subject.clock,
-        )
+        name, authorization = request.match_info["name"], request.headers.get("Authorization")
+        address = request.remote or ""
+        changed = await self._changes.run(method, name, await request.read(), authorization, address)
+        if changed is None:
+            run = partial(self._commands.run, method, name, arguments, authorization, address)
+            changed = await in_slices(run, self._facts.subject.clock)
+        status, body = changed
         parts = await in_slices(partial(encode, body), self._facts.subject.clock)
         return _whole(status, parts) if len(parts) <= _AT_ONCE else await _in_parts(request, status, parts)
 

@@ -107,6 +107,9 @@ class ClientConnection(Protocol):
     def waiting(self, most: int) -> Sequence[WaitingRequest]:
         """The first of the requests without an answer."""
 
+    def close(self) -> None:
+        """Close it; its session lives on."""
+
     @property
     def is_closed(self) -> bool:
         """Whether it is closed or about to be."""

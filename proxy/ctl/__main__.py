@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from proxy.ctl import changes, history, reading
+from proxy.ctl import changes, history, reading, sessions
 from proxy.ctl.options import parser
 from proxy.ctl.output import CommandFailed, Output, visible
 from proxy.etcd.client import EtcdClient
@@ -16,7 +16,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdUnknown, Get
 from proxy.etcd.tls import Tls
 from proxy.etcd_options import EtcdAccess, check
-from proxy.log.record import TreeNotServable
+from proxy.log.record import TreeNotServable, look
 from proxy.log.start import Wanted, load
 from proxy.log.visitor import clock_ms
 from proxy.option_table import values_of
@@ -119,6 +119,10 @@ async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
             return await changes.void(etcd, keys, given.incarnation, given.number, force=given.force)
         case "raise-level":
             return await changes.level(etcd, keys, given.level)
+        case "sessions":
+            return await _sessions(etcd, keys, given)
+        case "kill-session":
+            return await changes.kill_session(etcd, keys, given.session)
         case "replay":
             return _show(await _load(etcd, keys, given, given.to), given.inner, given)
         case command:
@@ -138,6 +142,16 @@ async def _answers(etcd: Etcd, keys: Keyspace, patience: float) -> None:
             await asyncio.sleep(_RETRY)
         else:
             return
+
+
+async def _sessions(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
+    """The sessions, with what the proxies say of their clients."""
+    homes = history.homes_of(await look(etcd, keys), keys)
+    machine = await _load(etcd, keys, given, 0)
+    clients, unknown = await asyncio.to_thread(sessions.clients_of, homes)
+    for line in unknown:
+        print(f"zketcd sessions: {line}", file=sys.stderr)
+    return sessions.show(machine, homes, clients, given)
 
 
 async def _load(etcd: Etcd, keys: Keyspace, given: Any, upto: int) -> Machine:
@@ -161,7 +175,7 @@ def _show(machine: Machine, command: str, given: Any) -> Output:
         case "stat":
             return reading.stat(machine, given.path)
         case _:
-            return reading.sessions(machine)
+            return sessions.show(machine, {}, {}, given)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
-"""Commands that change something: snapshot, void, raise-level."""
+"""Commands that change something: snapshot, void, kill-session, raise-level."""
 
+import getpass
+import socket
 from contextlib import AsyncExitStack
 
 from proxy.ctl.output import CommandFailed, Output, counted, size
@@ -8,10 +10,12 @@ from proxy.etcd.model import Compare, EtcdNoSpace, Get, Put, Txn
 from proxy.log.levels import LevelRefused, raise_level
 from proxy.log.record import TIMEOUT, incarnation_of, look, servable
 from proxy.log.snapshot_writer import WriteFailed, Writer, write
+from proxy.log.start import load
 from proxy.log.truncation import Overtaken, until_known
 from proxy.log.visitor import clock_ms, visit
 from proxy.state.level import KNOWN
-from schema.entry import decode_entry, encode_void
+from proxy.state.sessions import KILLED, session_text
+from schema.entry import EntryWriter, Kind, decode_entry, encode_close, encode_void
 from schema.errors import BadValue
 from schema.keys import Keyspace
 
@@ -81,6 +85,33 @@ async def void(etcd: Etcd, keys: Keyspace, incarnation: str, number: int, *, for
     return Output(
         {"proxy": incarnation, "number": number, "requests": None if requests < 0 else requests},
         [f"entry {number} of {incarnation} is void; {lost} will have no effect"],
+    )
+
+
+async def kill_session(etcd: Etcd, keys: Keyspace, session_id: int) -> Output:
+    """End a session, as its proxy does when the client is silent: by an entry of the log."""
+    name = session_text(session_id)
+    servable(await look(etcd, keys), keys, KNOWN)
+    loaded = await load(etcd, keys, make=False)
+    session = loaded.machine.sessions.get(session_id)
+    if session is None:
+        raise CommandFailed(f"there is no session {name}; `zketcd sessions` lists them")
+    ephemerals = sorted(loaded.machine.tree.ephemerals.get(session_id, ()))
+    who = f"{getpass.getuser()}@{socket.gethostname()} (zketcd kill-session)"
+    writer = EntryWriter()
+    writer.add(Kind.CLOSE, session_id, 0, (), encode_close(f"{KILLED}{who}", ""))
+    async with visit(etcd, keys, KNOWN, _RELEASE) as visitor:
+        key = keys.entry(visitor.incarnation, 1)
+        txn = Txn(
+            (Compare(keys.proxy(visitor.incarnation), visitor.revision), Compare(key, 0)),
+            (Put(key, writer.finish(clock_ms(), 0, 0, 0)),),
+        )
+        answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
+        if not answer.succeeded and not (await etcd.range(Get(key, keys_only=True), TIMEOUT)).kvs:
+            raise CommandFailed(f"session {name} was not ended: this command was too slow. Run it again")
+    return Output(
+        {"session": name, "proxy": session.incarnation, "ephemerals": ephemerals},
+        [f"session {name} is ended, with {counted(len(ephemerals), 'ephemeral')}", *ephemerals],
     )
 
 

@@ -32,7 +32,7 @@ from schema.entry import (
 from schema.errors import BadValue, ForeignKey
 from schema.followed import counts_of
 from schema.keys import Keyspace
-from schema.record import ProxyValue, SnapshotRef, decode_proxy
+from schema.record import Home, ProxyValue, SnapshotRef, decode_proxy
 
 _BODIES: dict[Kind, Callable[[bytes], Any]] = {
     Kind.OPEN: decode_open,
@@ -90,13 +90,13 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
     )
 
 
-def hosts_of(found: Look, keys: Keyspace) -> dict[str, str]:
-    """The hosts of the living proxies that have registered them."""
-    hosts = {}
+def homes_of(found: Look, keys: Keyspace) -> dict[str, Home]:
+    """Where the living proxies run, as far as they have registered it."""
+    homes = {}
     for proxy in found.proxies:
         with suppress(BadValue):
-            hosts[incarnation_of(keys, proxy)] = decode_proxy(proxy.value).home.host
-    return hosts
+            homes[incarnation_of(keys, proxy)] = decode_proxy(proxy.value).home
+    return homes
 
 
 def _named(incarnation: str, host: str) -> str:
@@ -106,10 +106,10 @@ def _named(incarnation: str, host: str) -> str:
 async def tail(etcd: Etcd, keys: Keyspace, count: int) -> Output:
     """The last entries of the log."""
     found, entries = await _entries(etcd, keys)
-    hosts = hosts_of(found, keys)
+    homes = homes_of(found, keys)
     rows = [_row(keys, kv) for kv in entries[-count:]]
     for row in rows:
-        row["host"] = hosts.get(row["proxy"], "")
+        row["host"] = homes.get(row["proxy"], Home()).host
     lines = []
     for row in rows:
         lines.append(

@@ -3,7 +3,7 @@
 The same commands are commands of `zketcd`, where options and arguments come in any order.
 """
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +20,9 @@ from proxy.support.usage import Parser
 
 #: The commands that show any moment of an archive, as commands of `zketcd`.
 PAST = ("ls", "get", "stat", "sessions")
+
+#: How `sessions` can be sorted.
+ORDERS = ("session", "client", "proxy", "timeout", "ephemerals")
 
 _DESCRIPTION = """Read or repair a tree of zketcd in etcd. The commands read etcd directly and need no
 running proxy. Exit codes: 0 done, 1 not done, 2 wrong usage."""
@@ -116,6 +119,31 @@ def _stat(parser: ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH")
 
 
+def _sessions(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--client",
+        metavar="ADDRESS",
+        help="only those of clients with this address, or in this network (10.0.0.0/8)",
+    )
+    add("--proxy", metavar="NAME", help="only those of this proxy: its incarnation or its host")
+    add("--sort", choices=ORDERS, default=ORDERS[0], help="the order; ephemerals: those with most come first")
+
+
+def _kill_session(parser: ArgumentParser) -> None:
+    parser.add_argument("session", type=_session_id, metavar="ID", help="its id, as `sessions` prints it")
+
+
+def _session_id(text: str) -> int:
+    try:
+        number = int(text, 16)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is no session's id, such as 0x10000a3b2c40001") from None
+    if not 0 <= number < 1 << 64:
+        raise ArgumentTypeError(f"{text!r} is no session's id: it has more than 64 bits")
+    return number - ((number >> 63) << 64)
+
+
 def _replay(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--to", type=values.positive, required=True, metavar="POSITION", help="the last position to apply"
@@ -158,6 +186,8 @@ _ARGUMENTS: dict[str, Callable[[ArgumentParser], None]] = {
     "ls": _ls,
     "get": _get,
     "stat": _stat,
+    "sessions": _sessions,
+    "kill-session": _kill_session,
     "replay": _replay,
     "log": _log,
     "void": _void,

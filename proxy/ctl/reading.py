@@ -1,12 +1,11 @@
-"""The tree as people read it: ls, get, stat, sessions."""
+"""The tree as people read it: ls, get, stat."""
 
 from typing import Any
 
 from codec.jute import Acl
 from codec.packets import STAT, STAT_NAMES
-from proxy.ctl.output import CommandFailed, Output, date, table
+from proxy.ctl.output import CommandFailed, Output, date
 from proxy.state.machine import Machine
-from proxy.state.sessions import session_text
 from proxy.state.tree import Node
 from schema.paths import ROOT
 
@@ -55,28 +54,6 @@ def stat(machine: Machine, path: str) -> Output:
     """The Stat alone."""
     values = _stat(_find(machine, path))
     return Output(values, _lines(values))
-
-
-def sessions(machine: Machine) -> Output:
-    """All sessions, with the proxy that holds each."""
-    rows: list[dict[str, Any]] = []
-    for session in sorted(machine.sessions.values(), key=lambda session: session.id & _MASK):
-        owned = sorted(machine.tree.ephemerals.get(session.id, ()))
-        rows.append(
-            {
-                "session": session_text(session.id),
-                "timeout_ms": session.timeout_ms,
-                "proxy": session.incarnation,
-                "ephemerals": owned,
-            }
-        )
-    return Output(
-        rows,
-        table(
-            ("session", "timeout_ms", "proxy", "ephemerals"),
-            [(row["session"], row["timeout_ms"], row["proxy"], len(row["ephemerals"])) for row in rows],
-        ),
-    )
 
 
 def _find(machine: Machine, path: str) -> Node:

@@ -92,6 +92,16 @@ def of_session_end(user: str, session_id: int, paths: Sequence[str]) -> Iterator
         )
 
 
+def of_kill(session_id: int, killer: str) -> str:
+    """The line of a session that an administrator has ended, which ZooKeeper's log does not have."""
+    return _line(
+        ("session", session_text(session_id)),
+        ("user", killer),
+        ("operation", "killSession"),
+        ("result", _SUCCESS),
+    )
+
+
 def of_refusal(session_id: int, name: str, address: str, scheme: str) -> str:
     """The line of an authentication that failed, which ZooKeeper's log does not have.
 

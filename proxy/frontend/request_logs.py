@@ -63,9 +63,11 @@ class RequestLogs:
         if self._write_audit is not None:
             self._write_audit(audit.of_server(self._user, operation))
 
-    def session_ended(self, session_id: int) -> None:
-        """A session has ended, just now."""
+    def session_ended(self, session_id: int, killer: str = "") -> None:
+        """A session has ended, just now. `killer`: the administrator who ended it."""
         if self._write_audit is not None:
+            if killer:
+                self._write_audit(audit.of_kill(session_id, killer))
             for line in audit.of_session_end(self._user, session_id, self._ended()):
                 self._write_audit(line)
 

@@ -26,7 +26,7 @@ from proxy.log.contact import OUTAGE, Contact
 from proxy.log.pending import CallbackRequest, Pending
 from proxy.state.machine import Machine
 from proxy.state.outcome import SessionChange
-from proxy.state.sessions import hash_of, session_text
+from proxy.state.sessions import KILLED, hash_of, session_text
 from proxy.state.watches import Watcher
 from proxy.support.counters import Counters
 from schema.entry import Kind, decode_close, encode_attach, encode_close, encode_open
@@ -134,11 +134,11 @@ class Sessions:
         interval: float,
         counters: Counters,
         time: Callable[[], float],
-        ended: Callable[[int], None] | None = None,
+        ended: Callable[[int, str], None] | None = None,
     ) -> None:
         """`interval`: seconds between two calls of `check`. `time` returns seconds of a monotonic clock.
 
-        `ended` gets each session that ended here.
+        `ended` gets each session that ended here, and the name of the administrator who ended it, if one did.
         """
         self._machine = machine
         self._time = time
@@ -268,7 +268,7 @@ class Sessions:
 
     def session_changed(self, change: SessionChange) -> None:
         """A session was opened, attached, carried over or ended."""
-        session_id, _, incarnation = change
+        session_id, incarnation = change.session_id, change.incarnation
         heir, carried = self._heir
         if incarnation == heir:
             carried()
@@ -291,8 +291,13 @@ class Sessions:
             return
         if incarnation is not None:
             log.info("session %s: continued at proxy %s", session_text(session_id), incarnation)
+        elif change.reason.startswith(KILLED):
+            log.warning("session %s: %s", session_text(session_id), change.reason)
+            if self._ended is not None:
+                self._ended(session_id, change.reason.removeprefix(KILLED))
         elif session_id != self._ended_last:
-            log.info("session %s: ended by its client", session_text(session_id))
+            why = change.reason or "ended by its client"
+            log.info("session %s: %s", session_text(session_id), why)
         if session.connection is not None:
             session.connection.close()
 
@@ -397,6 +402,18 @@ class Sessions:
                 reason = f"proxy {orphan.incarnation} is gone"
                 actions.to_append.append(self._close(session_id, reason, orphan.incarnation))
 
+    def kill(self, session_id: int, who: str, done: Callable[[int], None]) -> Pending:
+        """The request of an administrator to end any session of the tree. `done` gets its outcome.
+
+        The proxy that holds the session writes it to the logs.
+        """
+
+        def applied(_pending: Pending, _zxid: int, err: int, _body: bytes) -> None:
+            done(err)
+
+        body = encode_close(f"{KILLED}{who}", "")
+        return CallbackRequest(Kind.CLOSE, session_id, 0, (), body, applied)
+
     def _close(self, session_id: int, reason: str, holder: str) -> Pending:
         return CallbackRequest(Kind.CLOSE, session_id, 0, (), encode_close(reason, holder), self._close_done)
 
@@ -408,7 +425,7 @@ class Sessions:
             log.info("session %s: expired: %s", session_text(pending.session_id), reason)
             self._ended_last = pending.session_id
             if self._ended is not None:
-                self._ended(pending.session_id)
+                self._ended(pending.session_id, "")
         session = self._by_id.get(pending.session_id)
         if session is not None:
             session.ending = False

@@ -19,6 +19,7 @@ class SessionChange(NamedTuple):
     session_id: int
     former: str
     incarnation: str | None
+    reason: str = ""  # why it was ended, if that was no request of its client
 
 
 class Disagreement(NamedTuple):

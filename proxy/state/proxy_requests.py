@@ -73,12 +73,12 @@ def _close(state: State, request: RequestFields) -> Iterable[SessionChange]:
     session = state.sessions.get(request.session_id)
     if session is None:
         raise Refusal(ErrorCode.SESSION_EXPIRED)
-    holder = decode_close(request.body).holder
+    reason, holder = decode_close(request.body)
     if holder and session.incarnation != holder:
         raise Refusal(ErrorCode.SESSION_MOVED)
     state.transaction.close_session(session)
     state.zxid += 1
-    return [SessionChange(session.id, session.incarnation, None)]
+    return [SessionChange(session.id, session.incarnation, None, reason)]
 
 
 def _carry_over(state: State, request: RequestFields) -> Iterable[SessionChange]:

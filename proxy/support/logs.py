@@ -21,6 +21,8 @@ FORMATS = (TEXT, JSON)
 STDERR = "-"
 """The name that stands for the place of all messages."""
 
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+
 audit = logging.getLogger("zketcd.audit")
 log = logging.getLogger(__name__)
 
@@ -95,6 +97,24 @@ def configure(level: str, form: str, process: str = "") -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter(form, process))
     logging.basicConfig(level=level, handlers=[handler])
+
+
+def level() -> str:
+    """The lowest level of this process's messages."""
+    return logging.getLevelName(logging.getLogger().level)
+
+
+def set_level(name: str, who: str) -> None:
+    """Change it. `who` asked for it: the change is logged whatever the level is."""
+    logging.getLogger().setLevel(name)
+    log.log(
+        max(logging.WARNING, logging.getLogger().level), "the log level is %s now, asked by %s", name, who
+    )
+
+
+def toggle_debug(usual: str, who: str) -> None:
+    """Switch between DEBUG and the usual level."""
+    set_level(usual if level() == "DEBUG" else "DEBUG", who)
 
 
 def form_in_use() -> str:

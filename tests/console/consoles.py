@@ -16,6 +16,7 @@ from console.http import Console, ConsoleSettings
 from console.passwords import Secret, make
 from lab.client import packets
 from lab.fakes.etcd import FakeEtcd
+from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
 from proxy.admin.http import AdminServer
 from proxy.admin_port import console_of
@@ -113,7 +114,9 @@ async def place(
     async with serving(FakeEtcd(), max_session_timeout=LONG_SESSION, **settings) as server:
         known = dict.fromkeys(users, _secret()) if users else {}
         console = console_of(server, ConsoleSettings(known, certificates, write, ASSETS, 2 << 20))
-        admin = AdminServer(server.facts, Commands(server.facts, server.auth), console.application)
+        commands = Commands(server.facts, server.auth)
+        changes = Changes(server.facts.subject, commands.guard, server.kill)
+        admin = AdminServer(server.facts, commands, changes, console.application)
         await admin.start(listener, tls)
         try:
             yield Place(server, console, port)

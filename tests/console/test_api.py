@@ -225,3 +225,14 @@ async def test_the_documents_example_is_what_a_new_tree_answers() -> None:
     (shown,) = (line.strip() for line in page.splitlines() if line.startswith('    {"path"'))
     async with alone() as (_, operator):
         assert await operator.got("children", path="/", limit=1) == json.loads(shown)
+
+
+async def test_sessions_are_ended_by_those_who_may_write() -> None:
+    async with alone(write=True) as (where, operator):
+        client = await where.client(("/e", b""))
+        session = f"0x{client.session.session_id & (1 << 64) - 1:x}"
+        await operator.refused(404, "no such session", "sessions/end", {"id": "0x1"})
+        assert await operator.got("sessions/end", {"id": session}) == {"id": session}
+        assert client.session.session_id not in where.server.machine.sessions
+    async with alone() as (_, operator):
+        await operator.refused(403, "only reads", "sessions/end", {"id": session})

@@ -7,6 +7,7 @@ from unittest import mock
 
 from lab.servers.manifests import Manifest
 from proxy import server
+from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
 from proxy.admin.facts import Facts
 from proxy.admin.http import AdminServer
@@ -49,9 +50,14 @@ def _probes(container: Manifest) -> dict[str, Any]:
     return {name: value for name, value in container.items() if name.endswith("Probe")}
 
 
+async def _no_kill(_session: int, _who: str) -> int:
+    return 0
+
+
 def _routes() -> set[str]:
     facts = Facts(subject_of())
-    admin = AdminServer(facts, Commands(facts, AuthSchemes()))
+    commands = Commands(facts, AuthSchemes())
+    admin = AdminServer(facts, commands, Changes(facts.subject, commands.guard, _no_kill))
     return {resource.canonical for resource in admin._runner.app.router.resources()}
 
 

@@ -95,6 +95,9 @@ class Connection:
     due: float = 100.0
     identities: Identities = ()
 
+    def close(self) -> None:
+        self.is_closed = True
+
     def waiting(self, most: int) -> Sequence[WaitingRequest]:
         return ()
 

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lab.client import packets
 from lab.fakes.etcd import FakeEtcd
+from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
 from proxy.admin.http import AdminServer
 from proxy.frontend.ports import bound_socket
@@ -66,7 +67,9 @@ async def browser() -> AsyncIterator[Browser]:
     listener = bound_socket("127.0.0.1", 0)
     listener.listen()
     async with serving(FakeEtcd()) as server:
-        admin = AdminServer(server.facts, Commands(server.facts, server.auth))
+        commands = Commands(server.facts, server.auth)
+        changes = Changes(server.facts.subject, commands.guard, server.kill)
+        admin = AdminServer(server.facts, commands, changes)
         await admin.start(listener)
         try:
             async with aiohttp.ClientSession() as session:
@@ -87,7 +90,8 @@ async def test_each_command_of_the_list_answers_json(browser: Browser) -> None:
         assert status in (200, 401)
         if body["error"]:
             errors[body["command"]] = status
-    assert errors == {"leader": 200, "restore": 401, "set_trace_mask": 200, "snapshot": 401}
+    guarded = {"kill_session": 401, "shed_connections": 401, "restore": 401, "snapshot": 401}
+    assert errors == {"leader": 200, "set_trace_mask": 200, **guarded}
     assert (await browser.json("/commands/stmk?traceMask=7&traceMask=8"))[1]["tracemask"] == 7
     assert (await browser.json("/commands/gtmk"))[1]["tracemask"] == 7
 

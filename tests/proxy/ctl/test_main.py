@@ -104,7 +104,26 @@ def test_reading_the_tree(ctl: Ctl) -> None:
     assert "a path begins with /" in ctl("ls", "one", status=1)
     ephemerals = {each["proxy"]: each["ephemerals"] for each in ctl.json("sessions")}
     assert ephemerals == {"a": [], "b": ["/one/e"]}
-    assert ctl("sessions").splitlines()[0].split() == ["session", "timeout_ms", "proxy", "ephemerals"]
+    head = ["session", "timeout_ms", "proxy", "ephemerals", "host", "client"]
+    assert ctl("sessions").splitlines()[0].split() == head
+
+
+def test_sessions_are_sorted_filtered_and_killed(ctl: Ctl) -> None:
+    def proxies(*arguments: str) -> list[str]:
+        return [each["proxy"] for each in ctl.json("sessions", *arguments)]
+
+    assert proxies("--sort", "ephemerals") == ["b", "a"]
+    assert proxies("--proxy", "a") == ["a"]
+    assert proxies("--client", "10.0.0.0/8") == [], "the clients of these proxies are unknown"
+    assert "--client: " in ctl("sessions", "--client", "nowhere", status=1)
+    victim = ctl.json("sessions", "--proxy", "b")[0]["session"]
+    assert ctl("kill-session", victim) == f"session {victim} is ended, with 1 ephemeral\n/one/e\n"
+    assert proxies() == ["a"]
+    assert ctl("ls", "/one") == "\n"
+    (close,) = ctl.json("log", "--tail", "1")[0]["requests"]
+    assert (close["kind"], close["session"]) == ("CLOSE", victim)
+    assert close["reason"].startswith("killed by ")
+    assert "there is no session" in ctl("kill-session", victim, status=1)
 
 
 def test_the_tree_as_it_was(ctl: Ctl) -> None:

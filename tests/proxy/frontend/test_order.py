@@ -11,6 +11,7 @@ from lab.client import packets
 from lab.client.requests import Reply
 from lab.fakes.connection import INCARNATION, SESSION, Client, established
 from proxy.frontend.limits import LIMITS
+from proxy.state.outcome import SessionChange
 
 _NO_PATH = b"\xff" * 4
 _FEW = LIMITS._replace(forced=50_000)
@@ -107,7 +108,7 @@ def test_the_end_of_a_session(client: Client) -> None:
     client.commit()
     assert client.outcomes() == [(1, 0), (2, 0)]
     assert client.transport.is_closed()
-    assert client.host.changes[-1] == (SESSION, INCARNATION, None)
+    assert client.host.changes[-1] == SessionChange(SESSION, INCARNATION, None)
     client.lose()
     assert not {"/e", "/late"} & client.host.machine.tree.nodes.keys()
     assert client.host.machine.zxid == before + 3

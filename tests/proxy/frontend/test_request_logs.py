@@ -100,8 +100,11 @@ def test_the_end_of_a_session_is_audited_with_its_ephemerals(audits: bool) -> No
     logs = Logs(audits=audits)
     logs.write(OpCode.CLOSE_SESSION, None, 0, 0, 0, 0)
     logs.logs.session_ended(6)
+    logs.logs.session_ended(6, "amy\tfrom 10.0.0.1")
     logs.logs.server("serverStop")
     ended = "ephemeralZNodeDeletionOnSessionCloseOrExpire\tznode=/e"
     assert [line.rpartition("operation=")[2] for line in logs.audited] == [
-        f"{operation}\tresult=success" for operation in (ended, ended, "serverStop") if audits
+        f"{operation}\tresult=success"
+        for operation in (ended, ended, "killSession", ended, "serverStop")
+        if audits
     ]

@@ -49,14 +49,14 @@ class Proxy:
         self.counters = Counters()
         self.machine = new_machine(1)
         self.now = 100.0
-        self.expired: list[int] = []
+        self.expired: list[int | str] = []  # sessions, or who killed them
         self.sessions = Sessions(
             self.machine,
             Timeouts(1000, 40000),
             INTERVAL,
             self.counters,
             lambda: self.now,
-            self.expired.append,
+            lambda session_id, killer: self.expired.append(killer or session_id),
         )
         self.sessions.registered(OWN)
         self.rank = 0
@@ -393,3 +393,19 @@ def test_a_load_leaves_orphans_what_they_have_and_forgets_those_that_are_none(pr
     proxy.now = 102.0
     proxy.sessions.loaded({OWN})
     assert proxy.pass_to(130.0) == [(7, DEAD, 104.0), (9, "dead too", 106.0)]
+
+
+def test_who_killed_a_session_is_known_where_it_was_held(caplog: pytest.LogCaptureFixture) -> None:
+    proxy = Proxy()
+    proxy.attached(OWN, s7=4000, s8=4000)
+    for session_id in (7, 8):
+        proxy.sessions.began(session_id, 4000)
+    answers: list[int] = []
+    request = proxy.sessions.kill(7, "amy", answers.append)
+    assert decode_close(request.body) == ("killed by amy", "")
+    request.applied(1, 0, b"")
+    proxy.sessions.session_changed(SessionChange(7, OWN, None, "killed by amy"))
+    proxy.sessions.session_changed(SessionChange(8, OWN, None))
+    proxy.sessions.session_changed(SessionChange(9, OTHER, None, "killed by amy"))
+    assert (answers, proxy.expired) == ([0], ["amy"])
+    assert len(proxy.sessions) == 0

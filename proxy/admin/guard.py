@@ -1,0 +1,56 @@
+"""Who may run the admin port's commands that change something."""
+
+from http import HTTPStatus
+from typing import NamedTuple
+
+from proxy.admin.subject import Subject
+from proxy.state.acl import permits
+from proxy.state.auth.ip import IP
+from proxy.state.auth.scheme import Identities, Peer
+from proxy.state.auth.schemes import AuthSchemes
+from schema.paths import ROOT
+
+_ALL_PERMISSIONS = 31
+_SUPER = "super"
+_NOBODY = ("world", IP.name)  # schemes whose ACLs name no user
+
+
+class Refused(NamedTuple):
+    """The answer to a client that may not."""
+
+    status: HTTPStatus
+    why: str
+
+
+class Guard:
+    """Judges the header Authorization of a request."""
+
+    def __init__(self, subject: Subject, auth: AuthSchemes) -> None:
+        self._subject = subject
+        self._auth = auth
+
+    def judge(self, authorization: str | None, address: str, *, named: bool = False) -> Identities | Refused:
+        """The identities of a client with all permissions on the root node, or why it is refused.
+
+        As Commands.handleAuthentication and handleAuthorization decide it. There each client that names a
+        user has what the root node permits to all. `named`: only the super user and users whom its ACL names
+        count, for what no client of ZooKeeper can do.
+        """
+        if authorization is None:
+            return Refused(HTTPStatus.UNAUTHORIZED, "Auth info is missing for the command")
+        scheme, _, credentials = authorization.rstrip(" ").partition(" ")
+        identities: Identities = ()
+        if " " not in credentials:
+            identities = self._auth.authenticate(
+                scheme, credentials.encode(errors="surrogateescape") or None, Peer(address)
+            )
+        if not identities:
+            return Refused(HTTPStatus.UNAUTHORIZED, "Not authenticated")
+        acl = self._subject.machine.tree.nodes[ROOT].acl
+        if named and not any(identity.scheme == _SUPER for identity in identities):
+            acl = tuple([each for each in acl if each.scheme not in _NOBODY])
+            if not acl:  # which would permit everything
+                return Refused(HTTPStatus.FORBIDDEN, "Not authorized: this needs the super user")
+        if not all(permits(acl, 1 << bit, identities) for bit in range(_ALL_PERMISSIONS.bit_length())):
+            return Refused(HTTPStatus.FORBIDDEN, "Not authorized")
+        return identities
