@@ -4,8 +4,6 @@ Here: configuration, starting, and queries over HTTP. Not here: what a test asse
 """
 
 import http.client
-import os
-import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
@@ -13,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from lab.servers.ports import free_port
-from lab.servers.process import BinaryMissing, ServerProcess
+from lab.servers.process import ServerProcess, find_program
 
 CLUSTER = "pair"
 
@@ -79,14 +77,6 @@ _CONFIGURATION = """<yandex>
 """
 
 
-def _program() -> str:
-    """Debian keeps servers in /usr/sbin, which is not on every user's PATH. Raises BinaryMissing."""
-    program = shutil.which("clickhouse-server", path=os.pathsep.join([os.environ["PATH"], "/usr/sbin"]))
-    if program is None:
-        raise BinaryMissing("clickhouse-server is not installed: make test does it where it may use apt")
-    return program
-
-
 class QueryRefused(Exception):
     """ClickHouse answered a query with an error; the message is ClickHouse's."""
 
@@ -130,7 +120,8 @@ class ClickHouseServer(ServerProcess):
                 replicas=self._replicas,
             ),
         )
-        return [_program(), f"--config-file={configuration}"]
+        program = find_program("clickhouse-server", "make test installs it where it may use apt")
+        return [program, f"--config-file={configuration}"]
 
     def serves(self) -> bool:
         """Whether the server answers a query and its thread of ON CLUSTER queries has reached ZooKeeper.

@@ -5,13 +5,11 @@ answers each with a line of JSON: its output, or what went wrong.
 """
 
 import json
-import subprocess
 import sys
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from lab.servers.process import REPOSITORY
+from tests.clients.child import Child
 
 _CONFIG = """<clickhouse>
   <zookeeper>
@@ -26,46 +24,21 @@ _CONFIG = """<clickhouse>
 """
 
 
-class ClickHouse:
+class ClickHouse(Child):
     """Runs queries against the ZooKeeper on 127.0.0.1:`port`; `options` go into its <zookeeper> section."""
 
     def __init__(self, folder: Path, port: int, options: str = "") -> None:
         config = folder / "config.xml"
         config.write_text(_CONFIG.format(port=port, options=options))
-        command = [sys.executable, "-m", "tests.clients.chdb_server", str(folder / "data"), str(config)]
-        with (folder / "stderr").open("wb") as errors:
-            self._process = subprocess.Popen(
-                command,
-                cwd=REPOSITORY,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-            )
-        self._errors = folder / "stderr"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._process.kill()
-        self._process.communicate()
+        arguments = ("-m", "tests.clients.chdb_server", str(folder / "data"), str(config))
+        super().__init__(folder / "stderr", *arguments)
 
     def query(self, query: str) -> str:
         """What a query answers, as CSV. Raises RuntimeError with ClickHouse's words if it fails."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(query) + "\n")
-        self._process.stdin.flush()
-        for line in self._process.stdout:
-            if line.startswith("{"):  # chdb writes lines of its own
-                answer = json.loads(line)
-                if "error" in answer:
-                    raise RuntimeError(answer["error"])
-                return str(answer["output"])
-        raise RuntimeError(f"ClickHouse is gone: {self._errors.read_text()[-2000:]}")
+        answer = json.loads(self.ask(json.dumps(query), "{"))  # chdb writes lines of its own
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return str(answer["output"])
 
 
 def _serve(data: str, config: str) -> None:

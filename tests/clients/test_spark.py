@@ -1,17 +1,14 @@
 """Spark's standalone masters, made highly available by ZooKeeper: one is killed, the other takes over."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import pytest
 
 from lab.servers import EtcdServer, wait_until
-from lab.servers.process import REPOSITORY, ServerProcess
+from lab.servers.process import ServerProcess
+from tests.clients.child import Child
 from tests.clients.conftest import two_servers
 from tests.clients.spark import SparkMaster, SparkWorker
 
@@ -42,49 +39,6 @@ def servers(etcd_server: EtcdServer, etcd_prefix: str) -> Iterator[tuple[ServerP
         yield started
 
 
-class Application:
-    """The application as a process."""
-
-    def __init__(self, masters: str, log: Path) -> None:
-        self._log = log
-        with log.open("wb") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", APPLICATION, masters],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=output,
-                cwd=REPOSITORY,
-                text=True,
-            )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # Its JVM ends with the pipe to it.
-        self._process.kill()
-        with self._process:
-            pass
-
-    def ends(self) -> None:
-        """Let it end by itself."""
-        assert self._process.stdin
-        self._process.stdin.close()
-        assert self._process.wait(60) == 0
-
-    def counts_to(self, number: int) -> bool:
-        """Let it count, on the worker."""
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(f"{number}\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        assert answer, self._log.read_text()[-3000:]
-        return answer == f"counted to {number}\n"
-
-
 def test_the_other_master_takes_over(servers: tuple[ServerProcess, ServerProcess], tmp_path: Path) -> None:
     addresses = ",".join(server.address for server in servers)
     with ExitStack() as stack:
@@ -94,20 +48,20 @@ def test_the_other_master_takes_over(servers: tuple[ServerProcess, ServerProcess
         for server in (*masters, worker):
             stack.callback(server.close)
             server.launch()
-        application = stack.enter_context(Application(url, tmp_path / "application.log"))
+        application = stack.enter_context(Child(tmp_path / "application.log", "-c", APPLICATION, url))
         for server in (*masters, worker):
             server.wait_until_serving()
 
         wait_until(lambda: "ALIVE" in [master.status for master in masters], "one master leads", timeout=60)
         leader, other = sorted(masters, key=lambda master: master.status)
         assert other.status == "STANDBY"
-        assert application.counts_to(10)
+        assert application.ask("10", "") == "counted to 10\n"
         known = leader.known("workers"), leader.known("activeapps")
         assert [state for things in known for _, state in things] == ["ALIVE", "RUNNING"]
 
         leader.kill()
         wait_until(lambda: other.status == "ALIVE", "the other leads", timeout=90)
         wait_until(lambda: (other.known("workers"), other.known("activeapps")) == known, "it knows both", 60)
-        assert application.counts_to(20)
+        assert application.ask("20", "") == "counted to 20\n"
         application.ends()
         wait_until(lambda: not other.known("activeapps"), "the new leader hears that it has ended", 60)
