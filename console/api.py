@@ -13,6 +13,7 @@ from console.changes import Changes
 from console.editing import MODES, Refused
 from console.local_session import Connection
 from console.logins import Login
+from console.past import ArchivePlace, Past
 from console.reading import Reading
 from console.recorder import Recorder
 from console.traffic import traffic
@@ -40,6 +41,7 @@ class Api:
         *,
         users: bool,
         write: bool,
+        archive: ArchivePlace | None = None,
     ) -> None:
         """`make` gives a connection for changes. `kill` ends sessions.
 
@@ -55,6 +57,7 @@ class Api:
         self.trees = Trees(reading)
         self.changes = Changes(reading, make, kill, users=users, write=write)
         self.recorder = Recorder(facts)
+        self.past = Past(reading, archive) if archive is not None else None
 
     # -- who asks --------------------------------------------------------------------------------------------
 
@@ -68,6 +71,7 @@ class Api:
             "user": login.user,
             "users": self._users,
             "write": self._write,
+            "archive": self.past is not None,
             "identities": login.names,
             "modes": list(MODES),
             "proxy": subject.log.incarnation,

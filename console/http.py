@@ -18,6 +18,7 @@ from console.editing import Refused
 from console.local_session import NoAnswer, NoSession
 from console.logins import Login, Logins
 from console.passwords import LONGEST, Secret, is_right
+from console.past import ArchivePlace
 from console.tables import basic
 from console.throttle import Throttle
 from proxy.state.auth.scheme import Identities
@@ -44,6 +45,7 @@ class ConsoleSettings(NamedTuple):
     write: bool
     assets: Mapping[str, Asset]
     most_bytes: int  # of a request's body
+    archive: ArchivePlace | None = None
 
     @property
     def needs_login(self) -> bool:
@@ -89,6 +91,14 @@ class Console:
             ("deletions", api.changes.deletions),
         ):
             self._add("GET", name, handler)
+        if api.past is not None:
+            for name, handler in (
+                ("past/span", api.past.span),
+                ("past/history", api.past.history),
+                ("past/node", api.past.node),
+                ("past/revert", api.past.revert),
+            ):
+                self._add("GET", name, handler)
         for name, handler in (
             ("identities", api.add_identity),
             ("identities/forget", api.forget_identities),
@@ -311,10 +321,12 @@ class Console:
         return response
 
     async def _recording(self, _application: web.Application) -> AsyncIterator[None]:
-        """Note the traffic while the console is there."""
+        """Note the traffic while the console is there; then end the child that reads the archive."""
         recording = asyncio.get_running_loop().create_task(self._api.recorder.run())
         yield
         recording.cancel()
+        if self._api.past is not None:
+            await self._api.past.close()
 
 
 def _subject(request: web.Request) -> str | None:

@@ -13,6 +13,7 @@ from console.api import Api
 from console.assets import read_assets
 from console.http import Console, ConsoleSettings
 from console.local_session import connection_factory
+from console.past import ArchivePlace
 from console.tables import Source, Tables
 from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
@@ -78,6 +79,7 @@ def _console_settings(config: Config) -> ConsoleSettings:
         certificates=config.admin_tls and config.tls.client_auth != "none",
         assets=read_assets(),
         most_bytes=config.max_frame * 4 // 3 + _ENVELOPE,  # base64, and JSON around it
+        archive=ArchivePlace(config.archive.url, config.etcd, config.prefix) if config.archive.url else None,
     )
 
 
@@ -90,5 +92,6 @@ def console_of(server: Server, settings: ConsoleSettings) -> Console:
         server.kill,
         users=settings.needs_login,
         write=settings.write,
+        archive=settings.archive,
     )
     return Console(api, settings)

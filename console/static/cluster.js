@@ -76,7 +76,7 @@ export function proxies() {
           row.self ? h("span", { class: "badge on" }, "this one") : null, " ", row.eldest ? h("span", { class: "badge" }, "eldest") : null)],
         ["Host", (row) => (row.host ? h("span", null, row.host, console_(row)) : h("span", { class: "muted" }, "unknown"))],
         ["For clients", (row) => h("span", { class: "mono" }, row.listen || "–")],
-        ["Started", (row) => time(row.startedMs), "n"],
+        ["Started", (row) => (row.startedMs ? time(row.startedMs) : "unknown"), "n"],
         ["Behind", (row) => behind(row, now), "n"],
         ["Last entry applied", (row) => `no. ${count(row.lastEntry)}`, "n"],
         ["Last heard", (row) => (row.self ? "now" : row.heardMs === null ? "not since this proxy started" : `${span(row.heardMs)} ago`), "n"],

@@ -6,15 +6,16 @@ import { card, complain, h, say, table } from "./dom.js";
 import { decoded, encoded, folded, join, plural, span, visible } from "./format.js";
 import { poll } from "./poll.js";
 
-// Shows a form; `act(values)` may throw, which is shown in the dialog.
+// Shows a form; `act(values)` may throw, which is shown in the dialog. Without a `button` there is only "Close".
 export function ask(title, fields, button, act, kind = "main") {
   const error = h("p", { class: "error", role: "alert" });
-  const submit = h("button", { type: "submit", class: kind }, button);
+  const submit = button ? h("button", { type: "submit", class: kind }, button) : null;
   const form = h("form", { method: "dialog" }, h("h2", { id: "dialog-title", title }, folded(title, 160)), fields, error,
-    h("div", { class: "buttons" }, h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), submit));
+    h("div", { class: "buttons" }, h("button", { type: "button", onclick: () => dialog.close() }, submit ? "Cancel" : "Close"), submit));
   const dialog = h("dialog", { "aria-labelledby": "dialog-title", onclose: () => dialog.remove() }, form);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
+    if (!submit) return;
     submit.disabled = true;
     error.textContent = "";
     try {

@@ -43,7 +43,7 @@ export class NodePanel {
     this.now = answer.nowMs;
     if (answer.node.error) {
       this.node = null;
-      this.element.replaceChildren(h("div", { class: "head" }, heading(path, this.view)), h("p", { class: "bad" }, answer.node.error));
+      this.element.replaceChildren(h("div", { class: "head" }, heading(path, this.view)), h("p", { class: "bad" }, answer.node.error), this.pastOf(path));
       return;
     }
     complain(null);
@@ -124,11 +124,18 @@ export class NodePanel {
         ["Children", count(stat.numChildren)],
       ])),
       aclCard(node.acl),
-      ...(view.archive ? [this.past ??= pastCard(view)] : []).map((past) => past.element));
-    this.past?.show(node.path);
+      this.pastOf(node.path));
     this.element.scrollTop = top;
     if (label !== null) ([...this.element.querySelectorAll("button, a")].find((each) => each.innerText === label) ?? this.element).focus();
     this.age();
+  }
+
+  // The card about the past; it stays when the rest is drawn anew.
+  pastOf(path) {
+    if (!this.view.archive) return "";
+    this.past ??= pastCard();
+    this.past.show(path);
+    return this.past.element;
   }
 
   tools() {
