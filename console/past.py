@@ -93,7 +93,7 @@ class Past:
         own = subject.log.members.get(subject.log.incarnation)
         words = ["zketcd", "revert", path, "--to", _shown(at) if isinstance(at, int) else at]
         words += ["--archive", url if "://" in url else str(Path(url).absolute())]
-        # A user and a password in an address are not for all who may see this page.
+        # A user and a password in an address are not for all users of this page.
         words += ["--etcd", ",".join(re.sub(r"//[^/@]*@", "//", each) for each in etcd)] if etcd else []
         words += ["--prefix", prefix] if prefix else []
         words += ["--server", (own.home.listen if own else "") or f"127.0.0.1:{subject.port}"]
@@ -134,7 +134,7 @@ class Past:
             log.warning("console: the process that reads the archive has ended: %s", error)
             raise Refused(503, "the archive could not be read: see the log of this proxy") from None
         finally:
-            # An answer that nobody has read would be taken for the next one.
+            # An answer that was not read would be taken for the next one.
             if not whole:
                 await self._end()
         self._used = asyncio.get_running_loop().time()

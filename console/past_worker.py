@@ -119,7 +119,7 @@ class Answers:
         }
 
     def _check_readable(self, path: str, events: Iterable[Event], identities: Identities) -> None:
-        """The history of a node that is gone is for those who might read it when it was deleted."""
+        """The history of a node that is gone, for a login that might read it when it was deleted."""
         gone = next((event for event in reversed(list(events)) if event.change == "deleted"), None)
         if gone is None:
             return

@@ -1,7 +1,8 @@
 // The view "Sessions": all sessions of the tree, sorted and filtered; one of them with its ephemerals and watches.
 
-import { get } from "./api.js";
-import { card, complain, grid, h, link, table } from "./dom.js";
+import { get, post } from "./api.js";
+import { card, complain, grid, h, link, say, table } from "./dom.js";
+import { ask } from "./edit.js";
 import { count, folded, plural, span, time, visible } from "./format.js";
 import { poll } from "./poll.js";
 
@@ -72,6 +73,14 @@ export function sessions(app) {
     typing = setTimeout(() => { offset = 0; again(); }, TYPING);
   });
 
+  const endDialog = (found) => ask(`End session ${found.id}?`, [
+    h("p", null, `${found.client ? `Its client is ${found.client}. ` : ""}${plural(found.ephemerals, "ephemeral is", "ephemerals are")} deleted with it, and its client has to begin another session.`),
+  ], "End session", async () => {
+    await post("sessions/end", { id: found.id });
+    say(`Ended session ${found.id}`);
+    app.go("sessions", "");
+  }, "danger");
+
   const show = async (id) => {
     detail.replaceChildren();
     if (id) {
@@ -94,7 +103,8 @@ export function sessions(app) {
               table("Ephemerals", [["Path", open, "path"]], found.paths, "none")),
             h("div", null, h("h3", null, found.client ? `Watches: ${count(found.watches)}` : "Watches"),
               table("Watches", [["Path", (row) => open(row.path), "path"], ["Kind", (row) => row.kinds.join(", ")]], found.watched, none))),
-        ], h("button", { type: "button", onclick: () => app.go("sessions", "") }, "Close")));
+        ], ...(app.session.write ? [h("button", { type: "button", class: "danger", onclick: () => endDialog(found) }, "End session…")] : []),
+        h("button", { type: "button", onclick: () => app.go("sessions", "") }, "Close")));
         complain(null);
       } catch (error) {
         detail.replaceChildren(h("p", { class: "bad" }, error.message));

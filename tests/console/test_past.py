@@ -1,6 +1,8 @@
 """The console's look into the past: a proxy that archives, its child that reads the archive, and the page."""
 
 import json
+import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -150,6 +152,13 @@ async def test_what_was_and_who_may_see_it(world: World) -> None:
             await operator.refused(400, "", name, None, **query)
         await operator.refused(404, "not archived", "past/node", path="/a", at="0xfffffff")
         assert _readers(world) == [reader]
+
+        # A child that dies costs one answer at most.
+        os.kill(reader, signal.SIGKILL)
+        status, body = await operator.ask("past/span")
+        assert status == 200 or (status, "see the log" in body["error"]) == (503, True)
+        await operator.got("past/span")
+        (reader,) = _readers(world)
     world.proxy.stop()
     wait_until(lambda: not Path(f"/proc/{reader}").exists(), "the child ends with its proxy")
 

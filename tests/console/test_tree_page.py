@@ -228,6 +228,12 @@ async def test_sessions_are_sorted_and_filtered(stage: Stage) -> None:
     await page.until("document.querySelectorAll('tbody tr').length === 1")
     await page.type("#panel input", "none of them")
     await page.text("No session matches.")
+    await page.run(f"location.hash = '#sessions:{own}'")
+    await page.click("End session…")
+    await page.text("9 ephemerals are deleted with it")
+    await page.click("End session", "dialog")
+    await page.until("!document.querySelector('dialog')")
+    assert other.session.session_id not in stage.console.server.machine.sessions
     await quiet(page, stage)
     await other.close()
 
