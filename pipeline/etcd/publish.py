@@ -29,6 +29,7 @@ _NOBODY = ""  # no incarnation: the first proxy gives the session its whole time
 _UNKNOWN_TIMEOUT_MS = 10_000  # of a session that is known only by its ephemerals
 _MASK = (1 << 64) - 1
 _IN_A_BUCKET = 500_000  # znodes
+_IN_MEMORY = 16 << 20  # bytes of hashes
 _TOGETHER = 64  # pages whose paths are put into buckets at once
 _PAGES_TOGETHER = 16  # in one request
 
@@ -88,7 +89,7 @@ def _session(row: SessionRow) -> SessionValue:
 async def _check_paths(etcd: Etcd, keys: Keyspace, begun: Load, numbers: Sequence[int], nodes: int) -> None:
     """Read the paths back from the pages and check that they make one tree. Raises LoadRefused."""
     count = 1 + nodes // _IN_A_BUCKET
-    with Buckets() as buckets:
+    with Buckets(_IN_MEMORY) as buckets:
         hashed: list[tuple[Hashes, Hashes]] = []
         async for column in _paths(etcd, keys, begun, numbers):
             hashed.append(paths.hashes(column))

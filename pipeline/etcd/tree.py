@@ -5,35 +5,71 @@ machine. A reader then takes all nodes from the snapshot except those that the l
 """
 
 from collections.abc import Collection
+from typing import NamedTuple, Protocol
 
 from pipeline.etcd.read import Changed, NotReadable, Survey, has_log_behind, record_of, session_of
 from pipeline.memory import uncollected
 from proxy.etcd.interface import Etcd
-from proxy.log.record import TreeNotServable
+from proxy.log.record import Look, TreeNotServable
 from proxy.log.replay import Execute, Place
 from proxy.log.start import Loaded, NotInLog, Wanted, load
 from proxy.state.machine import Machine
 from schema.entry import Entry, Request
 from schema.keys import Keyspace
 from schema.pages import split_nodes
+from schema.record import TreeRecord
 
 _TIMEOUT = 60.0  # seconds for an etcd that does not answer
 
 
-async def tree_at(etcd: Etcd, keys: Keyspace, revision: int = 0) -> Survey:
+class Meter(Protocol):
+    """The object to which a replay reports its progress."""
+
+    def add(self, rows: int, size: int) -> None:
+        """So many requests more, of so many bytes."""
+        ...
+
+
+class Outline(NamedTuple):
+    """What can be said of a tree without a replay."""
+
+    survey: Survey | None  # None: the log has entries behind the newest snapshot
+    nodes: int  # about
+    bytes: int  # about
+
+
+async def outline_of(etcd: Etcd, keys: Keyspace) -> Outline:
+    """The tree as of now, as far as that is cheap. Raises NotReadable, EtcdError."""
+    found, record = await record_of(etcd, keys)
+    survey = await _settled(etcd, keys, found, record, found.revision)
+    current = record.current
+    return Outline(survey, 0 if current is None else current.nodes, 0 if current is None else current.bytes)
+
+
+async def _settled(
+    etcd: Etcd, keys: Keyspace, found: Look, record: TreeRecord, revision: int
+) -> Survey | None:
+    """The tree, if it is that of the newest snapshot."""
+    current = record.current
+    is_new = current is not None and current.position <= revision
+    if is_new and not await has_log_behind(etcd, keys, current):
+        return Survey(found.revision, current, len(found.proxies), None)
+    return None
+
+
+async def tree_at(etcd: Etcd, keys: Keyspace, revision: int = 0, meter: Meter | None = None) -> Survey:
     """The tree as of `revision`, or as of now. Raises NotReadable, EtcdError."""
     found, record = await record_of(etcd, keys)
     revision = revision or found.revision
-    current = record.current
+    settled = await _settled(etcd, keys, found, record, revision)
+    if settled is not None:
+        return settled
     proxies = len(found.proxies)
-    is_new = current is not None and current.position <= revision
-    if is_new and not await has_log_behind(etcd, keys, current):
-        return Survey(found.revision, current, proxies, None)
     changed: set[str] = set()
 
     def again() -> Execute:
         changed.clear()
-        return _Watch(changed).execute
+        return _Watch(changed, meter).execute
 
     try:
         with uncollected():
@@ -51,14 +87,17 @@ async def tree_at(etcd: Etcd, keys: Keyspace, revision: int = 0) -> Survey:
 class _Watch:
     """Executes requests, and records which nodes they change."""
 
-    def __init__(self, touched: set[str]) -> None:
+    def __init__(self, touched: set[str], meter: Meter | None) -> None:
         self._touched = touched
+        self._meter = meter
 
     def execute(self, machine: Machine, _entry: Entry, request: Request, _place: Place) -> None:
         """Apply the request to the machine. Raises UnknownLevel."""
         machine.digest.settle(machine.tree.nodes)
         machine.execute(request)
         self._touched |= machine.digest.touched
+        if self._meter is not None:
+            self._meter.add(1, len(request.body))
 
 
 def _changed(loaded: Loaded, touched: set[str], position: int) -> Changed:

@@ -25,6 +25,8 @@ TAIL = "tail"  # the last log is used up to its first damage, as by a ZooKeeper 
 GAP = "gap"  # transactions are missing between two logs, or a snapshot and a log
 REPAIRS = frozenset({TAIL, GAP})
 
+_REPORTED = 1000  # transactions between two reports
+
 
 class Rejected(NamedTuple):
     """A snapshot that was skipped."""
@@ -53,6 +55,7 @@ class Survey(NamedTuple):
     logs: tuple[Log, ...]  # those with transactions after the snapshot, and the one before them
     last_zxid: int
     transactions: int  # behind the snapshot
+    grown: int  # by about how many znodes these let the tree grow
     sessions: tuple[SessionRow, ...]  # at last_zxid
     digest: int | None  # that the tree should have at last_zxid; None if the files do not have it
     notes: tuple[str, ...]  # the damage that was found and allowed
@@ -137,6 +140,7 @@ def survey(
         read,
         state.zxid,
         state.count,
+        state.grown,
         tuple(sessions_after(sessions, state.session_rows)),
         digest,
         tuple(notes),
@@ -144,14 +148,17 @@ def survey(
 
 
 def nodes_about(found: Survey) -> int:
-    """About how many nodes the tree has: as many as fit, if all are as large as the first. Raises BadFile."""
+    """About how many nodes the tree has. Raises BadFile.
+
+    As many as fit into the snapshot, if all are as large as the first, and those that the logs add.
+    """
     with opened(found.snapshot) as source:
         reader = SnapshotReader(source, found.snapshot)
         start = reader.head().nodes_at
         run = reader.nodes()
     if run.last or not run.offsets:
-        return len(run.offsets)
-    return len(run.offsets) * (found.checked.size - start) // (run.end - start)
+        return max(1, len(run.offsets) + found.grown)
+    return max(1, found.grown + len(run.offsets) * (found.checked.size - start) // (run.end - start))
 
 
 class Run(NamedTuple):
@@ -170,11 +177,11 @@ class Plan(NamedTuple):
     nodes: tuple[ZnodeRow, ...]  # those that the logs change, in their last state
 
 
-def plan(found: Survey, step: int) -> Plan:
+def plan(found: Survey, step: int, applied: Callable[[int, int], None] = lambda _count, _size: None) -> Plan:
     """Apply the logs to the nodes that they change, and cut the snapshot into runs of about `step` bytes.
 
     This reads the snapshot once and the logs twice. Memory grows with the nodes that the logs change, not
-    with the tree. Raises BadFile.
+    with the tree. `applied` gets the number and size of the transactions since its last call. Raises BadFile.
     """
     behind = found.snapshot_zxid + 1
     need = touched(read_entries(found.logs, behind))
@@ -198,8 +205,15 @@ def plan(found: Survey, step: int) -> Plan:
             reader.hop(strangers, (), base.add, step)
     with uncollected():
         replay = Replay(base.nodes)
+        count = size = 0
         for entry, file in read_entries(found.logs, behind):
             replay.apply(transactions.rows(entry, file, file))
+            count += 1
+            size += len(entry.body)
+            if count == _REPORTED:
+                applied(count, size)
+                count = size = 0
+        applied(count, size)
         nodes = replay.nodes
     for path, number in base.unknown_acls.items():
         node = nodes.get(path)
@@ -314,6 +328,7 @@ class _LogState:
     def __init__(self, zxid: int, repair: frozenset[str], notes: list[str]) -> None:
         self.zxid = zxid
         self.count = 0
+        self.grown = 0
         self._last: tuple[log.Entry, str] | None = None  # that is used and may have changed something
         self.session_rows: list[TransactionRow] = []
         self._start = zxid
@@ -392,6 +407,7 @@ class _LogState:
         if kind == OpCode.ERROR:
             return  # changes nothing, and has no digest
         self._last = entry, file
+        self.grown += transactions.growth(entry)
         if kind in (OpCode.CREATE_SESSION, OpCode.CLOSE_SESSION):
             self.session_rows += transactions.rows(entry, file, Path(file).name)
 

@@ -18,6 +18,11 @@ _TTL_BITS = (1 << 40) - 1
 _HEADER = struct.Struct(">qiqqi")
 _DIGEST = struct.Struct(">iq")
 _INT = struct.Struct(">i")
+_PART = struct.Struct(">ii")  # of a multi: type and length
+_GROWTH = {
+    **dict.fromkeys((OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL), 1),
+    **dict.fromkeys((OpCode.DELETE, OpCode.DELETE_CONTAINER), -1),
+}
 _DIGEST_VERSION = 2
 
 
@@ -115,6 +120,25 @@ def kind_of(entry: Entry, file: str) -> int:
     if kind != OpCode.MULTI and (kind not in _BODIES or kind == OpCode.CHECK):
         raise BadFile(file, entry.offset, f"a transaction of the unknown type {kind}")
     return kind
+
+
+def growth(entry: Entry) -> int:
+    """By how many znodes the tree grows, without the ephemerals of sessions that end."""
+    kind = _HEADER.unpack_from(entry.body)[4]
+    if kind != OpCode.MULTI:
+        return _GROWTH.get(kind, 0)
+    grown = 0
+    at = _HEADER.size + _INT.size
+    try:
+        for _ in range(_INT.unpack_from(entry.body, _HEADER.size)[0]):
+            part, length = _PART.unpack_from(entry.body, at)
+            if part == OpCode.ERROR:
+                return 0  # the multi was refused
+            grown += _GROWTH.get(part, 0)
+            at += _PART.size + max(0, length)
+    except struct.error:
+        return 0  # `rows` says what is wrong
+    return grown
 
 
 def digest_of(entry: Entry, file: str) -> int | None:

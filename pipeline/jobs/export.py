@@ -7,7 +7,7 @@ having seen a newer state, and no zxid is used twice.
 import argparse
 import asyncio
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,13 +16,11 @@ from pipeline.errors import Failure
 from pipeline.etcd import archived, load
 from pipeline.etcd.options import Connection
 from pipeline.etcd.options import add_arguments as add_etcd_arguments
-from pipeline.etcd.reach import reached
-from pipeline.etcd.read import Session, Survey, sessions
-from pipeline.etcd.tree import tree_at
+from pipeline.etcd.read import Survey, sessions
 from pipeline.jobs import census
 from pipeline.jobs.ephemerals import Ending
 from pipeline.jobs.export_follow import add_follow_arguments, follow
-from pipeline.jobs.live_sides import table_of
+from pipeline.jobs.live_sides import table_in_etcd, table_of
 from pipeline.jobs.summary import add_list_argument, add_progress_argument, print_line, print_list, print_tree
 from pipeline.running import runner as running
 from pipeline.running.runner import Runner
@@ -31,17 +29,11 @@ from pipeline.sources import parquet
 from pipeline.sources.options import local_path
 from pipeline.sources.parquet import ParquetWriter, RemoteParquet
 from pipeline.sources.reading import Writer
+from pipeline.sources.zketcd_tree import ZketcdReader
 from pipeline.sources.zookeeper_sink import SinkOptions, ZooKeeperWriter, check_folder, folder_of
 from pipeline.table import ZNODES, SessionRow
 
 _UNBOUNDED = 1 << 62  # bytes: ZooKeeper's own bound is jute.maxbuffer, which the user sets
-
-
-class Prefix(NamedTuple):
-    """The tree to export."""
-
-    seen: Survey
-    sessions: list[Session]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,8 +76,12 @@ def run(arguments: argparse.Namespace) -> int:
     archive = None if arguments.archive is None else f"{archived.PREFIX}{arguments.archive}"
     connection = Connection.from_arguments(arguments) if archive is None else Connection("")
     archived.check(arguments, archive)
-    found = asyncio.run(_look(connection)) if archive is None else _past(archive, arguments.at)
-    seen = found.seen
+    remote = _remote(arguments.target)
+    target = [] if remote is None else [Table(remote)]
+    znodes = asyncio.run(table_in_etcd(connection)) if archive is None else _past(archive, arguments.at)
+    runner = running.runner_for(arguments, "zketcd export", [znodes, *target])
+    assert isinstance(znodes.reader, ZketcdReader)
+    seen = znodes.reader.seen
     where = (
         f"{connection.prefix} at position {seen.position}"
         if archive is None
@@ -96,12 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_line(
             f"source: {seen.proxies} zketcd serve it: what clients write from now on is not in the export"
         )
-    znodes = table_of(connection, seen)
-    remote = _remote(arguments.target)
-    target = [] if remote is None else [Table(remote)]
-    runner = running.runner_for(arguments, "zketcd export", [znodes, *target])
-    derived = tuple(held.row for held in found.sessions if held.derived)
-    carried = derived if arguments.keep_sessions else ()
+    carried = asyncio.run(_derived(connection, seen)) if arguments.keep_sessions else ()
     counted = census.take(runner, znodes, _UNBOUNDED, [row.id for row in carried], arguments.listed)
     print_tree(counted, len(carried), arguments.listed)
     if counted.kinds["ttl"]:
@@ -180,14 +171,15 @@ def _writer(arguments: argparse.Namespace, carried: tuple[SessionRow, ...], zxid
     return ZooKeeperWriter(options, ZNODES.names)
 
 
-def _past(archive: str, at: Moment) -> Prefix:
-    seen = archived.survey_of(archived.machine_of(archive, at))
-    assert seen.changed is not None
-    return Prefix(seen, sorted(seen.changed.sessions))
+def _past(archive: str, at: Moment) -> Table:
+    return table_of(Connection(""), archived.survey_of(archived.machine_of(archive, at)))
 
 
-async def _look(connection: Connection) -> Prefix:
-    keys = connection.keys
-    async with reached(connection) as etcd:
-        seen = await tree_at(etcd, keys)
-        return Prefix(seen, await sessions(etcd, keys, seen))
+async def _derived(connection: Connection, seen: Survey) -> tuple[SessionRow, ...]:
+    """The sessions that came from a ZooKeeper."""
+    if seen.changed is not None:  # of an archive, or after a replay
+        found = sorted(seen.changed.sessions)
+    else:
+        async with connection.client() as etcd:
+            found = await sessions(etcd, connection.keys, seen)
+    return tuple(held.row for held in found if held.derived)

@@ -7,7 +7,7 @@ from pipeline.etcd import archived
 from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
 from pipeline.etcd.read import Survey
-from pipeline.etcd.tree import tree_at
+from pipeline.etcd.tree import outline_of
 from pipeline.jobs.side import Side
 from pipeline.live.address import servers_of
 from pipeline.live.node_count import node_count
@@ -21,9 +21,7 @@ from schema.paths import ROOT
 def in_etcd(name: str, arguments: argparse.Namespace) -> Side:
     """A tree of zketcd. Raises Failure, ValueError, EtcdError."""
     connection = Connection.from_url(name, arguments)
-    # Every pass over the table reads the same position.
-    seen = asyncio.run(_seen(connection))
-    return Side(name, table_of(connection, seen), False, None, None)
+    return Side(name, asyncio.run(table_in_etcd(connection)), False, None, None)
 
 
 def in_archive(name: str, arguments: argparse.Namespace) -> Side:
@@ -33,13 +31,18 @@ def in_archive(name: str, arguments: argparse.Namespace) -> Side:
 
 
 def table_of(connection: Connection, seen: Survey) -> Table:
-    """The znodes of a tree in etcd."""
+    """The znodes of a tree that is known."""
     return Table(ZketcdReader(connection, seen), seen.nodes, seen.bytes)
 
 
-async def _seen(connection: Connection) -> Survey:
+async def table_in_etcd(connection: Connection) -> Table:
+    """The znodes of a tree in etcd: every pass over them reads the same position. Raises Failure, EtcdError.
+
+    If the log has to be replayed for that, the runner does it.
+    """
     async with reached(connection) as etcd:
-        return await tree_at(etcd, connection.keys)
+        found = await outline_of(etcd, connection.keys)
+    return Table(ZketcdReader(connection, found.survey), found.nodes, found.bytes)
 
 
 def on_the_wire(name: str, arguments: argparse.Namespace) -> Side:

@@ -4,14 +4,15 @@ Partitions are read one after another. So memory has the data of one partition, 
 limit (buckets.py).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
 
 from pipeline.buckets import Buckets
-from pipeline.running.progress import Meter, Reporter
+from pipeline.running.progress import Reporter
 from pipeline.running.table import Assign, Table, Work
+from pipeline.sources.reading import Meter
 
 T = TypeVar("T")
 
@@ -23,6 +24,11 @@ class Here:
         """`folder` is for temporary files."""
         self.reporter = reporter
         self._folder = folder
+
+    def once(self, what: str, unit: str, expected: int | None, work: Callable[[Meter], T]) -> T:
+        """As Once.once."""
+        with self.reporter.step(what, expected, unit) as count:
+            return work(count)
 
     def each(self, what: str, table: Table, work: Work[T]) -> list[T]:
         """As Runner.each."""

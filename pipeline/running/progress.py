@@ -11,21 +11,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 EVERY = 3.0  # seconds, between lines
 EVERY_ON_A_TERMINAL = 0.5
 _WIDTH = 78
 _STEP = 1000  # bytes of a kB, as disks count them
 _HOUR, _MINUTE = 3600, 60
-
-
-class Meter(Protocol):
-    """The object to which work reports its progress."""
-
-    def add(self, rows: int, size: int) -> None:
-        """So many rows more, of so many bytes."""
-        ...
 
 
 class Count:

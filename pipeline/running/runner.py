@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from pipeline.errors import MissingPackage
@@ -10,6 +10,7 @@ from pipeline.running.here import Here
 from pipeline.running.progress import Reporter
 from pipeline.running.table import Assign, Table, Work
 from pipeline.sources.parquet import RemoteParquet
+from pipeline.sources.reading import Meter, Preparing
 from proxy.support.libraries import how_to_add
 
 T = TypeVar("T")
@@ -27,6 +28,10 @@ class Runner(Protocol):
     """A way of running jobs."""
 
     reporter: Reporter
+
+    def once(self, what: str, unit: str, expected: int | None, work: Callable[[Meter], T]) -> T:
+        """As Once.once."""
+        ...
 
     def each(self, what: str, table: Table, work: Work[T]) -> list[T]:
         """The result of `work` for each partition, in any order. `what` names the step for the user."""
@@ -54,7 +59,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def runner_for(arguments: argparse.Namespace, name: str, tables: Sequence[Table]) -> Runner:
-    """The runner that the options or the sizes of `tables` ask for. Raises MissingPackage."""
+    """The runner that the options or the sizes of `tables` ask for, which has prepared their readers.
+
+    Raises MissingPackage, and what the readers raise.
+    """
+    runner = _chosen(arguments, name, tables)
+    for table in tables:
+        if isinstance(table.reader, Preparing):
+            table.reader.prepare(runner)
+    return runner
+
+
+def _chosen(arguments: argparse.Namespace, name: str, tables: Sequence[Table]) -> Runner:
     reporter = Reporter.of(arguments)
     reason = reason_for_spark(arguments.spark, tables)
     if reason is None:

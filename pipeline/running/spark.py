@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from pipeline.running.progress import Count, Reporter
 from pipeline.running.table import Assign, Table, Work
 from pipeline.sources.parquet import RemoteParquet
+from pipeline.sources.reading import Meter
 from pipeline.sources.spark_parquet import frame_of
 from pipeline.spark import session
 
@@ -42,6 +43,21 @@ class BySpark:
         """`name`: the name of the application in Spark."""
         self.reporter = reporter
         self.spark = session(name) if spark is None else spark
+
+    def once(self, what: str, unit: str, expected: int | None, work: Callable[[Meter], T]) -> T:
+        """As Once.once: a task of its own does it, so that its memory is not the driver's."""
+        with self.reporter.step(what, expected, unit) as count, _listening(self.spark, count) as address:
+
+            def task(_: int) -> bytes:
+                with _sender(address) as send:
+                    meter = _Remote(send, address.token)
+                    result = pickle.dumps(work(meter))
+                    meter.send()
+                return result
+
+            (result,) = self.spark.sparkContext.parallelize([0], 1).map(task).collect()
+            found: T = pickle.loads(result)
+            return found
 
     def each(self, what: str, table: Table, work: Work[T]) -> list[T]:
         """As Runner.each. Raises Spark's errors."""
@@ -191,6 +207,28 @@ def take(raw: bytes, token: str, count: Count) -> None:
         sent, part, rows, size = json.loads(raw)
         if secrets.compare_digest(str(sent), token):
             count.update(str(part), int(rows), int(size))
+
+
+class _Remote:
+    """Reports the progress of a task that reads no rows."""
+
+    def __init__(self, send: Callable[[list[Any]], None], token: str) -> None:
+        self._send = send
+        self._token = token
+        self._rows = self._size = 0
+        self._due = time.monotonic() + _EVERY
+
+    def add(self, rows: int, size: int) -> None:
+        """As Meter.add."""
+        self._rows += rows
+        self._size += size
+        if time.monotonic() >= self._due:
+            self.send()
+            self._due = time.monotonic() + _EVERY
+
+    def send(self) -> None:
+        """Report what is done."""
+        self._send([self._token, "", self._rows, self._size])
 
 
 def _metered(batches: Iterator[pa.RecordBatch], to: _Address, part: str) -> Iterator[pa.RecordBatch]:

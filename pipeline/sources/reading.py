@@ -3,10 +3,28 @@
 Both are sent to other processes by pickle, as are partitions and the results of a writer.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
+
+T = TypeVar("T")
+
+
+class Meter(Protocol):
+    """The object to which work reports its progress."""
+
+    def add(self, rows: int, size: int) -> None:
+        """So many rows more, of so many bytes."""
+        ...
+
+
+class Once(Protocol):
+    """Runs a piece of work once: in this process, or on one of Spark's workers."""
+
+    def once(self, what: str, unit: str, expected: int | None, work: Callable[[Meter], T]) -> T:
+        """The result of `work`. `what` names the step for the user; `expected`: how many of `unit`."""
+        ...
 
 
 class Reader(Protocol):
@@ -18,6 +36,15 @@ class Reader(Protocol):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The rows of one part."""
+        ...
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """A reader that has to replay a log before it knows its parts."""
+
+    def prepare(self, runner: Once) -> None:
+        """Replay it, once."""
         ...
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from pipeline.etcd.requests import TIMEOUT, until_known
 from pipeline.etcd.tree import tree_at
 from pipeline.etcd.writer import Part, write
 from pipeline.sources.batches import of_rows
+from pipeline.sources.reading import Meter, Once
 from pipeline.sources.selection import EVERYTHING, Selection
 from pipeline.table import SESSIONS
 from proxy.etcd.model import Get
@@ -36,16 +37,38 @@ class ZketcdReader:
     """Reads the tables of a prefix, `znodes` or `sessions`, as of one revision."""
 
     def __init__(
-        self, connection: Connection, seen: Survey, table: str = "znodes", size: int = PARTITION
+        self, connection: Connection, seen: Survey | None, table: str = "znodes", size: int = PARTITION
     ) -> None:
+        """`seen`: the tree, if it is known already; else `prepare` has to be called."""
         self._connection = connection
-        self._seen = seen
+        self._known = seen
         self._table = table
         self._size = size
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the pages of changed nodes, which workers get as partitions."""
+        known = self._known
+        if known is not None and known.changed is not None:
+            known = known._replace(changed=known.changed._replace(pages=()))
+        return {**self.__dict__, "_known": known}
+
+    def prepare(self, runner: Once) -> None:
+        """Replay the log behind the newest snapshot. Raises NotReadable, EtcdError."""
+        if self._known is None:
+            connection = self._connection
+            self._known = runner.once(
+                "replay", "requests", None, lambda meter: asyncio.run(survey(connection, meter=meter))
+            )
+
+    @property
+    def seen(self) -> Survey:
+        """The tree."""
+        assert self._known is not None, "prepare was not called"
+        return self._known
+
     def partitions(self) -> list[Pages | bytes]:
         """Neighbouring pages with about equal numbers of znodes, and the pages of nodes changed since."""
-        seen = self._seen
+        seen = self.seen
         if self._table == "sessions":
             return [Pages(0, 0)]
         found: list[Pages | bytes] = [] if seen.changed is None else list(seen.changed.pages)
@@ -70,13 +93,13 @@ class ZketcdReader:
 
     async def _sessions(self) -> list[reading.Session]:
         async with self._connection.client() as etcd:
-            return await reading.sessions(etcd, self._connection.keys, self._seen)
+            return await reading.sessions(etcd, self._connection.keys, self.seen)
 
     async def _pages(self, wanted: Pages, selection: Selection) -> AsyncIterator[pa.RecordBatch]:
         numbers = range(wanted.first, wanted.end)
         async with self._connection.client() as etcd:
             async for page in reading.pages(
-                etcd, self._connection.keys, self._seen, numbers, selection.may_match
+                etcd, self._connection.keys, self.seen, numbers, selection.may_match
             ):
                 yield page
 
@@ -89,10 +112,10 @@ async def revision_of(connection: Connection) -> int:
         ).revision
 
 
-async def survey(connection: Connection, revision: int = 0) -> Survey:
+async def survey(connection: Connection, revision: int = 0, meter: Meter | None = None) -> Survey:
     """The tree as of a revision, or of now. Raises NotReadable, EtcdError."""
     async with connection.client() as etcd:
-        return await tree_at(etcd, connection.keys, revision)
+        return await tree_at(etcd, connection.keys, revision, meter)
 
 
 class ZketcdWriter:

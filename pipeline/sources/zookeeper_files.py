@@ -4,15 +4,17 @@ pipeline.formats decodes the files.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow
 
 from pipeline.formats import directory
 from pipeline.formats.compression import opened
+from pipeline.formats.directory import Plan
 from pipeline.formats.snapshot import SnapshotReader
 from pipeline.sources.batches import NodeBatches, of_rows
 from pipeline.sources.options import Options
+from pipeline.sources.reading import Once
 from pipeline.table import SESSIONS, ZNODES, AclRow, ZnodeRow
 
 # The plan contains the nodes that the logs change; so many in each partition.
@@ -40,11 +42,27 @@ class ZnodeReader:
         """`found` is the directory's state, if it is known already."""
         self._options = options
         self._found = found
+        self._plan: Plan | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the plan, which workers get in partitions."""
+        return {**self.__dict__, "_plan": None}
+
+    def prepare(self, runner: Once) -> None:
+        """Replay the logs, if there are any. Raises BadFile."""
+        found, step = self._found, self._options.split_bytes
+        if found is not None and found.transactions and self._plan is None:
+            self._plan = runner.once(
+                "replay",
+                "transactions",
+                found.transactions,
+                lambda meter: directory.plan(found, step, meter.add),
+            )
 
     def partitions(self) -> Sequence[_Run | _Rows]:
         """Runs of the snapshot, and the nodes that the logs change. Raises BadFile."""
         found = self._found or self._options.survey()
-        plan = directory.plan(found, self._options.split_bytes)
+        plan = self._plan or directory.plan(found, self._options.split_bytes)
         return [
             *(_Run(found.snapshot, run, plan.acls) for run in plan.runs),
             *(_Rows(plan.nodes[start : start + _NODES]) for start in range(0, len(plan.nodes), _NODES)),

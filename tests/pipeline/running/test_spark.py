@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import pickle
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -25,6 +26,7 @@ from pipeline.running.spark import BySpark, take
 from pipeline.running.table import Table
 from pipeline.sources.options import options_of
 from pipeline.sources.parquet import RemoteParquet
+from pipeline.sources.reading import Preparing
 from schema.record import SnapshotRef
 from tests.pipeline.trees import SAMPLES, node, table_of, write_parquet
 
@@ -51,6 +53,30 @@ def test_each_row_once_and_counted(spark: SparkSession) -> None:
     last = [json.loads(line) for line in out.getvalue().splitlines() if '"done": true' in line]
     assert [line["count"] for line in last] == [532, 532]
     assert last[0]["bytes"] == last[1]["bytes"] > 0
+
+
+def test_a_replay_is_a_step_of_its_own(spark: SparkSession) -> None:
+    """It moves with the transactions, and the znodes that they create are expected."""
+    found = []
+    for kind in ("here", "spark"):
+        out = io.StringIO()
+        reporter = Reporter(as_json=True, out=out)
+        runner = Here(reporter) if kind == "here" else BySpark(reporter, "", spark)
+        there = directory_of(options_of({"path": str(SAMPLES / "zk39-fuzzy")}))
+        reader = there.znodes.reader
+        assert isinstance(reader, Preparing)
+        before = len(pickle.dumps(reader))
+        reader.prepare(runner)
+        reader.prepare(runner)  # only once
+        assert len(pickle.dumps(reader)) == before  # workers do not get all changed nodes
+        (done,) = (json.loads(line) for line in out.getvalue().splitlines() if '"done": true' in line)
+        assert (done["step"], done["unit"]) == ("replay", "transactions")
+        assert done["count"] == done["expected"] == there.survey.transactions
+        paths = sorted(chain.from_iterable(runner.each("look", there.znodes, paths_of)))
+        assert there.znodes.rows is not None
+        assert abs(there.znodes.rows - len(paths)) < len(paths) // 10
+        found.append(paths)
+    assert found[0] == found[1]
 
 
 def test_a_table_that_only_spark_can_reach(spark: SparkSession, tmp_path: Path) -> None:
