@@ -98,6 +98,7 @@ class Archiver:
 
     async def _once(self) -> None:
         catalog = Catalog(await asyncio.to_thread(self._store.list))
+        await asyncio.to_thread(self._store.tidy)
         loaded, run, start = await _Beginning(self, catalog).resume()
         try:
             await _Attempt(self, loaded, run, start).run()

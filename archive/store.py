@@ -5,6 +5,7 @@ A file is written as a whole or not at all, and is not changed afterwards (only 
 
 import contextlib
 import os
+import time
 from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +13,8 @@ from typing import Any, Protocol
 from archive.catalog import ArchiveError
 from proxy.archive_options import archive_url
 from proxy.support.libraries import how_to_add
+
+_LEFT_OVER = 3600.0  # seconds after which nobody writes a part any more
 
 
 class StoreError(ArchiveError):
@@ -39,6 +42,10 @@ class Store(Protocol):
 
     def delete(self, name: str) -> None:
         """Delete a file that may be missing."""
+        ...
+
+    def tidy(self) -> None:
+        """Delete what writers that were killed have left."""
         ...
 
 
@@ -103,6 +110,14 @@ class Directory:
         with _reported(f"delete {self._root / name}"):
             (self._root / name).unlink(missing_ok=True)
 
+    def tidy(self) -> None:
+        """As Store's. Another writer may be writing what is new."""
+        with _reported(f"tidy {self._root}"):
+            for part in self._root.glob("*/.*"):
+                with contextlib.suppress(FileNotFoundError):
+                    if time.time() - part.stat().st_mtime > _LEFT_OVER:
+                        part.unlink()
+
 
 def _raise(error: OSError) -> None:
     raise error
@@ -162,6 +177,9 @@ class Objects:
         """As Store's."""
         with contextlib.suppress(Missing), self._reported(f"delete {name}"):
             self._obstore.delete(self._store, name)
+
+    def tidy(self) -> None:
+        """As Store's: a put that was cut short leaves nothing."""
 
     @contextlib.contextmanager
     def _reported(self, what: str) -> Any:

@@ -1,5 +1,7 @@
 """The files of an archive: names, segments, indexes, moments, retention."""
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -176,6 +178,12 @@ def _check(store: Store) -> None:
 def test_a_directory(tmp_path: Path) -> None:
     store = store_of(f"file://{tmp_path}/new")
     _check(store)
+    for name, age in (("run/.old.1", 7200), ("run/.new.2", 0)):
+        part = tmp_path / "new" / name
+        part.write_bytes(b"part")
+        os.utime(part, (time.time() - age,) * 2)
+    store.tidy()
+    assert [each.name for each in (tmp_path / "new" / "run").iterdir()] == [".new.2"]
     away = store_of(f"{tmp_path}/away/archive")
     for fails in (away.list, lambda: away.put("run/file", b"")):
         with pytest.raises(StoreError, match="such"):
