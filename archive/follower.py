@@ -206,7 +206,15 @@ class _Attempt:
         self._follower = Follower(keys)
         self._stream = Stream(etcd, keys, self._follower, self, self._overtaken, self._clock)
         self._staleness = Staleness(
-            etcd, keys, self._follower, self._machine, log.warning, self._stream.renew, LIMIT, self._clock
+            etcd,
+            keys,
+            self._follower,
+            self._machine,
+            log.warning,
+            self._stream.renew,
+            self.distrust,
+            LIMIT,
+            self._clock,
         )
 
     async def run(self) -> None:

@@ -101,6 +101,7 @@ OFFLINE = {
     "catch_up",
     "levels",
     "pages",
+    "reads",
     "record",
     "replay",
     "slices",

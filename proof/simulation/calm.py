@@ -89,8 +89,8 @@ class Calm(Simulation):
         return {session: logged for session, logged in self.oracle.writes.items() if session not in others}
 
     @override
-    def _more_figures(self) -> tuple[float, int]:
-        return self._quiet, self._expiring_nodes.ended
+    def _more_figures(self) -> tuple[float, int, int, float]:
+        return self._quiet, self._expiring_nodes.ended, 0, 0.0
 
     # -- what clients do -------------------------------------------------------------------------------------
 

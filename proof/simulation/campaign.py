@@ -15,7 +15,7 @@ from proof.simulation.hunt import Hunt, Violation, hunt, hunt_in
 from proof.simulation.planted import Planted, planted
 from proof.simulation.simulation import Outcome, simulate
 
-KINDS = ("mixed", "stormy", "calm")
+KINDS = ("mixed", "stormy", "calm", "etcd-bugs")
 STORMY_HOURS = 0.25
 """Simulated hours of one stormy world. Its history is judged as a whole."""
 CALM_HOURS = (8.0, 12.0, 24.0)
@@ -32,14 +32,16 @@ _TAIL = 40  # lines of the trace that are shown with a violation
 class World(NamedTuple):
     """What to simulate."""
 
-    kind: str  # "stormy" or "calm"
+    kind: str  # as of an Outcome
     seed: int
     hours: float  # simulated
 
 
 def run(world: World) -> Outcome:
     """Simulate a world."""
-    return (simulate_calm if world.kind == "calm" else simulate)(world.seed, world.hours)
+    if world.kind == "calm":
+        return simulate_calm(world.seed, world.hours)
+    return simulate(world.seed, world.hours, etcd_bugs=world.kind == "etcd-bugs")
 
 
 class Totals(NamedTuple):
@@ -58,6 +60,8 @@ class Totals(NamedTuple):
     sessions: int
     expiries: int
     expired_nodes: int
+    deceived: int
+    deceived_for: float
 
 
 def totals(kind: str, outcomes: list[Outcome]) -> Totals:
@@ -80,6 +84,8 @@ def totals(kind: str, outcomes: list[Outcome]) -> Totals:
         sum(outcome.sessions for outcome in outcomes),
         sum(outcome.expiries for outcome in outcomes),
         sum(outcome.expired_nodes for outcome in outcomes),
+        sum(outcome.deceived for outcome in outcomes),
+        max((outcome.deceived_for for outcome in outcomes), default=0.0),
     )
 
 
@@ -126,11 +132,11 @@ def _plan(kind: str, seed: int, hours: float, minutes: float | None) -> Iterator
     calm = cycle(CALM_HOURS)
     left, stormy, total = hours, 0.0, 0.0
     while (time.monotonic() - begun < minutes * 60) if minutes is not None else left > 0:
-        is_stormy = kind == "stormy" or (kind == "mixed" and stormy <= STORMY_SHARE * total)
+        is_stormy = kind in ("stormy", "etcd-bugs") or (kind == "mixed" and stormy <= STORMY_SHARE * total)
         of_this = STORMY_HOURS if is_stormy else next(calm)
         if minutes is None:
             of_this = min(left, of_this)
-        yield World("stormy" if is_stormy else "calm", seed, of_this)
+        yield World(kind if kind == "etcd-bugs" else "stormy" if is_stormy else "calm", seed, of_this)
         seed += 1
         left -= of_this
         total += of_this
@@ -187,6 +193,11 @@ def _figures(total: Totals) -> Iterator[str]:
     )
     faults = ", ".join(f"{name} {count}" for name, count in sorted(total.faults.items()))
     yield f"  {sum(total.faults.values())} faults: {faults}"
+    if total.deceived:
+        yield (
+            f"  {total.deceived} times a bug of etcd's made a server's state wrong; wrong answers came for at"
+            f" most {total.deceived_for:.1f} s"
+        )
     yield (
         f"  {len(total.recoveries)} recoveries: median {recoveries[len(recoveries) // 2]:.1f} s, longest"
         f" {recoveries[-1]:.1f} s of simulated time"

@@ -7,14 +7,18 @@ leases; a member that is cut off from the others stays silent; a watch lags, sta
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Protocol
 
 from typing_extensions import override
 
 from lab.fakes.etcd import FakeEtcd, FakeEvent
-from lab.fakes.etcd_messages import answer
+from lab.fakes.etcd_messages import answer, txn_of
+from proof.simulation.etcd_bugs import EtcdBugs
 from proof.simulation.network import Network
 from proof.simulation.world import Host, World
+from proxy.etcd import rpc_pb2 as pb
+from proxy.etcd.model import Get
 from proxy.etcd.transport import RpcError
 
 NAMES = ("etcd1", "etcd2", "etcd3")
@@ -79,6 +83,9 @@ class OpenWatch(Protocol):
     def pump(self) -> None:
         """Send what the member has for it."""
 
+    def lose_pending(self) -> None:
+        """A compaction takes some of that."""
+
     def cancel(self) -> None:
         """End it."""
 
@@ -92,6 +99,7 @@ class Member:
         self.paused = False
         self.isolated = False  # from the other members
         self.lag = 0.0  # seconds that it is behind the leader
+        self.behind = 0  # revisions by which its reads may be old, see EtcdBugs
         self.calls: dict[OpenCall, None] = {}  # that are open on it
         self.inbox: list[Callable[[], None]] = []  # what came while it was paused
         self.waiting: dict[_Proposal, None] = {}  # what waits for a leader
@@ -143,6 +151,7 @@ class Cluster:
         self.elections = 0
         self.random = world.random("etcd")
         self.troubles = Troubles()
+        self.bugs = EtcdBugs(world.random("bugs of etcd"))
         self.watches: dict[OpenWatch, None] = {}
         self.store.on_commit = self._committed
         #: Called with each commit.
@@ -166,7 +175,7 @@ class Cluster:
             return
         if method == "Status":
             leader = 0 if not self.has_leader(member) else 1
-            self._run(method, request, respond, leader)
+            self._run(member, method, request, respond, leader)
             return
         if method in _WRITES and self.random.random() < self.troubles.lose_request:
             return
@@ -211,14 +220,21 @@ class Cluster:
         respond = proposal.respond
         if proposal.method in _WRITES and self.random.random() < self.troubles.lose_answer:
             respond = _nobody
-        self._run(proposal.method, proposal.request, respond)
+        self._run(proposal.member, proposal.method, proposal.request, respond)
 
     def _run(
-        self, method: str, request: bytes, respond: Callable[[bytes | RpcError], None], leader: int = 1
+        self,
+        member: Member,
+        method: str,
+        request: bytes,
+        respond: Callable[[bytes | RpcError], None],
+        leader: int = 1,
     ) -> None:
         self.store.now = self.world.now
+        is_wrong = member.behind and _only_reads(method, request)
         try:
-            response: bytes | RpcError = answer(self.store, method, request, leader=leader)
+            with self.bugs.reading(self.store, member) if is_wrong else nullcontext():
+                response: bytes | RpcError = answer(self.store, method, request, leader=leader)
         except RpcError as error:
             response = error
         respond(response)
@@ -360,6 +376,13 @@ class Cluster:
         if self.world.now >= self.troubles.leases_late_until:
             passed = self.world.now - store.now
             store.advance(max(0.0, passed))
+
+
+def _only_reads(method: str, request: bytes) -> bool:
+    if method != "Txn":
+        return method == "Range"
+    txn = txn_of(pb.TxnRequest.FromString(request))
+    return all(isinstance(op, Get) for op in (*txn.success, *txn.failure))
 
 
 def _nobody(_result: bytes | RpcError) -> None:

@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from lab.fakes.etcd_messages import watch_message
 from proof.simulation.etcd import REFUSED, Cluster, Member
+from proof.simulation.etcd_bugs import remembered
 from proof.simulation.network import Pipe
 from proof.simulation.world import Host
 from proxy.etcd import rpc_pb2 as pb
@@ -193,6 +194,8 @@ class _Watch(_Stream):
         self._request: Any = None
         #: The watch delivers nothing before this time of the world, though the connection is well.
         self.stalled_until = 0.0
+        #: What was sent of late, which a bug of etcd's sends again.
+        self.told = remembered()
 
     @override
     def _received(self, message: bytes) -> None:
@@ -211,7 +214,8 @@ class _Watch(_Stream):
             return
         if self._watcher is None:
             asked = self._request
-            self._watcher = cluster.store.watch(asked.key, asked.range_end, asked.start_revision)
+            first = cluster.bugs.first_revision(asked.start_revision, cluster.store.compacted)
+            self._watcher = cluster.store.watch(asked.key, asked.range_end, first)
         queue = self._watcher.queue
         messages: list[WatchMessage] = []
         while not queue.empty():
@@ -225,12 +229,27 @@ class _Watch(_Stream):
             self._from.send(canceled.SerializeToString())
         self._send(messages)
 
+    def lose_pending(self) -> None:
+        """A compaction takes some of what a slow watch has not got yet (18089)."""
+        cluster = self.channel.cluster
+        queue = None if self._watcher is None else self._watcher.queue
+        kept: list[Any] = []
+        while queue is not None and not queue.empty():
+            message = queue.get_nowait()
+            if isinstance(message, WatchMessage) and message.events and cluster.bugs.is_lost():
+                cluster.bugs.on_left_out(self.host.name)
+            else:
+                kept.append(message)
+        for message in kept:
+            self._watcher.queue.put_nowait(message)
+
     def _go_on(self) -> None:
         if self in self.channel.cluster.watches:
             self.pump()
 
     def _send(self, messages: list[WatchMessage]) -> None:
         cluster, member = self.channel.cluster, self.channel.member
+        messages = cluster.bugs.told(self, self.host.name, messages)
         if len(messages) > 1 and cluster.random.random() < 0.5:  # a watch that lagged gets many at a time
             events = [event for message in messages for event in message.events]
             messages = [WatchMessage(messages[-1].revision, events)]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
+from proof.simulation.bug_faults import Begun, bug_faults
 from proof.simulation.clients import Client
 from proof.simulation.etcd import Cluster, Member
 from proof.simulation.network import Network
@@ -89,15 +90,19 @@ class Nemesis:
             "memory": self._memory,
             "load anew": self._load_anew,
         }
+        self.bugs = {
+            name: partial(_as_fault, begin)
+            for name, begin in bug_faults(subject.cluster, self._random).items()
+        }
 
     @property
     def kinds(self) -> list[str]:
-        """All names of faults."""
+        """All names of faults but those of etcd's bugs."""
         return list(self._kinds)
 
     def begin(self, name: str) -> Fault | None:
         """Make one fault; None if there is nothing to do it to."""
-        fault = self._kinds[name]()
+        fault = (self._kinds.get(name) or self.bugs[name])()
         if fault is not None:
             self.note(name, fault.what)
             return fault._replace(name=name)
@@ -393,6 +398,14 @@ class Nemesis:
 
         seconds = self._random.choice((0.3, 1.0, 5.0))
         return Fault("", f"a proxy each {seconds} s", _every(self._subject.cluster.host, seconds, distrust))
+
+
+def _as_fault(begin: Callable[[], Begun | None]) -> Fault | None:
+    begun = begin()
+    if begun is None:
+        return None
+    what, end = begun
+    return Fault("", what, end)
 
 
 def _every(host: Host, seconds: float, act: Callable[[], object]) -> Callable[[], None]:

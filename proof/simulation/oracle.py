@@ -184,28 +184,35 @@ class Oracle:
 
     # -- what others do --------------------------------------------------------------------------------------
 
-    def compare(self, who: str, machine: Machine) -> None:
-        """A machine has applied an entry."""
+    def compare(
+        self, who: str, machine: Machine, explained: Callable[[str], bool] = lambda _who: False
+    ) -> None:
+        """A machine has applied an entry. `explained` says whether it may be wrong by a fault."""
         if machine is self.machine:
             return
+        wrong = self._difference(who, machine)
+        if wrong and not explained(who):
+            self._wrong(wrong)
+
+    def _difference(self, who: str, machine: Machine) -> str:
+        """In what a machine is wrong; "" if it is right."""
         count = machine.entries
         if not 0 < count <= len(self.steps):
-            self._wrong(f"{who} has applied {count} entries; the log has {len(self.steps)}")
-            return
+            return f"{who} has applied {count} entries; the log has {len(self.steps)}"
         step = self.steps[count - 1]
         applied = machine.applied.get(step.incarnation, 0)
         if applied != step.number:
-            self._wrong(
+            return (
                 f"{who}: entry {count} of the log is number {step.number} of {step.incarnation}, but after"
                 f" {count} entries number {applied} of it is applied"
             )
-            return
         digest = machine.digest.settle(machine.tree.nodes)
         if (machine.zxid, digest) != (step.zxid, step.digest):
-            self._wrong(
+            return (
                 f"{who}: after {count} entries zxid {machine.zxid:#x} and digest {digest:016x}; right are"
                 f" {step.zxid:#x} and {step.digest:016x}"
             )
+        return ""
 
     def compare_bytes(self, who: str, machine: Machine) -> None:
         """A machine that has applied everything: the same bytes as the oracle's."""

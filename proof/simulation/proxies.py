@@ -139,6 +139,7 @@ class Proxy:
         host.levels = self.levels
         host.burn = self.hardware.burn
         host.stretched = self._stretched
+        self._cluster.bugs.on_start(self.name)
         self.world.trace(self.name, f"starts, release {max(self.levels)}")
         host.call_soon(lambda: host.create_task(self._run(host), name="the server"))
 

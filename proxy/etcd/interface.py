@@ -26,7 +26,20 @@ class KeepsAlive(Protocol):
         """Ask for one renewal; returns at once."""
 
 
-class Etcd(Protocol):
+class Reads(Protocol):
+    """What a load of the tree needs of etcd."""
+
+    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+        """Commit `txn`."""
+
+    async def range(self, get: Get, timeout: float) -> RangeResult:
+        """Read."""
+
+    async def status(self, timeout: float = ...) -> Status:
+        """Ask one member how it is."""
+
+
+class Etcd(Reads, Protocol):
     """One etcd cluster, seen by one proxy."""
 
     @property
@@ -41,16 +54,10 @@ class Etcd(Protocol):
     def endpoint(self) -> str:
         """HOST:PORT that the next request goes to."""
 
-    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
-        """Commit `txn`."""
-
     def begin_txn(
         self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]
     ) -> Request:
         """As `txn`, for one that may be committed twice; the answer goes to a callback."""
-
-    async def range(self, get: Get, timeout: float) -> RangeResult:
-        """Read."""
 
     async def lease_grant(self, lease_id: int, ttl: int, timeout: float = ...) -> int:
         """Make a lease."""
@@ -60,9 +67,6 @@ class Etcd(Protocol):
 
     def lease_keeper(self, on_alive: Callable[[int, int], None], answer_timeout: float = ...) -> KeepsAlive:
         """Start keeping leases alive."""
-
-    async def status(self, timeout: float = ...) -> Status:
-        """Ask one member how it is."""
 
     async def watch(
         self, start: bytes, end: bytes, from_revision: int, on_message: Callable[[WatchMessage], None]

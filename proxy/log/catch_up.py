@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple
 
-from proxy.etcd.interface import Etcd
+from proxy.etcd.interface import Reads
 from proxy.etcd.model import Get, KeyValue
 from proxy.log.follower import revision_of
 from proxy.log.record import TIMEOUT, Look, incarnation_of, look, no_longer_servable
@@ -45,7 +45,7 @@ class Caught(NamedTuple):
     entries: list[KeyValue]  # by mod_revision
 
 
-async def catch_up(etcd: Etcd, keys: Keyspace, applied: Mapping[str, int], position: int) -> Caught:
+async def catch_up(etcd: Reads, keys: Keyspace, applied: Mapping[str, int], position: int) -> Caught:
     """All entries above the numbers in `applied`: the last ones that took effect up to revision `position`.
 
     Raises Truncated, EtcdError, TreeNotServable.
@@ -64,7 +64,7 @@ async def catch_up(etcd: Etcd, keys: Keyspace, applied: Mapping[str, int], posit
 
 
 async def entries_after(
-    etcd: Etcd, keys: Keyspace, applied: Mapping[str, int], found: Look
+    etcd: Reads, keys: Keyspace, applied: Mapping[str, int], found: Look
 ) -> list[KeyValue]:
     """All entries above `applied` that existed at the look's revision, by mod_revision. Raises EtcdError.
 
@@ -105,7 +105,7 @@ async def entries_after(
     return await in_slices(lambda pause: pause.sorted(entries, revision_of))
 
 
-async def incarnations(etcd: Etcd, keys: Keyspace, start: bytes, end: bytes) -> AsyncIterator[str]:
+async def incarnations(etcd: Reads, keys: Keyspace, start: bytes, end: bytes) -> AsyncIterator[str]:
     """The incarnations with entries in a range of the log: one request for each."""
     while start < end:
         found = await etcd.range(Get(start, end, keys_only=True, limit=1), TIMEOUT)
@@ -123,7 +123,7 @@ async def incarnations(etcd: Etcd, keys: Keyspace, start: bytes, end: bytes) -> 
 
 
 async def entries_of(
-    etcd: Etcd, keys: Keyspace, incarnation: str, number: int, revision: int
+    etcd: Reads, keys: Keyspace, incarnation: str, number: int, revision: int
 ) -> AsyncIterator[list[KeyValue]]:
     """An incarnation's entries from `number` on that existed at `revision`, in pages."""
     _, end = keys.entries_of(incarnation)
@@ -156,7 +156,7 @@ async def entries_of(
 
 
 async def _check_reach(
-    etcd: Etcd, keys: Keyspace, record: TreeRecord, applied: Mapping[str, int], position: int
+    etcd: Reads, keys: Keyspace, record: TreeRecord, applied: Mapping[str, int], position: int
 ) -> None:
     """Raise Truncated if entries above `applied` may be truncated: those that the previous snapshot holds."""
     previous = record.previous

@@ -89,6 +89,7 @@ class Follower:
         """Continue from a loaded state, which has these numbers; `catch_up` has to follow."""
         self._delivered = dict(applied)
         self._waiting.clear()
+        self.revision = 0
 
     def expect(self, incarnation: str, revision: int) -> None:
         """Our own proxy key was put at `revision`. That event may be missed, the deletion's not."""

@@ -101,6 +101,7 @@ class Log:
             machine,
             listener.stopped_serving,
             self._stream.renew,
+            self.distrust,
             settings.max_staleness,
             environment.clock,
         )
@@ -280,7 +281,9 @@ class Log:
         self._loaded()
 
     def _loaded(self) -> None:
-        self._sessions.loaded({member.incarnation for member in self.members})
+        # Proxies that came since the former state are delivered after that was freed, which can take long.
+        members = {member.incarnation for member in self.members}
+        self._sessions.loaded(members | self._stream.follower.living.keys())
 
     async def _load_anew(self) -> Loaded:
         return await load(self._etcd, self._keys, levels=self._settings.levels, make=False)

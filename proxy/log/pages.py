@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from proxy.etcd.interface import Etcd
+from proxy.etcd.interface import Reads
 from proxy.etcd.model import Get, RangeResult, Txn
 from proxy.state import capture
 from proxy.state.machine import Machine
@@ -31,7 +31,7 @@ class Pages(NamedTuple):
 
 
 async def read_snapshot(
-    etcd: Etcd, keys: Keyspace, ref: SnapshotRef, progress: Callable[[int], None]
+    etcd: Reads, keys: Keyspace, ref: SnapshotRef, progress: Callable[[int], None]
 ) -> Machine:
     """The state that the snapshot holds. `progress` is called with the number of znodes of each page.
 
@@ -43,7 +43,7 @@ async def read_snapshot(
 
 
 async def read_pages(
-    etcd: Etcd, keys: Keyspace, ref: SnapshotRef, progress: Callable[[int], None] = lambda _count: None
+    etcd: Reads, keys: Keyspace, ref: SnapshotRef, progress: Callable[[int], None] = lambda _count: None
 ) -> Pages:
     """The snapshot's pages as they are. Raises UnusableSnapshot if one is missing, EtcdError."""
     node_keys = [keys.node_page(ref.name, index) for index in range(ref.node_pages)]
@@ -67,7 +67,7 @@ def _make(pages: Pages, ref: SnapshotRef) -> Machine:
     return machine
 
 
-async def _read(etcd: Etcd, names: Sequence[bytes], progress: Callable[[int], None]) -> list[bytes]:
+async def _read(etcd: Reads, names: Sequence[bytes], progress: Callable[[int], None]) -> list[bytes]:
     """The values of all keys, in order. Raises UnusableSnapshot if one is missing."""
     values: list[bytes] = [b""] * len(names)
     free = asyncio.Semaphore(_REQUESTS)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Collection
 from typing import NamedTuple
 
-from proxy.etcd.interface import Etcd
+from proxy.etcd.interface import Reads
 from proxy.etcd.model import Compare, Get, KeyValue, Put, RangeResult, Txn
 from schema.errors import BadValue
 from schema.json_values import HOW_TO_MIGRATE
@@ -34,7 +34,7 @@ class Look(NamedTuple):
     has_position: bool = False  # there is a position up to which the tree has followed a ZooKeeper
 
 
-async def look(etcd: Etcd, keys: Keyspace) -> Look:
+async def look(etcd: Reads, keys: Keyspace) -> Look:
     """Read the record and the living proxies at one revision. Raises EtcdError, TreeNotServable."""
     answer = await etcd.txn(
         Txn(
@@ -71,7 +71,7 @@ def incarnation_of(keys: Keyspace, proxy: KeyValue) -> str:
     return proxy.key[len(keys.proxies) :].decode(errors="replace")
 
 
-async def create(etcd: Etcd, keys: Keyspace, level: int) -> None:
+async def create(etcd: Reads, keys: Keyspace, level: int) -> None:
     """Make the record of a new tree, unless it exists. Raises EtcdError, TreeNotServable."""
     cluster_id = (await etcd.status(TIMEOUT)).cluster_id
     nothing = (

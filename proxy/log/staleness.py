@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdError, Get, Op, RangeResult, Txn
-from proxy.log.follower import Follower
+from proxy.etcd.model import EtcdError, EtcdUnknown, Get, Op, RangeResult, Txn
+from proxy.log.follower import Follower, revision_of
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock
 from schema.keys import Keyspace
@@ -53,13 +53,15 @@ class Staleness:
         machine: Machine,
         stopped: Callable[[str], None],
         hangs: Callable[[], None],
+        left_out: Callable[[], None],
         limit: float,
         clock: Clock,
     ) -> None:
         """`stopped` is called with the reason when clients may no longer see the state.
 
         `hangs` is called when the stream has not delivered something for half of `limit` seconds, and again
-        after each further half.
+        after each further half. `left_out` is called when the watch has left something out (etcd's issues
+        17529, 18089, 20655): the state is wrong.
         """
         self._etcd = etcd
         self._keys = keys
@@ -67,6 +69,7 @@ class Staleness:
         self._machine = machine
         self._stopped = stopped
         self._hangs = hangs
+        self._left_out = left_out
         self._renewed = -float("inf")  # monotonic time at which the watch was last replaced
         self._limit = limit
         self._now = clock.monotonic
@@ -130,7 +133,8 @@ class Staleness:
     async def probe(self) -> None:
         """Ask once. Raises EtcdError."""
         keys = self._keys
-        living = list(self._follower.living)
+        follower = self._follower
+        living, processed = list(follower.living), follower.revision
         before = {name: self._machine.applied.get(name, 0) for name in living}
         asked = self._now()
         found: list[RangeResult] = []
@@ -141,6 +145,8 @@ class Staleness:
             ops.append(Get(keys.entry(name, before[name] + 1), end, keys_only=True, limit=1))
         for start in range(0, len(ops), _MOST_OPS):
             answer = await self._etcd.txn(Txn((), ops[start : start + _MOST_OPS]), _TIMEOUT)
+            if answer.revision < processed:  # etcd's issue 20418
+                raise EtcdUnknown(f"an answer as of revision {answer.revision}, after {processed}")
             found += [result for result in answer.responses if isinstance(result, RangeResult)]
         there = {kv.key[len(keys.proxies) :].decode(errors="replace"): kv for kv in found[0].kvs}
         entries = [
@@ -148,7 +154,15 @@ class Staleness:
             for name, result in zip(living, found[1:], strict=True)
             if result.count
         ]
-        came = [kv.create_revision for name, kv in there.items() if name not in living]
+        new = [kv for name, kv in there.items() if name not in living]
+        first = sorted((kv for result in found[1:] for kv in result.kvs), key=revision_of)
+        # A key that was there when the watch had passed it, and still is, was there all the time.
+        if not self._wrong and (
+            follower.left_out(first) is not None or any(kv.create_revision <= processed for kv in new)
+        ):
+            log.error("etcd's watch has left out what is in etcd")
+            self._left_out()
+        came = [kv.create_revision for kv in new]
         gone = [name for name in living if name not in there]
         self._answers.append(_Answer(asked, entries, came, gone))
         self._unanswered_since = None

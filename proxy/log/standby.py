@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from proxy.etcd.interface import Etcd
+from proxy.etcd.interface import Reads
 from proxy.log.catch_up import Caught, entries_after
 from proxy.log.pages import UnusableSnapshot, read_snapshot
 from proxy.log.record import TreeNotServable, is_following, look
@@ -24,7 +24,7 @@ _INTERVAL = 0.2  # seconds between two reads
 
 
 async def stand_by(
-    etcd: Etcd, keys: Keyspace, progress: Callable[[int], None]
+    etcd: Reads, keys: Keyspace, progress: Callable[[int], None]
 ) -> tuple[Machine, SnapshotRef] | None:
     """The state when the tree is complete, and the snapshot that its log continues from.
 

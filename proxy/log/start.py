@@ -16,6 +16,7 @@ from proxy.etcd.model import EtcdError, EtcdRefused, RefusalKind
 from proxy.log import record as tree_record
 from proxy.log.catch_up import Caught, Truncated, catch_up
 from proxy.log.pages import UnusableSnapshot, read_snapshot
+from proxy.log.reads import NoneOlder
 from proxy.log.record import TIMEOUT, TreeNotServable, is_following, look, servable, unknown_level
 from proxy.log.replay import Execute, Replay
 from proxy.log.standby import stand_by
@@ -123,7 +124,7 @@ class _Load:
         wanted: Wanted,
         execute: Execute | None,
     ) -> None:
-        self._etcd = etcd
+        self._etcd = NoneOlder(etcd)
         self._keys = keys
         self._levels = levels
         self._progress = progress

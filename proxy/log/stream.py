@@ -2,9 +2,9 @@
 
 After any break, the entries above those delivered are read (`catch_up`). So no entry is missed, whatever etcd
 does with a resumed watch. A watch that seems well can leave out an entry (etcd's issues 17529, 18089, 20655).
-That is found there too, since `staleness` ends a watch that does not deliver what etcd has. The tree is
-loaded again only then, and if that part of the log was truncated, or if etcd was restored from a backup.
-The old tree is served until the new one takes its place.
+`staleness` finds that, and so does a catch-up. The tree is loaded again only then, and if that part of the
+log was truncated, or if etcd was restored from a backup. The old tree is served until the new one takes its
+place, unless it is wrong.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import DELETE, EtcdError, KeyValue, WatchCompacted, WatchMessage
 from proxy.log.catch_up import Caught, Truncated, catch_up
 from proxy.log.follower import Follower, Item, RecordChanged
+from proxy.log.reads import NoneOlder, OldAnswers
 from proxy.log.record import TIMEOUT, TreeNotServable, no_longer_servable
 from proxy.log.slices import in_slices
 from proxy.log.start import Loaded
@@ -28,6 +29,7 @@ from schema.record import TreeRecord, decode_record
 
 log = logging.getLogger(__name__)
 
+_TRIES = 10  # of a load that finds an older state than this proxy has
 _RETRY = 0.2  # seconds before a broken watch is repaired, and between two tries of that
 
 
@@ -163,16 +165,17 @@ class Stream:
                 await self._reload()
                 return True
             follower = self.follower
-            caught = await catch_up(self._etcd, self._keys, follower.numbers, follower.revision)
-            if caught.revision < follower.revision:
-                log.error("etcd went back from revision %d to %d", follower.revision, caught.revision)
-                await self._reload()
-            elif (pair := follower.left_out(caught.entries)) is not None:
+            reads = NoneOlder(self._etcd, follower.revision)
+            caught = await catch_up(reads, self._keys, follower.numbers, follower.revision)
+            if (pair := follower.left_out(caught.entries)) is not None:
                 log.error("etcd's watch has left out the log entry of revision %d", pair.mod_revision)
                 self._consumer.distrust()
                 return False
             else:
                 self._deliver(await self._take_in(caught))
+        except OldAnswers as error:
+            log.error("etcd went back: %s", error)
+            await self._reload(went_back=True)
         except Truncated as error:
             log.warning("this proxy has fallen behind (%s): loading the tree anew", error)
             await self._reload()
@@ -181,12 +184,17 @@ class Stream:
             return False
         return True
 
-    async def _reload(self) -> None:
-        """Load the tree separately, and continue from there."""
-        loaded = await self._load()
+    async def _reload(self, *, went_back: bool = False) -> None:
+        """Load the tree separately, and continue from there. `went_back`: etcd was restored, most likely."""
         follower = self.follower
+        loaded = await self._load()
+        tries = 0 if went_back else _TRIES
+        while tries and self._is_older(loaded):
+            tries -= 1
+            await asyncio.sleep(_RETRY)
+            loaded = await self._load()
         revision = loaded.caught.revision
-        restored = loaded.cluster_id != self.cluster_id or revision < follower.revision
+        restored = loaded.cluster_id != self.cluster_id or self._is_older(loaded)
         items: list[Item] = []
         if restored:
             log.error("etcd was restored from a backup, as of revision %d", revision)
@@ -196,6 +204,10 @@ class Stream:
         items += await self.begin(loaded)
         await self._consumer.replace(loaded.machine, restored=restored)
         self._deliver(items)
+
+    def _is_older(self, loaded: Loaded) -> bool:
+        """Whether etcd has shown more to this proxy than is in a state that was loaded from it."""
+        return loaded.cluster_id == self.cluster_id and loaded.caught.revision < self.follower.revision
 
     async def _take_in(self, caught: Caught) -> list[Item]:
         return await in_slices(

@@ -17,7 +17,7 @@ from proxy.etcd.transport import RpcError
 T = TypeVar("T")
 
 
-class _System:
+class System:
     """A cluster, and one client of it."""
 
     def __init__(self) -> None:
@@ -43,34 +43,34 @@ class _System:
 
 
 @pytest.fixture
-def system() -> _System:
-    return _System()
+def system() -> System:
+    return System()
 
 
 def _put(value: bytes) -> Txn:
     return Txn((Compare(b"k", 0),), (Put(b"k", value),), (Get(b"k"),))
 
 
-def test_a_put_and_a_get(system: _System) -> None:
+def test_a_put_and_a_get(system: System) -> None:
     assert system.do(system.client.txn(_put(b"1"), 1.0)).succeeded
     assert system.do(system.client.range(Get(b"k"), 1.0)).kvs[0].value == b"1"
 
 
-def test_a_lost_answer_leaves_the_put_in_place(system: _System) -> None:
+def test_a_lost_answer_leaves_the_put_in_place(system: System) -> None:
     system.cluster.troubles.lose_answer = 1.0
     with pytest.raises(EtcdUnknown):
         system.do(system.client.txn(_put(b"1"), 1.0))
     assert system.cluster.store.snapshot()[0].value == b"1"
 
 
-def test_a_lost_request_leaves_nothing(system: _System) -> None:
+def test_a_lost_request_leaves_nothing(system: System) -> None:
     system.cluster.troubles.lose_request = 1.0
     with pytest.raises(EtcdUnknown):
         system.do(system.client.txn(_put(b"1"), 1.0))
     assert system.cluster.store.snapshot() == []
 
 
-def test_a_request_over_a_cut_link_is_committed_after_its_sender_gave_up(system: _System) -> None:
+def test_a_request_over_a_cut_link_is_committed_after_its_sender_gave_up(system: System) -> None:
     pairs = [("proxy1", member.name) for member in system.cluster.members]
     system.network.cut(pairs)
     with pytest.raises(EtcdUnknown):
@@ -81,7 +81,7 @@ def test_a_request_over_a_cut_link_is_committed_after_its_sender_gave_up(system:
     assert system.cluster.store.snapshot()[0].value == b"late"
 
 
-def test_a_copy_is_committed_later(system: _System) -> None:
+def test_a_copy_is_committed_later(system: System) -> None:
     system.cluster.troubles.double = 1.0
     system.do(system.client.txn(Txn((), (Put(b"k", b"1"),)), 1.0))
     system.cluster.troubles.double = 0.0
@@ -90,7 +90,7 @@ def test_a_copy_is_committed_later(system: _System) -> None:
     assert system.cluster.store.revision == first + 1
 
 
-def test_without_a_majority_nothing_is_answered_and_no_lease_ends(system: _System) -> None:
+def test_without_a_majority_nothing_is_answered_and_no_lease_ends(system: System) -> None:
     system.do(system.client.lease_grant(7, 5))
     for member in system.cluster.members[:2]:
         system.cluster.kill(member)
@@ -105,7 +105,7 @@ def test_without_a_majority_nothing_is_answered_and_no_lease_ends(system: _Syste
     assert system.cluster.store.lease_ids == []
 
 
-def test_a_watch_tells_each_revision_once_and_ends_with_its_stream(system: _System) -> None:
+def test_a_watch_tells_each_revision_once_and_ends_with_its_stream(system: System) -> None:
     seen: list[bytes] = []
 
     async def follow() -> str:
@@ -127,7 +127,7 @@ def test_a_watch_tells_each_revision_once_and_ends_with_its_stream(system: _Syst
     assert task.result() == "the connection was lost"
 
 
-def test_a_watch_from_a_compacted_revision_is_refused(system: _System) -> None:
+def test_a_watch_from_a_compacted_revision_is_refused(system: System) -> None:
     for _ in range(5):
         system.do(system.client.txn(Txn((), (Put(b"k", b""),)), 1.0))
     system.cluster.compact()

@@ -55,6 +55,7 @@ class Proxy:
         self.registered_as = ""
         self.gone: list[str] = []
         self.stops: list[str] = []
+        self.living: Container[str] = ()  # as of the last load
         self.disagreements: list[Disagreement] = []
         self.replies: list[Reply] = []
         self.log = Log(
@@ -84,6 +85,7 @@ class Proxy:
 
     def loaded(self, living: Container[str]) -> None:
         assert all(member.incarnation in living for member in self.log.members)
+        self.living = living
 
     def stopped_serving(self, reason: str) -> None:
         self.stops.append(reason)

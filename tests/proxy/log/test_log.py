@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator
+from unittest import mock
 
 import pytest
 
@@ -372,3 +373,15 @@ async def test_when_an_entry_of_ours_was_sent_is_known_while_it_is_applied(world
     await answered([proxy.create(1, "/sent")])
     applier = proxy.log.applier
     assert submitted <= applier.sent_at <= applier.slice_began
+
+
+async def test_a_proxy_that_came_during_a_break_lives_for_the_load_that_follows(world: World) -> None:
+    """Else the sessions of that proxy count as those of a dead one while the former state is freed."""
+    one = await world.proxy()
+    world.client(one).disconnect()
+    two = await world.proxy()
+    with mock.patch.object(one.log._stream, "_repair", return_value=False):  # no catch-up comes before it
+        one.log.distrust()
+        world.client(one).reconnect()
+        await until(lambda: one.log.stats.reloads == 1)
+    assert two.log.incarnation in one.living

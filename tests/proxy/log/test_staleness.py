@@ -31,6 +31,7 @@ class World:
         self.clock = FakeClock(1000.0)
         self.stops: list[str] = []
         self.renewals: list[float] = []
+        self.left_out: list[float] = []
         self.staleness: Staleness
 
     async def start(self) -> "World":
@@ -48,6 +49,7 @@ class World:
             self.machine,
             self.stops.append,
             self.hung,
+            lambda: self.left_out.append(self.clock.now),
             limit=3.0,
             clock=self.clock,
         )
@@ -162,6 +164,50 @@ async def test_an_entry_that_waits_for_its_predecessor_is_not_missing(world: Wor
     world.follow()
     await world.seconds()
     assert world.staleness.serving
+
+
+async def test_what_the_watch_leaves_out_is_found_by_the_next_question(world: World) -> None:
+    """etcd's issues 17529, 18089, 20655: an entry; that later ones wait for it does not hide that."""
+    await world.tree.create("a", "/left-out")
+    left_out = world.store.revision
+    for path in ("/waits", "/waits too"):
+        await world.tree.create("a", path)
+    await world.tree.create("b", "/in-time")
+    for events in world.store.history_from(left_out + 1):
+        world.follower.feed(events)
+    assert world.left_out == []
+    await world.seconds()
+    assert world.left_out == [world.clock.now]
+
+
+async def test_a_new_proxy_that_the_watch_leaves_out_is_found(world: World) -> None:
+    """Its sessions would be ended as those of a dead proxy."""
+    await world.tree.come("c")
+    await world.tree.create("a", "/1")
+    for events in world.store.history_from(world.store.revision):
+        world.follower.feed(events)
+    await world.seconds()
+    assert world.left_out == [world.clock.now]
+
+
+async def test_what_the_watch_has_not_come_to_is_not_left_out(world: World) -> None:
+    await world.tree.come("c")
+    await world.tree.create("a", "/1")
+    await world.tree.create("c", "/2")
+    await world.seconds()
+    assert world.left_out == []
+
+
+async def test_an_old_answer_proves_nothing(world: World) -> None:
+    """etcd's issue 20418: it would say that this proxy has everything."""
+    await world.tree.create("a", "/1")
+    world.catch_up()
+    caught_up_at = world.staleness.caught_up_at
+    world.follower.revision += 1  # as if etcd had shown more
+    world.clock.now += 1
+    with pytest.raises(EtcdUnknown):
+        await world.staleness.probe()
+    assert world.staleness.caught_up_at == caught_up_at
 
 
 async def test_a_state_that_is_wrong_is_shown_to_no_client_until_it_was_loaded_anew(world: World) -> None:
