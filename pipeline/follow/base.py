@@ -3,6 +3,7 @@
 import enum
 from collections.abc import Iterator, Mapping
 
+from codec import snapshot_file
 from codec.jute import Acl
 from pipeline.batches import fixed_row
 from pipeline.errors import Failure
@@ -148,7 +149,7 @@ def _nodes(
 ) -> Iterator[tuple[list[str], list[Node]]]:
     """The nodes of a run that the logs do not change."""
     acls: Mapping[int, tuple[Acl, ...]] = {
-        snapshot.OPEN_ACL_ID: OPEN_ACL,
+        snapshot_file.OPEN_ACL_ID: OPEN_ACL,
         **{number: known.setdefault(acl, acl_of(acl)) for number, acl in plan.acls.items()},
     }
     left_out = frozenset(run.left_out)

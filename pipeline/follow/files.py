@@ -12,13 +12,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from codec import snapshot_file
 from codec.jute import Acl
+from codec.seal import sealed_tail
 from pipeline.batches import fixed_row
 from pipeline.errors import Failure
 from pipeline.follow.base import load_base
 from pipeline.formats import directory, log, snapshot, transactions
 from pipeline.formats.directory import TAIL
-from pipeline.formats.seal import sealed_tail
 from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
 from proxy.state.machine import Machine
 from schema.paths import CONFIG
@@ -153,13 +154,13 @@ class Files:
 
 def _chunks(machine: Machine) -> Iterable[bytes]:
     """A snapshot's bytes up to its seal. Parents precede their children."""
-    acls: dict[tuple[Acl, ...], int] = {OPEN_ACL: snapshot.OPEN_ACL_ID}
+    acls: dict[tuple[Acl, ...], int] = {OPEN_ACL: snapshot_file.OPEN_ACL_ID}
     for node in machine.tree.nodes.values():
         if node.acl not in acls:
             acls[node.acl] = len(acls)
     sessions = [SessionRow(session.id, session.timeout_ms) for session in machine.sessions.values()]
     table = {number: [AclRow(*entry) for entry in acl] for acl, number in acls.items() if acl is not OPEN_ACL}
-    parts = [snapshot.pack_head(sessions, table)]
+    parts = [snapshot_file.pack_head(sessions, table)]
     size = 0
     for path, node in sorted(machine.tree.nodes.items()):
         row = ZnodeRow(
@@ -178,13 +179,13 @@ def _chunks(machine: Machine) -> Iterable[bytes]:
         )
         if path == CONFIG:
             row = fixed_row(CONFIG)
-        record = snapshot.pack_node(row, acls[node.acl])
+        record = snapshot_file.pack_node(row.path, row, acls[node.acl])
         parts.append(record)
         size += len(record)
         if size > _CHUNK:
             yield b"".join(parts)
             parts, size = [], 0
-    parts.append(snapshot.END)
+    parts.append(snapshot_file.END)
     yield b"".join(parts)
 
 

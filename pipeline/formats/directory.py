@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from codec import snapshot_file
 from codec.constants import OpCode
 from pipeline.formats import log, snapshot, transactions
 from pipeline.formats.compression import codec_of, opened
@@ -315,7 +316,7 @@ class _Base:
 
     def add(self, offset: int, node: ZnodeRow, acl_id: int) -> None:
         """Add a node."""
-        acl = None if acl_id == snapshot.OPEN_ACL_ID else self.acls.get(acl_id, _UNKNOWN_ACL)
+        acl = None if acl_id == snapshot_file.OPEN_ACL_ID else self.acls.get(acl_id, _UNKNOWN_ACL)
         if acl is _UNKNOWN_ACL:
             self.unknown_acls[node.path] = acl_id
         self.nodes[node.path] = node._replace(acl=acl)

@@ -6,22 +6,20 @@ its byte offset.
 
 import struct
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 import numpy
 
-from codec import jute
-from pipeline.formats import compression, seal
+from codec import seal
+from codec.snapshot_file import END, MAGIC
+from pipeline.formats import compression
 from pipeline.formats.compression import Source
 from pipeline.formats.errors import BadFile
 from pipeline.formats.text import decode, hexadecimal
 from pipeline.table import AclRow, SessionRow, ZnodeRow
 
-MAGIC = 0x5A4B534E
-VERSION = 2
 PREFIX = "snapshot."
-OPEN_ACL_ID = -1
 
 # The fields after a node's data: aclId, StatPersisted.
 FIXED = numpy.dtype(
@@ -46,7 +44,6 @@ _HEADER = struct.Struct(">iiq")
 _SESSION = struct.Struct(">qi")
 _DIGEST = struct.Struct(">qiq")
 _LONG = struct.Struct(">q")
-END = jute.pack_string("/")
 _DIGEST_VERSION = 2
 _TAIL = len(END) + seal.SEAL_SIZE + 54
 # No server writes longer ones: jute.maxbuffer and its extra are 1 MiB each. This bounds a bad length.
@@ -342,51 +339,3 @@ def _checked(size: int, tail: bytes) -> Checked:
             (last_zxid,) = _LONG.unpack_from(rest, at)
         return Checked(size, size - len(rest), digest, last_zxid)
     return Checked(size, None, None, None)
-
-
-# Writing
-
-
-def pack_head(sessions: Iterable[SessionRow], acls: Mapping[int, Sequence[AclRow]]) -> bytes:
-    """The part of the file before the nodes."""
-    sessions = list(sessions)
-    parts = [_HEADER.pack(MAGIC, VERSION, -1), _INT.pack(len(sessions))]
-    parts += (_SESSION.pack(session.id, session.timeout_ms) for session in sessions)
-    parts.append(_INT.pack(len(acls)))
-    for number, acl in acls.items():
-        parts += (_LONG.pack(number), _INT.pack(len(acl)))
-        for perms, scheme, identity in acl:
-            parts += (_INT.pack(perms), _text(scheme), _text(identity))
-    return b"".join(parts)
-
-
-def pack_node(node: ZnodeRow, acl_id: int) -> bytes:
-    """One node's record."""
-    path = b"" if node.path == "/" else node.path.encode()
-    fixed = _FIXED.pack(
-        acl_id,
-        node.czxid,
-        node.mzxid,
-        node.ctime,
-        node.mtime,
-        node.version,
-        node.created,
-        node.aversion,
-        node.owner,
-        node.pzxid,
-    )
-    return jute.pack_buffer(path) + jute.pack_buffer(node.data) + fixed
-
-
-def pack_digest(zxid: int, total: int) -> bytes:
-    """The digest's trailer; `total` is a signed long."""
-    return _DIGEST.pack(zxid, _DIGEST_VERSION, total)
-
-
-def pack_last_zxid(zxid: int) -> bytes:
-    """The last zxid's trailer (3.9)."""
-    return _LONG.pack(zxid)
-
-
-def _text(text: str) -> bytes:
-    return jute.pack_buffer(text.encode("utf-8", "replace"))

@@ -7,8 +7,9 @@ from typing import Any
 import numpy
 import pyarrow
 
+from codec.snapshot_file import OPEN_ACL_ID
 from pipeline.formats.errors import BadFile
-from pipeline.formats.snapshot import OPEN_ACL_ID, Nodes, path_text
+from pipeline.formats.snapshot import Nodes, path_text
 from pipeline.table import ZNODES, AclRow
 
 _ROWS = 4096

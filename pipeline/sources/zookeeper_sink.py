@@ -30,12 +30,13 @@ from typing import BinaryIO, NamedTuple
 import numpy
 import pyarrow
 
+from codec import snapshot_file
 from codec.jute import INT, NULL
+from codec.seal import adler32_combine, sealed_tail
 from pipeline.batches import without_members
 from pipeline.folders import check_writable, named
 from pipeline.formats import digest, log, snapshot
 from pipeline.formats.compression import SNAPPY_HEADER, Compressor
-from pipeline.formats.seal import adler32_combine, sealed_tail
 from pipeline.table import ZNODES, AclRow, SessionRow
 
 TRAILERS = ("seal", "digest", "full")
@@ -168,9 +169,9 @@ class ZooKeeperWriter:
         trailers = []
         if self._options.trailer != "seal":
             total = digest.signed(sum(message.digest for message in written))
-            trailers.append(snapshot.pack_digest(zxid, total))
+            trailers.append(snapshot_file.pack_digest(zxid, total))
         if self._options.trailer == "full":
-            trailers.append(snapshot.pack_last_zxid(zxid))
+            trailers.append(snapshot_file.pack_last_zxid(zxid))
         name = f"snapshot.{zxid:x}" + (f".{self._options.codec}" if self._options.codec else "")
         check_folder(self._options.folder, name, overwrite=self._options.overwrite)
         self._options.folder.mkdir(parents=True, exist_ok=True)
@@ -179,7 +180,7 @@ class ZooKeeperWriter:
         with whole.open("wb") as file:
             if self._options.codec == "snappy":
                 file.write(SNAPPY_HEADER)
-            head = snapshot.pack_head(self._options.sessions, acls)
+            head = snapshot_file.pack_head(self._options.sessions, acls)
             adler = zlib.adler32(head)
             self._put(file, head)
             parts = [part for message in written for part in message.parts]
@@ -187,7 +188,7 @@ class ZooKeeperWriter:
                 with Path(part.file).open("rb") as source:
                     shutil.copyfileobj(source, file, 8 << 20)
                 adler = adler32_combine(adler, part.adler, part.size)
-            self._put(file, snapshot.END + sealed_tail(zlib.adler32(snapshot.END, adler), trailers))
+            self._put(file, snapshot_file.END + sealed_tail(zlib.adler32(snapshot_file.END, adler), trailers))
             file.flush()
             os.fsync(file.fileno())
         whole.rename(self._options.folder / name)
@@ -269,7 +270,7 @@ class _Task:
         at = 0
         for length in column.value_lengths().to_pylist():
             if length is None:
-                ids.append(snapshot.OPEN_ACL_ID)
+                ids.append(snapshot_file.OPEN_ACL_ID)
                 continue
             acl = tuple(flat[at : at + length])
             at += length

@@ -6,9 +6,10 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
-from proxy.ctl import changes, history, reading, sessions
+from proxy.ctl import backup, changes, history, reading, sessions
 from proxy.ctl.options import parser
 from proxy.ctl.output import CommandFailed, Output, visible
 from proxy.etcd.client import EtcdClient
@@ -17,7 +18,7 @@ from proxy.etcd.model import EtcdError, EtcdUnknown, Get
 from proxy.etcd.tls import Tls
 from proxy.etcd_options import EtcdAccess, check
 from proxy.log.record import TreeNotServable, look
-from proxy.log.start import Wanted, load
+from proxy.log.start import Loaded, Wanted, load
 from proxy.log.visitor import clock_ms
 from proxy.option_table import values_of
 from proxy.state.machine import Machine
@@ -121,6 +122,8 @@ async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
             return await changes.level(etcd, keys, given.level)
         case "sessions":
             return await _sessions(etcd, keys, given)
+        case "backup":
+            return await _backup(etcd, keys, given)
         case "kill-session":
             return await changes.kill_session(etcd, keys, given.session)
         case "replay":
@@ -154,7 +157,18 @@ async def _sessions(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
     return sessions.show(machine, homes, clients, given)
 
 
+async def _backup(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
+    loaded = await _loaded(etcd, keys, given, 0)
+    position = loaded.caught.revision
+    now = datetime.now(UTC)
+    return backup.backup(loaded.machine, given.prefix, position, given.folder, given.keep, now)
+
+
 async def _load(etcd: Etcd, keys: Keyspace, given: Any, upto: int) -> Machine:
+    return (await _loaded(etcd, keys, given, upto)).machine
+
+
+async def _loaded(etcd: Etcd, keys: Keyspace, given: Any, upto: int) -> Loaded:
     # What is loaded stays until the end: to look through it again and again takes a third of the time.
     gc.disable()
     try:
@@ -163,7 +177,7 @@ async def _load(etcd: Etcd, keys: Keyspace, given: Any, upto: int) -> Machine:
         gc.enable()
     if upto > loaded.caught.revision:
         raise CommandFailed(f"position {upto} is yet to come: etcd is at revision {loaded.caught.revision}")
-    return loaded.machine
+    return loaded
 
 
 def _show(machine: Machine, command: str, given: Any) -> Output:

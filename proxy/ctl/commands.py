@@ -11,6 +11,7 @@ COMMANDS = {
     "proxies": "list the living proxies, the eldest first",
     "log": "show the log's entries: position, proxy, number, clock and requests",
     "sizes": "show the sizes of the log and of the snapshots",
+    "backup": "write the tree into a directory, and keep the newest backups there",
     "snapshot": "write a snapshot now, and delete from the log what the snapshot before it holds",
     "void": "replace a log entry that no proxy can read by an empty one. Its requests have no effect. Stop"
     " all proxies first",

@@ -5,6 +5,7 @@ The same commands are commands of `zketcd`, where options and arguments come in 
 
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import configargparse
@@ -130,6 +131,19 @@ def _sessions(parser: ArgumentParser) -> None:
     add("--sort", choices=ORDERS, default=ORDERS[0], help="the order; ephemerals: those with most come first")
 
 
+def _backup(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "folder", type=Path, metavar="DIR", help="the directory of the backups; each has one of its own"
+    )
+    parser.add_argument(
+        "--keep",
+        type=values.not_negative,
+        default=0,
+        metavar="N",
+        help="delete all but the newest N backups of this tree; 0 keeps all",
+    )
+
+
 def _kill_session(parser: ArgumentParser) -> None:
     parser.add_argument("session", type=_session_id, metavar="ID", help="its id, as `sessions` prints it")
 
@@ -187,6 +201,7 @@ _ARGUMENTS: dict[str, Callable[[ArgumentParser], None]] = {
     "get": _get,
     "stat": _stat,
     "sessions": _sessions,
+    "backup": _backup,
     "kill-session": _kill_session,
     "replay": _replay,
     "log": _log,

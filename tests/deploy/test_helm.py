@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from lab.servers.manifests import CHART, CUSTOM, Manifest, check, helm, load, of_kind, pod, template
+from proxy.ctl.options import parser as ctl_parser
 from proxy.version import VERSION
 from tests.deploy.proxies import check_grace, check_ports, check_probes, check_security, configuration
 
@@ -48,6 +49,8 @@ _VALUES: dict[str, tuple[str, ...]] = {
         "nodeSelector.disk=fast",
         "tolerations[0].key=dedicated",
         "priorityClassName=high",
+        "backup.enabled=true",
+        "backup.claimName=backups",
         "monitoring.serviceMonitor.enabled=true",
         "monitoring.prometheusRule.enabled=true",
         "monitoring.dashboard.enabled=true",
@@ -211,6 +214,20 @@ def test_prometheus_and_grafana_get_what_lies_in_monitoring(everything: list[Man
     assert chosen[0]["metadata"]["labels"][monitor["jobLabel"]] == "zketcd"
 
 
+def test_the_backup_is_started_as_the_command_understands(everything: list[Manifest]) -> None:
+    (job,) = [each for each in everything if each["kind"] == "CronJob"]
+    spec = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert container["command"][1:] == ["-m", "proxy.ctl"]
+    files = [each for each in container["args"] if each.startswith("--etcd-")]
+    given = ctl_parser().parse_args([each for each in container["args"] if each not in files])
+    assert (given.command, given.keep, given.folder) == ("backup", 7, Path("/backup"))
+    assert given.etcd == ("https://etcd-0:2379", "https://etcd-1:2379")
+    mounted = {each["mountPath"] for each in container["volumeMounts"]}
+    assert {str(Path(each.partition("=")[2]).parent) for each in files} == mounted - {"/backup"}
+    assert {each["name"] for each in container["env"]} == {"ZKETCD_ETCD_USER", "ZKETCD_ETCD_PASSWORD"}
+
+
 def test_clickhouse_is_sent_to_the_service(everything: list[Manifest]) -> None:
     text = _file(everything, "zketcd.xml")
     assert "<host>release-zketcd.release.svc</host>" in text
@@ -223,6 +240,7 @@ def test_clickhouse_is_sent_to_the_service(everything: list[Manifest]) -> None:
         ((), "etcd.endpoints is empty"),
         ((_ETCD, "proxyProtocol.mode=accept"), "proxyProtocol.from is empty"),
         ((_ETCD, "proxyProtocol.mode=always"), "/proxyProtocol/mode"),
+        ((_ETCD, "backup.enabled=true"), "backup.claimName is empty"),
         ((_ETCD, "replicas=two"), "/replicas"),
         ((_ETCD, "replica=2"), "'replica' not allowed"),
         ((_ETCD, "etcd.endpoint=http://etcd:2379"), "'endpoint' not allowed"),

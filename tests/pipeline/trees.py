@@ -12,12 +12,14 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from codec import snapshot_file
 from codec.constants import OpCode
+from codec.seal import sealed_tail
+from codec.snapshot_file import pack_head, pack_node
 from pipeline.formats import digest, directory, log, snapshot, transactions
 from pipeline.formats.compression import opened
 from pipeline.formats.directory import Survey
-from pipeline.formats.seal import sealed_tail
-from pipeline.formats.snapshot import SnapshotReader, pack_head, pack_node
+from pipeline.formats.snapshot import SnapshotReader
 from pipeline.running.here import Here
 from pipeline.running.progress import Reporter
 from pipeline.running.table import Table
@@ -120,7 +122,7 @@ def read(path: Path, step: int = 20_000, chosen: str | None = None) -> tuple[Sur
                             ZnodeRow(
                                 snapshot.path_text(raw, found.snapshot, offset),
                                 data,
-                                None if number == snapshot.OPEN_ACL_ID else plan.acls[number],
+                                None if number == snapshot_file.OPEN_ACL_ID else plan.acls[number],
                                 *(int(fixed[name]) for name in ZnodeRow._fields[3:]),
                             )
                         )
@@ -168,7 +170,7 @@ def write_snapshot(
     nodes = list(nodes)
     acls = {acl: number for number, acl in enumerate(dict.fromkeys(n.acl for n in nodes if n.acl), 1)}
     raw = pack_head(sessions, {number: acl for acl, number in acls.items()})
-    raw += b"".join(pack_node(n, acls[n.acl] if n.acl else -1) for n in nodes) + snapshot.END
+    raw += b"".join(pack_node(n.path, n, acls[n.acl] if n.acl else -1) for n in nodes) + snapshot_file.END
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"snapshot.{zxid:x}"
     file.write_bytes(raw + sealed_tail(zlib.adler32(raw), list(trailers)))

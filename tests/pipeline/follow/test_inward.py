@@ -12,6 +12,7 @@ from unittest import mock
 
 import pytest
 
+from codec import snapshot_file
 from codec.constants import OpCode
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.oracle.wire import Session
@@ -25,7 +26,6 @@ from pipeline.follow.changes import Changes
 from pipeline.follow.inward import DONE, NOT_LEVEL, Options, follow
 from pipeline.follow.tail import Unsettled
 from pipeline.follow.target import FollowedTree, position_of, resume
-from pipeline.formats import snapshot
 from pipeline.table import SessionRow
 from proxy.log import start
 from proxy.state.machine import Machine
@@ -158,7 +158,7 @@ async def test_a_tree_that_is_not_theirs(etcd: FakeEtcdClient, folder: Path) -> 
 
 
 async def test_a_base_that_is_not_theirs(etcd: FakeEtcdClient, tmp_path: Path) -> None:
-    write_snapshot(tmp_path / "version-2", 5, TREE, trailers=[snapshot.pack_digest(5, 1)])
+    write_snapshot(tmp_path / "version-2", 5, TREE, trailers=[snapshot_file.pack_digest(5, 1)])
     with pytest.raises(Failure, match="has another digest than ZooKeeper's own"):
         await follow(etcd, KEYS, options(tmp_path))
     assert not etcd.store.snapshot()

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from codec import snapshot_file
 from codec.constants import OpCode
-from pipeline.formats import directory, log, snapshot
+from pipeline.formats import directory, log
 from pipeline.formats.errors import BadFile
 from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
 from tests.pipeline.trees import (
@@ -77,7 +78,7 @@ def test_a_fuzzy_snapshot_needs_the_logs_behind_it(tmp_path: Path) -> None:
 
 def test_a_renamed_snapshot_is_refused(tmp_path: Path) -> None:
     """Transactions between its tree and its name would be passed over."""
-    raw = write_snapshot(tmp_path, 5, [ROOT], trailers=[snapshot.pack_last_zxid(5)])
+    raw = write_snapshot(tmp_path, 5, [ROOT], trailers=[snapshot_file.pack_last_zxid(5)])
     raw.rename(tmp_path / "snapshot.9")
     with pytest.raises(BadFile, match="was written at zxid 0x5, before the one in its name"):
         directory.survey(str(tmp_path))

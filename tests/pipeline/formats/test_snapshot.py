@@ -5,19 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from codec import snapshot_file
 from codec.jute import from_text
+from codec.seal import sealed_tail
+from codec.snapshot_file import pack_digest, pack_head, pack_last_zxid, pack_node
 from pipeline.formats import snapshot
 from pipeline.formats.compression import Buffer, BytesSource
 from pipeline.formats.errors import BadFile
-from pipeline.formats.seal import sealed_tail
 from pipeline.formats.snapshot import (
     Nodes,
     SnapshotReader,
     check_seal,
-    pack_digest,
-    pack_head,
-    pack_last_zxid,
-    pack_node,
 )
 from pipeline.table import AclRow, SessionRow
 from tests.pipeline.trees import SAMPLES, node, write_snapshot
@@ -87,7 +85,7 @@ def test_walking_over_nodes_finds_the_same_places_byte_by_byte(tmp_path: Path) -
 def test_every_cut_is_told(tmp_path: Path) -> None:
     whole = write_snapshot(tmp_path, 1, [ROOT, node("/a", acl=(AclRow(1, "ip", "x"),))], [SessionRow(7, 8)])
     raw = whole.read_bytes()
-    nodes = raw[: raw.index(snapshot.END, 100) + 4]
+    nodes = raw[: raw.index(snapshot_file.END, 100) + 4]
     for cut in range(len(nodes)):
         reader = SnapshotReader(BytesSource(raw[:cut]), "f")
         with pytest.raises(BadFile, match=r"f, byte \d+: ends within"):
@@ -121,7 +119,7 @@ def test_trailers_are_told_by_their_length(
     assert (checked.digest, checked.last_zxid) == (digest, last_zxid)
     assert checked.size == file.stat().st_size
     assert checked.end is not None
-    assert file.read_bytes()[checked.end :].startswith(snapshot.END)
+    assert file.read_bytes()[checked.end :].startswith(snapshot_file.END)
 
 
 def test_a_trailer_of_another_kind_is_passed_over(tmp_path: Path) -> None:
@@ -179,8 +177,9 @@ def test_a_real_snapshot_is_written_as_it_was() -> None:
         for path, data, fixed in zip(part.paths, part.data, part.fixed, strict=True):
             fields = {name: int(fixed[name]) for name in snapshot.FIXED.names or ()}
             number = fields.pop("acl")
-            parts.append(pack_node(node(path.decode() or "/", data=data, **fields), number))
-    parts.append(snapshot.END)
+            row = node(path.decode() or "/", data=data, **fields)
+            parts.append(pack_node(row.path, row, number))
+    parts.append(snapshot_file.END)
     written = b"".join(parts)
     checked = check_seal(str(SAMPLE))
     assert checked.digest is not None

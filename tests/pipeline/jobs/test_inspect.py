@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from codec.snapshot_file import pack_digest
 from pipeline.__main__ import main
-from pipeline.formats.snapshot import pack_digest
 from pipeline.jobs.inspect import log_report, tree_report
 from pipeline.jobs.side import Side
 from pipeline.jobs.tables import directory_of

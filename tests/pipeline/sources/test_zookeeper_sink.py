@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
+from codec import snapshot_file
 from lab.servers import ZooKeeperServer, debian_zookeeper_classpath
 from pipeline.__main__ import main
-from pipeline.formats import snapshot
 from pipeline.sources.batches import of_rows
 from pipeline.sources.zookeeper_sink import TRAILERS, ZooKeeperWriter, acl_number, options_of
 from pipeline.table import ZNODES, AclRow, SessionRow, ZnodeRow
@@ -143,7 +143,7 @@ def test_a_directory_with_another_tree_is_refused(tmp_path: Path) -> None:
 
 
 def test_acls_have_the_same_number_in_every_task() -> None:
-    numbers = {snapshot.OPEN_ACL_ID}
+    numbers = {snapshot_file.OPEN_ACL_ID}
     for acl in ((), OPEN, (AclRow(1, "digest", "a:b"),), (AclRow(1, "digest", "a"), AclRow(1, "b", ""))):
         assert acl_number(acl) == acl_number(tuple(acl))
         assert 0 < acl_number(acl) <= 1 << 48

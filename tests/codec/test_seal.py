@@ -5,7 +5,7 @@ import zlib
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipeline.formats.seal import adler32_combine
+from codec.seal import adler32_combine
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300))
