@@ -14,7 +14,7 @@ from archive.catalog import ArchiveError
 from proxy.archive_options import archive_url
 from proxy.support.libraries import how_to_add
 
-_LEFT_OVER = 3600.0  # seconds after which nobody writes a part any more
+_LEFT_OVER = 3600.0  # seconds after which no process writes a part any more
 
 
 class StoreError(ArchiveError):
