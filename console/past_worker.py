@@ -120,10 +120,12 @@ class Answers:
 
     def _check_readable(self, path: str, events: Iterable[Event], identities: Identities) -> None:
         """The history of a node that is gone, for a login that might read it when it was deleted."""
-        gone = next((event for event in reversed(list(events)) if event.change == "deleted"), None)
-        if gone is None:
+        last = next(reversed(list(events)), None)
+        if last is None:
             return
-        node: Node | None = self._state(_moment(session_text(gone.zxid - 1))).tree.nodes.get(path)
+        # Its deletion may not be archived yet.
+        zxid = last.zxid - 1 if last.change == "deleted" else last.zxid
+        node: Node | None = self._state(_moment(session_text(zxid))).tree.nodes.get(path)
         if node is None or not may_read(node, identities):
             raise Refused(403, f"the ACL that {path!r} had does not let this login read it")
 

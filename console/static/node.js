@@ -10,6 +10,7 @@ import { pastCard } from "./past.js";
 import { copyDialog, exportLink, importDialog } from "./subtree.js";
 
 const LARGEST_SHOWN = 1 << 20; // bytes of data that "Show all" puts into the page
+const FRESH = 60000; // ms in which a change is conspicuous
 const LONGEST_NAME = 48; // characters of a part of the path; the rest is folded
 
 export class NodePanel {
@@ -90,6 +91,7 @@ export class NodePanel {
     const place = this.element.querySelector(".changed");
     const { stat } = this.node ?? {};
     for (const each of this.element.querySelectorAll("[data-since]")) each.textContent = ago(Math.max(0, this.now - Number(each.dataset.since)));
+    place?.classList.toggle("fresh", this.now - (stat?.mtime ?? 0) < FRESH);
     if (place && stat?.mtime) place.textContent = `${stat.czxid === stat.mzxid ? "created" : "changed"} ${ago(Math.max(0, this.now - stat.mtime))}`;
   }
 
