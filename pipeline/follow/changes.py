@@ -65,7 +65,8 @@ class Changes:
                     raise Diverged(
                         f"{row.file}, byte {row.offset}: transaction {row.zxid:#x} does not fit the tree:"
                         f" {OpCode(row.type).name} {row.path or ''} meets no {error}. It is the log of"
-                        " another ensemble, or transactions before it are missing"
+                        " another ensemble, or transactions before it are missing. Start the follow over"
+                        " (--overwrite)"
                     ) from None
             self._tx.commit()
         self._machine.zxid = first.zxid

@@ -21,6 +21,7 @@ _CHUNK = 4 << 20
 _MOST_BYTES = 1 << 20  # of entries in one answer: between two, a follower checks whether it has to finish
 # No server writes longer entries: jute.maxbuffer and its extra are 1 MiB each.
 _LONGEST = 1 << 28
+_START_OVER = "If this stays so, start the follow over (--overwrite)"
 
 
 class Unsettled(Failure):
@@ -99,7 +100,7 @@ class Tail:
             where = f"begin with {Path(logs[0]).name}" if logs else "are not there"
             raise Unsettled(
                 f"{self._path}: the logs {where}, so the transactions from {self.zxid + 1:#x} on were purged"
-                " before they were read, or are not copied yet"
+                f" before they were read, or are not copied yet. {_START_OVER}"
             )
         file = holding[-1]
         if Path(file).stat().st_size < log.HEADER_SIZE and len(holding) > 1:
@@ -117,6 +118,7 @@ class Tail:
                 raise Unsettled(
                     f"{file}, byte {entry.offset}: transaction {zxid:#x} is not the one that was applied:"
                     " this is the log of another ensemble, or the ensemble has taken the applied one back"
+                    f" (after an election). {_START_OVER}"
                 )
         # A snapshot may have what the log does not: the start of an epoch, or all that a leader has sent.
         if self.mark is not None and before and before != self.zxid:
@@ -128,7 +130,8 @@ class Tail:
                 )
             raise Unsettled(
                 f"{file}: transaction {self.zxid:#x}, which was applied, is not in the log: it belongs to"
-                " another ensemble, or this one has taken the transaction back"
+                " another ensemble, or this one has taken the transaction back (after an election)."
+                f" {_START_OVER}"
             )
         return place
 
@@ -192,7 +195,7 @@ class Tail:
         raise Unsettled(
             f"{file}, byte {offset}: the log {what} where transaction {self.zxid:#x} was read and"
             " applied: the member has taken it back (after an election), or the copy is being replaced."
-            " If this stays so, start the follow over (--overwrite)"
+            f" {_START_OVER}"
         )
 
     def _compare_snapshots(self, snapshots: list[str]) -> None:
@@ -200,7 +203,8 @@ class Tail:
         if _newest(snapshots) > self.zxid:
             raise Unsettled(
                 f"{snapshots[-1]} is newer than the log, which ends with transaction {self.zxid:#x}: the"
-                " member fell behind and got a snapshot from its leader, or the log is not copied yet"
+                " member fell behind and got a snapshot from its leader, or the log is not copied yet."
+                f" {_START_OVER}"
             )
 
 

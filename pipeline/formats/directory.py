@@ -26,6 +26,10 @@ TAIL = "tail"  # the last log is used up to its first damage, as by a ZooKeeper 
 GAP = "gap"  # transactions are missing between two logs, or a snapshot and a log
 REPAIRS = frozenset({TAIL, GAP})
 
+_RUNNING = (
+    "Does a server run on this directory? Then copy it, or use `follow`. If the server was killed, option"
+    " repair=tail takes the log up to there"
+)
 _REPORTED = 1000  # transactions between two reports
 
 
@@ -280,8 +284,10 @@ def read_log(
                 count += 1
                 end = entry.offset + log.entry_size(entry.body)
         except log.BadSum as error:
-            if not last or TAIL not in repair:
+            if not last:
                 raise
+            if TAIL not in repair:
+                raise BadFile(file, error.offset, f"{error.reason}. {_RUNNING}") from error
             notes.append(f"{error}; the log counts up to there")
             return Log(file, first, zxid, count, end)
         how = log.end_of(source, end)
@@ -291,8 +297,7 @@ def read_log(
             raise BadFile(
                 file,
                 how.offset,
-                f"{how.torn}. Does a server run on this directory? Then copy it, or use `follow`. If the"
-                " server was killed, option repair=tail takes the log up to there",
+                f"{how.torn}. {_RUNNING}",
             )
         notes.append(f"{BadFile(file, how.offset, how.torn)}; the log counts up to there")
     elif last and not how.padded:

@@ -9,6 +9,7 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import (
     Load,
+    Target,
     begin,
     clear,
     close_gaps,
@@ -18,6 +19,7 @@ from pipeline.etcd.load import (
     intend,
     look,
     put,
+    refusal,
     seal,
     take_numbers,
 )
@@ -26,11 +28,12 @@ from pipeline.etcd.requests import LoadRefused
 from proxy.etcd.model import Get, Put, Txn
 from proxy.log import start
 from proxy.log.record import TreeNotServable
+from proxy.state.level import NEWEST
 from proxy.state.machine import Machine
 from schema.entry import EntryWriter, Kind, encode_epoch
 from schema.fixed import fixed_nodes
 from schema.keys import Keyspace
-from schema.record import SnapshotRef
+from schema.record import SnapshotRef, TreeRecord
 from tests.pipeline.etcd.rows import load_part, load_tree, row
 
 KEYS = Keyspace("/t")
@@ -244,6 +247,18 @@ async def test_the_target_tells_what_it_holds(etcd: FakeEtcdClient) -> None:
     found = await look(etcd, KEYS)
     assert (found.is_empty, found.nodes, found.proxies) == (False, 8, 0)
     assert (await etcd.range(Get(KEYS.tree), 1)).kvs[0].mod_revision == found.record_mod
+
+
+async def test_a_prefix_whose_fresh_tree_is_served_says_what_to_do() -> None:
+    """A zketcd that was started too early has made a tree, of which there is no snapshot yet."""
+    fresh = Target(TreeRecord(True, 1, NEWEST, None, None), 5, 9, 3, 2)
+    reason = refusal(fresh, KEYS, overwrite=False)
+    assert reason is not None
+    assert "/t is served by 2 zketcd, which have made a new tree there: stop them" in reason
+    assert "--overwrite" in reason
+    # When they are stopped, their keys remain.
+    assert "(--overwrite)" in str(refusal(fresh._replace(proxies=0), KEYS, overwrite=False))
+    assert refusal(fresh._replace(proxies=0), KEYS, overwrite=True) is None
 
 
 async def test_tasks_begin_a_load_together() -> None:

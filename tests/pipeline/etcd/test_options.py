@@ -4,6 +4,8 @@ import argparse
 
 import pytest
 
+from pipeline.__main__ import parser
+from pipeline.commands import COMMANDS
 from pipeline.etcd.options import Connection, add_arguments
 
 
@@ -19,3 +21,17 @@ def test_the_same_options_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert given == Connection("http://e:1", etcd_user="me", etcd_password="word", etcd_transport="grpcio")
     assert Connection.from_options(given.options()) == given
     assert Connection.from_options({"etcd": "http://e:1"}) == Connection("http://e:1")
+
+
+def test_every_command_takes_user_and_password_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A password on a command line shows in the list of processes."""
+    monkeypatch.setenv("ZKETCD_ETCD_USER", "me")
+    monkeypatch.setenv("ZKETCD_ETCD_PASSWORD", "word")
+    url = "etcd://e:1/p"
+    one = ["x", "--etcd", "http://e:1"]
+    trees = {"import": one, "export": one, "follow": one, "verify": ["x", url], "inspect": [url]}
+    assert trees.keys() == COMMANDS.keys()
+    for command, words in trees.items():
+        given = parser(command).parse_args(words)
+        made = Connection.from_url(url, given) if url in words else Connection.from_arguments(given)
+        assert (made.etcd_user, made.etcd_password) == ("me", "word"), command

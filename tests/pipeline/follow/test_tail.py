@@ -165,12 +165,12 @@ def test_a_log_that_is_taken_back(member: Member) -> None:
     assert zxids(tail) == [1, 2, 3]
     file.unlink()
     member.roll(1, 2)
-    with pytest.raises(Unsettled, match="transaction 0x3 was read and applied: the member has taken it back"):
+    with pytest.raises(Unsettled, match=r"0x3 was read .* has taken it back.* start the follow over"):
         tail.read()
     with pytest.raises(Unsettled, match="before the applied 0x3: this member has fallen behind"):
         member.tail(3, tail.mark).read()
     member.roll((1 << 32) + 1, 2)
-    with pytest.raises(Unsettled, match="transaction 0x3, which was applied, is not in the log"):
+    with pytest.raises(Unsettled, match=r"0x3, which was applied, is not .* start the follow over"):
         member.tail(3, tail.mark).read()
     file.write_bytes(before[:10])
     with pytest.raises(Unsettled, match="is shorter now"):
@@ -179,7 +179,7 @@ def test_a_log_that_is_taken_back(member: Member) -> None:
 
 def test_the_log_of_another_ensemble(member: Member) -> None:
     member.roll(1, 3)
-    with pytest.raises(Unsettled, match="transaction 0x2 is not the one that was applied"):
+    with pytest.raises(Unsettled, match=r"0x2 is not the one that was .* start the follow over"):
         member.tail(2, 12345).read()
 
 

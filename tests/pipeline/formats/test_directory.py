@@ -240,11 +240,17 @@ def test_a_wrong_checksum_is_an_error_and_in_the_last_log_repairable(logs: Path)
         directory.survey(str(logs), repair=frozenset({"tail"}))
 
 
+def test_a_wrong_checksum_in_the_newest_log_may_be_an_entry_that_is_being_written(logs: Path) -> None:
+    _damage(logs / "log.6", 40)
+    with pytest.raises(BadFile, match=r"log\.6, byte 16: the entry's .*Does a server run on this dir"):
+        directory.survey(str(logs))
+
+
 @pytest.mark.parametrize("cut", [1, 20, 50])
 def test_a_log_cut_within_an_entry_is_an_error_and_repairable(logs: Path, cut: int) -> None:
     file = logs / "log.6"
     file.write_bytes(file.read_bytes()[: -100 - cut])
-    with pytest.raises(BadFile, match=r"log\.6, byte \d+: .*repair=tail"):
+    with pytest.raises(BadFile, match=r"log\.6, byte \d+: .*Does a server run on this .*repair=tail"):
         directory.survey(str(logs))
     found = directory.survey(str(logs), repair=frozenset({"tail"}))
     assert (found.last_zxid, len(found.notes)) == (6, 1)
