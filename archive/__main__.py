@@ -8,14 +8,13 @@ import asyncio
 import base64
 import gc
 import json
-import ssl
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from archive import options
 from archive.catalog import ArchiveError
-from archive.client import Client, Refused
+from archive.client import Refused
 from archive.difference import differences
 from archive.follower import Archiver
 from archive.history import Event, History
@@ -23,6 +22,7 @@ from archive.listing import listing
 from archive.moment import By, shown
 from archive.past import state_at, uncollected
 from archive.revert import plan
+from archive.server import connected
 from archive.stats import Stats
 from archive.store import Store, store_of
 from archive.verify import verify
@@ -159,15 +159,6 @@ def _now(given: Any) -> Machine:
 def _revert(given: Any, made: Any) -> int:
     if not given.etcd:
         made.error(EMBEDDED)
-    if bool(given.server_user) != bool(given.server_password):
-        made.error("--server-user and --server-password must be given together")
-    if bool(given.server_cert) != bool(given.server_key) or (given.server_cert and not given.server_ca):
-        made.error("--server-cert and --server-key must be given together, with --server-ca")
-    tls = None
-    if given.server_ca:
-        tls = ssl.create_default_context(cafile=given.server_ca)
-        if given.server_cert:
-            tls.load_cert_chain(given.server_cert, given.server_key)
     store = store_of(given.archive)
     past = state_at(store, given.to).tree.nodes
     undone = None if given.until is None else state_at(store, given.until).tree.nodes
@@ -183,8 +174,7 @@ def _revert(given: Any, made: Any) -> int:
     if planned.conflicts:
         print("what has changed since is left as it is: --force reverts it as well", file=sys.stderr)
     if given.yes and planned.steps:
-        user = (given.server_user, given.server_password) if given.server_user else None
-        client = Client(given.server, given.auth, tls, user)
+        client = connected(given, made)
         try:
             for done in client.write(planned.steps):
                 print(f"{done} of {counted(len(planned.steps), 'step')} done", file=sys.stderr)

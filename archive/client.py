@@ -75,7 +75,7 @@ class Client:
 
     def _token(self, token: bytes) -> bytes:
         """One step of SASL."""
-        error, answer = self._call(OpCode.SASL, pack_buffer(token))
+        error, answer = self.call(OpCode.SASL, pack_buffer(token))
         if error:
             raise Refused(f"the server does not accept the user of --server-user: {client.name_of(error)}")
         return answer.buffer() or b""
@@ -83,11 +83,15 @@ class Client:
     def close(self) -> None:
         """End the session."""
         try:
-            self._call(OpCode.CLOSE_SESSION, b"")
+            self.call(OpCode.CLOSE_SESSION, b"")
         except Refused:
             pass
         finally:
             self._socket.close()
+
+    def ping(self) -> None:
+        """Keep the session alive. The next call passes over the answer. Raises Refused."""
+        self._send(client.PING)
 
     def write(self, steps: Sequence[Step]) -> Iterator[int]:
         """Do the steps in their order; yields how many are done. Raises Refused."""
@@ -98,7 +102,7 @@ class Client:
                 single = unit[0][0] == OpCode.SET_ACL  # not in a multi
                 more = sum(len(body) for _, body in unit)
                 if parts and (single or len(parts) + len(unit) > _MOST_PARTS or size + more > _MOST_BYTES):
-                    self._multi(parts)
+                    self.multi(parts)
                     parts, size = [], 0
                     yield done
                 if single:
@@ -107,17 +111,18 @@ class Client:
                     parts += [(step.path, part) for part in unit]
                     size += more
         if parts:
-            self._multi(parts)
+            self.multi(parts)
         yield len(steps)
 
     def _one(self, path: str, part: Part) -> None:
-        error, _ = self._call(*part)
+        error, _ = self.call(*part)
         if error:
             raise Refused(f"{part[0].name} {path}: {client.name_of(error)}")
 
-    def _multi(self, parts: Sequence[tuple[str, Part]]) -> None:
+    def multi(self, parts: Sequence[tuple[str, Part]]) -> None:
+        """Do these parts, each with its path for messages, together or not at all. Raises Refused."""
         body = b"".join(MULTI_HEADER.pack(opcode, False, -1) + packed for _, (opcode, packed) in parts) + _END
-        error, reply = self._call(OpCode.MULTI, body)
+        error, reply = self.call(OpCode.MULTI, body)
         if error:
             raise Refused(
                 f"a multi of {len(parts)} operations from {parts[0][0]} on: {client.name_of(error)}"
@@ -131,7 +136,8 @@ class Client:
             else:
                 return  # the first part was done, so all were
 
-    def _call(self, opcode: OpCode, body: bytes) -> tuple[int, Reader]:
+    def call(self, opcode: int, body: bytes) -> tuple[int, Reader]:
+        """Send a request and wait for its answer: the error, and what follows the header. Raises Refused."""
         self._xid += 1
         self._send(client.request(self._xid, opcode, body))
         try:

@@ -8,7 +8,7 @@ import configargparse
 
 from archive.commands import COMMANDS
 from archive.moment import Moment, moment
-from proxy import option_values as values
+from archive.server import add_server
 from proxy.archive_options import archive_url, duration
 from proxy.ctl.options import add_connection
 from proxy.log.visitor import clock_ms
@@ -48,14 +48,6 @@ def node_path(text: str) -> str:
     if not is_valid(text):
         raise ArgumentTypeError(f"{text!r} is no path of a node, such as /a/b")
     return text
-
-
-def identity(text: str) -> tuple[str, bytes]:
-    """SCHEME:ID, for argparse."""
-    scheme, colon, name = text.partition(":")
-    if not colon or not scheme:
-        raise ArgumentTypeError("it is not SCHEME:ID")
-    return scheme, name.encode()
 
 
 def add_archive(made: ArgumentParser) -> None:
@@ -144,34 +136,7 @@ def _revert(made: ArgumentParser) -> None:
     )
     add("--force", action="store_true", help="revert conflicts as well")
     add("--yes", action="store_true", help="write it; without it the plan is printed")
-    add(
-        "--server",
-        type=values.address,
-        default="127.0.0.1:2181",
-        metavar="HOST:PORT",
-        help="the proxy to write to",
-    )
-    for name, what in (
-        ("--server-ca", "connect to --server with TLS, and verify it by this CA: a PEM file"),
-        ("--server-cert", "certificate to show to --server: a PEM file"),
-        ("--server-key", "key of --server-cert: a PEM file"),
-    ):
-        add(name, type=values.file, default="", metavar="FILE", help=what)
-    add("--server-user", default="", metavar="NAME", help="authenticate by SASL (DIGEST-MD5) with this name")
-    add(
-        "--server-password",
-        default="",
-        metavar="WORD",
-        help="password of --server-user; safer as ZKETCD_SERVER_PASSWORD in the environment",
-    )
-    add(
-        "--auth",
-        type=identity,
-        action="append",
-        default=[],
-        metavar="SCHEME:ID",
-        help="an identity to write with, such as digest:user:password; may be repeated",
-    )
+    add_server(made)
     add("--json", action="store_true", help="print a JSON object a line instead of text")
 
 

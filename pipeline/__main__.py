@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+from pipeline import stand_ins
 from pipeline.arrow import leave_pandas_out
 from pipeline.commands import COMMANDS
 from pipeline.errors import MissingPackage
@@ -25,7 +26,8 @@ from proxy.support.usage import Parser
 
 _INTERRUPTED = 128 + signal.SIGINT  # as shells report it
 _FAILED = 2
-_PACKAGES = ("numpy", "pyarrow")
+_PACKAGES = ("numpy", "pyarrow", "pandas")
+_HELP = {"-h", "--help"}
 
 
 def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
@@ -35,6 +37,8 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
     program = f"zketcd {command}" if command else "python -m pipeline"
+    if _HELP & set(words):
+        stand_ins.install(_PACKAGES)
     try:
         made = parser(command) if command else _parser(words)
         given = made.parse_args(words)

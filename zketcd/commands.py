@@ -10,6 +10,7 @@ from typing import NamedTuple
 from archive.commands import COMMANDS as ARCHIVE
 from pipeline.commands import COMMANDS as PIPELINE
 from proxy.ctl.commands import COMMANDS as CTL
+from zketcd.online.commands import COMMANDS as ONLINE
 
 
 class Command(NamedTuple):
@@ -24,6 +25,7 @@ ALL: Mapping[str, Command] = {
     "check": Command("check a configuration, this host and etcd, and change nothing", "proxy.check.__main__"),
     "upgrade": Command("replace a running server without closing its clients", "proxy.handover.__main__"),
     **{name: Command(summary, "proxy.ctl.__main__") for name, summary in CTL.items()},
+    **{name: Command(summary, "zketcd.online.__main__") for name, summary in ONLINE.items()},
     **{name: Command(each.summary, "pipeline.__main__") for name, each in PIPELINE.items()},
     **{name: Command(summary, "archive.__main__") for name, summary in ARCHIVE.items()},
     "console-user": Command("print the line of a user for --console-users", "console.__main__"),

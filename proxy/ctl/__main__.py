@@ -186,6 +186,8 @@ def _show(machine: Machine, command: str, given: Any) -> Output:
             return reading.ls(machine, given.path, given.recursive)
         case "get":
             return reading.get(machine, given.path, given.hex)
+        case "find-big":
+            return reading.find_big(machine, given.path, given.limit)
         case "stat":
             return reading.stat(machine, given.path)
         case _:

@@ -4,6 +4,7 @@ COMMANDS = {
     "ls": "list the children of a node",
     "get": "show a node's data, ACL and Stat",
     "stat": "show a node's Stat",
+    "find-big": "list the largest and the widest nodes",
     "sessions": "list the sessions, with their clients",
     "kill-session": "end a session: its ephemerals go, and its client is disconnected",
     "replay": "show the tree as it was at a position: `replay --to POSITION ls /`. The command `log` shows"

@@ -120,6 +120,13 @@ def _stat(parser: ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH")
 
 
+def _find_big(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "path", nargs="?", default="/", metavar="PATH", help="only this node and those below it"
+    )
+    parser.add_argument("--limit", type=values.positive, default=10, metavar="N", help="how many of each")
+
+
 def _sessions(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add(
@@ -200,6 +207,7 @@ _ARGUMENTS: dict[str, Callable[[ArgumentParser], None]] = {
     "ls": _ls,
     "get": _get,
     "stat": _stat,
+    "find-big": _find_big,
     "sessions": _sessions,
     "backup": _backup,
     "kill-session": _kill_session,

@@ -1,13 +1,14 @@
 """The tree as people read it: ls, get, stat."""
 
+import heapq
 from typing import Any
 
 from codec.jute import Acl
 from codec.packets import STAT, STAT_NAMES
-from proxy.ctl.output import CommandFailed, Output, date
+from proxy.ctl.output import CommandFailed, Output, date, table
 from proxy.state.machine import Machine
 from proxy.state.tree import Node
-from schema.paths import ROOT
+from schema.paths import ROOT, parent_of
 
 _DATES = ("ctime", "mtime")
 _IN_HEX = ("czxid", "mzxid", "pzxid", "ephemeralOwner")
@@ -48,6 +49,34 @@ def get(machine: Machine, path: str, as_hex: bool) -> Output:
         document["data"] = text
         shown = text or ""
     return Output(document, [shown, "", f"acl = {', '.join(acl)}", *_lines(values)])
+
+
+def find_big(machine: Machine, path: str, limit: int) -> Output:
+    """The nodes with most data, those with most children, and the subtrees with most nodes."""
+    _find(machine, path)
+    below = path.rstrip("/") + "/"
+    nodes = {
+        each: node for each, node in machine.tree.nodes.items() if each == path or each.startswith(below)
+    }
+    sizes = {each: len(node.data or b"") for each, node in nodes.items()}
+    widths = {each: len(node.children or ()) for each, node in nodes.items()}
+    totals = dict.fromkeys(nodes, 1)
+    for each in sorted(nodes, reverse=True):  # children before their parents
+        if each != path:
+            totals[parent_of(each)] += totals[each]
+    document: dict[str, list[dict[str, Any]]] = {}
+    lines: list[str] = []
+    for name, key, counts in (
+        ("data", "bytes", sizes),
+        ("children", "children", widths),
+        ("subtrees", "nodes", totals),
+    ):
+        most = heapq.nsmallest(limit, [(-count, each) for each, count in counts.items() if count])
+        document[name] = [{"path": each, key: -count} for count, each in most]
+        if lines:
+            lines.append("")
+        lines += table((key, f"largest {name}"), [(-count, each) for count, each in most])
+    return Output(document, lines)
 
 
 def stat(machine: Machine, path: str) -> Output:

@@ -100,14 +100,14 @@ def test_a_deleted_subtree_comes_back(world: World, monkeypatch: pytest.MonkeyPa
 
     # The writer is killed after each multi; the plan that is made again has the rest.
     monkeypatch.setattr(archive_client, "_MOST_PARTS", 50)
-    multi = archive_client.Client._multi
+    multi = archive_client.Client.multi
 
     def once(self: archive_client.Client, parts: object) -> None:
         multi(self, parts)  # type: ignore[arg-type]
         raise archive_client.Refused("killed")
 
     with monkeypatch.context() as killed:
-        killed.setattr(archive_client.Client, "_multi", once)
+        killed.setattr(archive_client.Client, "multi", once)
         for _ in range(3):
             assert world.revert("--yes")[0] == 1
     assert world.revert("--yes")[0] == 0

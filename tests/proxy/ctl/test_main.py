@@ -290,3 +290,13 @@ def test_a_standard_output_that_is_full_closed_early_or_without_unicode(ctl: Ctl
     assert ctl.shell("ls -R / | true") == ("", "", 0)
     assert ctl.shell("ls /", PYTHONIOENCODING="ascii") == ("gr\\xf6\\xdfe\none\nzookeeper\n", "", 0)
     assert json.loads(ctl.shell("--json ls /", LC_ALL="C")[0]) == ["größe", "one", "zookeeper"]
+
+
+def test_the_largest_and_the_widest_are_found(ctl: Ctl) -> None:
+    found = ctl.json("find-big", "--limit", "2")
+    assert found["data"] == [{"path": "/one", "bytes": 4}, {"path": "/one/e", "bytes": 2}]
+    assert found["children"][0] == {"path": "/", "children": 2}
+    assert found["subtrees"] == [{"path": "/", "nodes": 6}, {"path": "/zookeeper", "nodes": 3}]
+    assert [row["path"] for row in ctl.json("find-big", "/one")["subtrees"]] == ["/one", "/one/e"]
+    assert ctl("find-big", "/one").splitlines()[:2] == ["bytes  largest data", "4      /one"]
+    assert "there is no node" in ctl("find-big", "/none", status=1)

@@ -1,0 +1,166 @@
+"""The commands that act as a client, on a served tree."""
+
+import io
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+import pytest
+
+from archive.client import Client
+from codec.jute import Acl
+from lab.servers import ZketcdServer
+from zketcd.__main__ import main
+from zketcd.online import nodes
+from zketcd.online.__main__ import changed_acl
+from zketcd.online.shell import Shell
+
+_BOB = "digest:bob:ikIaKsbtGweaHnb/jKn7OHqbunM="  # the password is pw
+
+
+class Caller:
+    """Runs commands on one server."""
+
+    def __init__(self, server: ZketcdServer, capsys: pytest.CaptureFixture[str]) -> None:
+        self.server = f"127.0.0.1:{server.port}"
+        self.address = "127.0.0.1", server.port
+        self._capsys = capsys
+
+    def __call__(self, *words: str, status: int = 0) -> str:
+        assert main([*words, "--server", self.server]) == status
+        out, err = self._capsys.readouterr()
+        return err if status else out
+
+    def session(self) -> Client:
+        return Client(self.address, [])
+
+
+@pytest.fixture
+def call(zketcd_server: ZketcdServer, capsys: pytest.CaptureFixture[str]) -> Caller:
+    return Caller(zketcd_server, capsys)
+
+
+def test_nodes_are_created_set_and_deleted(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "NO_NODE" in call("create", "/a/b/c", "text", status=1)
+    assert call("create", "/a/b/c", "text", "--parents") == "/a/b/c\n"
+    assert call("create", "/a/s-", "--mode", "sequential") == "/a/s-0000000001\n"
+    monkeypatch.setattr(
+        sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"\x00\xff\r\n"), isatty=lambda: False)
+    )
+    assert call("set", "/a/b/c", "-").startswith("/a/b/c has version 1, zxid 0x")
+    session = call.session()
+    assert nodes.get(session, "/a/b/c")[0] == b"\x00\xff\r\n"
+    session.close()
+    assert "BAD_VERSION" in call("set", "/a/b/c", "x", "--if-version", "7", status=1)
+    assert "NOT_EMPTY" in call("delete", "/a", status=1)
+    assert call("rmr", "/a", "--dry-run").splitlines() == ["/a", "/a/b", "/a/b/c", "/a/s-0000000001"]
+    call("rmr", "/a")
+    assert "NO_NODE" in call("rmr", "/a", status=1)
+
+
+def test_acls_are_shown_and_then_changed_under_the_callers_identities(
+    call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("create", "/a/b", "--parents")
+    change = ("acl", "/a", "-R", "--set", f"{_BOB}:rwcda")
+    line = f"world:anyone:rwcda -> {_BOB}:rwcda"
+    assert call(*change).splitlines() == [f"/a: {line}", f"/a/b: {line}"]
+    assert call(*change).splitlines() == [f"/a: {line}", f"/a/b: {line}"], "nothing was written"
+    call(*change, "--yes")
+    assert "NO_AUTH" in call("rmr", "/a", status=1)
+    monkeypatch.setenv("ZKETCD_AUTH", "digest:bob:pw")
+    assert call(*change, "--yes") == "", "there is nothing to change"
+    assert call("acl", "/a", "--add", "world:anyone:r", "--yes").endswith(",world:anyone:r\n")
+    assert "no entry would be left" in call("acl", "/a/b", "--remove", _BOB, status=1)
+    call("rmr", "/a")
+
+
+def test_what_becomes_of_an_acl() -> None:
+    one, two, new = Acl(1, "world", "anyone"), Acl(31, "ip", "10.0.0.1"), Acl(2, "world", "anyone")
+
+    def made(**options: object) -> Sequence[Acl]:
+        return changed_acl((one, two), SimpleNamespace(**{"set": None, "add": None, "remove": "", **options}))
+
+    assert made(set=(new,)) == (new,)
+    assert made(add=(new,)) == (two, new)
+    assert made(remove="ip:10.0.0.1") == (one,)
+    assert nodes.parsed_acl("ip:::1:rw,world:anyone:cda") == (Acl(3, "ip", "::1"), Acl(28, "world", "anyone"))
+    for wrong in ("", "world", "world:anyone", "world:anyone:x", "world:anyone:", ":x:r"):
+        with pytest.raises(ValueError, match="is not SCHEME:ID:PERMISSIONS"):
+            nodes.parsed_acl(wrong)
+
+
+def test_a_script_of_the_shell_ends_at_the_first_failure(
+    call: Caller, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [
+        "create a 'two words'",
+        "cd a",
+        "pwd",
+        "create -e x",
+        "set . new",
+        "get",
+        "ls",
+        "exists x/y",
+        "stat",
+    ]
+    lines += ["cd ..", "setAcl a world:anyone:rwcda", "getAcl a", "nonsense", "rmr a"]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines)))
+    assert main(["shell", "--server", call.server]) == 1
+    out, err = capsys.readouterr()
+    shown = out.splitlines()
+    assert shown[:6] == ["/a", "/a", "/a/x", "new", "x", "0"]
+    assert [line for line in shown if line.startswith(("czxid = 0x", "ctime = 20"))]
+    assert shown[-1] == "world:anyone:rwcda"
+    assert err == "unknown command 'nonsense': `help` lists all\n"
+    assert call("shell", "ls", "/") == "a\nzookeeper\n", "the ephemeral is gone, and rmr did not run"
+
+
+def test_paths_and_commands_are_completed(call: Caller) -> None:
+    session = call.session()
+    shell = Shell(session)
+    for path in ("/app", "/app/one", "/app/only", "/apple"):
+        nodes.create(session, path, b"")
+    assert shell.candidates("set", first=True) == ["set ", "setacl "]
+    assert shell.candidates("/app", first=False) == ["/app", "/apple"]
+    assert shell.candidates("/app/o", first=False) == ["/app/one", "/app/only"]
+    assert shell.candidates("/none/x", first=False) == []
+    shell.run_line(["cd", "/app"])
+    assert shell.candidates("on", first=False) == ["one", "only"]
+    assert shell.candidates("../appl", first=False) == ["../apple"]
+    session.close()
+
+
+def test_a_terminal_has_a_prompt_completion_and_history(call: Caller, tmp_path: object) -> None:
+    call("create", "/folder/inside", "--parents")
+    main_end, other = pty.openpty()
+    program = [sys.executable, "-m", "zketcd", "shell", "--server", call.server]
+    shell = subprocess.Popen(
+        program,
+        stdin=other,
+        stdout=other,
+        stderr=other,
+        env={**os.environ, "HOME": str(tmp_path), "TERM": "dumb"},
+    )
+    os.close(other)
+    seen = b""
+
+    def until(wanted: bytes) -> None:
+        nonlocal seen
+        while wanted not in seen:
+            seen += os.read(main_end, 1000)
+        seen = seen.partition(wanted)[2]
+
+    until(b"/ :) ")
+    os.write(main_end, b"ls /fol\t\n")
+    until(b"ls /folder")
+    until(b"inside")
+    os.write(main_end, b"exit\n")
+    until(b"exit")
+    assert shell.wait(20) == 0
+    os.close(main_end)
+    with open(f"{tmp_path}/.zketcd_history") as history:
+        assert [line.strip() for line in history][-2:] == ["ls /folder", "exit"]

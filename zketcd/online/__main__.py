@@ -1,0 +1,138 @@
+"""Start of `zketcd create`, `set`, `delete`, `rmr`, `acl` and `shell`.
+
+Exit codes: 0 done, 1 refused or not done, 2 wrong usage.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from archive.client import Client, Refused
+from archive.server import connected
+from codec.constants import CreateMode
+from codec.errors import MalformedPacket
+from codec.jute import Acl
+from proxy.ctl.output import counted, visible
+from schema.paths import ROOT
+from zketcd.online import nodes, options
+from zketcd.online.shell import Shell
+
+parser = options.parser
+_MODES = {
+    "persistent": CreateMode.PERSISTENT,
+    "sequential": CreateMode.PERSISTENT_SEQUENTIAL,
+    "container": CreateMode.CONTAINER,
+}
+_WITH_TTL = {
+    "persistent": CreateMode.PERSISTENT_WITH_TTL,
+    "sequential": CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL,
+}
+
+
+def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
+    """Run one command; the exit code."""
+    made = parser(command)
+    given = made.parse_args(arguments)
+    if command == "create" and given.ttl and given.mode not in _WITH_TTL:
+        made.error("--ttl does not go with --mode container")
+    if command == "rmr" and given.path == ROOT:
+        made.error("the root cannot be deleted: name the nodes below it")
+    try:
+        session = connected(given, made)
+        try:
+            return _COMMANDS[command](session, given)
+        finally:
+            session.close()
+    except (Refused, MalformedPacket, OSError, ValueError) as error:
+        print(f"zketcd {command}: {visible(str(error))}", file=sys.stderr)
+        return 1
+
+
+def _data(given: Any) -> bytes:
+    return sys.stdin.buffer.read() if given.data == "-" else given.data.encode(errors="surrogateescape")
+
+
+def _show(text: str) -> None:
+    print(visible(text) if sys.stdout.isatty() else text)
+
+
+def _create(session: Client, given: Any) -> int:
+    data = _data(given)
+    if given.parents:
+        nodes.create_parents(session, given.path)
+    mode = (_WITH_TTL if given.ttl else _MODES)[given.mode]
+    _show(nodes.create(session, given.path, data, given.acl or nodes.OPEN, mode, given.ttl))
+    return 0
+
+
+def _set(session: Client, given: Any) -> int:
+    stat = nodes.set_data(session, given.path, _data(given), given.if_version)
+    _show(f"{given.path} has version {stat.version}, zxid 0x{stat.mzxid:x}")
+    return 0
+
+
+def _delete(session: Client, given: Any) -> int:
+    nodes.delete(session, given.path, given.if_version)
+    return 0
+
+
+def _rmr(session: Client, given: Any) -> int:
+    if given.dry_run:
+        paths = list(nodes.walk(session, given.path))
+        for path in paths:
+            _show(path)
+        print(f"{counted(len(paths), 'node')}; nothing was deleted", file=sys.stderr)
+        return 0
+    done = 0
+    try:
+        for count in nodes.delete_all(session, given.path):
+            done = count
+    finally:
+        print(f"deleted {counted(done, 'node')}", file=sys.stderr)
+    return 0
+
+
+def _acl(session: Client, given: Any) -> int:
+    changed = 0
+    for path in nodes.walk(session, given.path) if given.recursive else [given.path]:
+        before, version = nodes.acl_of(session, path)
+        after = changed_acl(before, given)
+        if after == before:
+            continue
+        if not after:
+            raise Refused(f"{path}: no entry would be left")
+        if given.yes:
+            nodes.set_acl(session, path, after, version)
+        changed += 1
+        _show(f"{path}: {nodes.acl_text(before)} -> {nodes.acl_text(after)}")
+    what = "changed" if given.yes else "would change; --yes writes it"
+    print(f"{counted(changed, 'ACL')} {what}", file=sys.stderr)
+    return 0
+
+
+def changed_acl(before: Sequence[Acl], given: Any) -> tuple[Acl, ...]:
+    """The ACL that a command line makes of another one."""
+    if given.set:
+        return tuple(given.set)
+    if given.add:
+        added = {(each.scheme, each.id) for each in given.add}
+        return (*[each for each in before if (each.scheme, each.id) not in added], *given.add)
+    scheme, _, name = given.remove.partition(":")
+    return tuple([each for each in before if (each.scheme, each.id) != (scheme, name)])
+
+
+def _shell(session: Client, given: Any) -> int:
+    shell = Shell(session)
+    if given.words:
+        return shell.run_line(given.words)
+    return shell.run()
+
+
+_COMMANDS: dict[str, Callable[[Client, Any], int]] = {
+    "create": _create,
+    "set": _set,
+    "delete": _delete,
+    "rmr": _rmr,
+    "acl": _acl,
+    "shell": _shell,
+}

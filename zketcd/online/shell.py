@@ -1,0 +1,279 @@
+"""`zketcd shell`: commands as those of zkCli and keeper-client, with completion of paths and a history."""
+
+import shlex
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from archive.client import Client, Refused
+from codec.client import Stat
+from codec.constants import CreateMode
+from codec.errors import MalformedPacket
+from proxy.ctl.output import counted, date, visible
+from schema.paths import ROOT, is_valid, join, parent_of
+from zketcd.online import nodes
+
+_HISTORY = Path("~/.zketcd_history")
+_MOST_LINES = 1000
+_PING = 10.0  # seconds; the session's timeout is 30
+_MASK = (1 << 64) - 1
+_FLAGS = {
+    "": CreateMode.PERSISTENT,
+    "e": CreateMode.EPHEMERAL,
+    "s": CreateMode.PERSISTENT_SEQUENTIAL,
+    "es": CreateMode.EPHEMERAL_SEQUENTIAL,
+    "c": CreateMode.CONTAINER,
+}
+_HELP = {
+    "ls": "ls [-R] [PATH]          the children; -R: all below",
+    "cd": "cd [PATH]               the node that relative paths begin at",
+    "pwd": "pwd                     this node",
+    "get": "get [PATH]              the data",
+    "stat": "stat [PATH]             the Stat",
+    "create": "create [-e] [-s] [-c] PATH [DATA [ACL]]",
+    "set": "set PATH DATA [VERSION]",
+    "delete": "delete PATH [VERSION]   a node without children (also rm)",
+    "rmr": "rmr PATH                a node and all below it (also deleteall)",
+    "getacl": "getAcl [PATH]",
+    "setacl": "setAcl PATH SCHEME:ID:PERMISSIONS,...",
+    "exists": "exists PATH             1 or 0",
+    "help": "help",
+    "exit": "exit                    end the session and its ephemerals (also quit)",
+}
+_ALIASES = {"rm": "delete", "deleteall": "rmr", "touch": "create", "quit": "exit", "q": "exit"}
+
+
+class Shell:
+    """One session and the node that relative paths begin at."""
+
+    def __init__(self, session: Client) -> None:
+        self._session = session
+        self._lock = threading.Lock()
+        self._here = ROOT
+        self._names: list[str] = []  # what fits to the word that is completed
+        self._is_over = threading.Event()
+        self._commands: dict[str, Callable[[list[str]], None]] = {
+            name: getattr(self, f"_{name}") for name in _HELP
+        }
+
+    def run(self) -> int:
+        """Read commands until `exit` or the end of input; without a terminal a command that fails ends it."""
+        interactive = sys.stdin.isatty()
+        if interactive:
+            self._prepare_terminal()
+        pinger = threading.Thread(target=self._ping, daemon=True)
+        pinger.start()
+        try:
+            while not self._is_over.is_set():
+                try:
+                    line = input(f"{self._here} :) ") if interactive else input()
+                except EOFError:
+                    return 0
+                except KeyboardInterrupt:
+                    print()
+                    continue
+                try:
+                    words = shlex.split(line, comments=True)
+                except ValueError as error:
+                    print(f"{error}", file=sys.stderr)
+                    words = []
+                if words and self.run_line(words) and not interactive:
+                    return 1
+            return 0
+        finally:
+            self._is_over.set()
+            if interactive:
+                _write_history()
+
+    def run_line(self, words: Sequence[str]) -> int:
+        """Run one command; 1 if it fails."""
+        name = _ALIASES.get(words[0].lower(), words[0].lower())
+        command = self._commands.get(name)
+        try:
+            if command is None:
+                raise ValueError(f"unknown command {words[0]!r}: `help` lists all")
+            with self._lock:
+                command(list(words[1:]))
+        except (Refused, MalformedPacket, ValueError) as error:
+            print(visible(str(error)), file=sys.stderr)
+            return 1
+        return 0
+
+    def complete(self, text: str, state: int) -> str | None:
+        """As readline asks: the candidate number `state` for the last word of the line."""
+        if not state:
+            import readline
+
+            first = not readline.get_line_buffer()[: readline.get_begidx()].strip()
+            self._names = self.candidates(text, first=first)
+        return self._names[state] if state < len(self._names) else None
+
+    def candidates(self, text: str, *, first: bool) -> list[str]:
+        """What a word may become: a command's name if it is the `first`, or a path."""
+        if first:
+            return [f"{name} " for name in sorted({*_HELP, *_ALIASES}) if name.startswith(text)]
+        above, slash, begun = text.rpartition("/")
+        folder = self._place(above + slash if above or slash else "")
+        found: list[str] = []
+        with suppress(Refused, MalformedPacket, ValueError), self._lock:
+            found = [name for name in nodes.children(self._session, folder).names if name.startswith(begun)]
+        return [f"{above}{slash}{name}" for name in sorted(found)]
+
+    # -- commands --------------------------------------------------------------------------------------------
+
+    def _ls(self, words: list[str]) -> None:
+        recursive = "-R" in words
+        path = self._only([word for word in words if word != "-R"])
+        if recursive:
+            for each in nodes.walk(self._session, path):
+                _show(each)
+        else:
+            for name in sorted(nodes.children(self._session, path).names):
+                _show(name)
+
+    def _cd(self, words: list[str]) -> None:
+        path = self._only(words) if words else ROOT
+        if not nodes.exists(self._session, path):
+            raise ValueError(f"there is no node {path}")
+        self._here = path
+
+    def _pwd(self, _words: list[str]) -> None:
+        _show(self._here)
+
+    def _get(self, words: list[str]) -> None:
+        data, _ = nodes.get(self._session, self._only(words))
+        if data is None:
+            _show("(null)")
+            return
+        try:
+            _show(data.decode())
+        except UnicodeDecodeError:
+            _show(data.hex(" "))
+
+    def _stat(self, words: list[str]) -> None:
+        _, stat = nodes.get(self._session, self._only(words))
+        for line in stat_lines(stat):
+            _show(line)
+
+    def _create(self, words: list[str]) -> None:
+        flags = "".join(sorted(word[1:] for word in words if word in ("-e", "-s", "-c")))
+        rest = [word for word in words if word not in ("-e", "-s", "-c")]
+        if flags not in _FLAGS or not 1 <= len(rest) <= 3:
+            raise ValueError(_HELP["create"])
+        data = rest[1] if len(rest) > 1 else ""
+        acl = nodes.parsed_acl(rest[2]) if len(rest) > 2 else nodes.OPEN
+        _show(nodes.create(self._session, self._path(rest[0]), _bytes(data), acl, _FLAGS[flags]))
+
+    def _set(self, words: list[str]) -> None:
+        if not 2 <= len(words) <= 3:
+            raise ValueError(_HELP["set"])
+        version = int(words[2]) if len(words) > 2 else -1
+        nodes.set_data(self._session, self._path(words[0]), _bytes(words[1]), version)
+
+    def _delete(self, words: list[str]) -> None:
+        if not 1 <= len(words) <= 2:
+            raise ValueError(_HELP["delete"])
+        nodes.delete(self._session, self._path(words[0]), int(words[1]) if len(words) > 1 else -1)
+
+    def _rmr(self, words: list[str]) -> None:
+        if len(words) != 1 or (path := self._path(words[0])) == ROOT:
+            raise ValueError(_HELP["rmr"])
+        done = 0
+        for count in nodes.delete_all(self._session, path):
+            done = count
+        print(f"deleted {counted(done, 'node')}")
+
+    def _getacl(self, words: list[str]) -> None:
+        acl, _ = nodes.acl_of(self._session, self._only(words))
+        for each in acl:
+            _show(nodes.acl_text([each]))
+
+    def _setacl(self, words: list[str]) -> None:
+        if len(words) != 2:
+            raise ValueError(_HELP["setacl"])
+        nodes.set_acl(self._session, self._path(words[0]), nodes.parsed_acl(words[1]))
+
+    def _exists(self, words: list[str]) -> None:
+        print(int(nodes.exists(self._session, self._only(words))))
+
+    def _help(self, _words: list[str]) -> None:
+        print("\n".join(_HELP.values()))
+
+    def _exit(self, _words: list[str]) -> None:
+        self._is_over.set()
+
+    # -- paths -----------------------------------------------------------------------------------------------
+
+    def _only(self, words: list[str]) -> str:
+        """The path of a command that takes at most one."""
+        if len(words) > 1:
+            raise ValueError(f"one path, not {len(words)}: put quotes around a path with spaces")
+        return self._path(words[0]) if words else self._here
+
+    def _path(self, word: str) -> str:
+        path = self._place(word)
+        if not is_valid(path):
+            raise ValueError(f"{path!r} is no path of a node")
+        return path
+
+    def _place(self, word: str) -> str:
+        """The absolute path of a word, with `.` and `..`."""
+        path = ROOT if word.startswith("/") else self._here
+        for name in word.split("/"):
+            if name == "..":
+                path = path if path == ROOT else parent_of(path)
+            elif name not in ("", "."):
+                path = join(path, name)
+        return path
+
+    # -- the terminal ----------------------------------------------------------------------------------------
+
+    def _prepare_terminal(self) -> None:
+        import readline
+
+        with suppress(OSError):
+            readline.read_history_file(_HISTORY.expanduser())
+        readline.set_history_length(_MOST_LINES)
+        readline.set_completer_delims(" \t\n")
+        readline.set_completer(self.complete)
+        readline.parse_and_bind("tab: complete")
+
+    def _ping(self) -> None:
+        while not self._is_over.wait(_PING):
+            with suppress(Refused), self._lock:
+                self._session.ping()
+
+
+def stat_lines(stat: Stat) -> list[str]:
+    """A Stat for people: zxids in hexadecimal, times as dates."""
+    return [
+        f"czxid = 0x{stat.czxid & _MASK:x}",
+        f"ctime = {date(stat.ctime)}",
+        f"mzxid = 0x{stat.mzxid & _MASK:x}",
+        f"mtime = {date(stat.mtime)}",
+        f"pzxid = 0x{stat.pzxid & _MASK:x}",
+        f"cversion = {stat.cversion}",
+        f"version = {stat.version}",
+        f"aversion = {stat.aversion}",
+        f"ephemeralOwner = 0x{stat.ephemeral_owner & _MASK:x}",
+        f"dataLength = {stat.data_length}",
+        f"numChildren = {stat.num_children}",
+    ]
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
+
+
+def _show(text: str) -> None:
+    print(visible(text) if sys.stdout.isatty() else text)
+
+
+def _write_history() -> None:
+    import readline
+
+    with suppress(OSError):
+        readline.write_history_file(_HISTORY.expanduser())
+        _HISTORY.expanduser().chmod(0o600)
