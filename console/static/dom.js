@@ -34,7 +34,7 @@ export function table(caption, columns, rows, empty) {
   if (!rows.length) return h("p", { class: "empty" }, empty);
   // On a phone each row becomes a list of such pairs; a title may be a button, and then its text is the label.
   const label = (title) => (title instanceof Node ? title.textContent.replace(/ [▾▴]$/, "") : title);
-  return h("div", { class: "scroll" }, h("table", { "aria-label": caption, class: columns.length > 3 ? "wide" : null },
+  return h("div", { class: "scroll" }, h("table", { "aria-label": caption, class: columns.length > 2 ? "wide" : null },
     h("thead", null, h("tr", null, columns.map(([title, , kind]) => h("th", { scope: "col", class: kind }, title)))),
     h("tbody", null, rows.map((row) => h("tr", null,
       columns.map(([title, cell, kind]) => h("td", { class: kind, "data-label": label(title) }, cell(row))))))));

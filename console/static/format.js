@@ -75,11 +75,11 @@ export function utf8(content, cut) {
   }
 }
 
-export function hex(content) {
+export function hex(content, width = 16) {
   const lines = [];
-  for (let place = 0; place < content.length; place += 16) {
-    const row = [...content.subarray(place, place + 16)];
-    const numbers = row.map((byte) => byte.toString(16).padStart(2, "0")).join(" ").padEnd(47);
+  for (let place = 0; place < content.length; place += width) {
+    const row = [...content.subarray(place, place + width)];
+    const numbers = row.map((byte) => byte.toString(16).padStart(2, "0")).join(" ").padEnd(3 * width - 1);
     const letters = row.map((byte) => (byte > 31 && byte < 127 ? String.fromCharCode(byte) : ".")).join("");
     lines.push(`${place.toString(16).padStart(8, "0")}  ${numbers}  ${letters}`);
   }

@@ -224,7 +224,7 @@ export function dataCard(given, options) {
       button.disabled = !possible[button.dataset.form];
       button.setAttribute("aria-pressed", String(button.dataset.form === form));
     }
-    const shown = form === "hex" ? hex(content) : marked(form === "json" ? laid : text);
+    const shown = form === "hex" ? hex(content, matchMedia("(max-width: 720px)").matches ? 8 : 16) : marked(form === "json" ? laid : text);
     body.replaceChildren(content.length
       ? h("pre", { class: form === "hex" ? "data hex" : "data", tabindex: 0, "aria-label": `Data as ${forms[form]}` }, shown)
       : h("p", { class: "empty" }, "0 bytes"));

@@ -52,7 +52,8 @@ export class Tree {
     known.row = row;
     known.name = row.name;
     known.goneAt = 0;
-    const inner = row.readable && row.children > 0;
+    // Deleted children stay in sight for a while, the last one as well.
+    const inner = row.readable && (row.children > 0 || (li.getAttribute("aria-expanded") === "true" && this.rows(li, true).length > 0));
     const name = visible(row.name);
     const words = [name, row.kind && row.kind !== "persistent" ? row.kind : null, row.readable ? null : "not readable",
       row.children ? plural(row.children, "child", "children") : null].filter(Boolean).join(", ");
@@ -147,6 +148,7 @@ export class Tree {
     for (const li of this.element.querySelectorAll('[role="treeitem"]')) {
       const known = this.items.get(li);
       if (known.goneAt && now - known.goneAt > MOURNED) this.drop(li);
+      else if (known.window && known.row.children === 0 && known.path !== "/" && !this.rows(li, true).length) this.draw(li, known.row);
       else if (!known.kind) this.age(li);
     }
   }
@@ -320,6 +322,8 @@ export class Tree {
       here = join(here, name);
       const find = () => this.rows(li).find((each) => this.items.get(each).path === here);
       if (!find() && this.items.get(li).window) await this.move(li, { start: name, lead: LEAD, contains: "" });
+      // A znode that had no child when its row was drawn may have one now.
+      if (here !== path && find() && !find().hasAttribute("aria-expanded")) await this.load(li).catch(complain);
       const next = find();
       if (!next) break;
       li = next;

@@ -148,6 +148,14 @@ async def test_the_tree_and_the_panel_follow_what_happens(stage: Stage) -> None:
     await page.text("This znode was deleted. Below is what it was last.")
     # Rows that stay are not made anew, so the focus stays.
     assert await page.run("document.activeElement.getAttribute('aria-label')") == "live, 2 children"
+    # The last child is in sight as well.
+    await create(stage.client, ("/live/aa/last", b""))
+    await page.run("location.hash = '#tree:%2Flive%2Faa%2Flast'")
+    await soon(f"{row('last', 'new')} && {title_of('/live/aa/last')}")
+    await answered(stage.client, packets.delete(5, "/live/aa/last"))
+    await soon(row("last, deleted", "deleted"))
+    await page.run("location.hash = '#tree:%2Flive%2Fa'")
+    await page.text("there is no znode '/live/a'")
     await create(stage.client, ("/live/a", b"three"))
     await soon(f"{_DATA} === 'three'")
     await soon(row("a", "new"))
