@@ -1,29 +1,32 @@
 """`python -m proof.simulation`: simulate the whole system on a seed, and say what was found.
 
 The exit code is 0 if nothing was wrong (with --planted: if each planted fault was found), 1 if something was,
-2 for bad usage.
+or if many stormy hours never took one of the branches that matter, 2 for bad usage.
 """
 
 import argparse
 import signal
 import sys
+from pathlib import Path
 
 from lab.arguments import count, number
+from proof.simulation import record
 from proof.simulation.campaign import (
     CALM_HOURS,
     KINDS,
     STORMY_HOURS,
     STORMY_SHARE,
     TRIES,
-    World,
     cpu_seconds,
     find,
+    lacking,
     report,
     run,
     tail,
     worlds,
 )
 from proof.simulation.planted import read_planted
+from proof.simulation.record import World
 from proof.simulation.simulation import Outcome
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser
@@ -40,13 +43,20 @@ def main(arguments: list[str] | None = None) -> int:
     begun = cpu_seconds()
     outcomes: list[Outcome] = []
     wrong = 0
+    one = World("stormy" if given.worlds == "mixed" else given.worlds, given.seed, given.hours)
+    try:
+        done = {} if given.record is None else record.read(given.record)
+    except (record.BadRecord, OSError) as error:
+        parser.error(str(error))
     runs = (
-        [run(World("stormy" if given.worlds == "mixed" else given.worlds, given.seed, given.hours))]
+        [(one, run(one))]
         if given.trace
-        else worlds(given.seed, given.hours, given.minutes, given.processes, given.worlds)
+        else worlds(given.seed, given.hours, given.minutes, given.processes, given.worlds, done)
     )
-    for outcome in runs:
+    for world, outcome in runs:
         outcomes.append(outcome)
+        if given.record is not None and world not in done:
+            record.append(given.record, world, outcome)
         lines = outcome.trace if given.trace else []
         if outcome.violations:
             wrong += 1
@@ -61,7 +71,10 @@ def main(arguments: list[str] | None = None) -> int:
         )
     for line in report(outcomes, cpu_seconds() - begun):
         print(line)
-    return 1 if wrong else 0
+    never = lacking(outcomes)
+    for branch in never:
+        print(f"NEVER TAKEN in these worlds: {branch}")
+    return 1 if wrong or never else 0
 
 
 def _planted(parser: argparse.ArgumentParser, wanted: str, seed: int, tries: int) -> int:
@@ -125,6 +138,13 @@ def _parser() -> argparse.ArgumentParser:
         default=1,
         metavar="N",
         help="so many worlds at a time, each in a process of its own (default: 1)",
+    )
+    add(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="add each world to this file (JSON lines), and do not simulate those that it has. Use a new"
+        " file for changed code",
     )
     add(
         "--trace",

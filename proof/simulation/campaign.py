@@ -4,16 +4,19 @@ import os
 import signal
 import time
 from collections import Counter, deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from itertools import cycle, islice
 from multiprocessing import active_children, get_context
+from types import MappingProxyType
 from typing import NamedTuple
 
 from proof.simulation.calm import simulate_calm
 from proof.simulation.hunt import Hunt, Violation, hunt, hunt_in
 from proof.simulation.planted import Planted, planted
+from proof.simulation.record import World
 from proof.simulation.simulation import Outcome, simulate
+from proof.simulation.sometimes import BRANCHES, never_taken
 
 KINDS = ("mixed", "stormy", "calm", "etcd-bugs")
 STORMY_HOURS = 0.25
@@ -27,14 +30,6 @@ PLANTED_CALM_HOURS = 4.0
 TRIES = 8
 """Seeds within which a planted fault must be found."""
 _TAIL = 40  # lines of the trace that are shown with a violation
-
-
-class World(NamedTuple):
-    """What to simulate."""
-
-    kind: str  # as of an Outcome
-    seed: int
-    hours: float  # simulated
 
 
 def run(world: World) -> Outcome:
@@ -62,14 +57,17 @@ class Totals(NamedTuple):
     expired_nodes: int
     deceived: int
     deceived_for: float
+    branches: Counter[str]
 
 
 def totals(kind: str, outcomes: list[Outcome]) -> Totals:
     """Add the worlds of one kind up."""
     outcomes = [outcome for outcome in outcomes if outcome.kind == kind]
     faults: Counter[str] = Counter()
+    branches: Counter[str] = Counter()
     for outcome in outcomes:
         faults.update(outcome.faults)
+        branches.update(outcome.branches)
     return Totals(
         kind,
         len(outcomes),
@@ -86,30 +84,37 @@ def totals(kind: str, outcomes: list[Outcome]) -> Totals:
         sum(outcome.expired_nodes for outcome in outcomes),
         sum(outcome.deceived for outcome in outcomes),
         max((outcome.deceived_for for outcome in outcomes), default=0.0),
+        branches,
     )
 
 
 def worlds(
-    seed: int, hours: float, minutes: float | None = None, processes: int = 1, kind: str = "mixed"
-) -> Generator[Outcome, None, None]:
+    seed: int,
+    hours: float,
+    minutes: float | None = None,
+    processes: int = 1,
+    kind: str = "mixed",
+    done: Mapping[World, Outcome] = MappingProxyType({}),
+) -> Generator[tuple[World, Outcome], None, None]:
     """Worlds from a seed on: of so many hours in all, or as many as begin within `minutes` of real time.
 
     `processes`: how many at a time, each in a process of its own. The order is that of the seeds in any case.
-    `kind`: one of KINDS.
+    `kind`: one of KINDS. `done`: worlds that need not be simulated again.
     """
     plan = _plan(kind, seed, hours, minutes)
     if processes == 1:
         for world in plan:
-            yield run(world)
+            yield world, done.get(world) or run(world)
         return
     others = set(active_children())
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
         try:
             # Some more wait, since worlds do not take equally long.
-            running = deque(_submitted(pool, world) for world in islice(plan, 3 * processes))
+            running = deque((world, _submitted(pool, world, done)) for world in islice(plan, 3 * processes))
             while running:
-                yield running.popleft().result()
-                running.extend(_submitted(pool, world) for world in islice(plan, 1))
+                world, outcome = running.popleft()
+                yield world, outcome.result()
+                running.extend((world, _submitted(pool, world, done)) for world in islice(plan, 1))
         except BaseException:  # Ctrl-C, or the caller wants no more
             pool.shutdown(wait=False, cancel_futures=True)
             for process in set(active_children()) - others:
@@ -117,8 +122,12 @@ def worlds(
             raise
 
 
-def _submitted(pool: Executor, world: World) -> Future[Outcome]:
+def _submitted(pool: Executor, world: World, done: Mapping[World, Outcome]) -> Future[Outcome]:
     """Hand a world out. A process that begins for it does not hear Ctrl-C: this one ends it."""
+    if world in done:
+        known: Future[Outcome] = Future()
+        known.set_result(done[world])
+        return known
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return pool.submit(run, world)
@@ -193,6 +202,8 @@ def _figures(total: Totals) -> Iterator[str]:
     )
     faults = ", ".join(f"{name} {count}" for name, count in sorted(total.faults.items()))
     yield f"  {sum(total.faults.values())} faults: {faults}"
+    taken = ", ".join(f"{branch} {total.branches[branch]}" for branch in BRANCHES)
+    yield f"  branches that matter: {taken}"
     if total.deceived:
         yield (
             f"  {total.deceived} times a bug of etcd's made a server's state wrong; wrong answers came for at"
@@ -202,6 +213,15 @@ def _figures(total: Totals) -> Iterator[str]:
         f"  {len(total.recoveries)} recoveries: median {recoveries[len(recoveries) // 2]:.1f} s, longest"
         f" {recoveries[-1]:.1f} s of simulated time"
     )
+
+
+def lacking(outcomes: list[Outcome]) -> list[str]:
+    """Branches that matter and that the stormy worlds never took, though they were long enough for that."""
+    stormy = [outcome for outcome in outcomes if outcome.kind != "calm"]
+    counts: Counter[str] = Counter()
+    for outcome in stormy:
+        counts.update(outcome.branches)
+    return never_taken(counts, sum(outcome.seconds for outcome in stormy) / 3600)
 
 
 def tail(outcome: Outcome) -> list[str]:

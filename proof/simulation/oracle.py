@@ -7,10 +7,12 @@ zxid and the digest after it. `proof.torture` gives it the commits of a real etc
 """
 
 import bisect
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from codec.constants import OpCode
+from codec.constants import ErrorCode, OpCode
+from proof.simulation import sometimes
 from proof.simulation.clients import Clock
 from proof.simulation.exactly_once import Logged
 from proof.simulation.proxies import PREFIX
@@ -23,6 +25,8 @@ from schema.entry import Kind, Request, decode_close, decode_entry, decode_node_
 from schema.errors import ForeignKey
 from schema.keys import Keyspace
 from schema.keys import Kind as KeyKind
+
+_REQUESTS = "requests"
 
 
 class Step(NamedTuple):
@@ -59,7 +63,8 @@ class Oracle:
         self.writes: dict[int, list[Logged]] = {}
         #: By zxid, of clients' requests.
         self.done: dict[int, Done] = {}
-        self.requests = 0
+        #: Requests that were applied, and branches of `sometimes` that the log shows.
+        self.counts: Counter[str] = Counter()
         self.violations: list[str] = []
         #: Called with a session that ends without its client's wish: id, holder expected by the CLOSE.
         self.on_expiry: Callable[[int, str], None] = lambda _session, _holder: None
@@ -85,6 +90,11 @@ class Oracle:
         return self._numbers
 
     @property
+    def requests(self) -> int:
+        """How many were applied."""
+        return self.counts[_REQUESTS]
+
+    @property
     def now(self) -> float:
         """The world's time."""
         return self._world.now
@@ -108,7 +118,8 @@ class Oracle:
             if kind is KeyKind.PROXY:
                 if event.type == DELETE:
                     self.over.add(incarnation)
-                    self._early.pop(incarnation, None)
+                    if self._early.pop(incarnation, None):
+                        self.counts[sometimes.GAP_STAYS] += 1
             elif kind is KeyKind.ENTRY and event.type != DELETE:
                 self._entry(incarnation, number, event)
 
@@ -121,6 +132,8 @@ class Oracle:
             return  # a late copy
         self._early.setdefault(incarnation, {})[number] = event.kv.value
         early = self._early[incarnation]
+        if number == following and len(early) > 1:
+            self.counts[sometimes.GAP_CLOSES] += 1
         while (value := early.pop(following, None)) is not None:
             self._numbers[incarnation] = following
             self._apply(incarnation, following, value)
@@ -139,7 +152,7 @@ class Oracle:
             outcome = machine.execute(request, None, True)
             if node is not None and due not in machine.tree.nodes:
                 self.on_due(due, node)
-            self.requests += 1
+            self.counts[_REQUESTS] += 1
             self._note(request, before, outcome)
         machine.end()
         digest = machine.digest.settle(machine.tree.nodes)
@@ -167,6 +180,10 @@ class Oracle:
         elif request.kind == Kind.CLOSE and not outcome.err:
             self.on_expiry(request.session_id, decode_close(request.body).holder)
             self._check_ephemerals(request.session_id)
+        elif request.kind == Kind.CARRY_OVER and not outcome.err:
+            self.counts[sometimes.CARRY_OVER] += 1
+        elif request.kind == Kind.ATTACH and outcome.err == ErrorCode.SESSION_EXPIRED:
+            self.counts[sometimes.EXPIRED_ATTACH] += 1
         for change in machine.session_changes:
             if change.incarnation is not None:
                 session = machine.sessions[change.session_id]

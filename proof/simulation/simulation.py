@@ -5,9 +5,10 @@
 
 import asyncio
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from random import Random
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from proof.history import History
@@ -24,6 +25,7 @@ from proof.simulation.network import Network
 from proof.simulation.oracle import Oracle
 from proof.simulation.proxies import PREFIX, Hardware, Proxy, config
 from proof.simulation.rolling_upgrade import BOTH, Upgrade
+from proof.simulation.sometimes import Sometimes
 from proof.simulation.world import Host, World
 from proxy.config import Config
 from proxy.frontend.sessions import Sessions
@@ -60,6 +62,7 @@ class Outcome(NamedTuple):
     expired_nodes: int = 0  # containers and TTL nodes that went when they were due
     deceived: int = 0  # servers that had a wrong state by a bug of etcd's
     deceived_for: float = 0.0  # seconds, at most, after which one of them still answered
+    branches: Mapping[str, int] = MappingProxyType({})  # of `sometimes`, and how often each was taken
 
 
 class Simulation:
@@ -83,6 +86,7 @@ class Simulation:
         self.plan = self.world.random("plan")
         rng = self.plan
         settings = self._configured(rng)
+        self.sometimes = Sometimes(self.oracle.counts)
         self.deceit = Deceit(self.world, self.history, self.violate)
         self.answers = Answers(self.oracle, self.deceit, settings.max_staleness, self.violate)
         self.cluster.bugs.on_left_out = self.deceit.left_out
@@ -222,7 +226,7 @@ class Simulation:
 
     def run(self) -> Outcome:
         """All of it."""
-        with seams.installed(self.world), self._observed():
+        with seams.installed(self.world), self._observed(), self.sometimes.observed():
             try:
                 self._run()
             except RuntimeError as error:
@@ -249,6 +253,7 @@ class Simulation:
             [*self.violations, *self.oracle.violations],
             list(self.world.lines),
             *self._more_figures(),
+            self.sometimes.taken,
         )
 
     def _more_figures(self) -> tuple[float, int, int, float]:

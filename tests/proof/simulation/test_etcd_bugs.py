@@ -3,8 +3,9 @@
 import pytest
 
 from proof.simulation.bug_faults import bug_faults
-from proof.simulation.campaign import World, run
+from proof.simulation.campaign import run
 from proof.simulation.deceit import FOUND_WITHIN
+from proof.simulation.record import World
 from proof.simulation.simulation import simulate
 from proxy.etcd.model import EtcdUnknown, Get, Put, Txn
 from tests.proof.simulation.test_etcd import System

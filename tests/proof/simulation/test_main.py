@@ -20,7 +20,7 @@ def test_a_world_and_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
 def test_several_processes_run_the_same_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proof.simulation.campaign.STORMY_HOURS", 0.002)
     alone, together = (
-        [(world.seed, world.fingerprint) for world in worlds(7, 0.005, processes=processes, kind="stormy")]
+        [(world.seed, world.fingerprint) for _, world in worlds(7, 0.005, processes=processes, kind="stormy")]
         for processes in (1, 2)
     )
     assert [seed for seed, _ in alone] == [7, 8, 9]

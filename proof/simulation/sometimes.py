@@ -1,0 +1,65 @@
+"""Branches that matter and are seldom taken: a campaign that never takes one of them proves little of it."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from proxy.log.log import Log
+from proxy.log.outbox import Outbox
+
+REPLACEMENT = "a replacement entry"
+CARRY_OVER = "a carry-over"
+GAP_CLOSES = "a gap that closes"
+GAP_STAYS = "a gap that never closes"
+RELOAD_IN_WRITE = "a reload during a long write"
+EXPIRED_ATTACH = "an attach that meets an expiry"
+BRANCHES = (REPLACEMENT, CARRY_OVER, GAP_CLOSES, GAP_STAYS, RELOAD_IN_WRITE, EXPIRED_ATTACH)
+ENOUGH_HOURS = 8.0
+"""Stormy hours after which each branch should have been taken."""
+
+
+class Sometimes:
+    """How often each branch was taken in a world."""
+
+    def __init__(self, counts: Counter[str]) -> None:
+        """`counts`: what the oracle counts."""
+        self._counts = counts
+
+    @property
+    def taken(self) -> dict[str, int]:
+        """The branches that were taken."""
+        return {branch: self._counts[branch] for branch in BRANCHES if self._counts[branch]}
+
+    def note(self, branch: str) -> None:
+        """It is taken."""
+        self._counts[branch] += 1
+
+    @contextmanager
+    def observed(self) -> Iterator[None]:
+        """Note those that only the servers know of."""
+        replace, distrust = Outbox._replace, Log.distrust
+
+        def replaced(*arguments: Any, **options: Any) -> None:
+            self.note(REPLACEMENT)
+            replace(*arguments, **options)
+
+        def distrusted(log: Log) -> None:
+            if not log.applier.worker.is_whole:
+                self.note(RELOAD_IN_WRITE)
+            distrust(log)
+
+        Outbox._replace = replaced  # type: ignore[method-assign]
+        Log.distrust = distrusted  # type: ignore[assignment, method-assign]
+        try:
+            yield
+        finally:
+            Outbox._replace = replace  # type: ignore[method-assign]
+            Log.distrust = distrust  # type: ignore[method-assign]
+
+
+def never_taken(counts: Mapping[str, int], stormy_hours: float) -> list[str]:
+    """Branches that so many hours should have taken, and have not."""
+    if stormy_hours < ENOUGH_HOURS:
+        return []
+    return [branch for branch in BRANCHES if not counts.get(branch)]

@@ -1,0 +1,44 @@
+"""A campaign that was stopped continues with the file of its worlds."""
+
+from pathlib import Path
+
+import pytest
+
+from proof.simulation import campaign, record
+from proof.simulation.__main__ import main
+from proof.simulation.record import BadRecord, World
+from proof.simulation.simulation import Outcome
+
+
+def test_worlds_in_the_file_are_not_simulated_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "worlds.jsonl"
+    simulated: list[World] = []
+    simulate = campaign.run
+
+    def run(world: World) -> Outcome:
+        simulated.append(world)
+        return simulate(world)
+
+    monkeypatch.setattr(campaign, "run", run)
+    arguments = ["--worlds", "stormy", "--hours", "0.004", "--record", str(file)]
+    assert main(arguments) == 0
+    first = capsys.readouterr().out
+    assert main(arguments) == 0
+    again = capsys.readouterr().out
+    assert simulated == [World("stormy", 1, 0.004)]
+    assert again.splitlines()[:-1] == first.splitlines()[:-1]  # the last line has the CPU time
+    assert main([*arguments, "--seed", "2"]) == 0
+    assert [world.seed for world in simulated] == [1, 2]
+    assert [world.seed for world in record.read(file)] == [1, 2]
+
+
+def test_a_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "worlds.jsonl"
+    assert record.read(file) == {}
+    file.write_text('{"seed": 1}\n')
+    with pytest.raises(BadRecord, match="line 1"):
+        record.read(file)
+    with pytest.raises(SystemExit):
+        main(["--record", str(file)])

@@ -1,0 +1,23 @@
+"""Branches that matter are counted, and a long campaign that never takes one of them fails."""
+
+from proof.simulation.campaign import lacking
+from proof.simulation.simulation import simulate
+from proof.simulation.sometimes import BRANCHES, CARRY_OVER, ENOUGH_HOURS, never_taken
+
+
+def test_a_world_counts_what_it_takes() -> None:
+    outcome = simulate(4, 0.03, ("end a lease early",))
+    assert outcome.branches[CARRY_OVER] > 0
+    assert set(outcome.branches) <= set(BRANCHES)
+    assert lacking([outcome]) == []  # it is too short for that
+    long = outcome._replace(seconds=ENOUGH_HOURS * 3600)
+    assert CARRY_OVER not in lacking([long])
+    assert lacking([long]) == [branch for branch in BRANCHES if branch not in outcome.branches]
+    assert lacking([long._replace(kind="calm")]) == []
+
+
+def test_what_was_never_taken_is_named_after_enough_hours() -> None:
+    taken = dict.fromkeys(BRANCHES[1:], 1)
+    assert never_taken(taken, ENOUGH_HOURS) == [BRANCHES[0]]
+    assert never_taken(taken, ENOUGH_HOURS / 2) == []
+    assert never_taken(dict.fromkeys(BRANCHES, 1), ENOUGH_HOURS) == []
