@@ -180,7 +180,7 @@ def test_who_is_turned_away_is_told_so_only_if_it_understands(is_keepers: bool) 
 @pytest.mark.parametrize("takes", [True, False])
 def test_a_session_that_may_only_read(takes: bool) -> None:
     """Also if its client takes nothing until it has closed the session."""
-    client = _opened(packets.connect())
+    client = _opened(packets.connect()[:-1] + b"\1")  # its client takes a server that may only read
     client.connection.established(client.session, PASSWORD, read_only=True)
     (response,) = client.received()
     assert response.endswith(b"\1")
