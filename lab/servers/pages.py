@@ -31,6 +31,8 @@ def commands(page: str) -> Iterator[Command]:
     for block in re.findall(r"(?:^    .*\n)+", page, re.MULTILINE):
         lines = [line.removeprefix("    ") for line in block.splitlines()]
         starts = [number for number, line in enumerate(lines) if line.startswith("$ ")]
+        if not starts:
+            continue
         for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
             yield Command(lines[start].removeprefix("$ "), lines[start + 1 : end])
 
