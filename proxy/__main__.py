@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import sys
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from functools import partial
@@ -37,6 +36,7 @@ from proxy.sasl.login import Login
 from proxy.server import Server
 from proxy.state.machine import Machine
 from proxy.support import logs
+from proxy.support.environment import HOST
 from proxy.support.libraries import how_to_add
 from proxy.support.pauses import watch_pauses
 from proxy.support.permissions import is_world_readable
@@ -236,7 +236,7 @@ def _moment(config: Config) -> "Moment":
     from archive.moment import moment
 
     try:
-        return moment(config.archive.at or "now", int(time.time() * 1000))
+        return moment(config.archive.at or "now", int(HOST.clock.time() * 1000))
     except ValueError as error:
         raise ValueError(f"--at: {error}") from error
 

@@ -2,10 +2,10 @@
 
 import ipaddress
 import socket
-import time
 from collections.abc import Mapping
 
 from proxy.config import Config
+from proxy.support.environment import HOST
 from schema.record import Home
 
 
@@ -21,7 +21,7 @@ def home_of(config: Config, listeners: Mapping[str, socket.socket], *, takes_ove
         name,
         _address(config.host, _port(listeners.get("main"), config.port)),
         "" if admin is None else _admin_url(config, admin[0], _port(listeners.get("admin"), admin[1]), name),
-        int(time.time() * 1000),
+        int(HOST.clock.time() * 1000),
     )
 
 

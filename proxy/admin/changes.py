@@ -6,7 +6,6 @@ arguments are a JSON object in the body of a POST.
 
 import json
 import logging
-import random
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, TypeAlias
@@ -19,6 +18,7 @@ from proxy.state.auth.scheme import Identities
 from proxy.state.auth.schemes import SCHEMES
 from proxy.state.sessions import session_text
 from proxy.support import logs
+from proxy.support.environment import HOST
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Changes:
             raise BadRequest("Percentage must be between 0 and 100")
         connections = [each for each in self._subject.connections if not each.is_closed]
         # Each by chance, as ZooKeeper does: the number is not exact.
-        chosen = [each for each in connections if random.random() * 100 < percentage]
+        chosen = [each for each in connections if HOST.randomness.randbits(32) * 100 < percentage * 2**32]
         for connection in chosen:
             connection.close()
         log.warning(
