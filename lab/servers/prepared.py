@@ -19,13 +19,14 @@ time.time = lambda: _time() + {seconds}
 time.time_ns = lambda: _time_ns() + {seconds} * 1_000_000_000
 """
 
-# SIGUSR1: the watch delivers nothing more, while all other calls are answered. SIGUSR2: it goes on.
+# Not SIGUSR1 and SIGUSR2, which the proxy takes for itself.
+# SIGRTMIN: the watch delivers nothing more, while all other calls are answered. SIGRTMAX: it goes on.
 STALLING_WATCH = """
 import asyncio, signal
 from proxy.etcd.client import EtcdClient
 stalled = []
-signal.signal(signal.SIGUSR1, lambda *_: stalled.append(True))
-signal.signal(signal.SIGUSR2, lambda *_: stalled.clear())
+signal.signal(signal.SIGRTMIN, lambda *_: stalled.append(True))
+signal.signal(signal.SIGRTMAX, lambda *_: stalled.clear())
 watch = EtcdClient.watch
 async def stalling(self, start, end, revision, on_message):
     held = []
@@ -61,7 +62,7 @@ proxy.log.stream.catch_up = waiting
 """
 )
 
-# SIGUSR1: one bit of the data of the node /flip changes in memory.
+# SIGRTMIN: one bit of the data of the node /flip changes in memory.
 FLIPPING_DATA = """
 import signal
 from proxy.server import Server
@@ -71,7 +72,7 @@ async def started(self, *arguments):
         node = self.machine.tree.nodes["/flip"]
         node.data = bytes([node.data[0] ^ 1]) + node.data[1:]
         print("flipped", flush=True)
-    signal.signal(signal.SIGUSR1, flip)
+    signal.signal(signal.SIGRTMIN, flip)
     await start(self, *arguments)
 Server.start = started
 """

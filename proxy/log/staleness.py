@@ -14,14 +14,16 @@ when its session's timeout has passed without a keep-alive.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdError, EtcdUnknown, Get, Op, RangeResult, Txn
+from proxy.etcd.model import EtcdError, EtcdUnknown, Get, KeyValue, Op, RangeResult, Txn
 from proxy.log.follower import Follower, revision_of
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock
+from schema.errors import ForeignKey
 from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
@@ -40,6 +42,13 @@ class _Answer(NamedTuple):
     entries: list[tuple[str, int, int]]  # incarnation, its last applied number, entries above that
     came: list[int]  # create_revisions of the keys of new proxies
     gone: list[str]  # incarnations whose key is gone
+
+
+def _proxies(keys: Keyspace, pairs: Iterable[KeyValue]) -> Iterator[tuple[str, KeyValue]]:
+    """The incarnations that these keys name, without keys that are not ours."""
+    for pair in pairs:
+        with suppress(ForeignKey):
+            yield keys.parse(pair.key).incarnation, pair
 
 
 class Staleness:
@@ -148,7 +157,7 @@ class Staleness:
             if answer.revision < processed:  # etcd's issue 20418
                 raise EtcdUnknown(f"an answer as of revision {answer.revision}, after {processed}")
             found += [result for result in answer.responses if isinstance(result, RangeResult)]
-        there = {kv.key[len(keys.proxies) :].decode(errors="replace"): kv for kv in found[0].kvs}
+        there = dict(_proxies(keys, found[0].kvs))
         entries = [
             (name, before[name], result.count)
             for name, result in zip(living, found[1:], strict=True)

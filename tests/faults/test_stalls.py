@@ -46,7 +46,7 @@ def test_a_proxy_whose_stream_stalls_stops_serving_in_time(
         reader = stack.enter_context(Client(stalling.port))
         reader.sync()
         reader.create("/reader", mode=EPHEMERAL)
-        stalling.signal(signal.SIGUSR1)
+        stalling.signal(signal.SIGRTMIN)
         writer.write("/n", b"new")
         began = time.monotonic()
         with pytest.raises(Disconnected):
@@ -60,7 +60,7 @@ def test_a_proxy_whose_stream_stalls_stops_serving_in_time(
         reader.reconnect(other.port)
         assert reader.read("/n")[0] == b"new"
         assert reader.stat("/reader") is not None
-        stalling.signal(signal.SIGUSR2)
+        stalling.signal(signal.SIGRTMAX)
 
         let_in_again(reader, stalling.port)
         assert reader.read("/n")[0] == b"new"
@@ -78,7 +78,7 @@ def test_a_watch_that_hangs_is_replaced_before_clients_notice(
         writer.create("/n", b"old")
         reader = stack.enter_context(Client(stalling.port))
         reader.sync()
-        stalling.signal(signal.SIGUSR1)
+        stalling.signal(signal.SIGRTMIN)
         for data in (b"1", b"2", b"3"):
             writer.write("/n", data)
             # On the same connection: a Disconnected would end the test.

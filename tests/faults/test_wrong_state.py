@@ -26,7 +26,7 @@ def test_one_flipped_bit_makes_that_proxy_alone_load_again(
         clients[0].create("/n")
         for client in clients:
             client.sync()
-        wrong.signal(signal.SIGUSR1)
+        wrong.signal(signal.SIGRTMIN)
         wait_until(lambda: "flipped" in wrong.log_text(), "the bit has changed")
         assert clients[2].read("/flip")[0] == b"eata"
         # Its Stat changes: the digest takes the old hash of the node out, and this one has never been in.

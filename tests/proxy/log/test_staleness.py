@@ -7,7 +7,7 @@ import pytest
 
 from lab.fakes.clock import FakeClock
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
-from proxy.etcd.model import EtcdUnknown
+from proxy.etcd.model import EtcdUnknown, Put, Txn
 from proxy.log import staleness as module
 from proxy.log.follower import Apply, Follower
 from proxy.log.staleness import Staleness
@@ -188,6 +188,14 @@ async def test_a_new_proxy_that_the_watch_leaves_out_is_found(world: World) -> N
         world.follower.feed(events)
     await world.seconds()
     assert world.left_out == [world.clock.now]
+
+
+async def test_keys_among_the_proxies_that_are_not_ours_are_ignored(world: World) -> None:
+    for name in (b"", b"a/b"):
+        world.store.txn(Txn((), (Put(world.tree.keys.proxies + name, b"something"),)))
+    world.catch_up()
+    await world.seconds(5)
+    assert (world.left_out, world.seen) == ([], (True, 0))
 
 
 async def test_what_the_watch_has_not_come_to_is_not_left_out(world: World) -> None:

@@ -170,7 +170,8 @@ def test_a_session_ends_with_its_ephemerals_in_one_zxid(ends_itself: bool) -> No
     request = client(1, OpCode.CLOSE_SESSION, b"") if ends_itself else request_of(Expire(1, HOME))
     assert _spent(world, request) == (0, 1)
     assert world.fired == [(EventType.NODE_DELETED, "/d/e"), (EventType.NODE_DELETED, "/e")]
-    assert world.machine.session_changes == [SessionChange(1, HOME, None)]
+    reason = "" if ends_itself else "silent"
+    assert world.machine.session_changes == [SessionChange(1, HOME, None, reason)]
     assert world.nodes["/d"].pzxid == world.nodes["/"].pzxid == world.machine.zxid
     assert set(world.machine.sessions) == {2}
     assert world.machine.tree.ephemerals == {2: {"/f"}}
@@ -400,7 +401,7 @@ def test_becoming_what_was_loaded_aside() -> None:
         (EventType.NODE_DATA_CHANGED, "/set"),
         (EventType.NODE_CHILDREN_CHANGED, "/stays"),
     ]
-    assert [tuple(change) for change in changes] == [(1, HOME, "p2"), (2, HOME, None), (3, "", HOME)]
+    assert [change[:3] for change in changes] == [(1, HOME, "p2"), (2, HOME, None), (3, "", HOME)]
     assert (machine.tree, machine.sessions) == (tree, sessions)
     assert machine.events is events
     assert machine.session_changes is changes
