@@ -3,12 +3,11 @@
 import asyncio
 import gc
 import logging
-import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -24,9 +23,9 @@ from proxy.frontend.certificates import TlsContext
 from proxy.frontend.ports import bound_socket
 from proxy.handover import supervisor
 from proxy.handover.channel import Channel, HandoverError
-from proxy.handover.control import DONE, Control
-from proxy.handover.giver import Giver, OtherForm
+from proxy.handover.control import Control
 from proxy.handover.taker import take
+from proxy.handover.upgrade import report_serving, upgraded
 from proxy.home import home_of
 from proxy.log.archiving import Archiving
 from proxy.log.record import TreeNotServable
@@ -146,19 +145,28 @@ def _admin_settings(config: Config) -> "AdminSettings":
 def _serve(config: Config, prepared: Prepared) -> int:
     """Hold the ports and run the loop until a signal; the exit code."""
     channel = Channel.inherited()
-    if channel is not None:
-        return _served(config, prepared, {}, channel)
-    with ExitStack() as ports:
-        # First of all: without the port there is no need to start an etcd and load a tree.
-        try:
-            listener = ports.enter_context(bound_socket(config.host, config.port))
-            secure = ports.enter_context(bound_socket(*config.tls.secure)) if config.tls.secure else None
-            admin = ports.enter_context(_admin_socket(config))
-        except OSError as error:
-            print(f"zketcd: {error}", file=sys.stderr)
-            return 2
-        bound = {"main": listener, "secure": secure, "admin": admin}
-        return _served(config, prepared, {name: each for name, each in bound.items() if each}, None)
+    listeners: Listeners = {}
+    try:
+        if channel is None:
+            # First of all: without the port there is no need to start an etcd and load a tree.
+            try:
+                _bind(config, listeners)
+            except OSError as error:
+                print(f"zketcd: {error}", file=sys.stderr)
+                return 2
+        return _served(config, prepared, listeners, channel)
+    finally:
+        for listener in listeners.values():
+            listener.close()
+
+
+def _bind(config: Config, listeners: Listeners) -> None:
+    """Hold all ports. Raises OSError that names the address."""
+    listeners["main"] = bound_socket(config.host, config.port)
+    if config.tls.secure:
+        listeners["secure"] = bound_socket(*config.tls.secure)
+    if (admin := _admin_socket(config)) is not None:
+        listeners["admin"] = admin
 
 
 def _served(config: Config, prepared: Prepared, listeners: Listeners, channel: Channel | None) -> int:
@@ -174,29 +182,28 @@ def _served(config: Config, prepared: Prepared, listeners: Listeners, channel: C
     ) as error:  # fmt: skip
         print(f"zketcd: {error}", file=sys.stderr)
         return 1
-    if heir and os.getpid() == 1:
-        os.execv(sys.executable, [sys.executable, "-m", supervisor.__name__])
+    if heir and channel is None and supervisor.is_needed():
+        supervisor.become()
     return 0
 
 
-@contextmanager
-def _admin_socket(config: Config) -> Iterator[socket.socket | None]:
+def _admin_socket(config: Config) -> socket.socket | None:
     """The socket of the admin HTTP server; None without one, or if its default port is taken."""
     if config.admin is None:
-        yield None
-        return
+        return None
     host, port = config.admin
+    listener = None
     try:
         listener = bound_socket(host, port)
         listener.listen()  # at once: two that are bound but do not listen would not notice each other
     except OSError as error:
+        if listener is not None:
+            listener.close()
         if config.admin_is_required:
             raise
         log.warning("no admin HTTP server: %s; --admin-listen gives it another address", error)
-        yield None
-        return
-    with listener:
-        yield listener
+        return None
+    return listener
 
 
 async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) -> None:
@@ -287,7 +294,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
             await prepared.admin.start(server, listeners["admin"], stack, order)
         gc.disable()  # nothing that a load creates is garbage, and collecting takes a third of its time
         main, secure = listeners.get("main"), listeners.get("secure")
-        taking = None if channel is None else partial(_take, channel, server, listeners)
+        taking = None if channel is None else partial(_take, config, channel, server, listeners)
         started = loop.create_task(server.start(_print_progress, main, secure, taking))
         signalled = loop.create_task(stopped.wait())
         etcd_ended = loop.create_task(_end_of(embedded))
@@ -305,14 +312,15 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         stack.callback(pauses.cancel)
         if config.archive.url:
             _start_archiving(config, server, endpoints, stack)
-        if channel is not None:
-            notify(f"MAINPID={os.getpid()}")  # systemd has started the old process
+        await control.open()
+        stack.callback(control.close)
         _report_ready(config, server, endpoints, listeners.get("admin"), stack)
+        if channel is not None:
+            await report_serving(channel)
         failed = loop.create_task(server.failed())
         ends = (failed, signalled, etcd_ended)
-        heir = await _upgraded(
-            control, server, listeners, ends, "" if embedded is None else "etcd is embedded"
-        )
+        obstacle = "" if embedded is None else "etcd is embedded: restart instead"
+        heir = await upgraded(control, server, listeners, ends, obstacle)
         for cause in (failed, etcd_ended):
             if cause.done():
                 raise cause.result()
@@ -340,45 +348,14 @@ def _start_archiving(
     stack.push_async_callback(end)
 
 
-async def _take(channel: Channel, server: Server, listeners: Listeners) -> Listeners:
+async def _take(config: Config, channel: Channel, server: Server, listeners: Listeners) -> Listeners:
     """Take over from the process at the other end."""
-    listeners.update(await take(channel, server))
+    taken = await take(channel, server)
+    if taken:
+        listeners.update({name: socket.socket(fileno=fd) for name, fd in taken.items()})
+    else:
+        _bind(config, listeners)
     return listeners
-
-
-async def _upgraded(
-    control: Control,
-    server: Server,
-    listeners: Listeners,
-    ends: Sequence["asyncio.Task[Any]"],
-    obstacle: str,
-) -> int:
-    """Serve until one of `ends` is done, or another process has taken over; returns its id, or 0.
-
-    `obstacle`: why no process can take over; empty if one can.
-    """
-    loop = asyncio.get_running_loop()
-    await control.open()
-    try:
-        while True:
-            wanted = loop.create_task(control.requested.wait())
-            await asyncio.wait((*ends, wanted), return_when=asyncio.FIRST_COMPLETED)
-            if any(end.done() for end in ends):
-                wanted.cancel()
-                return 0
-            giving = loop.create_task(Giver(server, listeners).run(obstacle))
-            await asyncio.wait((*ends, giving), return_when=asyncio.FIRST_COMPLETED)
-            giving.cancel()
-            (outcome,) = await asyncio.gather(giving, return_exceptions=True)
-            if isinstance(outcome, int):
-                await control.answer(f"{DONE}{outcome} has taken over")
-                return outcome
-            log.error("no upgrade: %s", outcome)
-            await control.answer(f"no upgrade: {outcome}")
-            if isinstance(outcome, OtherForm):
-                return 0
-    finally:
-        control.close()
 
 
 def _etcd_client(config: Config, endpoints: Sequence[str], tls: Tls) -> EtcdClient:

@@ -139,7 +139,7 @@ class Server:
         timer = SessionTimer(sessions, handshake, read_only, self.log.outbox, self.log, interval)
         limits = ConnectionLimits(config.max_client_connections, config.max_connections, counters)
         self.connections: Connections[Connection] = Connections(limits)
-        self._ports = Ports(
+        self.ports = Ports(
             lambda: Connection(services, loop), limits, tls, config.proxy_protocol, loop, self._tasks
         )
 
@@ -166,7 +166,7 @@ class Server:
                 self.snapshots,
                 self.connections,
                 sessions,
-                self._ports,
+                self.ports,
                 self._status_poller,
                 etcd.calls,
             )
@@ -260,7 +260,7 @@ class Server:
             taken = await take()
             listener, secure = taken.get("main"), taken.get("secure")
         listener = listener or bound_socket(self._config.host, self._config.port)
-        await self._ports.open(listener, secure, self._config.tls.listen)
+        await self.ports.open(listener, secure, self._config.tls.listen)
         if self.request_logs is not None:
             self.request_logs.server("serverStart")
 
@@ -272,7 +272,30 @@ class Server:
         self.machine.session_changes.clear()
         run, what = self._periodic[0]
         self._running.append(self._tasks.start(run(), what))
-        await self._ports.open(listener, secure, self._config.tls.listen)
+        await self.ports.open(listener, secure, self._config.tls.listen)
+
+    @property
+    def place(self) -> dict[str, str]:
+        """What a process that takes over must have in common with this one, by the name of the option."""
+        config = self._config
+        secure, admin = config.tls.secure, config.admin
+        return {
+            "--prefix": config.prefix,
+            "etcd cluster": f"{self.machine.cluster_id:x}",
+            "--listen": f"{config.host}:{config.port}",
+            "--secure-listen": f"{secure[0]}:{secure[1]}" if secure else "none",
+            "--admin-listen": f"{admin[0]}:{admin[1]}" if admin else "none",
+        }
+
+    def freeze(self) -> None:
+        """Take nothing from clients, and no new clients, until `thaw`: another process takes over."""
+        self.ports.suspend()
+        self.connections.freeze()
+
+    async def thaw(self) -> None:
+        """Continue."""
+        await self.ports.resume()
+        self.connections.thaw()
 
     async def failed(self) -> BaseException:
         """Wait for a fault after which the server cannot continue."""
@@ -289,7 +312,7 @@ class Server:
         """Stop accepting, answer the requests that are here, close the connections. Sessions stay alive."""
         if self.request_logs is not None:
             self.request_logs.server("serverStop")
-        self._ports.close()
+        self.ports.close()
         self.connections.drain()
         if not await self.log.drain(_DRAIN_TIMEOUT):
             outstanding = self.log.outbox.outstanding
@@ -304,7 +327,7 @@ class Server:
 
     def connection(self) -> Connection:
         """A connection without a port: the console's, a test's."""
-        return self._ports.connection(admitted=False)
+        return self.ports.connection(admitted=False)
 
     async def kill(self, session_id: int, who: str) -> int:
         """End a session of the tree in the name of an administrator; the error, or 0."""
@@ -334,7 +357,7 @@ class Server:
     @property
     def port(self) -> int:
         """That of --listen, once it is open; 0 before."""
-        return self._ports.number
+        return self.ports.number
 
 
 def _settings(config: Config) -> Settings:

@@ -11,6 +11,7 @@
 `nemesis`     the faults
 `oracle`      the right order of the log and the right state, beside all proxies
 `exactly_once`  whether each request is in the log once, and what became of those without an answer
+`hot_restart` a new process takes over from a simulated proxy
 `expiry`      whether sessions end too early
 `simulation`  one stormy world of a seed: faults, recovery, judgement
 `calm`        one calm world: many hours, few requests, a fault now and then

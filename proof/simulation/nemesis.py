@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 from proof.simulation.bug_faults import Begun, bug_faults
 from proof.simulation.clients import Client
 from proof.simulation.etcd import Cluster, Member
+from proof.simulation.hot_restart import HotRestart, any_trouble
 from proof.simulation.network import Network
 from proof.simulation.proxies import Proxy
 from proof.simulation.world import Host, World
@@ -60,6 +61,7 @@ class Nemesis:
             "kill a proxy": self._kill_proxy,
             "pause a proxy": self._pause_proxy,
             "stop a proxy": self._stop_proxy,
+            "hot restart": self._hot_restart,
             "kill all proxies": self._kill_all,
             "cut a proxy from a member": self._cut_member,
             "cut a proxy from etcd": self._cut_etcd,
@@ -157,6 +159,14 @@ class Nemesis:
 
         host.call_soon(lambda: host.create_task(stop(), name="drain"))
         return Fault("", proxy.name, lambda: _restart(proxy, host))
+
+    def _hot_restart(self) -> Fault | None:
+        proxy = self._proxy()
+        if proxy is None or not proxy.serving or proxy.others or proxy.host is None or proxy.host.paused:
+            return None
+        trouble = any_trouble(self._random)
+        HotRestart(proxy, self._subject.cluster.host, trouble).begin()
+        return Fault("", f"of {proxy.name}" + (f": {trouble}" if trouble else ""), _nothing)
 
     # -- the network -----------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ A link is named by the hosts at its two ends. What is sent over a cut link waits
 TCP sends it again, or is lost, as the sender's `cut` says.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -89,6 +90,8 @@ class Pipe:
         self._deliver = deliver
         self._last = 0.0
         self._held: list[Any] = []
+        self._flying: deque[tuple[float, Any]] = deque()
+        self._moves = 0
         self.broken = False
 
     def send(self, item: Any, extra: float = 0.0) -> None:
@@ -102,16 +105,26 @@ class Pipe:
             return
         world = self._target.world
         self._last = max(self._last, world.now + extra + self._network.delay(self._source, self._at))
-        self._target.call_soon_at(self._last, self._arrive, item)
+        self._flying.append((self._last, item))
+        self._target.call_soon_at(self._last, self._arrive, self._moves)
+
+    def move(self, target: Host, deliver: Callable[[Any], object]) -> None:
+        """From now on another process at the same place gets what arrives, what is on its way included."""
+        self._target, self._deliver = target, deliver
+        self._moves += 1
+        for when, _ in self._flying:
+            target.call_soon_at(max(when, target.world.now), self._arrive, self._moves)
 
     def _flush(self) -> None:
         held, self._held = self._held, []
         for item in held:
             self.send(item)
 
-    def _arrive(self, item: Any) -> None:
-        if not self.broken:
-            self._deliver(item)
+    def _arrive(self, moves: int) -> None:
+        if moves == self._moves:
+            _, item = self._flying.popleft()
+            if not self.broken:
+                self._deliver(item)
 
     def break_off(self) -> None:
         """Deliver nothing more."""

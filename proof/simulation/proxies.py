@@ -10,6 +10,7 @@ that clients notice stay as they are.
 import asyncio
 import json
 from collections.abc import Callable
+from copy import copy
 from typing import Any, NamedTuple
 
 from typing_extensions import override
@@ -63,10 +64,25 @@ class _Client(EtcdClient):
         return self._host.time() if self._host.world.is_quiet else super().last_contact
 
 
-class _Socket:
-    """What the server is given to listen on."""
+class Socket:
+    """What the server is given to listen on, or, with a number, the socket of a client."""
+
+    def __init__(self, number: int = 0) -> None:
+        self._number = number
+
+    def fileno(self) -> int:
+        """Its number."""
+        return self._number
+
+    def dup(self) -> "Socket":
+        """The same."""
+        return self
+
+    def close(self) -> None:
+        """As `listen`."""
 
     def getsockname(self) -> tuple[str, int]:
+        """Its address."""
         return ("127.0.0.1", 2181)
 
     def listen(self, _backlog: int) -> None:
@@ -108,7 +124,9 @@ class Proxy:
         self.ended = ""
         self.hardware = Hardware()
         #: Transports of its clients.
-        self.transports: dict[Transport, None] = {}
+        self.transports = Transports()
+        #: Its other processes: one that takes over, one that ends after that.
+        self.others: dict[Host, None] = {}
         #: Snapshot writers of this life.
         self.writers: dict[Host, None] = {}
         #: Called when something was read from a session's client: session id, incarnation.
@@ -116,7 +134,6 @@ class Proxy:
         self.on_writer: Callable[[Proxy, Host], None] = lambda _proxy, _host: None
         self._cluster = cluster
         self._settings = settings
-        self._port = 0
         self._resumed = -_GRACE
 
     @property
@@ -135,21 +152,28 @@ class Proxy:
         """Begin a life."""
         self.ended = ""
         self.serving = False
-        host = self.host = Host(self.world, self.name, skew=self.hardware.skew, drift=self.hardware.drift)
-        host.levels = self.levels
-        host.burn = self.hardware.burn
-        host.stretched = self._stretched
+        host = self.host = self.process()
         self._cluster.bugs.on_start(self.name)
         self.world.trace(self.name, f"starts, release {max(self.levels)}")
         host.call_soon(lambda: host.create_task(self._run(host), name="the server"))
 
-    async def _run(self, host: Host) -> None:
+    def process(self) -> Host:
+        """A new process on this machine."""
+        host = Host(self.world, self.name, skew=self.hardware.skew, drift=self.hardware.drift)
+        host.levels = self.levels
+        host.burn = self.hardware.burn
+        host.stretched = self._stretched
+        return host
+
+    def server_of(self, host: Host) -> Server:
+        """A server, which does not run yet, in a process."""
         etcd = self.client(host)
+        return Server(self._settings, etcd, _Writer(self, host), environment=environment(host))
+
+    async def _run(self, host: Host) -> None:
         try:
-            server = self.server = Server(
-                self._settings, etcd, _Writer(self, host), environment=environment(host)
-            )
-            await server.start(lambda _count: None, _Socket())  # type: ignore[arg-type]
+            server = self.server = self.server_of(host)
+            await server.start(lambda _count: None, Socket())  # type: ignore[arg-type]
             self.serving = True
             self.world.trace(self.name, f"serves as {server.log.incarnation}")
             error = await server.failed()
@@ -190,19 +214,25 @@ class Proxy:
             return
         assert self.host is not None
         self.serving = False
-        self.host.kill()
-        for member in self._cluster.members:
-            for call in list(member.calls):
-                if call.host is self.host:
-                    call.over()
-        for watch in list(self._cluster.watches):
-            if watch.host is self.host:
-                watch.cancel()
+        for host in (self.host, *self.others):
+            self.end_process(host)
         for transport in list(self.transports):
             transport.lose(silently=silently)
         self.transports.clear()
         for writer in list(self.writers):
             self._end_writer(writer)
+
+    def end_process(self, host: Host) -> None:
+        """End one process at once; its connections to clients stay for the caller to end."""
+        self.others.pop(host, None)
+        host.kill()
+        for member in self._cluster.members:
+            for call in list(member.calls):
+                if call.host is host:
+                    call.over()
+        for watch in list(self._cluster.watches):
+            if watch.host is host:
+                watch.cancel()
 
     async def stop(self) -> None:
         """Drain, as after SIGTERM; on the proxy's own host."""
@@ -270,8 +300,7 @@ class Proxy:
         host = self.host
         if host is None or host.dead or host.listener is None:
             return None
-        self._port += 1
-        return Transport(self, host, self._cluster.network, client, target, came, self._port)
+        return Transport(self, host, self._cluster.network, client, target, came)
 
 
 async def upgrade(etcd: EtcdClient, level: int, levels: frozenset[int]) -> str:
@@ -285,6 +314,19 @@ async def upgrade(etcd: EtcdClient, level: int, levels: frozenset[int]) -> str:
     return ""
 
 
+class Transports(dict["Transport", None]):
+    """Those of a proxy's clients, in the order in which they were opened."""
+
+    made = 0
+
+    def of_number(self, number: int) -> "Transport":
+        """The transport of a socket. Raises OSError if it is closed."""
+        for transport in self:
+            if transport.number == number:
+                return transport
+        raise ConnectionResetError("reset meanwhile")
+
+
 class Transport(asyncio.Transport):
     """The proxy's end of a client's connection, and both directions of it."""
 
@@ -296,13 +338,14 @@ class Transport(asyncio.Transport):
         client: str,
         target: Host,
         came: Callable[[bytes | None], None],
-        port: int,
     ) -> None:
         super().__init__()
         self.proxy = proxy
         self.client = client
         self._host = host
-        self._port = port
+        proxy.transports.made += 1
+        self.number = proxy.transports.made
+        self._has_moved = False
         self._closed = False
         self._reading = True
         self._early: list[bytes | None] = []
@@ -327,11 +370,31 @@ class Transport(asyncio.Transport):
     @property
     def session(self) -> int:
         """The session of the connection; 0 without one."""
-        return 0 if self._protocol is None else int(self._protocol.session_id)
+        return int(getattr(self._protocol, "session_id", 0))
 
     def reset(self) -> None:
         """The connection breaks between the two."""
         self._host.call_soon(self._end)
+
+    # -- another process takes it over -----------------------------------------------------------------------
+
+    def moved(self, host: Host, protocol: asyncio.Protocol) -> "Transport":
+        """The same connection in another process, with what the kernel has received and no process has read.
+
+        Raises OSError if it is closed.
+        """
+        if self._closed:
+            raise ConnectionResetError("reset meanwhile")
+        new = copy(self)
+        self._has_moved = True
+        new._host, new._protocol, new._reading = host, protocol, True
+        new._early = [*self._early]
+        new._in.move(host, new._received)
+        transports = self.proxy.transports
+        del transports[self]
+        transports[new] = None
+        new._deliver_early()
+        return new
 
     # -- the proxy's side ------------------------------------------------------------------------------------
 
@@ -355,7 +418,7 @@ class Transport(asyncio.Transport):
             return
         assert self._protocol is not None
         self._protocol.data_received(data)
-        session = self._protocol.session_id
+        session = self.session
         if session and self.proxy.server is not None:
             self.proxy.on_heard(session, self.proxy.server.log.incarnation)
 
@@ -367,6 +430,9 @@ class Transport(asyncio.Transport):
                 self._host.call_soon(self._deliver_early)
 
     def _end(self) -> None:
+        if self._has_moved:
+            self._closed = True
+            return
         if not self._closed:
             self._closed = True
             self.proxy.transports.pop(self, None)
@@ -387,7 +453,16 @@ class Transport(asyncio.Transport):
 
     @override
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return ("10.0.0.1", self._port) if name == "peername" else default
+        known = {"peername": ("10.0.0.1", self.number), "socket": Socket(self.number)}
+        return known.get(name, default)
+
+    @override
+    def get_write_buffer_size(self) -> int:
+        return 0  # the network takes everything
+
+    @override
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
 
     @override
     def write(self, data: bytes | bytearray | memoryview) -> None:

@@ -137,6 +137,11 @@ class ClientIdentity:
             self._negotiation = Negotiation(login, self._loop, self)
         return self._negotiation.step(token)
 
+    @property
+    def negotiates(self) -> bool:
+        """Whether an exchange has begun that is not over."""
+        return self._negotiation is not None and not self._negotiation.is_over
+
     def proven(self, name: str, *, is_super: bool) -> None:
         """The client has proved by SASL that this is its name."""
         log.info(

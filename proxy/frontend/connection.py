@@ -79,7 +79,7 @@ class Connection(Movable, asyncio.Protocol):
         if not connections.opened(self) or not is_usable:
             self._end()
         elif connections.are_frozen:
-            self.freeze()
+            self._outbound.frozen = True  # uvloop's transport begins to read after this call all the same
 
     def data_received(self, data: bytes) -> None:
         """Handle the packets of a chunk, as far as there is time; their replies leave in one write."""
@@ -90,7 +90,8 @@ class Connection(Movable, asyncio.Protocol):
             session.heard = self._loop.time()
         inbound = self._inbound
         received = self._clock.perf_counter_ns()
-        is_next = self._services.state_gate.admits(received) and not self._has_unhandled
+        waits = self._has_unhandled or self._outbound.frozen
+        is_next = not waits and self._services.state_gate.admits(received)
         if is_next and len(data) <= PIECE:
             self._take(data, received)
         else:  # at most the first piece now, the rest in other turns of the loop

@@ -37,6 +37,11 @@ class Movable(ConnectionFacts):
         return self._outbound.fd
 
     @property
+    def unsent(self) -> int:
+        """Bytes that the socket has not taken."""
+        return self._outbound.unsent
+
+    @property
     def is_quiet(self) -> bool:
         """Whether all requests that were taken are answered, and the socket has the replies."""
         order = self._order
@@ -50,11 +55,12 @@ class Movable(ConnectionFacts):
             return False
         if session is None:
             return opening.request is None
-        return cast(object, session.connection) is self
+        return cast(object, session.connection) is self and not self.identity.negotiates
 
     def packed(self) -> Moved:
-        """All that the other process needs besides the socket."""
+        """All that the other process needs besides the socket, from which nothing is read any more."""
         inbound, session = self._inbound, self.session
+        self._outbound.pause_reading()  # it may be newer than the last `freeze`
         return Moved(
             0 if session is None else session.id,
             0.0 if session is None else self._loop.time() - session.heard,

@@ -33,6 +33,7 @@ class Negotiation:
         self._loop = loop
         self._claimant = claimant
         self._exchange: Exchange | None = None
+        self.is_over = False  # the client has proved its name, or failed
         self._step: asyncio.Future[Step] | None = None
 
     def step(self, token: bytes) -> SaslAnswer | None:
@@ -64,10 +65,12 @@ class Negotiation:
 
     def _taken(self, step: Step) -> SaslAnswer:
         if step.name is not None:
+            self.is_over = True
             self._claimant.proven(step.name, is_super=step.name in self._login.super_users)
         return SaslAnswer(ErrorCode.OK, step.token)
 
     def _failed(self, failure: Failed) -> SaslAnswer:
+        self.is_over = True
         self._claimant.refused("sasl", failure.name, str(failure))
         login = self._login
         if isinstance(failure, Malformed):

@@ -58,6 +58,7 @@ class Ports:
         self._headers = headers
         self._loop = loop
         self._tasks = tasks
+        self._sockets: list[tuple[socket.socket, str]] = []  # and what each accepts
         self._listening: list[asyncio.Server | ClientListener] = []
         self._closed = False
         self.number = 0  # of the main port, once it is open
@@ -65,31 +66,44 @@ class Ports:
     @property
     def are_open(self) -> bool:
         """Whether clients can connect."""
-        return bool(self._listening) and not self._closed
+        return bool(self._sockets) and not self._closed
 
     async def open(self, listener: socket.socket, secure: socket.socket | None, listen: str) -> None:
         """Listen on a bound socket, and on one that takes only TLS.
 
         `listen`: what the first socket accepts: "off" (no TLS), "only" (only TLS) or "detect" (both).
         Raises OSError that names the address if another process listens there since the socket was bound.
+        The sockets belong to this object from now on.
         """
         for bound in (listener, secure) if secure is not None else (listener,):
             # Not by uvloop's create_server, which hides the error if another process already listens there.
             _start_listening(bound)
         self.number = listener.getsockname()[1]
-        tls = None if listen == "off" else self._tls
-        if tls is None and self._headers.mode == OFF:
-            self._listening.append(
-                await self._loop.create_server(
-                    lambda: self.connection(admitted=False), sock=listener, backlog=_BACKLOG
-                )
-            )
-        else:
-            self._listen(tls, listener, plain=tls is None or listen == "detect")
+        self._sockets.append((listener, "off" if self._tls is None else listen))
         if self._tls is not None:
             self._tasks.start(self._tls.follow(), "follow the certificates")
             if secure is not None:
-                self._listen(self._tls, secure, plain=False)
+                self._sockets.append((secure, "only"))
+        await self.resume()
+
+    def suspend(self) -> None:
+        """Accept no clients until `resume`: they wait in the sockets, which another process may take over."""
+        for listening in self._listening:
+            listening.close()
+        self._listening.clear()
+
+    async def resume(self) -> None:
+        """Accept clients."""
+        for bound, listen in self._sockets:
+            listener = bound.dup()  # the listener closes its own
+            if listen == "off" and self._headers.mode == OFF:
+                self._listening.append(
+                    await self._loop.create_server(
+                        lambda: self.connection(admitted=False), sock=listener, backlog=_BACKLOG
+                    )
+                )
+            else:
+                self._listen(None if listen == "off" else self._tls, listener, plain=listen != "only")
 
     def _listen(self, tls: TlsContext | None, listener: socket.socket, *, plain: bool) -> None:
         listening = ClientListener(
@@ -106,8 +120,9 @@ class Ports:
     def close(self) -> None:
         """Accept no more clients; connected clients stay connected."""
         self._closed = True
-        for listening in self._listening:
-            listening.close()
+        self.suspend()
+        for bound, _ in self._sockets:
+            bound.close()
 
     # -- for listeners -------------------------------------------------------------------------------------
 

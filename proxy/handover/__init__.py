@@ -8,7 +8,8 @@ They talk by a socket pair, which the new one inherits:
     new: carried     its request to carry the sessions over is applied; it applies nothing after this place
     old: clients     as of the same place of the log: each connection with its socket, then the listeners
     new: taken       it has everything
-    old: go          from here on the old process serves no client, and ends
+    old: go          from here on the old process serves no client
+    new: serving     the old process tells systemd, and ends
 
 Up to `taken` the old process can continue as before: it kills the new one, waits until the log
 shows that no entry of it can follow, carries the sessions back, and reads from its clients again.

@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Mapping
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 #: The environment variable by which a new process knows its end of the socket pair.
 VARIABLE = "_ZKETCD_TAKE_OVER"
@@ -28,8 +28,26 @@ class Message(NamedTuple):
     fds: list[int]
 
 
+class Line(Protocol):
+    """One end, as the two processes use it."""
+
+    async def ended(self) -> None:
+        """Wait until the other process has ended."""
+
+    async def send(
+        self, kind: str, fds: list[int] | None = None, timeout: float = 10.0, **fields: Any
+    ) -> None:
+        """Send one message. Raises HandoverError if the other process is gone."""
+
+    async def send_all(self, messages: list[Message], timeout: float = 10.0) -> None:
+        """Send these messages. Raises HandoverError if the other process is gone."""
+
+    async def receive(self, *kinds: str, timeout: float | None = 10.0) -> Message:
+        """Wait for a message of one of these kinds. Raises HandoverError for the end, or for another one."""
+
+
 class Channel:
-    """One end."""
+    """One end of a socket pair."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end

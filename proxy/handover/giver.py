@@ -2,63 +2,92 @@
 
 import asyncio
 import logging
-import os
-import sys
-from collections.abc import Mapping
-from socket import socket, socketpair
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
 
+from proxy.frontend.connection import Connection
 from proxy.frontend.moved import FORM, encode
-from proxy.handover.channel import MOST_SOCKETS, VARIABLE, Channel, HandoverError, Message
+from proxy.handover.channel import MOST_SOCKETS, HandoverError, Line, Message
 from proxy.server import Server
 
 log = logging.getLogger("zketcd")
 
 _START = 600.0  # seconds in which the new process has to load the tree
-_QUIET = 5.0  # seconds for etcd to answer what was taken from clients
+_ANSWERED = 3.0  # seconds for etcd to answer what was taken from clients
+_CARRIED = 3.0  # seconds to carry the sessions over
 _UNREAD = 1.0  # seconds for clients to read their replies; those that do not are closed at the end
+_STANDSTILL = 0.05  # seconds without any progress of theirs: the same
+_SERVING = 60.0  # seconds for the new process to serve, once it has everything
 _POLL = 0.002
+_TAKEN_BACK = 2.0  # seconds for the sessions to return to a process that has to end
 
 
 class OtherForm(HandoverError):
     """The new release takes over in another form: a restart is needed."""
 
+    pid = 0  # of the new process, which waits for the end of this one
+
+
+class Lost(HandoverError):
+    """The new process does not serve although it took everything: too late for this one to continue."""
+
+
+class Heir(Protocol):
+    """The new process."""
+
+    @property
+    def pid(self) -> int:
+        """Its id."""
+
+    @property
+    def channel(self) -> Line:
+        """This process's end."""
+
+    async def end(self) -> None:
+        """Kill it, and wait until it has ended."""
+
+
+class Socket(Protocol):
+    """A listening socket, as far as it is passed on."""
+
+    def fileno(self) -> int:
+        """Its number."""
+
 
 class Giver:
     """One attempt to hand the server over."""
 
-    def __init__(self, server: Server, listeners: Mapping[str, socket | None]) -> None:
+    def __init__(self, server: Server, listeners: Mapping[str, Socket | None]) -> None:
         self._server = server
         self._listeners = listeners
+        self._frozen = False
         self._heir = ""  # the new process's incarnation, once it may append
         self._held = asyncio.Event()  # the sessions are carried over, and nothing after that is applied
 
-    async def run(self, obstacle: str) -> int:
-        """Hand over; the new process's id. Raises HandoverError: then this process continues as before."""
-        if obstacle:
-            raise HandoverError(f"{obstacle}: restart instead")
-        ours, theirs = socketpair()
-        channel = Channel(ours)
-        environment = {name: value for name, value in os.environ.items() if name != "WATCHDOG_PID"}
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *sys.orig_argv[1:],
-            pass_fds=(theirs.fileno(),),
-            env={**environment, VARIABLE: str(theirs.fileno())},
-        )
-        theirs.close()
+    async def run(self, start: Callable[[], Awaitable[Heir]]) -> int:
+        """Hand over to the process that `start` starts; its id.
+
+        Raises OtherForm; Lost; or another HandoverError, after which this process continues as before.
+        """
+        heir = await start()
         try:
-            await self._give(channel)
-        except OtherForm:
-            raise  # the new process waits for the end of this one
+            await self._give(heir.channel)
+        except OtherForm as error:
+            error.pid = heir.pid
+            raise
         except BaseException as error:
-            await self._go_on(process)
+            await self._go_on(heir, is_ending=isinstance(error, asyncio.CancelledError))
             if isinstance(error, OSError):
                 raise HandoverError(str(error)) from error
             raise
-        return process.pid
+        try:
+            await heir.channel.receive("serving", timeout=_SERVING)
+        except HandoverError as error:
+            raise Lost(f"the new process has taken over, but does not serve: {error}") from error
+        return heir.pid
 
-    async def _give(self, channel: Channel) -> None:
-        server = self._server
+    async def _give(self, channel: Line) -> None:
+        server, loop = self._server, asyncio.get_running_loop()
         hello = (await channel.receive("hello", timeout=_START)).fields
         log.info("release %s is ready to take over", hello["release"])
         if hello["form"] != FORM:
@@ -67,30 +96,73 @@ class Giver:
                 f"release {hello['release']} takes over in form {hello['form']}, this one in form {FORM}:"
                 " this process drains and ends, and the new one starts as after a restart"
             )
-        server.connections.freeze()
-        await self._quiet()
+        for what, ours in server.place.items():
+            theirs = hello["place"].get(what, "none")
+            if theirs != ours:
+                raise HandoverError(f"{what} is {theirs} now, and was {ours}: restart instead")
+        if not server.log.contact().in_touch:
+            raise HandoverError("etcd does not answer, or this proxy's state is old")
+        began = loop.time()
+        self._frozen = True
+        server.freeze()
+        await self._answered()
+        server.log.outbox.hold()
         self._heir = hello["incarnation"]
         server.sessions.expect_heir(self._heir, self._carried)
         await channel.send("frozen", incarnation=server.log.incarnation)
-        carried = (await channel.receive("carried")).fields
-        if carried["sessions"]:
-            await asyncio.wait_for(self._held.wait(), _QUIET)
-        await channel.send_all(self._everything())
+        await channel.receive("carried", timeout=_CARRIED)
+        await self._all_carried()
+        await self._read()
+        moving = [each for each in server.connections if each.can_move and each.is_quiet]
+        await channel.send_all(self._everything(moving))
         await channel.receive("taken")
         await channel.send("go")
+        server.log.outbox.queue.clear()  # of connections that are closed, unanswered
+        log.info("gave %d connections away; they waited %.3f s so far", len(moving), loop.time() - began)
 
-    async def _quiet(self) -> None:
-        """Wait until nothing is in flight. Raises HandoverError."""
+    async def _answered(self) -> None:
+        """Wait until all requests are answered, except to clients that do not read.
+
+        Raises HandoverError.
+        """
         loop, server = asyncio.get_running_loop(), self._server
-        began = loop.time()
-        while True:
-            busy = [each for each in server.connections if not each.is_quiet]
-            is_waiting = server.log.outbox.outstanding or any(each.outstanding for each in busy)
-            passed = loop.time() - began
-            if not is_waiting and (not busy or passed > _UNREAD):
+        deadline = loop.time() + _ANSWERED
+        while server.log.outbox.outstanding or any(
+            each.outstanding and not each.unsent for each in server.connections
+        ):
+            if loop.time() > deadline:
+                raise HandoverError(f"etcd has not answered all requests in {_ANSWERED:g} s")
+            await asyncio.sleep(_POLL)
+
+    async def _all_carried(self) -> None:
+        """Wait until the new process has the sessions of all clients. Raises HandoverError."""
+        sessions = self._server.machine.sessions
+        own = {self._heir, self._server.log.incarnation}
+        if any(each.incarnation in own for each in sessions.values()):
+            try:
+                await asyncio.wait_for(self._held.wait(), _CARRIED)
+            except TimeoutError:
+                raise HandoverError("the sessions were not carried over in time") from None
+        left = sum(sessions[each.id].incarnation != self._heir for each in self._server.sessions)
+        if left:
+            raise HandoverError(
+                f"{left} sessions were not carried over: this proxy's lease ran out meanwhile"
+            )
+
+    async def _read(self) -> None:
+        """Wait until clients have read their replies and events, while any of them still reads."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _UNREAD
+        before, since = (0, 0), loop.time()
+        while busy := [each for each in self._server.connections if not each.is_quiet]:
+            left = sum(each.outstanding for each in busy), sum(each.unsent for each in busy)
+            now = loop.time()
+            if left != before:
+                before, since = left, now
+            elif now - since > _STANDSTILL:
                 return
-            if passed > _QUIET:
-                raise HandoverError(f"etcd has not answered all requests in {_QUIET:g} s")
+            if now > deadline:
+                return
             await asyncio.sleep(_POLL)
 
     def _carried(self) -> None:
@@ -98,8 +170,7 @@ class Giver:
             self._held.set()
             self._server.log.applier.worker.hold()
 
-    def _everything(self) -> list[Message]:
-        moving = [each for each in self._server.connections if each.can_move and each.is_quiet]
+    def _everything(self, moving: list[Connection]) -> list[Message]:
         messages = [
             Message(
                 "clients",
@@ -114,14 +185,23 @@ class Giver:
         fds = [each.fileno() for each in given.values()]
         return [*messages, Message("listeners", {"names": list(given)}, fds)]
 
-    async def _go_on(self, process: asyncio.subprocess.Process) -> None:
-        """The new process has failed: end it, and serve as before."""
+    async def _go_on(self, heir: Heir, *, is_ending: bool) -> None:
+        """The new process has failed, or this one has to end: end the new one, and serve as before.
+
+        Clients' writes wait until the sessions are back. With an etcd that is away, that takes as long.
+        """
         server = self._server
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+        await heir.end()
+        if not self._frozen:
+            return
         if self._held.is_set():
             server.log.applier.worker.release()
-        if self._heir:
-            await server.log.take_back(self._heir)
-        server.connections.thaw()
+        await server.thaw()
+        try:
+            if self._heir:
+                async with asyncio.timeout(_TAKEN_BACK if is_ending else None):
+                    await server.log.take_back(self._heir)
+        except TimeoutError:
+            log.warning("the sessions stay with %s: their clients have to reconnect", self._heir)
+        finally:
+            server.log.outbox.release()

@@ -1,35 +1,80 @@
-"""The first process of a container, after an upgrade: it waits for the processes that serve.
+"""What a process becomes that has handed over and may not end: it waits for the processes that serve.
 
-The container ends with its first process, so that one cannot end after it has handed over. It becomes this
-program, passes signals on to the process that serves, and ends with the status of the last one.
+Whatever has started zketcd, other than systemd, takes the end of that process for the end of the service: a
+container ends with its first process, as do tini, docker --init, supervisord and a shell. So that process
+becomes this program. It passes signals on to the processes that it has started, directly or not, takes those
+over that lose their parents, and ends with the status of the last one.
 """
 
+import ctypes
 import os
 import signal
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from proxy.handover.__main__ import running
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+_PASSED_ON = (*_ENDING, signal.SIGUSR2)
+_PR_SET_CHILD_SUBREAPER = 36
+_SERVES = "@zketcd/%d"  # as in proxy.handover.control, which would need asyncio
 
-_PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
+
+def is_needed(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the end of this process would be taken for the end of the service.
+
+    systemd knows which process is the main one now, unless it looks at a container from outside.
+    """
+    return os.getpid() == 1 or not environment.get("NOTIFY_SOCKET")
+
+
+def become() -> None:
+    """Continue as this program. Signals wait meanwhile."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+    safe_path = ["-P"] if sys.flags.safe_path else []
+    os.execv(sys.executable, [sys.executable, *safe_path, "-m", __name__])
 
 
 def main() -> int:
     """Wait until no process is left; the status of the last one."""
-    status = 0
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for signum in _PASSED_ON:
         signal.signal(signum, _pass_on)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+    status = 0
     while True:
         try:
             _, status = os.wait()
         except ChildProcessError:
-            return os.waitstatus_to_exitcode(status) & 0xFF
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
 
 
 def _pass_on(signum: int, _frame: object) -> None:
-    for pid in running(Path("/proc/net/unix").read_text()):
-        if pid != os.getpid():
-            os.kill(pid, signum)
+    names = Path("/proc/net/unix").read_text(encoding="utf-8", errors="replace").split()
+    for pid in descendants(os.getpid()):
+        # SIGUSR2 would end one that does not serve yet.
+        if signum in _ENDING or _SERVES % pid in names:
+            try:
+                os.kill(pid, signum)
+            except ProcessLookupError:
+                continue
+
+
+def descendants(ancestor: int, processes: Path = Path("/proc")) -> Iterator[int]:
+    """The processes that this one has started, and those that they have started."""
+    parents: dict[int, int] = {}
+    for folder in processes.glob("[0-9]*"):
+        try:
+            stat = (folder / "stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue  # it has ended
+        parents[int(folder.name)] = int(stat.rpartition(")")[2].split()[1])
+    for pid in sorted(parents):
+        above = parents[pid]
+        while above in parents and above != ancestor:
+            above = parents[above]
+        if above == ancestor:
+            yield pid
 
 
 if __name__ == "__main__":

@@ -186,7 +186,8 @@ class Appender:
             if outbox.queue:
                 self._schedule()  # an answer made a client submit another request
         # Without an incarnation a request only has to be looked at if it may have to be refused.
-        has_room = not outbox.queue and outbox.unanswered < window if txns else outbox.full
+        is_done = not outbox.queue or outbox.is_held
+        has_room = is_done and outbox.unanswered < window if txns else outbox.full
         if has_room and not self._scheduled:
             outbox.wake = self._schedule
 

@@ -151,19 +151,23 @@ class Log:
         assert space is not None
         return space.learned(in_use, quota, None if record is None else record.current)
 
-    async def carry_over(self, incarnation: str, then: Callable[[], object]) -> int:
+    async def carry_over(self, incarnation: str, then: Callable[[], object], own: str = "") -> int:
         """Move the sessions of another incarnation to this one; returns an error, or 0.
 
-        `then` is called at this place in the log.
+        `then` is called at this place in the log. `own`: not done under another incarnation than this.
         """
         moved: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         def done(_pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
             then()
-            moved.set_result(error)
+            if not moved.done():
+                moved.set_result(error)
+
+        def is_wanted() -> bool:
+            return not moved.done() and own in ("", self.incarnation)
 
         body = encode_carry_over(incarnation)
-        self.outbox.submit_first([CallbackRequest(Kind.CARRY_OVER, 0, 0, (), body, done)])
+        self.outbox.submit_first([CallbackRequest(Kind.CARRY_OVER, 0, 0, (), body, done, is_wanted)])
         return await moved
 
     async def take_back(self, heir: str) -> None:

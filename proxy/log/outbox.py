@@ -166,6 +166,8 @@ class Outbox:
         self.unanswered = 0
         #: The space in etcd, by which requests are refused before it is used up.
         self.space: Space | None = None
+        #: Only carrying sessions over is sent, see `hold`.
+        self.is_held = False
         self._entry_bytes = entry_bytes
         self._value_bytes = value_bytes
         self._sent: dict[int, Sent] = {}
@@ -201,6 +203,16 @@ class Outbox:
         if self.wake is not None:
             self.wake()
 
+    def hold(self) -> None:
+        """Send nothing more until `release`, except requests to carry sessions over: these may move now."""
+        self.is_held = True
+
+    def release(self) -> None:
+        """Send what waits."""
+        self.is_held = False
+        if self.wake is not None:
+            self.wake()
+
     # -- entries -------------------------------------------------------------------------------------------
 
     def cut(self, header: Header, *, may_probe: bool = False) -> Sent | None:
@@ -217,6 +229,8 @@ class Outbox:
             full = self.full
             while queue and len(requests) < MAX_REQUESTS:
                 pending = queue[0]
+                if self.is_held and pending.kind != Kind.CARRY_OVER:
+                    break
                 if not pending.is_wanted or (space is not None and space.refuses(pending)):
                     if requests:
                         break

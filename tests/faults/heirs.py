@@ -1,10 +1,14 @@
 """A zketcd whose heirs can fail: `python -m tests.faults.heirs OPTIONS`, with DIE_AT naming a file.
 
 The file has the step of the handover before which a process that takes over ends; empty for none.
+With seconds after the step, it stands still for so long instead.
 """
 
 import os
 import sys
+import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,27 +24,29 @@ STEPS = ("hello", "frozen", "carried", "listeners", "taken", "go")
 OTHER_FORM = "other form"
 
 
-def _fail_at(step: str) -> None:
+def _change(step: str, then: Callable[[], object]) -> None:
+    """Let the new process do this before a step."""
     send, receive = Channel.send, Channel.receive
 
-    async def failing_send(channel: Channel, kind: str, *given: Any, **fields: Any) -> None:
+    async def changed_send(channel: Channel, kind: str, *given: Any, **fields: Any) -> None:
         if kind == step:
-            os._exit(9)
+            then()
         await send(channel, kind, *given, **fields)
 
-    async def failing_receive(channel: Channel, *kinds: str, **given: Any) -> Any:
+    async def changed_receive(channel: Channel, *kinds: str, **given: Any) -> Any:
         if step in kinds:
-            os._exit(9)
+            then()
         return await receive(channel, *kinds, **given)
 
-    setattr(Channel, "send", failing_send)  # noqa: B010 - mypy knows another signature
-    setattr(Channel, "receive", failing_receive)  # noqa: B010
+    setattr(Channel, "send", changed_send)  # noqa: B010 - mypy knows another signature
+    setattr(Channel, "receive", changed_receive)  # noqa: B010
 
 
 if __name__ == "__main__":
     if VARIABLE in os.environ:
-        step = Path(os.environ["DIE_AT"]).read_text()
-        if step == OTHER_FORM:
+        what = Path(os.environ["DIE_AT"]).read_text()
+        if what == OTHER_FORM:
             vars(taker)["FORM"] = moved.FORM + 1
-        _fail_at(step)
+        step, _, seconds = what.partition(" ")
+        _change(step, partial(time.sleep, float(seconds)) if seconds[:1].isdigit() else partial(os._exit, 9))
     sys.exit(program.main())

@@ -5,8 +5,10 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,9 +28,15 @@ class Upgradable(ZketcdServer):
     """A zketcd, and its heirs: one process group."""
 
     def __init__(self, etcd: str, prefix: str, folder: Path) -> None:
-        super().__init__(etcd, prefix=prefix)
+        self.file = folder / "zketcd.toml"
+        self.serve_prefix(prefix)
+        super().__init__(etcd, config=self.file)
         self._die_at = folder / "die-at"
         self.heir = 0
+
+    def serve_prefix(self, prefix: str) -> None:
+        """Change the configuration."""
+        self.file.write_text(f'[zketcd]\nprefix = "{prefix}"\n')
 
     @override
     def command(self) -> Sequence[str]:
@@ -141,6 +149,46 @@ def test_the_old_process_continues_if_the_new_one_fails(server: Upgradable, step
         assert "no upgrade: " in server.upgrade(step)
         assert server.heir == 0
     assert server.upgrade() == f"process {server.heir} has taken over\n"
+
+
+def test_clients_that_do_not_read_hold_nothing_up(server: Upgradable) -> None:
+    with Client(server.port) as other, Client(server.port) as unread:
+        other.create("/large", b"x" * 1_000_000)
+        unread.send(*[requests.get("/large")] * 40)
+        other.sync()
+        assert server.upgrade() == f"process {server.heir} has taken over\n"
+        assert other.stat("/large") is not None
+
+
+def test_clients_that_come_meanwhile_wait_and_are_served(server: Upgradable) -> None:
+    over = threading.Event()
+    longest = 0.0
+
+    def come() -> None:
+        nonlocal longest
+        while not over.is_set():
+            began = time.monotonic()
+            with Client(server.port) as client:
+                client.stat("/")
+            longest = max(longest, time.monotonic() - began)
+
+    with ThreadPoolExecutor() as pool:
+        coming = pool.submit(come)
+        try:
+            assert "has taken over" in server.upgrade("listeners 0.5")
+        finally:
+            over.set()
+        coming.result()
+    assert longest > 0.4, "one came while nobody accepted"
+
+
+def test_a_process_that_would_serve_another_tree_does_not_take_over(
+    server: Upgradable, etcd_prefix: str
+) -> None:
+    server.serve_prefix(etcd_prefix + "/other")
+    with Client(server.port) as client:
+        assert f"--prefix is {etcd_prefix}/other now, and was {etcd_prefix}: restart" in server.upgrade()
+        assert client.stat("/") is not None
 
 
 def test_a_release_with_another_form_starts_as_after_a_restart(server: Upgradable) -> None:

@@ -1,0 +1,38 @@
+"""The new process, as its parent starts it: the same command line, by the code that is installed now."""
+
+import asyncio
+import os
+import sys
+from socket import socketpair
+
+from proxy.handover.channel import VARIABLE, Channel
+
+
+class Heir:
+    """The process that is to take over."""
+
+    def __init__(self, process: asyncio.subprocess.Process, channel: Channel) -> None:
+        self._process = process
+        self.pid = process.pid
+        self.channel = channel
+
+    async def end(self) -> None:
+        """Kill it, and wait until it has ended."""
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+        self.channel.close()
+
+
+async def start_heir() -> Heir:
+    """Start it. Raises OSError."""
+    ours, theirs = socketpair()
+    environment = {name: value for name, value in os.environ.items() if name != "WATCHDOG_PID"}
+    with theirs:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *sys.orig_argv[1:],
+            pass_fds=(theirs.fileno(),),
+            env={**environment, VARIABLE: str(theirs.fileno())},
+        )
+    return Heir(process, Channel(ours))

@@ -1,0 +1,46 @@
+"""A new process takes over from a simulated proxy: no client loses its connection."""
+
+import pytest
+
+from proof.simulation import nemesis
+from proof.simulation.simulation import Simulation
+
+_SEEDS = (1, 4)
+_HOURS = 0.03
+
+
+class _Counted(Simulation):
+    """A world without a rolling upgrade, which counts what is in its trace."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, _HOURS, ("hot restart",))
+        self.taken_over = 0
+        self.lost: list[float] = []  # when clients lost their connections
+        trace = self.world.trace
+
+        def counting(who: str, what: str) -> None:
+            self.taken_over += what == "a new process takes over"
+            if what.startswith("loses the connection"):
+                self.lost.append(self.world.now)
+            trace(who, what)
+
+        self.world.trace = counting  # type: ignore[method-assign]
+
+    def upgrade(self) -> None:
+        """None."""
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+def test_no_client_loses_its_connection(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nemesis, "any_trouble", lambda _rng: None)
+    world = _Counted(seed)
+    assert world.run().violations == []
+    assert world.taken_over > 3
+    assert [when for when in world.lost if when < _HOURS * 3600] == [], "before clients stop"
+
+
+def test_a_restart_that_fails_at_some_step_does_no_harm() -> None:
+    world = _Counted(4)
+    outcome = world.run()
+    assert outcome.violations == [], "\n".join(outcome.trace[-60:])
+    assert 0 < world.taken_over < outcome.faults["hot restart"]
