@@ -101,7 +101,7 @@ class Log:
             machine,
             listener.stopped_serving,
             self._stream.renew,
-            self.distrust,
+            self._stream.left_out,
             settings.max_staleness,
             environment.clock,
         )

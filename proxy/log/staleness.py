@@ -70,7 +70,7 @@ class Staleness:
 
         `hangs` is called when the stream has not delivered something for half of `limit` seconds, and again
         after each further half. `left_out` is called when the watch has left something out (etcd's issues
-        17529, 18089, 20655): the state is wrong.
+        17529, 18089, 20655), or has broken: the state is wrong, or of another etcd.
         """
         self._etcd = etcd
         self._keys = keys
@@ -169,7 +169,6 @@ class Staleness:
         if not self._wrong and (
             follower.left_out(first) is not None or any(kv.create_revision <= processed for kv in new)
         ):
-            log.error("etcd's watch has left out what is in etcd")
             self._left_out()
         came = [kv.create_revision for kv in new]
         gone = [name for name in living if name not in there]

@@ -130,6 +130,16 @@ class Stream:
         self._distrusted = True
         self._end_watch()
 
+    def left_out(self) -> None:
+        """etcd contains what its watch should have delivered long ago.
+
+        Unless the watch has just broken: then the repair finds out why. This may be another etcd by now,
+        which was restored from a backup.
+        """
+        if self.live.is_set():
+            log.error("etcd's watch has left out what is in etcd")
+            self._consumer.distrust()
+
     def renew(self) -> None:
         """Start a watch at another member, since this one hangs. What it has not delivered is read."""
         self._etcd.leave_watched_member()

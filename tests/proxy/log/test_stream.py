@@ -248,6 +248,17 @@ async def test_a_restore_is_loaded_and_said(proxy: Proxy, other_cluster: bool) -
     await proxy.sees("b", "/new")
 
 
+@pytest.mark.parametrize("is_up", [True, False])
+async def test_what_a_broken_watch_has_not_shown_is_no_reason_to_distrust_the_state(
+    proxy: Proxy, is_up: bool
+) -> None:
+    """It may be the content of a restored etcd, and that is found by its cluster id."""
+    if not is_up:
+        await proxy.disconnect()
+    proxy.stream.left_out()
+    assert proxy.distrusted == int(is_up)
+
+
 @pytest.mark.parametrize("meanwhile", ["all is well", "the watch is broken", "the watch is not up yet"])
 async def test_a_state_that_is_distrusted_is_loaded_anew(proxy: Proxy, meanwhile: str) -> None:
     if meanwhile == "the watch is broken":
