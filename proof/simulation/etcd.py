@@ -77,6 +77,7 @@ class OpenWatch(Protocol):
     """A watch stream."""
 
     host: Host
+    member: "Member"
     #: It delivers nothing before this time of the world, though the connection is well.
     stalled_until: float
 

@@ -190,6 +190,7 @@ class _Watch(_Stream):
 
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel)
+        self.member = channel.member
         self._watcher: Any = None
         self._request: Any = None
         #: The watch delivers nothing before this time of the world, though the connection is well.

@@ -5,11 +5,11 @@ clients work again: of all clients together, and of the one that waited the long
 time from the fault's end until each client has had a write acknowledged.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from statistics import median
 from typing import Any, NamedTuple
+
+from proof.gaps import longest_gap
 
 
 class Episode(NamedTuple):
@@ -34,13 +34,6 @@ class Episode(NamedTuple):
     def recovery(self) -> float:
         """Seconds from the fault's end until all clients worked again."""
         return self.worked - self.ended
-
-
-def longest_gap(times: Sequence[float], start: float, end: float) -> float:
-    """The longest stretch of [start, end] without one of `times`, which are sorted."""
-    inside = times[bisect_left(times, start) : bisect_right(times, end)]
-    points = [start, *inside, end]
-    return max(after - before for before, after in pairwise(points))
 
 
 def measured(

@@ -15,55 +15,25 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from statistics import median
-from typing import NamedTuple
 
 from lab.arguments import number
 from lab.client import requests as zk
 from lab.client.session import Address, ConnectionLost, Session
 from lab.servers import BinaryMissing, StartFailed
 from lab.servers.relay import Quality
-from proof.torture.availability import longest_gap
+from proof.gaps import KINDS, Gap, line, measured, table
 from proof.torture.cluster import Cluster, Member
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import EtcdError, Put, Txn
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser
 
-ALLOWED = 1.0  # seconds that zketcd's gap may exceed etcd's
 _INTERVAL = 0.05  # seconds between two writes of a writer
 _OUTSTANDING = 200  # requests of one client
 _DIRECT_TIMEOUT = 6.0
 _SETTLE = 3.0  # seconds between the end of a fault and the next one
 _PATH = "/gaps"
 _STUTTER = (0.15, 0.05)  # seconds that a slow member stands still, and runs
-
-KINDS = {
-    "stop-leader": "SIGSTOP of etcd's leader",
-    "stop-follower": "SIGSTOP of a member that does not lead; one with a watch of a proxy if there is one",
-    "isolate-leader": "the leader and the other members do not reach each other; proxies reach all",
-    "isolate-follower": "the same of a follower",
-    "one-way": "proxies send to a follower with a watch, and nothing returns",
-    "one-way-leader": "the same of the leader",
-    "slow-leader": "the leader stands still for three quarters of the time",
-    "slow-follower": "the same of a follower",
-}
-
-
-class Gap(NamedTuple):
-    """What one fault has cost, in seconds: the longest time without a write."""
-
-    kind: str
-    etcd: float
-    zketcd: float
-    """Of all clients together."""
-    client: float
-    """Of the client that waited the longest."""
-
-    @property
-    def excess(self) -> float:
-        """By how much zketcd's exceeds etcd's; that of the client that waited the longest."""
-        return self.client - self.etcd
 
 
 class Writers:
@@ -209,45 +179,12 @@ async def measure(cluster: Cluster, kinds: Sequence[str], seconds: float, chance
             await asyncio.sleep(seconds)
             await asyncio.to_thread(end)
             await asyncio.sleep(_SETTLE)
-            now = loop.time()
-            written = [longest_gap(times, began, now) for times in writers.clients]
-            together = sorted(time for times in writers.clients for time in times)
-            etcd = longest_gap(sorted(writers.etcd), began, now)
-            gap = Gap(kind, etcd, longest_gap(together, began, now), max(written))
+            gap = measured(kind, (began, loop.time()), writers.etcd, writers.clients)
             found.append(gap)
-            print(_line(gap), flush=True)
+            print(line(gap), flush=True)
     finally:
         await writers.stop()
     return found
-
-
-def _line(gap: Gap) -> str:
-    return (
-        f"{gap.kind:16} etcd {gap.etcd:5.2f} s, zketcd {gap.zketcd:5.2f} s,"
-        f" one client {gap.client:5.2f} s, excess {gap.excess:+5.2f} s"
-    )
-
-
-def table(gaps: Sequence[Gap]) -> list[str]:
-    """By kind: median and maximum in seconds, as a Markdown table."""
-    lines = [
-        f"| fault | times | etcd, s | zketcd, s | excess, s | at most {ALLOWED:.0f} s |",
-        "|---|--:|--:|--:|--:|--:|",
-    ]
-    for kind in KINDS:
-        of_kind = [gap for gap in gaps if gap.kind == kind]
-        if of_kind:
-            cells = " | ".join(
-                f"{median(values):.1f} / {max(values):.1f}"
-                for values in (
-                    [gap.etcd for gap in of_kind],
-                    [gap.client for gap in of_kind],
-                    [gap.excess for gap in of_kind],
-                )
-            )
-            within = sum(gap.excess <= ALLOWED for gap in of_kind)
-            lines.append(f"| {kind} | {len(of_kind)} | {cells} | {within} of {len(of_kind)} |")
-    return lines
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from proof.torture.availability import longest_gap, measured, summary, table
+from proof.gaps import longest_gap
+from proof.torture.availability import measured, summary, table
 
 
 @pytest.mark.parametrize(

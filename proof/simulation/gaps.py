@@ -1,0 +1,241 @@
+"""`python -m proof.simulation.gaps`: for how long clients cannot write while a member of etcd hangs.
+
+Clients write through each simulated proxy, and a writer puts keys at each member, past zketcd. Each world has
+one fault of each kind, as `proof.torture.gaps` has them on real processes. The longest time without a
+completed write is compared with etcd's own: zketcd's should be at most a second above it, in 95 of 100 faults
+of each kind. The exit code is 1 if more are longer.
+"""
+
+import argparse
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from codec.framing import Framer
+from lab.arguments import count, number
+from lab.client import requests as zk
+from proof.gaps import KINDS, Gap, line, measured, table, too_long
+from proof.simulation import seams
+from proof.simulation.environment import SimulatedClock
+from proof.simulation.etcd import Cluster, Member
+from proof.simulation.etcd_channel import Channel
+from proof.simulation.network import Network
+from proof.simulation.proxies import Proxy, Transport, config
+from proof.simulation.world import Host, World
+from proxy.etcd.client import EtcdClient
+from proxy.etcd.model import EtcdError, Put, Txn
+from proxy.support.stdout import guarded
+from proxy.support.usage import Parser
+
+_INTERVAL = 0.05  # seconds between two writes of a client
+_OUTSTANDING = 200  # requests of one client
+_DIRECT_TIMEOUT = 6.0
+_SETTLE = 3.0  # seconds between the end of a fault and the next one
+_START = 120.0  # seconds at most until all write
+_SLOW = 0.15  # seconds at most that a slow member's messages and commits take longer
+_MAX_FRAME = 1 << 20
+_TICK_MS = 2000
+
+
+class _Client:
+    """Sets a node all the time, through one proxy."""
+
+    def __init__(self, world: World, host: Host, proxy: Proxy) -> None:
+        self._world = world
+        self._host = host
+        self._proxy = proxy
+        self._line: Transport | None = None
+        self._framer = Framer(_MAX_FRAME)
+        self._sent = self._answered = 0
+        self._connected = False
+        self._path = f"/gaps-{proxy.name}"
+        #: When each write was completed, in the world's time.
+        self.times: list[float] = []
+
+    def work(self) -> None:
+        """Write again; for ever."""
+        self._host.call_later(_INTERVAL, self.work)
+        if self._line is None:
+            self._connect()
+        elif self._connected and self._sent - self._answered < _OUTSTANDING:
+            self._send(zk.set_data(self._path, b"x"))
+
+    def _connect(self) -> None:
+        self._framer = Framer(_MAX_FRAME)
+        self._sent = self._answered = 0
+        self._connected = False
+        line = self._proxy.accept("client", self._host, lambda data: self._came(line, data))
+        self._line = line
+        if line is not None:
+            line.give(zk.connect(10_000, 0, 0, bytes(16)))
+
+    def _send(self, request: zk.Request[Any]) -> None:
+        assert self._line is not None
+        self._sent += 1
+        self._line.give(zk.packet(self._sent, request))
+
+    def _came(self, line: Transport | None, data: bytes | None) -> None:
+        if line is not self._line:
+            return
+        if data is None:
+            self._line = None
+            return
+        for frame in self._framer.feed(data):
+            if self._connected:
+                self._answered += 1
+                if not zk.header(frame).err:
+                    self.times.append(self._world.now)
+            else:
+                self._connected = True
+                self._send(zk.create(self._path))
+
+
+class _System:
+    """A cluster, proxies, and all that write."""
+
+    def __init__(self, seed: int, proxies: int) -> None:
+        self.world = World(seed)
+        self.network = Network(self.world)
+        self.cluster = Cluster(self.world, self.network)
+        self._random = self.world.random("gaps")
+        settings = config(1000, _TICK_MS)
+        self.proxies = [Proxy(self.cluster, f"proxy{number}", settings) for number in range(1, proxies + 1)]
+        clients = Host(self.world, "clients")
+        self.clients = [_Client(self.world, clients, proxy) for proxy in self.proxies]
+        for client in self.clients:
+            clients.call_soon(client.work)
+        #: When each write to etcd was completed.
+        self.etcd: list[float] = []
+        self._direct = Host(self.world, "direct")
+        for member in self.cluster.members:
+            key = f"/direct/{member.name}".encode()
+            self._direct.call_soon(self._write_directly, self._client_of(member), key)
+
+    def _client_of(self, member: Member) -> EtcdClient:
+        host = self._direct
+
+        def connect(_name: str, _port: int, _tls: object) -> Channel:
+            return Channel(self.cluster, host, member)
+
+        return EtcdClient([member.name], connect=connect, clock=SimulatedClock(host))
+
+    def _write_directly(self, client: EtcdClient, key: bytes) -> None:
+        async def once() -> None:
+            with suppress(EtcdError):
+                await client.txn(Txn((), (Put(key, b"x"),)), _DIRECT_TIMEOUT)
+                self.etcd.append(self.world.now)
+
+        self._direct.create_task(once())
+        self._direct.call_later(2 * _INTERVAL, self._write_directly, client, key)
+
+    def start(self) -> None:
+        """Start the proxies, until all write."""
+        for proxy in self.proxies:
+            proxy.start()
+        while not (self.etcd and all(client.times for client in self.clients)):
+            if self.world.now > _START:
+                raise RuntimeError("not every client can write")
+            self.world.run(self.world.now + 0.1)
+
+    def measure(self, kind: str, seconds: float) -> Gap:
+        """One fault, for so long."""
+        world = self.world
+        world.run(world.now + _SETTLE)
+        began = world.now
+        end = self._begin(kind)
+        world.run(world.now + seconds)
+        end()
+        world.run(world.now + _SETTLE)
+        return measured(kind, (began, world.now), self.etcd, [client.times for client in self.clients])
+
+    def stop(self) -> None:
+        """End everything."""
+        for proxy in self.proxies:
+            proxy.kill()
+        for host in (self._direct, self.cluster.host):
+            host.kill()
+
+    def _begin(self, kind: str) -> Callable[[], None]:
+        """Begin a fault; returns what ends it."""
+        cluster, network = self.cluster, self.network
+        member = self._follower() if "follower" in kind or kind == "one-way" else self._leader()
+        if kind.startswith("stop"):
+            cluster.pause(member)
+            return partial(cluster.resume, member)
+        if kind.startswith("isolate"):
+            cluster.isolate(member)
+            return partial(cluster.rejoin, member)
+        if kind.startswith("one-way"):
+            pairs = [(member.name, proxy.name) for proxy in self.proxies]
+            network.cut(pairs)
+            return partial(network.mend, pairs)
+        network.slow(member.name, _SLOW)
+        cluster.troubles.slow_disk = _SLOW if kind == "slow-leader" else 0.0
+
+        def end() -> None:
+            network.slow(member.name, 0.0)
+            cluster.troubles.slow_disk = 0.0
+
+        return end
+
+    def _leader(self) -> Member:
+        while self.cluster.leader is None:
+            self.world.run(self.world.now + 0.1)
+        return self.cluster.leader
+
+    def _follower(self) -> Member:
+        """One with a watch, if there is one: of the most proxies."""
+        leader = self._leader()
+        followers = [member for member in self.cluster.members if member is not leader]
+        self._random.shuffle(followers)
+        watched = [watch.member for watch in self.cluster.watches]
+        return max(followers, key=watched.count)
+
+
+def gaps_of(seed: int, proxies: int, kinds: Sequence[str], seconds: float = 8.0) -> list[Gap]:
+    """One fault of each of these kinds, in an order by the seed, in a world of its own."""
+    system = _System(seed, proxies)
+    order = list(kinds)
+    system.world.random("order").shuffle(order)
+    with seams.installed(system.world):
+        try:
+            system.start()
+            return [system.measure(kind, seconds) for kind in order]
+        finally:
+            system.stop()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run from the command line."""
+    parser = Parser(
+        prog="python -m proof.simulation.gaps",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--kinds", default=",".join(KINDS), metavar="A,B", help=f"of {', '.join(KINDS)} (default: all)")
+    add("--times", type=count, default=20, metavar="N", help="how often each (default: 20)")
+    add("--seconds", type=number(1e6), default=8.0, metavar="S", help="how long each lasts (default: 8)")
+    add("--proxies", type=count, default=1, metavar="N", help="number of proxies (default: 1)")
+    add("--seed", type=int, default=1, metavar="N", help="the first world's seed (default: 1)")
+    add("--verbose", action="store_true", help="print each fault's gap")
+    given = parser.parse_args(arguments)
+    kinds = [kind for kind in given.kinds.split(",") if kind]
+    if set(kinds) - set(KINDS):
+        parser.error(f"no such kind: {', '.join(sorted(set(kinds) - set(KINDS)))}")
+    gaps: list[Gap] = []
+    for seed in range(given.seed, given.seed + given.times):
+        found = gaps_of(seed, given.proxies, kinds, given.seconds)
+        gaps += found
+        if given.verbose:
+            print(*(f"seed {seed:4} {line(gap)}" for gap in found), sep="\n", flush=True)
+    print(*table(gaps), sep="\n")
+    return 1 if too_long(gaps) else 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.exit(guarded(main, "proof.simulation.gaps", failed=2))
