@@ -14,7 +14,7 @@ WANTED = 0.95  # of the faults of each kind
 
 KINDS = {
     "stop-leader": "etcd's leader stands still, as by SIGSTOP",
-    "stop-follower": "a member that does not lead stands still; one with a watch of a proxy if there is one",
+    "stop-follower": "a member that does not lead stands still; one with a watch of a proxy",
     "isolate-leader": "the leader and the other members do not reach each other; proxies reach all",
     "isolate-follower": "the same of a follower",
     "one-way": "proxies send to a follower with a watch, and nothing returns",

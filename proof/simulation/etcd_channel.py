@@ -251,6 +251,9 @@ class _Watch(_Stream):
     def _send(self, messages: list[WatchMessage]) -> None:
         cluster, member = self.channel.cluster, self.channel.member
         messages = cluster.bugs.told(self, self.host.name, messages)
+        if messages and not messages[0].events:  # the confirmation of the watch has no events
+            self._from.send(watch_message(messages[0].revision, []))
+            del messages[0]
         if len(messages) > 1 and cluster.random.random() < 0.5:  # a watch that lagged gets many at a time
             events = [event for message in messages for event in message.events]
             messages = [WatchMessage(messages[-1].revision, events)]

@@ -47,7 +47,7 @@ class _Client:
         self._world = world
         self._host = host
         self._proxy = proxy
-        self._line: Transport | None = None
+        self._transport: Transport | None = None
         self._framer = Framer(_MAX_FRAME)
         self._sent = self._answered = 0
         self._connected = False
@@ -58,7 +58,7 @@ class _Client:
     def work(self) -> None:
         """Write again; for ever."""
         self._host.call_later(_INTERVAL, self.work)
-        if self._line is None:
+        if self._transport is None:
             self._connect()
         elif self._connected and self._sent - self._answered < _OUTSTANDING:
             self._send(zk.set_data(self._path, b"x"))
@@ -67,30 +67,35 @@ class _Client:
         self._framer = Framer(_MAX_FRAME)
         self._sent = self._answered = 0
         self._connected = False
-        line = self._proxy.accept("client", self._host, lambda data: self._came(line, data))
-        self._line = line
-        if line is not None:
-            line.give(zk.connect(10_000, 0, 0, bytes(16)))
+        transport = self._proxy.accept("client", self._host, lambda data: self._came(transport, data))
+        self._transport = transport
+        if transport is not None:
+            transport.give(zk.connect(10_000, 0, 0, bytes(16)))
 
     def _send(self, request: zk.Request[Any]) -> None:
-        assert self._line is not None
+        assert self._transport is not None
         self._sent += 1
-        self._line.give(zk.packet(self._sent, request))
+        self._transport.give(zk.packet(self._sent, request))
 
-    def _came(self, line: Transport | None, data: bytes | None) -> None:
-        if line is not self._line:
+    def _came(self, transport: Transport | None, data: bytes | None) -> None:
+        if transport is not self._transport:
             return
         if data is None:
-            self._line = None
+            self._transport = None
             return
         for frame in self._framer.feed(data):
             if self._connected:
                 self._answered += 1
-                if not zk.header(frame).err:
+                _, _, error = zk.header(frame)
+                if not error:
                     self.times.append(self._world.now)
             else:
                 self._connected = True
                 self._send(zk.create(self._path))
+
+
+def _fail(what: str) -> None:
+    raise RuntimeError(what)
 
 
 class _System:
@@ -98,6 +103,7 @@ class _System:
 
     def __init__(self, seed: int, proxies: int) -> None:
         self.world = World(seed)
+        self.world.on_error = _fail
         self.network = Network(self.world)
         self.cluster = Cluster(self.world, self.network)
         self._random = self.world.random("gaps")
@@ -187,12 +193,15 @@ class _System:
         return self.cluster.leader
 
     def _follower(self) -> Member:
-        """One with a watch, if there is one: of the most proxies."""
-        leader = self._leader()
-        followers = [member for member in self.cluster.members if member is not leader]
-        self._random.shuffle(followers)
-        watched = [watch.member for watch in self.cluster.watches]
-        return max(followers, key=watched.count)
+        """One with the watch of a proxy, of the most proxies; leadership moves if only the leader has one."""
+        cluster = self.cluster
+        watched = [watch.member for watch in cluster.watches]
+        members = list(cluster.members)
+        self._random.shuffle(members)
+        follower = max(members, key=lambda member: (watched.count(member), member is not cluster.leader))
+        if follower is self._leader():
+            cluster.leader = next(member for member in members if member is not follower)
+        return follower
 
 
 def gaps_of(seed: int, proxies: int, kinds: Sequence[str], seconds: float = 8.0) -> list[Gap]:

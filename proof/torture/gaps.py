@@ -20,6 +20,7 @@ from lab.arguments import number
 from lab.client import requests as zk
 from lab.client.session import Address, ConnectionLost, Session
 from lab.servers import BinaryMissing, StartFailed
+from lab.servers.operator import etcdctl
 from lab.servers.relay import Quality
 from proof.gaps import KINDS, Gap, line, measured, table
 from proof.torture.cluster import Cluster, Member
@@ -138,10 +139,16 @@ class Disturbances:
                 return leader
 
     def _follower(self) -> Member:
+        """One with the watch of a proxy, of the most proxies; leadership moves if only the leader has one."""
+        members = list(self._cluster.members)
+        self._random.shuffle(members)
         leader = self._leader()
-        followers = [member for member in self._cluster.members if member is not leader]
-        self._random.shuffle(followers)
-        return max(followers, key=lambda member: member.metric("etcd_debugging_mvcc_watcher_total"))
+        watches = {member: member.metric("etcd_debugging_mvcc_watcher_total") for member in members}
+        follower = max(members, key=lambda member: (watches[member], member is not leader))
+        if follower is leader:
+            new = next(member for member in members if member is not follower)
+            etcdctl(leader, "move-leader", new.id)
+        return follower
 
     def _stutter(self, member: Member) -> Callable[[], None]:
         process = member.pid

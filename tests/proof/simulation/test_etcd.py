@@ -158,3 +158,22 @@ def test_a_stream_that_is_refused_leaves_no_call_behind() -> None:
     world.run(1)
     assert len(refused) == 1
     assert not member.calls
+
+
+def test_a_watch_is_confirmed_before_it_shows_what_was_there(system: System) -> None:
+    """Else the client ends it after some seconds."""
+    for _ in range(20):
+        system.do(system.client.txn(Txn((), (Put(b"k", b""),)), 1.0))
+    for _ in range(10):
+        seen: list[int] = []
+
+        async def follow(seen: list[int] = seen) -> None:
+            await system.client.watch(b"k", b"l", 1, lambda message: seen.append(len(message.events)))
+
+        task = system.host.create_task(follow())
+        system.world.run(system.world.now + 5)
+        assert not task.done()
+        assert seen[0] == 0
+        assert sum(seen) == 20
+        task.cancel()
+        system.world.run(system.world.now + 1)
