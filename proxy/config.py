@@ -15,6 +15,7 @@ from proxy import option_values as values
 from proxy import zoo_cfg_values as zoo
 from proxy.admin import words
 from proxy.archive_options import ArchiveOptions
+from proxy.budget_options import BudgetOptions
 from proxy.etcd.transport import HTTP2, TRANSPORTS
 from proxy.etcd_options import EtcdAccess
 from proxy.frontend import proxy_protocol
@@ -321,6 +322,7 @@ class Config:
         default=10,
         metavar="PERCENT",
     )
+    budget: BudgetOptions = field(metadata=group(BudgetOptions))
     snapshot_log_bytes: int = option(
         "a snapshot is not written before the log since the last one has this size, unless it has"
         " --snapshot-log-requests",

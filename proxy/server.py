@@ -31,6 +31,7 @@ from proxy.frontend.sessions import Sessions, Timeouts
 from proxy.frontend.state_gate import StateGate
 from proxy.frontend.traced import Facts as TracedFacts
 from proxy.frontend.traced import Traces
+from proxy.log.budgets import propose
 from proxy.log.log import Log
 from proxy.log.node_expiry import NodeExpiry, Pace
 from proxy.log.settings import LogSettings
@@ -253,6 +254,7 @@ class Server:
         """
         await self.log.load(progress)
         await self.log.start()
+        propose(self.log.outbox, self.machine, self._config.budget.rules)
         for run, what in self._periodic:
             self._running.append(self._tasks.start(run(), what))
         self._tasks.start(self._status_poller.run(), "ask etcd for its status")

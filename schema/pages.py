@@ -14,6 +14,7 @@ from struct import error as StructError
 from typing import Any, NamedTuple, TypeVar, overload
 
 from codec.jute import Acl
+from schema.budgets import NO_BUDGETS, BudgetsValue, pack_budgets, unpack_budgets
 from schema.compression import seal, unseal, unseal_head
 from schema.entry import PASSWORD_HASH_SIZE
 from schema.errors import BadValue
@@ -342,10 +343,12 @@ class StateValue(NamedTuple):
     cluster_id: int
     applied: dict[str, int]  # number of the last applied entry, by incarnation
     checkpoints: tuple[tuple[int, int], ...]  # the most recent (entries, digest)
+    budgets: BudgetsValue = NO_BUDGETS
 
 
 def encode_state(state: StateValue) -> bytes:
     """JSON with a checksum, since people read it."""
+    budgets = {"budgets": pack_budgets(state.budgets)} if state.budgets != NO_BUDGETS else {}
     return pack_json(
         {
             "zxid": state.zxid,
@@ -354,6 +357,7 @@ def encode_state(state: StateValue) -> bytes:
             "cluster_id": state.cluster_id,
             "applied": dict(sorted(state.applied.items())),
             "checkpoints": [[entries, f"{digest:016x}"] for entries, digest in state.checkpoints],
+            **budgets,
         }
     )
 
@@ -370,6 +374,7 @@ def decode_state(value: bytes) -> StateValue:
             number(members["cluster_id"]),
             {incarnation: number(applied) for incarnation, applied in members["applied"].items()},
             tuple([(number(entries), int(text(digest), 16)) for entries, digest in members["checkpoints"]]),
+            unpack_budgets(members["budgets"]) if "budgets" in members else NO_BUDGETS,
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BadValue(f"{what} has no proper {error}") from error

@@ -146,6 +146,18 @@ def test_upgrade_and_go_back(tmp_path: Path, etcd_server: EtcdServer, etcd_prefi
 
 
 @pytest.mark.real
+def test_budgets(tmp_path: Path, etcd_server: EtcdServer, etcd_prefix: str) -> None:
+    with ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix) as zketcd:
+        client = KazooClient(zketcd.address)
+        client.start(timeout=60)
+        client.create("/app")
+        real = {"--etcd http://etcd-1:2379": f"--etcd {etcd_server.endpoint} --prefix {etcd_prefix}"}
+        assert len(pages.run(DOCS / "budgets.md", real, ACTIONS, _path(tmp_path / "bin"))) == 5
+        client.stop()
+        client.close()
+
+
+@pytest.mark.real
 def test_somebody_deleted_clickhouse(tmp_path: Path) -> None:
     page = DOCS / "archive.md"
     with EtcdServer() as etcd, ZketcdServer(etcd.endpoint, prefix="/zketcd") as zketcd:

@@ -25,7 +25,7 @@ from proxy.etcd.model import (
     Txn,
     TxnResult,
 )
-from proxy.state.level import NEWEST
+from proxy.state.level import OF_NEW_TREES
 from schema.keys import Keyspace, snapshot_name
 from schema.record import (
     SnapshotRef,
@@ -237,7 +237,7 @@ async def finish(etcd: Etcd, keys: Keyspace, load: Load, ref: SnapshotRef) -> Tr
     found = await count(etcd, *keys.snapshot(load.name))
     if found != expected:
         raise LoadRefused(f"{expected} pages were written, but {found} are in etcd. Not published")
-    record = TreeRecord(True, load.cluster_id, NEWEST, ref, None)
+    record = TreeRecord(True, load.cluster_id, OF_NEW_TREES, ref, None)
     guards = (load.guard(keys), _no_proxies(keys))
     done = await commit(etcd, Txn(guards, (Put(keys.tree, encode_record(record)),)))
     # If the answer was lost, the second try finds the record changed by the first.
@@ -338,7 +338,7 @@ def _incomplete(load: Load, *, sealed: bool = False) -> bytes:
     empty snapshot says whether the load is sealed.
     """
     nothing = SnapshotRef(load.name, load.position, load.writer, 0, 0, 0, 0, 0, load.zxid, int(sealed))
-    return encode_record(TreeRecord(False, load.cluster_id, NEWEST, nothing, None))
+    return encode_record(TreeRecord(False, load.cluster_id, OF_NEW_TREES, nothing, None))
 
 
 def _is_of(record: TreeRecord | None, writer: str) -> bool:

@@ -17,7 +17,7 @@ from pipeline.table import SessionRow
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, Put
 from proxy.state.digest import session_hash
-from proxy.state.level import NEWEST
+from proxy.state.level import OF_NEW_TREES
 from proxy.state.sessions import Session, hash_of
 from schema.fixed import fixed_nodes
 from schema.keys import Keyspace
@@ -62,7 +62,7 @@ async def publish(
     ended = (SessionRow(session_id, _UNKNOWN_TIMEOUT_MS) for session_id in sorted(unknown))
     made = [_session(row) for row in (*sessions, *ended)]
     session_pages = list(split_sessions(made))
-    state = encode_state(StateValue(zxid, 0, NEWEST, sealed.cluster_id, {}, ()))
+    state = encode_state(StateValue(zxid, 0, OF_NEW_TREES, sealed.cluster_id, {}, ()))
     puts = [Put(keys.state_page(sealed.name), state)]
     puts += (Put(keys.session_page(sealed.name, at), page) for at, page in enumerate(session_pages))
     await load.put(etcd, keys, sealed, puts, limits)

@@ -87,6 +87,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help=f"with --traffic archive:URL: requests {which} this time (UTC), or so long ago (10m, 3d)",
         )
     add(
+        "--budget",
+        action="append",
+        default=[],
+        metavar="BUDGET",
+        help="with --traffic: report what this budget, such as /app=500/s,10MB/s, would have refused; may be"
+        " given several times",
+    )
+    add(
         "--report",
         metavar="FILE",
         help="with --traffic: write a page with figures (FILE.html) or the figures alone (FILE.png)",
@@ -101,6 +109,8 @@ def run(arguments: argparse.Namespace) -> int:
         return traffic.run(arguments)
     if arguments.report is not None:
         raise Failure("--report goes with --traffic")
+    if arguments.budget:
+        raise Failure("--budget goes with --traffic")
     if arguments.since or arguments.until:
         raise Failure("--since and --until go with --traffic archive:URL")
     tables.check_options(arguments, arguments.tree)

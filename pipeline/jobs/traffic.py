@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,15 @@ from pipeline.sources.options import TRAFFIC_TABLE, local_path, options_of
 from pipeline.sources.parquet import PREFIX as PARQUET
 from pipeline.sources.zookeeper_log import LogReader, traffic_rows
 from pipeline.traffic import report
+from pipeline.traffic.budgets import VIEW as BUDGETS
+from pipeline.traffic.budgets import Request as BudgetedRequest
+from pipeline.traffic.budgets import Trial
 from pipeline.traffic.database import Database
-from pipeline.traffic.report import Query, Report
+from pipeline.traffic.report import Query, Report, Section
 from pipeline.traffic.table import TrafficRow, check, rows_of
 from proxy.support.libraries import how_to_add
+from proxy.support.rates import rules_of
+from schema.budgets import Rule
 
 _LARGE = 256 << 20  # bytes; Spark reads logs from this size on; about a million transactions
 _LARGE_ARCHIVE = 64 << 20  # bytes; its segments are compressed
@@ -43,12 +48,22 @@ def run(arguments: argparse.Namespace) -> int:
     """Read, print, write the report."""
     _check_options(arguments)
     write = None if arguments.report is None else _writer(arguments.report)
-    with _query(arguments) as query:
-        found = report.made(arguments.tree, query, max(1, arguments.top))
+    trial = Trial(_rules(arguments.budget)) if arguments.budget else None
+    with _query(arguments, trial) as query:
+        more = [] if trial is None else [Section(BUDGETS, trial.rows)]
+        found = report.made(arguments.tree, query, max(1, arguments.top), more)
     print(json.dumps(report.document(found), indent=2) if arguments.json else report.text(found))
     if write is not None:
         write(found)
     return 0
+
+
+def _rules(texts: Sequence[str]) -> tuple[Rule, ...]:
+    """Raises Failure for what is no budget, or gives a path two of them."""
+    try:
+        return rules_of(",".join(texts))
+    except ValueError as error:
+        raise Failure(f"--budget: {error}") from error
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
@@ -91,8 +106,8 @@ def _writer(name: str) -> Callable[[Report], None]:
 
 
 @contextlib.contextmanager
-def _query(arguments: argparse.Namespace) -> Iterator[Query]:
-    """The views of the source's traffic, on SQLite or Spark."""
+def _query(arguments: argparse.Namespace, trial: Trial | None) -> Iterator[Query]:
+    """The views of the source's traffic, on SQLite or Spark. `trial` sees all rows."""
     source: str = arguments.tree
     in_etcd = is_url(source)
     in_archive = source.startswith(archived.PREFIX)
@@ -103,7 +118,7 @@ def _query(arguments: argparse.Namespace) -> Iterator[Query]:
             " directory"
         )
     if _wants_spark(arguments, in_etcd):
-        with _on_spark(arguments, in_etcd) as query:
+        with _on_spark(arguments, in_etcd, trial) as query:
             yield query
         return
     if in_etcd:
@@ -113,7 +128,7 @@ def _query(arguments: argparse.Namespace) -> Iterator[Query]:
     else:
         rows = _logged(arguments)
     with contextlib.closing(Database()) as database:
-        database.add(rows, arguments.depth)
+        database.add(rows if trial is None else trial.passing(rows), arguments.depth)
         yield database.query
 
 
@@ -202,7 +217,7 @@ def _logged(arguments: argparse.Namespace) -> Iterator[TrafficRow]:
 
 
 @contextlib.contextmanager
-def _on_spark(arguments: argparse.Namespace, in_etcd: bool) -> Iterator[Query]:
+def _on_spark(arguments: argparse.Namespace, in_etcd: bool, trial: Trial | None) -> Iterator[Query]:
     """Raises MissingPackage."""
     source: str = arguments.tree
     try:
@@ -226,6 +241,10 @@ def _on_spark(arguments: argparse.Namespace, in_etcd: bool) -> Iterator[Query]:
     frame = frame.persist()
     try:
         register_views(frame, arguments.depth)
+        if trial is not None:
+            rows = frame.orderBy("position", "number", "request", "zxid").select(*BudgetedRequest._fields)
+            for row in rows.toLocalIterator():
+                trial.count(BudgetedRequest(*row))
 
         def query(sql: str) -> list[dict[str, Any]]:
             return [row.asDict() for row in spark.sql(sql).collect()]

@@ -26,6 +26,7 @@ OF_PROXIES = {
     Kind.EPOCH: "newEpoch",
     Kind.LEVEL: "raiseLevel",
     Kind.FORGET: "forgetProxy",
+    Kind.BUDGET: "setBudget",
     Kind.FOLLOWED: "followed",  # changes of a ZooKeeper that the tree followed
 }
 

@@ -33,9 +33,12 @@ class Report(NamedTuple):
     seconds: Sequence[Row]  # of the view traffic_seconds
 
 
-def made(source: str, query: Query, top: int) -> Report:
-    """Run all queries; `top` is the number of rows of each list."""
-    sections = [Section(view, _with_shares(view, query, top)) for view in VIEWS if view.name != _SECONDS]
+def made(source: str, query: Query, top: int, more: Sequence[Section] = ()) -> Report:
+    """Run all queries; `top` is the number of rows of each list. `more`: sections that no query gives."""
+    sections = [
+        *more,
+        *(Section(view, _with_shares(view, query, top)) for view in VIEWS if view.name != _SECONDS),
+    ]
     seconds = query(f"SELECT * FROM {_SECONDS} ORDER BY second LIMIT {_MOST_SECONDS}")
     return Report(source, _facts(query), sections, seconds)
 

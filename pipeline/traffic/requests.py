@@ -3,6 +3,7 @@
 zxid, result and the numbers of sequential nodes are determined when the request is applied: outcomes.py.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from codec.constants import CREATES, CreateMode, OpCode
@@ -11,7 +12,8 @@ from pipeline.traffic.table import Operation, TrafficRow
 from proxy.log.replay import Place
 from proxy.state.ops import EXTENDED
 from proxy.state.ops.multi import PartKind
-from schema.entry import Entry, Kind, Request, decode_node_due
+from schema.budgets import Rule, decode_rule
+from schema.entry import Entry, Kind, NodeDue, Request, decode_node_due
 from schema.errors import BadValue
 
 
@@ -65,11 +67,18 @@ def _facts_of(request: Request) -> _Facts:
     return name, path, size, mode, None
 
 
+_WITH_PATH: dict[int, Callable[[bytes], NodeDue | Rule]] = {
+    Kind.NODE_DUE: decode_node_due,
+    Kind.BUDGET: decode_rule,
+}
+
+
 def _proxys(request: Request) -> _Facts:
     path = None
-    if request.kind == Kind.NODE_DUE:
+    decode = _WITH_PATH.get(request.kind)
+    if decode is not None:
         try:
-            path = decode_node_due(request.body).path
+            path = decode(request.body).path
         except BadValue:
             path = None
     return names.OF_PROXIES[Kind(request.kind)], path, 0, None, None

@@ -90,6 +90,7 @@ class _ServerCollector(Collector):
         yield from _of_process(subject)
         yield from _of_server(facts, subject)
         yield from _of_log(subject.log)
+        yield from _of_budgets(subject)
         yield from _of_snapshots(subject)
         yield from _of_etcd(subject)
         yield from _of_archive(subject)
@@ -199,6 +200,28 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
             started.add_metric([member.incarnation], home.started / 1000)
     yield homes
     yield started
+
+
+def _of_budgets(subject: Subject) -> Iterator[Metric]:
+    rules = subject.machine.budgets.rules
+    throttled = subject.log.stats.throttled
+    writes = GaugeMetricFamily(
+        "zketcd_budget_writes", "writes that a budget allows a second", labels=["path"]
+    )
+    size = GaugeMetricFamily("zketcd_budget_bytes", "bytes that a budget allows a second", labels=["path"])
+    refused = CounterMetricFamily(
+        "zketcd_budget_refused",
+        "requests of this proxy's clients refused with THROTTLEDOP, by the budget's path",
+        labels=["path"],
+    )
+    for rule in rules:
+        if rule.writes:
+            writes.add_metric([rule.path], rule.writes)
+        if rule.bytes:
+            size.add_metric([rule.path], rule.bytes)
+    for path in sorted({*throttled, *(rule.path for rule in rules)}):
+        refused.add_metric([path], throttled[path])
+    yield from (writes, size, refused)
 
 
 def _of_archive(subject: Subject) -> Iterator[Metric]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from proxy.ctl import backup, changes, history, reading, sessions
+from proxy.ctl import backup, budgets, changes, history, reading, sessions
 from proxy.ctl.options import parser
 from proxy.ctl.output import CommandFailed, Output, visible
 from proxy.etcd.client import EtcdClient
@@ -39,6 +39,10 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
         access = access_of(given)
     except ValueError as error:
         return int(options.error(str(error)))
+    if given.command == "budget" and (given.action == "list") == bool(given.budgets):
+        options.error(
+            "budget list takes no BUDGET" if given.budgets else f"budget {given.action} needs a BUDGET"
+        )
     at = getattr(given, "at", "now")
     if at != "now" and not given.archive:
         options.error("--at needs --archive: etcd has no past (of its log, `zketcd replay` shows some)")
@@ -124,6 +128,8 @@ async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
             return await _sessions(etcd, keys, given)
         case "backup":
             return await _backup(etcd, keys, given)
+        case "budget" if given.action != "list":
+            return await budgets.change(etcd, keys, given.action, given.budgets)
         case "kill-session":
             return await changes.kill_session(etcd, keys, given.session)
         case "replay":
@@ -188,6 +194,8 @@ def _show(machine: Machine, command: str, given: Any) -> Output:
             return reading.get(machine, given.path, given.hex)
         case "find-big":
             return reading.find_big(machine, given.path, given.limit)
+        case "budget":
+            return budgets.show(machine)
         case "stat":
             return reading.stat(machine, given.path)
         case _:

@@ -12,10 +12,10 @@ from proxy.log.record import TIMEOUT, incarnation_of, look, servable
 from proxy.log.snapshot_writer import WriteFailed, Writer, write
 from proxy.log.start import load
 from proxy.log.truncation import Overtaken, until_known
-from proxy.log.visitor import clock_ms, visit
+from proxy.log.visitor import append, clock_ms, visit
 from proxy.state.level import KNOWN
 from proxy.state.sessions import KILLED, session_text
-from schema.entry import EntryWriter, Kind, decode_entry, encode_close, encode_void
+from schema.entry import Kind, decode_entry, encode_close, encode_void
 from schema.errors import BadValue
 from schema.keys import Keyspace
 
@@ -98,17 +98,9 @@ async def kill_session(etcd: Etcd, keys: Keyspace, session_id: int) -> Output:
         raise CommandFailed(f"there is no session {name}; `zketcd sessions` lists them")
     ephemerals = sorted(loaded.machine.tree.ephemerals.get(session_id, ()))
     who = f"{getpass.getuser()}@{socket.gethostname()} (zketcd kill-session)"
-    writer = EntryWriter()
-    writer.add(Kind.CLOSE, session_id, 0, (), encode_close(f"{KILLED}{who}", ""))
-    async with visit(etcd, keys, KNOWN, _RELEASE) as visitor:
-        key = keys.entry(visitor.incarnation, 1)
-        txn = Txn(
-            (Compare(keys.proxy(visitor.incarnation), visitor.revision), Compare(key, 0)),
-            (Put(key, writer.finish(clock_ms(), 0, 0, 0)),),
-        )
-        answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
-        if not answer.succeeded and not (await etcd.range(Get(key, keys_only=True), TIMEOUT)).kvs:
-            raise CommandFailed(f"session {name} was not ended: this command was too slow. Run it again")
+    request = Kind.CLOSE, session_id, encode_close(f"{KILLED}{who}", "")
+    if not await append(etcd, keys, KNOWN, _RELEASE, request):
+        raise CommandFailed(f"session {name} was not ended: this command was too slow. Run it again")
     return Output(
         {"session": name, "proxy": session.incarnation, "ephemerals": ephemerals},
         [f"session {name} is ended, with {counted(len(ephemerals), 'ephemeral')}", *ephemerals],

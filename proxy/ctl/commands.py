@@ -7,6 +7,8 @@ COMMANDS = {
     "find-big": "list the largest and the widest nodes",
     "sessions": "list the sessions, with their clients",
     "kill-session": "end a session: its ephemerals go, and its client is disconnected",
+    "budget": "list, set or remove budgets: how much clients may write below a path each second"
+    " (docs/budgets.md)",
     "replay": "show the tree as it was at a position: `replay --to POSITION ls /`. The command `log` shows"
     " positions",
     "proxies": "list the living proxies, the eldest first",

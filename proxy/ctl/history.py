@@ -15,6 +15,7 @@ from proxy.log.truncation import applied_in
 from proxy.state.level import KNOWN
 from proxy.state.ops import EXTENDED
 from proxy.state.sessions import session_text
+from schema.budgets import decode_rule
 from schema.entry import (
     Entry,
     Kind,
@@ -44,6 +45,7 @@ _BODIES: dict[Kind, Callable[[bytes], Any]] = {
     Kind.LEVEL: decode_level,
     Kind.FORGET: decode_forget,
     Kind.FOLLOWED: counts_of,
+    Kind.BUDGET: decode_rule,
 }
 _SECRET = "password_hash"
 _ZXIDS = ("after", "zxid", "zxid_at_least")

@@ -151,6 +151,16 @@ def _backup(parser: ArgumentParser) -> None:
     )
 
 
+def _budget(parser: ArgumentParser) -> None:
+    parser.add_argument("action", choices=("list", "set", "remove"), help="what to do")
+    parser.add_argument(
+        "budgets",
+        nargs="*",
+        metavar="BUDGET",
+        help="set: a path and its rates, such as /app=500/s,10MB/s; remove: a path",
+    )
+
+
 def _kill_session(parser: ArgumentParser) -> None:
     parser.add_argument("session", type=_session_id, metavar="ID", help="its id, as `sessions` prints it")
 
@@ -210,6 +220,7 @@ _ARGUMENTS: dict[str, Callable[[ArgumentParser], None]] = {
     "find-big": _find_big,
     "sessions": _sessions,
     "backup": _backup,
+    "budget": _budget,
     "kill-session": _kill_session,
     "replay": _replay,
     "log": _log,

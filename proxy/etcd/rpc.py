@@ -374,8 +374,7 @@ class _Call(Generic[_Answer]):
                 rpc.leave(endpoint)  # another one may do better
                 error = garbled
             else:
-                endpoint.answered = rpc.clock.perf_counter_ns()
-                rpc.answered(self._method, endpoint.answered - started)
+                rpc.answered(self._method, rpc.clock.perf_counter_ns() - started)
                 return answer
         rpc.calls.failed(self._method.name, error)
         return error

@@ -33,6 +33,8 @@ from schema.errors import BadValue
 
 log = logging.getLogger(__name__)
 
+_THROTTLED_OP = int(ErrorCode.THROTTLED_OP)
+
 MembershipItem = ProxyCame | ProxyGone | RecordChanged
 
 
@@ -47,6 +49,9 @@ class Effects(Protocol):
 
     def over_quota(self, path: str, what: str) -> None:
         """A request exceeds a soft quota."""
+
+    def over_budget(self, path: str) -> None:
+        """A request of a client here was refused by the budget of a path."""
 
     def appended(self) -> None:
         """An entry of our own was applied: there is room for another one."""
@@ -216,6 +221,8 @@ class Applier:
             if events or not worker.is_whole:
                 self._fire(events, zxid)
             pending.answer(zxid, err, body)
+            if err == _THROTTLED_OP:
+                self._effects.over_budget(machine.throttled)
             if warnings or changes:
                 self._report()
             if now() >= worker.deadline:

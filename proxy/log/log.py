@@ -11,6 +11,7 @@ from collections.abc import Callable
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Delete, EtcdError, Txn
 from proxy.log.applier import Applier, MembershipItem
+from proxy.log.budgets import SpentBudgets
 from proxy.log.contact import Contact
 from proxy.log.follower import Follower, Item, ProxyCame, ProxyGone
 from proxy.log.incarnations import Incarnations
@@ -72,6 +73,7 @@ class Log:
         #: Takes requests for the log.
         self.outbox = Outbox()
         self.outbox.space = Space(settings.reserve, machine, self.stats)
+        self.outbox.budgets = SpentBudgets(machine, lambda: self.incarnation, self.over_budget)
         self._reports = _Reports(listener, environment)
         follower = Follower(keys)
         worker = StateWorker(environment.clock, lengths=settings.lengths)
@@ -321,6 +323,11 @@ class Log:
         """A request exceeds a soft quota: ZooKeeper warns, and executes it."""
         self._reports.over_quota(path, what)
 
+    def over_budget(self, path: str) -> None:
+        """A request of a client was refused with THROTTLEDOP."""
+        self.stats.throttled[path] += 1
+        self._reports.over_budget(path)
+
     def appended(self) -> None:
         """An entry of our own was applied."""
         self.incarnations.appender.applied()
@@ -342,6 +349,7 @@ class _Reports:
         self._clock = environment.clock
         self._disagreement: Disagreement | None = None  # the last one that was reported
         self._over_quota: dict[str, ThrottledLog] = {}
+        self._over_budget: dict[str, ThrottledLog] = {}
 
     def disagreed(self, disagreement: Disagreement) -> None:
         if disagreement == self._disagreement:
@@ -361,3 +369,9 @@ class _Reports:
         if throttled_log is None:
             throttled_log = self._over_quota[path] = ThrottledLog(log, self._clock)
         throttled_log.warn("quota exceeded at %s: %s", path, what)
+
+    def over_budget(self, path: str) -> None:
+        throttled_log = self._over_budget.get(path)
+        if throttled_log is None:
+            throttled_log = self._over_budget[path] = ThrottledLog(log, self._clock)
+        throttled_log.warn("the budget of %s is spent: requests are refused with THROTTLEDOP", path)

@@ -12,6 +12,7 @@ cannot be appended. The stream shows which of the two counts.
 import enum
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from codec.constants import ErrorCode, OpCode
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, Compare, Get, Put, RangeResult, Txn, TxnResult
@@ -147,6 +148,18 @@ def is_metered(pending: Pending) -> bool:
     return pending.kind == Kind.OPEN
 
 
+class Budgets(Protocol):
+    """The budgets of the tree, as this proxy sees them. False if there are none."""
+
+    def __bool__(self) -> bool: ...
+
+    def refusing(self, pending: Pending, clock: int) -> str | None:
+        """The path of the budget that refuses a request."""
+
+    def report(self, path: str) -> None:
+        """A request was refused by the budget of a path."""
+
+
 class Outbox:
     """The requests of this proxy without an outcome: those that wait, and those that were sent."""
 
@@ -166,6 +179,8 @@ class Outbox:
         self.unanswered = 0
         #: The space in etcd, by which requests are refused before it is used up.
         self.space: Space | None = None
+        #: The budgets, by which requests are refused while one of them is spent.
+        self.budgets: Budgets | None = None
         #: Only carrying sessions over is sent, see `hold`.
         self.is_held = False
         self._entry_bytes = entry_bytes
@@ -222,6 +237,7 @@ class Outbox:
         """
         queue = self.queue
         space = self.space if self.space is not None and self.space.is_short() else None
+        budgets = self.budgets or None
         while queue:
             requests: list[Pending] = []
             writer = EntryWriter()
@@ -231,10 +247,19 @@ class Outbox:
                 pending = queue[0]
                 if self.is_held and pending.kind != Kind.CARRY_OVER:
                     break
-                if not pending.is_wanted or (space is not None and space.refuses(pending)):
+                grows = space is not None and pending.is_wanted and space.refuses(pending)
+                if grows or not pending.is_wanted:
                     if requests:
                         break
+                    if grows and space is not None:
+                        space.count()
                     self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
+                    continue
+                if budgets is not None and (spent := budgets.refusing(pending, header.clock)) is not None:
+                    if requests:
+                        break
+                    budgets.report(spent)
+                    self._refuse(queue.popleft(), ErrorCode.THROTTLED_OP)
                     continue
                 if full and is_metered(pending):
                     if requests:

@@ -93,10 +93,11 @@ class Space:
                 fields, _ = operation.decode(pending.body, 0)
         except MalformedPacket:
             return False  # the state machine answers it
-        if growth(self._machine.tree.nodes, pending.opcode, fields) <= 0:
-            return False
+        return growth(self._machine.tree.nodes, pending.opcode, fields) > 0
+
+    def count(self) -> None:
+        """A request was refused."""
         self._stats.growth_refused += 1
-        return True
 
     @property
     def _in_use(self) -> int:

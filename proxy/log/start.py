@@ -21,7 +21,7 @@ from proxy.log.record import TIMEOUT, TreeNotServable, is_following, look, serva
 from proxy.log.replay import Execute, Replay
 from proxy.log.standby import stand_by
 from proxy.state import capture
-from proxy.state.level import KNOWN, NEWEST, UnknownLevel
+from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel
 from proxy.state.machine import Disagreement, Machine
 from proxy.support.throttled_log import ThrottledLog
 from schema.keys import Keyspace
@@ -139,7 +139,7 @@ class _Load:
         cluster_id = (await self._etcd.status(TIMEOUT)).cluster_id
         found = await look(self._etcd, self._keys)
         if found.record is None and make:
-            await tree_record.create(self._etcd, self._keys, NEWEST)
+            await tree_record.create(self._etcd, self._keys, OF_NEW_TREES)
             found = await look(self._etcd, self._keys)
         ready = None
         if wait and is_following(found):

@@ -1,5 +1,7 @@
 """What the log counts, for metrics. Pure: numbers that only grow, added to where things happen."""
 
+from collections import Counter
+
 from proxy.support.latency import Histogram, RoundTrip
 
 
@@ -20,6 +22,7 @@ class Stats:
         "sent_bytes",
         "sent_entries",
         "sent_requests",
+        "throttled",
         "voided",
     )
 
@@ -35,6 +38,7 @@ class Stats:
         self.resent = 0  # Txns sent again since their outcome was unknown
         self.voided = 0  # own entries that were replaced, after a refusal, and count as their replacement
         self.growth_refused = 0  # requests that make the tree grow, while etcd is nearly full
+        self.throttled: Counter[str] = Counter()  # requests of this proxy's clients, by the budget's path
         self.incarnations = 0
         self.reloads = 0  # times that the state was loaded anew
         self.disagreements = 0  # digests in other proxies' entries that differ from ours

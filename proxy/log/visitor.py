@@ -11,6 +11,7 @@ from proxy.log.snapshot_writer import Writer
 from proxy.log.truncation import until_known
 from proxy.support.environment import HOST, Clock, Randomness
 from proxy.support.tasks import Tasks
+from schema.entry import EntryWriter
 from schema.keys import Keyspace
 from schema.record import ProxyValue, encode_proxy
 
@@ -53,6 +54,30 @@ async def visit(
         await tasks.close()
         with suppress(EtcdError):
             await etcd.lease_revoke(lease, TIMEOUT)
+
+
+async def append(
+    etcd: Etcd,
+    keys: Keyspace,
+    levels: Collection[int],
+    version: str,
+    request: tuple[int, int, bytes],
+) -> bool:
+    """Append an entry of one request (kind, session id, body); False if the lease ended before.
+
+    Raises EtcdError.
+    """
+    kind, session_id, body = request
+    writer = EntryWriter()
+    writer.add(kind, session_id, 0, (), body)
+    async with visit(etcd, keys, levels, version) as visitor:
+        key = keys.entry(visitor.incarnation, 1)
+        txn = Txn(
+            (Compare(keys.proxy(visitor.incarnation), visitor.revision), Compare(key, 0)),
+            (Put(key, writer.finish(clock_ms(), 0, 0, 0)),),
+        )
+        answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
+        return answer.succeeded or bool((await etcd.range(Get(key, keys_only=True), TIMEOUT)).kvs)
 
 
 def clock_ms(clock: Clock = HOST.clock) -> int:

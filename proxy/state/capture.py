@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from proxy.state.digest import page_hash
-from proxy.state.level import KNOWN, NEWEST, UnknownLevel
+from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel
 from proxy.state.machine import Machine
 from proxy.state.sessions import Session
 from proxy.state.tree import Node
@@ -32,7 +32,7 @@ class Captured(NamedTuple):
     digest: int
 
 
-def new_machine(cluster_id: int, at_level: int = NEWEST) -> Machine:
+def new_machine(cluster_id: int, at_level: int = OF_NEW_TREES) -> Machine:
     """The state of a new tree: the nodes that every ZooKeeper has from the start."""
     machine = Machine(cluster_id, at_level=at_level)
     for path, node in fixed_nodes().items():
@@ -68,6 +68,7 @@ def pages(machine: Machine) -> Captured:
         machine.cluster_id,
         dict(machine.applied),
         tuple(machine.checkpoints),
+        machine.budgets.value,
     )
     return Captured(
         split_nodes(nodes),
@@ -100,6 +101,7 @@ def load(
     machine.entries = value.entries
     machine.applied.update(value.applied)
     machine.checkpoints.extend(value.checkpoints)
+    machine.budgets.load(value.budgets)
     total = 0
     for page in node_pages:
         columns = decode_columns(page)

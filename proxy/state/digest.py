@@ -1,4 +1,4 @@
-"""A number that two servers compare: the sum of a hash of every node, and of every session.
+"""A number that two servers compare: the sum of a hash of every node, of every session and of the budgets.
 
 The nodes' part is ZooKeeper's own digest (DigestCalculator, version 2), so it can be compared with its
 snapshots and its log. It is kept up to date lazily: when a node is touched for the first time since the last
@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Mapping
 from struct import Struct
 
+from proxy.state.budgets import Budgets
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.sessions import Session
 from schema.pages import NodeColumns
@@ -83,16 +84,17 @@ def session_hash(session: Session) -> int:
 
 
 class Digest:
-    """The sum of all hashes except those of the nodes in `touched`."""
+    """The sum of all hashes except those of the budgets, and of the nodes in `touched`."""
 
-    __slots__ = ("_total", "touched")
+    __slots__ = ("_budgets", "_total", "touched")
 
-    def __init__(self) -> None:
+    def __init__(self, budgets: Budgets) -> None:
+        self._budgets = budgets
         self._total = 0
         self.touched: set[str] = set()
 
     def reset(self, total: int) -> None:
-        """Set the digest to one that was computed from scratch."""
+        """Set the digest to one that was computed from scratch, without budgets."""
         self._total = total
         self.touched.clear()
 
@@ -119,10 +121,10 @@ class Digest:
                 total += node_hash(path, node)
         self.touched.clear()
         self._total = total & _MASK
-        return self._total
+        return (self._total + self._budgets.hash()) & _MASK
 
 
 def whole(nodes: Mapping[str, Znode], sessions: Mapping[int, Session]) -> int:
-    """The digest from scratch."""
+    """The digest from scratch, without budgets."""
     total = sum(node_hash(path, node) for path, node in nodes.items())
     return (total + sum(map(session_hash, sessions.values()))) & _MASK

@@ -8,9 +8,9 @@ never changes its outcomes. docs/upgrading.md says how long an old level is supp
 from collections.abc import Iterable
 
 #: The levels whose rules this release knows.
-KNOWN = frozenset((1,))
-#: The level of a new tree.
-NEWEST = 1
+KNOWN = frozenset((1, 2))
+#: The level of a new tree: not the newest, so that the former release can still serve it.
+OF_NEW_TREES = 1
 
 
 class UnknownLevel(Exception):

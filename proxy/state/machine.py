@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket
 from proxy.state import level
+from proxy.state.budgets import Budgets
 from proxy.state.difference import session_changes, tree_events
 from proxy.state.digest import Digest
 from proxy.state.digest import whole as whole_digest
@@ -50,6 +51,8 @@ _EXPIRED = Outcome(int(ErrorCode.SESSION_EXPIRED), b"")
 _MOVED = Outcome(int(ErrorCode.SESSION_MOVED), b"")
 _UNIMPLEMENTED = Outcome(int(ErrorCode.UNIMPLEMENTED), b"")
 _FAILED_EVERYWHERE = Outcome(int(ErrorCode.SYSTEM_ERROR), b"")
+_THROTTLED = Outcome(int(ErrorCode.THROTTLED_OP), b"")
+_MASK = (1 << 64) - 1
 _new = tuple.__new__
 
 
@@ -61,7 +64,11 @@ class Machine:
     """
 
     def __init__(
-        self, cluster_id: int, *, at_level: int = level.NEWEST, known_levels: Iterable[int] = level.KNOWN
+        self,
+        cluster_id: int,
+        *,
+        at_level: int = level.OF_NEW_TREES,
+        known_levels: Iterable[int] = level.KNOWN,
     ) -> None:
         """An empty state without a root; `capture.new_machine` makes the state of a new tree."""
         self.tree = Tree()
@@ -73,9 +80,12 @@ class Machine:
         self.known_levels = frozenset(known_levels)
         self.cluster_id = cluster_id
         self.checkpoints: deque[tuple[int, int]] = deque(maxlen=_CHECKPOINTS)  # (entries, digest)
-        self.digest = Digest()
+        self.budgets = Budgets()
+        self.digest = Digest(self.budgets)
         self.session_changes: list[SessionChange] = []  # always the same list, as those of the transaction
         self._tx = Transaction(self.tree, self.sessions, self.digest)
+        #: The path of the budget that refused the last request with THROTTLEDOP.
+        self.throttled = ""
         #: Whether changes of the tree are collected in `events`.
         self.watched = False
         self._writes: Mapping[int, WriteOperation] = PLAIN.writes
@@ -122,13 +132,15 @@ class Machine:
 
     def compute_digest(self) -> int:
         """The digest from scratch."""
-        return whole_digest(self.tree.nodes, self.sessions)
+        return (whole_digest(self.tree.nodes, self.sessions) + self.budgets.hash()) & _MASK
 
     # -- taking over a state ---------------------------------------------------------------------------------
 
     def reset_digest(self, nodes_digest: int | None = None) -> int:
         """Set the digest to that of the state, computed from scratch unless that of the nodes is given."""
-        self.digest.reset(self.compute_digest() if nodes_digest is None else nodes_digest)
+        self.digest.reset(
+            whole_digest(self.tree.nodes, self.sessions) if nodes_digest is None else nodes_digest
+        )
         if nodes_digest is not None:
             for session in self.sessions.values():
                 self.digest.add_session(session)
@@ -157,6 +169,7 @@ class Machine:
         self.level = other.level
         self.cluster_id = other.cluster_id
         self.checkpoints = other.checkpoints
+        self.budgets = other.budgets
         self.digest = other.digest
         self._tx.work_on(self.tree, self.sessions, self.digest)
 
@@ -182,6 +195,8 @@ class Machine:
         self.applied[incarnation] = number
         self._tx.enter(incarnation, clock, rules)
         self._writes = EXTENDED.writes if rules & _KEEPER else PLAIN.writes
+        if self.budgets:
+            self.budgets.enter(incarnation, clock)
         if checkpoint:
             for entries, ours in reversed(self.checkpoints):  # most often it is the last one
                 if entries <= checkpoint:
@@ -225,6 +240,11 @@ class Machine:
             if fields is None:
                 body = request.body
                 fields, _ = decode(body, 0, tx.pause) if has_parts else decode(body, 0)
+            if self.budgets and (spent := self.budgets.charge(opcode, fields, tx.pause)) is not None:
+                # As ZooKeeper, which spends no zxid on a request that it throttles.
+                self.zxid -= 1
+                self.throttled = spent
+                return _THROTTLED
             result = apply(tx, fields)
             # `Outcome(...)` would call a function written in Python.
             outcome = _new(Outcome, (0, reply(result))) if own else DONE

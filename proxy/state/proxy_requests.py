@@ -1,4 +1,4 @@
-"""The requests of the proxies themselves: sessions, due nodes, levels, incarnations, a followed ZooKeeper.
+"""The requests of proxies and operators: of sessions, due nodes, levels, budgets, a followed ZooKeeper.
 
 They are like operations, but each counts its zxid itself. A request returns the changes of sessions.
 """
@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from codec.constants import ErrorCode
+from proxy.state.budgets import LEVEL as LEVEL_OF_BUDGETS
+from proxy.state.budgets import Budgets
 from proxy.state.followed import apply_followed
 from proxy.state.level import UnknownLevel
 from proxy.state.ops.delete_container import delete_due
@@ -14,6 +16,7 @@ from proxy.state.outcome import SessionChange
 from proxy.state.refusal import Refusal
 from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
+from schema.budgets import decode_rule
 from schema.entry import (
     Kind,
     RequestFields,
@@ -38,6 +41,7 @@ class State(Protocol):
     known_levels: frozenset[int]
     sessions: dict[int, Session]
     applied: dict[str, int]
+    budgets: Budgets
 
     @property
     def transaction(self) -> Transaction:
@@ -120,7 +124,19 @@ def _raise_level(state: State, request: RequestFields) -> Iterable[SessionChange
 
 def _forget(state: State, request: RequestFields) -> Iterable[SessionChange]:
     """An incarnation is over: no entry of it will follow."""
-    state.applied.pop(decode_forget(request.body).incarnation, None)
+    incarnation = decode_forget(request.body).incarnation
+    state.applied.pop(incarnation, None)
+    state.budgets.forget(incarnation)
+    return ()
+
+
+def _budget(state: State, request: RequestFields) -> Iterable[SessionChange]:
+    """An operator sets or removes a budget. Where the level has none, all servers refuse it alike."""
+    rule = decode_rule(request.body)
+    if state.level < LEVEL_OF_BUDGETS:
+        raise Refusal(ErrorCode.UNIMPLEMENTED)
+    sender = state.transaction.sender
+    state.budgets.set(rule, sender.incarnation, sender.clock)
     return ()
 
 
@@ -144,4 +160,5 @@ PROXY_REQUESTS: dict[int, Callable[[State, RequestFields], Iterable[SessionChang
     Kind.LEVEL: _raise_level,
     Kind.FORGET: _forget,
     Kind.FOLLOWED: _followed,
+    Kind.BUDGET: _budget,
 }

@@ -32,8 +32,8 @@ _RUN_CTL = "import runpy; runpy.run_module('proxy.ctl', None, '__main__', True)"
 
 
 def raise_level(etcd: EtcdServer, prefix: str) -> str:
-    """Raise the tree to level 2 with the new release's command; what it says if it refuses, else ""."""
-    options = ["--etcd", etcd.endpoint, "--prefix", prefix, "raise-level", "2"]
+    """Raise the tree to level 3 with the new release's command; what it says if it refuses, else ""."""
+    options = ["--etcd", etcd.endpoint, "--prefix", prefix, "raise-level", "3"]
     result = subprocess.run(
         [sys.executable, "-c", f"{NEXT_LEVEL}\n{_RUN_CTL}", *options],
         check=False,
@@ -68,9 +68,9 @@ def test_a_rolling_upgrade_the_way_back_and_the_raise(etcd_server: EtcdServer, e
             replace(release)
             roamers.progress()
         refused = raise_level(etcd_server, etcd_prefix)
-        assert "has no snapshot yet" in refused or "does not apply level 2" in refused
+        assert "has no snapshot yet" in refused or "does not apply level 3" in refused
         ctl(etcd_server, "snapshot", prefix=etcd_prefix)
-        assert "does not apply level 2. Upgrade it first" in raise_level(etcd_server, etcd_prefix)
+        assert "does not apply level 3. Upgrade it first" in raise_level(etcd_server, etcd_prefix)
         replace(NEW)
         roamers.progress()
         # The key of a proxy that was stopped with sessions goes with its lease.
@@ -98,7 +98,7 @@ def test_an_old_release_that_joins_during_the_raise_never_applies_it(
         assert raise_level(etcd_server, etcd_prefix) == ""
         client.create("/after")
         assert old.wait() == 1
-        assert f"zketcd: the tree under {etcd_prefix} has level 2" in old.log_text()
+        assert f"zketcd: the tree under {etcd_prefix} has level 3" in old.log_text()
         assert "ready" not in old.log_text()
         # Any moment at which both meet: either the command is refused, or the old release does not serve.
         for delay in (0.2, 0.6):
@@ -120,7 +120,7 @@ def _meet(stack: ExitStack, etcd: EtcdServer, prefix: str, delay: float) -> None
             refused = raising.result()
         client.create("/m")
         if refused:
-            assert "does not apply level 2" in refused or "at the same moment" in refused
+            assert "does not apply level 3" in refused or "at the same moment" in refused
             old.wait_until_serving()
             old.kill()
         else:

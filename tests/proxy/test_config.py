@@ -13,6 +13,7 @@ import pytest
 
 from proxy.config import OPTIONS, Config, parse
 from proxy.sasl.digest_md5 import secret
+from schema.budgets import Rule
 
 pytestmark = pytest.mark.usefixtures("no_environment")
 
@@ -70,6 +71,7 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "proxy-lease": ("proxy_lease", "10", 10),
     "max-staleness": ("max_staleness", "4", 4),
     "etcd-reserve": ("etcd_reserve", "25", 25),
+    "budget": ("budget.rules", "/a=5/s,1MB/s,/b=2/s", (Rule("/a", 5, 10**6), Rule("/b", 2, 0))),
     "snapshot-log-bytes": ("snapshot_log_bytes", "1000000", 1000000),
     "snapshot-log-requests": ("snapshot_log_requests", "5000", 5000),
     "super-digest": ("super_digest", _SUPER, _SUPER),
@@ -234,6 +236,7 @@ _WRONG = {
     "proxy-lease": ["1", "61", "5s"],
     "max-staleness": ["0"],
     "etcd-reserve": ["91", "-1", "10%"],
+    "budget": ["/a", "a=5/s", "/a=5"],
     "snapshot-log-bytes": ["64M"],
     "snapshot-log-requests": ["0"],
     "console": ["maybe"],

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.jute import Acl
+from schema.budgets import BudgetsValue, BudgetValue
 from schema.compression import seal
 from schema.errors import BadValue
 from schema.json_values import pack_json
@@ -247,6 +248,12 @@ _STATES = st.builds(
     UNSIGNED,
     st.dictionaries(TEXTS, st.integers(min_value=0), max_size=4),
     st.lists(st.tuples(st.integers(min_value=0), UNSIGNED), max_size=4).map(tuple),
+    st.builds(
+        BudgetsValue,
+        LONGS,
+        st.dictionaries(TEXTS, LONGS, max_size=4),
+        st.lists(st.builds(BudgetValue, TEXTS, LONGS, LONGS, LONGS, LONGS, LONGS), max_size=3).map(tuple),
+    ),
 )
 _STATE = StateValue(5, 64, 1, 7, {"b": 2, "a": 1}, ((32, 255), (64, (1 << 64) - 1)))
 

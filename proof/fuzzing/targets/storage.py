@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from proof.fuzzing.target import Target, Wrong
 from proof.fuzzing.targets.pieces import Pieces, fields_of, same
-from schema import entry, followed, keys, pages, record
+from schema import budgets, entry, followed, keys, pages, record
 from schema.compression import COMPRESS_FROM, ENVELOPE_SIZE, seal, unseal, unseal_head
 from schema.errors import BadValue, ForeignKey
 from schema.znode import Znode
@@ -53,6 +53,7 @@ _BODIES: Sequence[tuple[Callable[[bytes], tuple[object, ...]], Callable[..., byt
     (entry.decode_epoch, entry.encode_epoch),
     (entry.decode_level, entry.encode_level),
     (entry.decode_forget, entry.encode_forget),
+    (budgets.decode_rule, budgets.encode_rule),
 )
 
 

@@ -28,7 +28,7 @@ from pipeline.etcd.requests import LoadRefused
 from proxy.etcd.model import Get, Put, Txn
 from proxy.log import start
 from proxy.log.record import TreeNotServable
-from proxy.state.level import NEWEST
+from proxy.state.level import OF_NEW_TREES
 from proxy.state.machine import Machine
 from schema.entry import EntryWriter, Kind, encode_epoch
 from schema.fixed import fixed_nodes
@@ -251,7 +251,7 @@ async def test_the_target_tells_what_it_holds(etcd: FakeEtcdClient) -> None:
 
 async def test_a_prefix_whose_fresh_tree_is_served_says_what_to_do() -> None:
     """A zketcd that was started too early has made a tree, of which there is no snapshot yet."""
-    fresh = Target(TreeRecord(True, 1, NEWEST, None, None), 5, 9, 3, 2)
+    fresh = Target(TreeRecord(True, 1, OF_NEW_TREES, None, None), 5, 9, 3, 2)
     reason = refusal(fresh, KEYS, overwrite=False)
     assert reason is not None
     assert "/t is served by 2 zketcd, which have made a new tree there: stop them" in reason

@@ -15,8 +15,10 @@ from pipeline.__main__ import main
 from pipeline.sources.options import options_of
 from pipeline.sources.zookeeper_log import LogReader, traffic_rows
 from pipeline.traffic import report
+from pipeline.traffic.budgets import Trial
 from pipeline.traffic.table import TrafficRow, batches
 from pipeline.traffic.views import VIEWS
+from proxy.support.rates import rules_of
 from tests.pipeline.ensembles import Client, Origin, ephemerals, populate, zketcd
 from tests.pipeline.trees import SAMPLES
 
@@ -84,9 +86,28 @@ def test_a_table_that_a_stream_has_written(
     parquet.write_table(pyarrow.Table.from_batches([batch]), tmp_path / "1.parquet")
     # tests/pipeline/traffic/test_views.py asks Spark for others.
     monkeypatch.setattr(report, "VIEWS", [view for view in VIEWS if view.name == "traffic_results"])
-    found = inspect(capsys, f"parquet:{tmp_path}")
+    found = inspect(capsys, f"parquet:{tmp_path}", "--budget", "/=3/s")
     assert found["requests"] == 40
+    (budget,) = found["traffic_budgets"]
+    trial = Trial(rules_of("/=3/s"))
+    assert len(list(trial.passing(rows_of(Path(SAMPLE))[:40]))) == 40
+    assert [budget] == trial.rows
+    assert budget["refused"] > 0
     assert sum(row["operations"] for row in found["traffic_results"]) == found["operations"]
+
+
+def test_budgets_that_are_not_there_yet(capsys: pytest.CaptureFixture[str]) -> None:
+    found = inspect(capsys, SAMPLE, "--budget", "/=5/s,1MB/s", "--budget", "/none=1/s")
+    root, none = found["traffic_budgets"]
+    assert (root["path"], root["budget"], none["requests"]) == ("/", "5/s,1MB/s", 0)
+    assert 0 < root["refused"] < root["requests"]
+    for words, said in (
+        (["--traffic", "--budget", "/a"], "--budget: '/a' is no budget"),
+        (["--traffic", "--budget", "/a=1/s", "--budget", "/a=2/s"], "two budgets of one path"),
+        (["--budget", "/a=1/s"], "--budget goes with --traffic"),
+    ):
+        assert main(["inspect", SAMPLE, *words]) == 2
+        assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["traffic.html", "traffic.png"])

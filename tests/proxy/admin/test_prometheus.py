@@ -9,6 +9,7 @@ from proxy.admin.facts import Facts
 from proxy.admin.prometheus import Exposition
 from proxy.admin.subject import Subject
 from proxy.etcd.model import Status
+from schema.budgets import Rule
 from tests.proxy.admin.subjects import Etcd, subject_of
 
 MS = 1_000_000
@@ -50,6 +51,20 @@ def test_entries_are_counted_by_their_requests() -> None:
     found = {labels["le"]: value for labels, value in samples["zketcd_log_entry_requests_bucket"]}
     assert (found["3"], found["7"], found["127"], found["+Inf"]) == (3, 4, 5, 5)
     assert samples["zketcd_log_entry_requests_sum"] == [({}, 110.0)]
+
+
+def test_budgets_and_what_they_refused_by_path() -> None:
+    subject = subject_of()
+    assert "zketcd_budget_refused_total" not in _samples(subject)
+    subject.machine.budgets.set(Rule("/a", 5, 0), "own", 0)
+    subject.machine.budgets.set(Rule("/b", 0, 100), "own", 0)
+    subject.log.stats.throttled["/b"] = 7
+    subject.log.stats.throttled["/removed"] = 1
+    samples = _samples(subject)
+    assert samples["zketcd_budget_writes"] == [({"path": "/a"}, 5.0)]
+    assert samples["zketcd_budget_bytes"] == [({"path": "/b"}, 100.0)]
+    refused = {labels["path"]: value for labels, value in samples["zketcd_budget_refused_total"]}
+    assert refused == {"/a": 0, "/b": 7, "/removed": 1}
 
 
 def test_what_etcd_reports_is_missing_until_it_has() -> None:

@@ -9,6 +9,7 @@ from codec.jute import pack_string
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.ctl.history import sizes, tail
 from proxy.etcd.model import Put, Txn
+from schema.budgets import encode_rule
 from schema.entry import (
     Kind,
     Request,
@@ -55,6 +56,7 @@ MULTI = (
         (Request(Kind.LEVEL, 0, 0, (), encode_level(2)), "0x0  LEVEL level=2"),
         (Request(Kind.FORGET, 0, 0, (), encode_forget("x")), "0x0  FORGET incarnation=x"),
         (Request(Kind.FORGET, 0, 0, (), b"?"), "0x0  FORGET error="),
+        (Request(Kind.BUDGET, 0, 0, (), encode_rule("/x", 5, 0)), "0x0  BUDGET path=/x writes=5 bytes=0"),
         (
             Request(Kind.FOLLOWED, 0, 0, (), encode_followed(Followed(3, 7, ["/a"], [], [], [], [9]))),
             "0x0  FOLLOWED after=0x3 zxid=0x7 deleted=1 changed=0 opened=0 closed=1",

@@ -19,7 +19,9 @@ from lab.servers import EtcdServer
 from proxy.ctl.__main__ import main
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Get, Put, Txn
-from schema.entry import Kind, Request
+from proxy.log.record import look
+from schema.entry import Kind, Request, encode_level
+from schema.record import encode_record
 from tests.faults.link import Link
 from tests.proxy.log.trees import Tree, created
 
@@ -208,7 +210,36 @@ def test_a_poison_entry_is_made_void(ctl: Ctl) -> None:
 
 def test_levels(ctl: Ctl) -> None:
     assert ctl("raise-level", "1") == "the tree has level 1 already\n"
-    assert "applies level 1, not 2" in ctl("raise-level", "2", status=1)
+    assert "applies level 1, 2, not 3" in ctl("raise-level", "3", status=1)
+
+
+def test_budgets(ctl: Ctl) -> None:
+    assert ctl("budget", "list") == "there are no budgets\n"
+    assert "budgets need level 2" in ctl("budget", "set", "/one=5/s", status=1)
+
+    async def raised(tree: Tree) -> None:
+        await _resumed(tree)
+        await tree.send("a", [Request(Kind.LEVEL, 0, 0, (), encode_level(2))])
+        found = await look(tree.etcd, tree.keys)
+        assert found.record is not None
+        await tree.etcd.txn(Txn((), (Put(tree.keys.tree, encode_record(found.record._replace(level=2))),)), 5)
+
+    ctl.run(raised)
+    assert ctl("budget", "set", "/one=5/s,1MB/s", "/=7kB/s").splitlines() == [
+        "the budget of /one is 5/s,1MB/s now",
+        "the budget of / is 7kB/s now",
+    ]
+    assert ctl("budget", "list").splitlines() == [
+        "path  writes/s  bytes/s  writes left  bytes left",
+        "/     -         7000     -            7000",
+        "/one  5         1000000  5            1000000",
+    ]
+    (request,) = ctl.json("log", "--tail", "1")[0]["requests"]
+    assert (request["kind"], request["path"], request["bytes"]) == ("BUDGET", "/", 7000)
+    assert "there is no budget of /two" in ctl("budget", "remove", "/two", status=1)
+    assert ctl("budget", "remove", "/") == "the budget of / is removed\n"
+    assert [each["path"] for each in ctl.json("budget", "list")] == ["/one"]
+    assert "is no path of a node" in ctl("budget", "set", "one=5/s", status=1)
 
 
 def test_what_is_no_tree(ctl: Ctl) -> None:
@@ -248,6 +279,8 @@ def test_an_etcd_that_comes_back_within_the_patience(
         (["fly"], "invalid choice"),
         (["replay", "ls", "/"], "--to"),
         (["log", "--tail", "0"], "--tail"),
+        (["budget", "list", "/a"], "takes no BUDGET"),
+        (["budget", "set"], "needs a BUDGET"),
         (["--etcd", "embedded", "ls", "/"], "give the URL of the embedded etcd"),
         (["--etcd-key", __file__, "ls", "/"], "must be given together"),
         (["--etcd-user", "x", "ls", "/"], "must be given together"),

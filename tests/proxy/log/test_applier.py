@@ -68,6 +68,9 @@ class World:
     def over_quota(self, path: str, what: str) -> None:
         self.told.append(f"quota {path}")
 
+    def over_budget(self, path: str) -> None:
+        self.told.append(f"budget {path}")
+
     def appended(self) -> None:
         self.told.append("appended")
 

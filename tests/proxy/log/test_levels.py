@@ -33,7 +33,7 @@ async def test_a_level_is_raised_when_all_speak_it() -> None:
     ], "the command's own key is gone"
     assert not await raise_level(tree.etcd, tree.keys, 2, levels=(1, 2))
     with pytest.raises(TreeNotServable, match="Start a newer release, one that applies level 2"):
-        await load(tree.etcd, tree.keys)
+        await load(tree.etcd, tree.keys, levels=(1,))
     with pytest.raises(LevelRefused, match="never lowered"):
         await raise_level(tree.etcd, tree.keys, 1, levels=(1, 2))
 
@@ -41,7 +41,7 @@ async def test_a_level_is_raised_when_all_speak_it() -> None:
 async def test_what_stands_in_the_way_is_named() -> None:
     tree = await make()
     with pytest.raises(LevelRefused, match="applies level 1, not 2"):
-        await raise_level(tree.etcd, tree.keys, 2)
+        await raise_level(tree.etcd, tree.keys, 2, levels=(1,))
     await tree.come("old", levels=(1,))
     with pytest.raises(LevelRefused, match=r"the proxy old \(release test\) does not apply level 2. Upgrade"):
         await raise_level(tree.etcd, tree.keys, 2, levels=(1, 2))

@@ -88,6 +88,16 @@ def test_only_what_makes_the_tree_grow_is_refused() -> None:
     assert proxy.stats.growth_refused == 7
 
 
+def test_a_refused_request_behind_others_is_counted_once() -> None:
+    proxy = Proxy()
+    proxy.learn(91 * _MIB)
+    for request in (_SYNC, _GROWS):
+        proxy.outbox.submit(Pending(Kind.CLIENT, 1, request.opcode, (), request.body))
+    assert proxy.outbox.cut(Header(1, 0, 0, 0)) is not None
+    assert proxy.outbox.cut(Header(1, 0, 0, 0)) is None
+    assert proxy.stats.growth_refused == 1
+
+
 def test_the_size_in_use_decides_and_the_log_counts_between_two_looks(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -12,7 +12,7 @@ from proxy.log.record import create
 from proxy.log.snapshot_writer import Result, Writer, write
 from proxy.log.truncation import Step, no_step
 from proxy.state import capture
-from proxy.state.level import NEWEST
+from proxy.state.level import OF_NEW_TREES
 from proxy.state.machine import Machine
 from schema.entry import EntryWriter, Kind, Request, decode_entry, encode_open
 from schema.keys import Keyspace
@@ -52,7 +52,7 @@ class Tree:
 
     async def make(self, *incarnations: str) -> "Tree":
         """The tree, with these proxies."""
-        await create(self.etcd, self.keys, NEWEST)
+        await create(self.etcd, self.keys, OF_NEW_TREES)
         await self.come(*incarnations)
         return self
 

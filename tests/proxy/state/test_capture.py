@@ -6,7 +6,7 @@ import pytest
 
 from codec.jute import Acl
 from proxy.state.capture import load, new_machine, pages
-from proxy.state.level import NEWEST, UnknownLevel
+from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel
 from proxy.state.machine import CHECKPOINT_EVERY
 from proxy.state.tree import Node
 from schema.errors import BadValue
@@ -64,7 +64,7 @@ def test_a_new_tree_is_zookeepers() -> None:
         node = machine.tree.nodes[path]
         fields = ("data", "acl", "owner", "czxid", "pzxid", "created", "version", "aversion")
         assert [getattr(node, name) for name in fields] == [getattr(znode, name) for name in fields]
-    assert (machine.zxid, machine.entries, machine.level, machine.cluster_id) == (0, 0, NEWEST, CLUSTER)
+    assert (machine.zxid, machine.entries, machine.level, machine.cluster_id) == (0, 0, OF_NEW_TREES, CLUSTER)
     assert_sound(machine)
     assert all_pages(reloaded(machine)) == all_pages(machine)
 
@@ -101,7 +101,7 @@ def test_a_page_that_is_missing_is_found_by_the_digest() -> None:
 
 def test_a_level_that_is_not_known_is_not_loaded() -> None:
     node_pages, session_pages, state, _ = all_pages(new_machine(1))
-    later = encode_state(decode_state(state)._replace(level=NEWEST + 1))
-    with pytest.raises(UnknownLevel, match=f"level {NEWEST + 1}"):
+    later = encode_state(decode_state(state)._replace(level=max(KNOWN) + 1))
+    with pytest.raises(UnknownLevel, match=f"level {max(KNOWN) + 1}"):
         load(node_pages, session_pages, later)
-    assert load(node_pages, session_pages, later, known_levels=(NEWEST + 1,)).level == NEWEST + 1
+    assert load(node_pages, session_pages, later, known_levels=(max(KNOWN) + 1,)).level == max(KNOWN) + 1

@@ -1,0 +1,235 @@
+"""Budgets: how many writes, and bytes of data, clients may make below a path each second.
+
+Part of the state, so that all servers decide alike. Each budget is a token bucket that holds one second of
+its rate. A request is applied as long as something is left in the buckets of all budgets that it falls under,
+and then takes what it costs, so what is left may fall below 0. Integers only: buckets count thousandths, and
+time is in milliseconds. Without budgets a request costs one look at an empty dict.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+from zlib import crc32
+
+from codec.constants import CREATES, CreateMode, ErrorCode, OpCode
+from proxy.state.pause import NO_PAUSE, Pause
+from proxy.state.refusal import Refusal
+from schema.budgets import MOST_A_SECOND, BudgetsValue, BudgetValue, Rule
+from schema.paths import ROOT, is_valid
+
+#: The level from which on trees can have budgets.
+LEVEL = 2
+#: More budgets would make each digest slow.
+MOST_BUDGETS = 256
+
+_MILLI = 1000
+_SKEW = 1000  # milliseconds by which a clock may be behind the others before it is set to them
+_MULTI = int(OpCode.MULTI)
+_COUNTED = frozenset((*map(int, CREATES), int(OpCode.SET_DATA), int(OpCode.SET_ACL)))
+_WITH_DATA = _COUNTED - {int(OpCode.SET_ACL)}
+_SEQUENTIAL_MODES = frozenset(int(mode) for mode in CreateMode if "SEQUENTIAL" in mode.name)
+
+
+class Budget:
+    """One budget, and what is left of it."""
+
+    __slots__ = ("bytes", "bytes_left", "filled", "path", "writes", "writes_left")
+
+    def __init__(self, value: BudgetValue) -> None:
+        self.path, self.writes, self.bytes, self.writes_left, self.bytes_left, self.filled = value
+
+    def left_at(self, clock: int) -> tuple[int, int]:
+        """The writes and bytes that are left at a moment, in thousandths."""
+        passed = clock - self.filled
+        return (
+            min(self.writes * _MILLI, self.writes_left + self.writes * passed),
+            min(self.bytes * _MILLI, self.bytes_left + self.bytes * passed),
+        )
+
+    def is_spent(self, clock: int) -> bool:
+        """Whether nothing is left at a moment."""
+        writes, size = self.left_at(clock)
+        return (self.writes > 0 and writes <= 0) or (self.bytes > 0 and size <= 0)
+
+    def take(self, clock: int, writes: int, size: int) -> None:
+        """Spend writes and bytes."""
+        writes_left, bytes_left = self.left_at(clock)
+        self.writes_left = writes_left - writes * _MILLI if self.writes else 0
+        self.bytes_left = bytes_left - size * _MILLI if self.bytes else 0
+        self.filled = clock
+
+    @property
+    def value(self) -> BudgetValue:
+        """As a snapshot keeps it."""
+        return BudgetValue(self.path, self.writes, self.bytes, self.writes_left, self.bytes_left, self.filled)
+
+
+#: Writes and bytes of data, by the path of the budget.
+Costs: TypeAlias = dict[str, tuple[int, int]]
+
+
+class Budgets(dict[str, Budget]):
+    """All budgets of a tree, by path."""
+
+    __slots__ = ("_clock", "_longest", "_offsets")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._longest = 0  # characters of the longest path that has a budget
+        # Hosts' clocks differ. Each incarnation's clock moves this one by as much as it moves itself.
+        self._clock = 0
+        self._offsets: dict[str, int] = {}
+
+    # -- rules -----------------------------------------------------------------------------------------------
+
+    @property
+    def rules(self) -> list[Rule]:
+        """All rules, sorted by path."""
+        return [Rule(*self[path].value[:3]) for path in sorted(self)]
+
+    def set(self, rule: Rule, incarnation: str, clock: int) -> None:
+        """Set or remove a budget. Its bucket is full then. Raises Refusal for what no budget can be."""
+        path, writes, size = rule
+        if not is_valid(path) or writes > MOST_A_SECOND or size > MOST_A_SECOND:
+            raise Refusal(ErrorCode.BAD_ARGUMENTS)
+        if not writes and not size:
+            self.pop(path, None)
+            self._longest = max(map(len, self), default=0)
+            if not self:
+                self._clock = 0
+                self._offsets.clear()
+            return
+        if len(self) >= MOST_BUDGETS and path not in self:
+            raise Refusal(ErrorCode.BAD_ARGUMENTS)
+        if not self:
+            self._clock = clock
+            self._offsets[incarnation] = 0
+        full = BudgetValue(path, writes, size, writes * _MILLI, size * _MILLI, self._clock)
+        self[path] = Budget(full)
+        self._longest = max(map(len, self))
+
+    def under(self, path: str) -> Iterator[Budget]:
+        """The budgets of a path and of all paths above it. A client may have sent any text as the path."""
+        end = len(path)
+        if end > self._longest:
+            end = path.rfind("/", 0, self._longest + 1)
+        while end > 0:
+            if (budget := self.get(path[:end])) is not None:
+                yield budget
+            end = path.rfind("/", 0, end)
+        if path != ROOT and (budget := self.get(ROOT)) is not None:
+            yield budget
+
+    # -- time ------------------------------------------------------------------------------------------------
+
+    def enter(self, incarnation: str, clock: int) -> None:
+        """An entry begins; `clock` is its sender's.
+
+        The first entry of an incarnation moves no time. A sender that falls behind the others by more than a
+        second continues from their time, so a clock that jumps does not stop the time when its host is gone.
+        """
+        offset = self._offsets.get(incarnation)
+        if offset is None:
+            self._offsets[incarnation] = self._clock - clock
+            return
+        now = clock + offset
+        if now > self._clock:
+            self._clock = now
+        elif now < self._clock - _SKEW:
+            self._offsets[incarnation] = self._clock - clock
+
+    def forget(self, incarnation: str) -> None:
+        """No entry of an incarnation will follow."""
+        self._offsets.pop(incarnation, None)
+
+    # -- requests --------------------------------------------------------------------------------------------
+
+    def charge(self, opcode: int, fields: Any, pause: Pause = NO_PAUSE) -> str | None:
+        """Take what a request costs; the path of a budget that refuses it, which then costs nothing."""
+        return self.spend(self.costs(pause.each(_written(opcode, fields, pause))))
+
+    def refuses(self, incarnation: str, clock: int, opcode: int, fields: Any) -> str | None:
+        """The path of a budget that has nothing left for a request that would be sent now.
+
+        Changes nothing: a proxy asks before it appends, and a request that is not appended needs no order. A
+        sender whose time is not known is not refused: its entry makes the time known.
+        """
+        offset = self._offsets.get(incarnation)
+        if offset is None or clock + offset < self._clock - _SKEW:
+            return None
+        return self._spent(self.costs(_written(opcode, fields, NO_PAUSE)), max(clock + offset, self._clock))
+
+    def costs(self, written: Iterable[tuple[str, int]]) -> Costs:
+        """Writes and bytes of a request, by the path of the budget, of its operations: path and bytes."""
+        costs: Costs = {}
+        for path, size in written:
+            for budget in self.under(path):
+                writes, total = costs.get(budget.path, (0, 0))
+                costs[budget.path] = writes + 1, total + size
+        return costs
+
+    def spend(self, costs: Costs) -> str | None:
+        """Take costs from all budgets, or from none; then the path of one that is spent."""
+        spent = self._spent(costs, self._clock)
+        if spent is None:
+            for path, (writes, size) in costs.items():
+                self[path].take(self._clock, writes, size)
+        return spent
+
+    def _spent(self, costs: Costs, clock: int) -> str | None:
+        return next((path for path in costs if self[path].is_spent(clock)), None)
+
+    # -- the whole -------------------------------------------------------------------------------------------
+
+    @property
+    def value(self) -> BudgetsValue:
+        """As a snapshot keeps them."""
+        budgets = tuple([self[path].value for path in sorted(self)])
+        return BudgetsValue(self._clock, dict(self._offsets), budgets)
+
+    def load(self, value: BudgetsValue) -> None:
+        """The reverse of `value`."""
+        self._clock = value.clock
+        self._offsets = dict(value.offsets)
+        self.clear()
+        self.update((budget.path, Budget(budget)) for budget in value.budgets)
+        self._longest = max(map(len, self), default=0)
+
+    def hash(self) -> int:
+        """A hash of all of them for the digest; 0 without any."""
+        if not self:
+            return 0
+        total = crc32(b"%d" % self._clock)
+        for budget in self.values():
+            total += crc32(repr(tuple(budget.value)).encode("utf-8", "surrogatepass"))
+        return total + _offsets_hash(self._offsets)
+
+    def left(self) -> Mapping[str, tuple[int, int]]:
+        """The writes and bytes that are left now, by path, in thousandths."""
+        return {path: self[path].left_at(self._clock) for path in sorted(self)}
+
+
+def _written(opcode: int, fields: Any, pause: Pause) -> list[tuple[str, int]]:
+    """The paths and bytes of a request's operations that budgets count."""
+    if opcode != _MULTI:
+        return [_path_and_size(opcode, fields)] if opcode in _COUNTED and fields[0] else []
+    return [
+        _path_and_size(kind.opcode, part)
+        for kind, part in pause.each(fields)
+        if kind.opcode in _COUNTED and part[0]
+    ]
+
+
+def _path_and_size(opcode: int, fields: Any) -> tuple[str, int]:
+    path = fields[0]
+    if opcode in CREATES:
+        path = written_below(path, sequential=fields[3] in _SEQUENTIAL_MODES)
+    return path, len(fields[1] or b"") if opcode in _WITH_DATA else 0
+
+
+def written_below(path: str, *, sequential: bool) -> str:
+    """The path whose budgets count: that of a sequential node is another one with each number."""
+    return path + "0" * 10 if sequential else path
+
+
+def _offsets_hash(offsets: Mapping[str, int]) -> int:
+    return sum(crc32(f"{incarnation} {offset}".encode()) for incarnation, offset in offsets.items())

@@ -1,0 +1,62 @@
+"""A budget over two proxies, as operators set it and clients meet it."""
+
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import ThrottledOpError
+
+from lab.client import blocking as zk
+from lab.client.blocking import Client
+from lab.servers import EtcdServer
+from lab.servers.operator import ctl
+from tests.faults.conftest import Start
+
+pytestmark = pytest.mark.real
+
+THROTTLED = -127
+
+
+def test_a_budget_over_two_proxies(start: Start, etcd_server: EtcdServer, etcd_prefix: str) -> None:
+    first = start(etcd_server, prefix=etcd_prefix)
+    with Client(first.port) as client:
+        client.create("/app")
+        client.create("/free")
+
+    def run(*words: str) -> Any:
+        return ctl(etcd_server, *words, prefix=etcd_prefix)
+
+    with pytest.raises(RuntimeError, match="budgets need level 2"):
+        run("budget", "set", "/app=20/s")
+    run("snapshot")
+    run("raise-level", "2")
+    second = start(etcd_server, prefix=etcd_prefix, budget="/app=20/s")  # the proxy makes it the tree's
+    with Client(first.port) as one, Client(second.port) as two:
+        codes = [client.refusal(zk.set_data("/app", b"")) for _ in range(25) for client in (one, two)]
+        assert set(codes) == {zk.OK, THROTTLED}
+        assert codes[:20] == [zk.OK] * 20
+        assert two.refusal(zk.set_data("/free", b"")) == zk.OK
+        assert one.refusal(zk.multi([zk.set_data("/free", b""), zk.set_data("/app", b"")])) in (
+            zk.OK,
+            THROTTLED,
+        )
+    kazoo = KazooClient(f"127.0.0.1:{first.port}")
+    kazoo.start()
+    try:
+        with pytest.raises(ThrottledOpError):
+            _set_often(kazoo)
+        kazoo.delete("/free")
+    finally:
+        kazoo.stop()
+        kazoo.close()
+    (listed,) = run("budget", "list")
+    assert (listed["path"], listed["writes"], listed["bytes"]) == ("/app", 20, None)
+    assert "the budget of /app is spent: requests are refused with THROTTLEDOP" in first.log_text()
+    run("budget", "remove", "/app")
+    with Client(first.port) as one:
+        assert {one.refusal(zk.set_data("/app", b"")) for _ in range(50)} == {zk.OK}
+
+
+def _set_often(kazoo: KazooClient) -> None:
+    for _ in range(100):
+        kazoo.set("/app", b"from kazoo")

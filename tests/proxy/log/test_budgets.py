@@ -1,0 +1,136 @@
+"""Budgets at proxies: proposed at the start, refused before an append, the same outcome at every proxy."""
+
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+
+from codec.constants import ErrorCode, OpCode
+from lab.client import requests
+from proxy.log.budgets import SpentBudgets, propose
+from proxy.log.outbox import Header, Outbox
+from proxy.log.pending import Pending
+from proxy.state.capture import new_machine
+from schema.budgets import Rule, encode_rule
+from schema.entry import Entry, Kind, Request, encode_level, encode_open
+from tests.proxy.log.proxies import Reply, World, answered, create_body
+
+_THROTTLED = int(ErrorCode.THROTTLED_OP)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    world = World()
+    yield world
+    for proxy in world.proxies:
+        await proxy.stop()
+
+
+async def test_proxies_of_one_tree_take_the_same_decisions(world: World) -> None:
+    pair = await world.pair()
+    one, two = pair
+    await answered([one.submit(Kind.LEVEL, 0, body=encode_level(2))])
+    await answered([two.submit(Kind.BUDGET, 0, body=encode_rule("/x", 20, 0)), one.create(1, "/x")])
+    replies: list[Reply] = []
+    for number in range(30):
+        some = [proxy.create(session, f"/x/{session}-{number}") for session, proxy in enumerate(pair, 1)]
+        await answered(some)
+        replies += some
+    errors = {reply.error for reply in replies}
+    assert errors == {0, _THROTTLED}
+    refused = sum(reply.error == _THROTTLED for reply in replies)
+    assert sum(proxy.log.stats.throttled["/x"] for proxy in pair) == refused, "each counts its own clients'"
+    await world.check()
+    assert one.log.machine.budgets.value == two.log.machine.budgets.value
+    assert not one.disagreements + two.disagreements
+    three = await world.proxy()
+    await world.check()
+    assert three.log.machine.budgets.value == one.log.machine.budgets.value
+    assert not three.log.stats.throttled
+
+
+async def test_at_level_1_every_proxy_refuses_a_budget(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, two = await world.pair()
+    refused = one.submit(Kind.BUDGET, 0, body=encode_rule("/x", 1, 0))
+    await answered([refused])
+    assert refused.error == ErrorCode.UNIMPLEMENTED
+    propose(two.log.outbox, two.log.machine, [Rule("/x", 1, 0)])
+    assert "budgets need level 2" in caplog.text
+    await world.check()
+    assert not one.log.machine.budgets
+
+
+async def test_a_proxy_makes_its_budgets_the_trees(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    one, two = await world.pair()
+    await answered([one.submit(Kind.LEVEL, 0, body=encode_level(2))])
+    await answered([one.submit(Kind.BUDGET, 0, body=encode_rule("/other", 7, 0))])
+    rules = [Rule("/x", 5, 0), Rule("/y", 0, 1000)]
+    await world.agree()
+    propose(two.log.outbox, two.log.machine, rules)
+    await world.agree()
+    assert one.log.machine.budgets.rules == [Rule("/other", 7, 0), *rules]
+    assert "the budget of /y is 1kB/s now" in caplog.text
+    propose(one.log.outbox, one.log.machine, rules)
+    assert not one.log.outbox.queue, "they are there already"
+    propose(one.log.outbox, one.log.machine, [Rule("no path", 1, 0)])
+    await world.agree()
+    assert "the budget no path=1/s was refused" in caplog.text
+
+
+class Proxy:
+    """An outbox of the proxy "own", on a tree with a spent budget of /x, and one of /y."""
+
+    def __init__(self) -> None:
+        self.machine = new_machine(1, 2)
+        self.reported: list[str] = []
+        self.outbox = Outbox()
+        self.outbox.budgets = SpentBudgets(self.machine, lambda: "own", self.reported.append)
+        entry = [
+            Request(Kind.OPEN, 1, 0, (), encode_open(4000, bytes(16))),
+            Request(Kind.BUDGET, 0, 0, (), encode_rule("/x", 1, 0)),
+            Request(Kind.BUDGET, 0, 0, (), encode_rule("/y", 1, 0)),
+            Request(Kind.CLIENT, 1, OpCode.CREATE, (), create_body("/x")),
+        ]
+        self.machine.apply("own", 1, Entry(5000, 0, 0, 0, entry))
+
+    def submit(self, path: str, *, decoded: bool = True, kind: int = Kind.CLIENT) -> None:
+        request = requests.set_data(path, b"")
+        fields = (path, b"", -1) if decoded else None
+        self.outbox.submit(Pending(kind, 1, request.opcode, (), request.body, fields))
+
+    def sends(self, clock: int = 5000) -> int:
+        """How many requests the next entry has; 0 for no entry."""
+        sent = self.outbox.cut(Header(clock, 0, 0, 0))
+        return 0 if sent is None else len(sent.requests)
+
+
+def test_what_a_spent_budget_would_refuse_is_not_appended() -> None:
+    proxy = Proxy()
+    for path in ("/x", "/x/y"):
+        proxy.submit(path)
+    assert proxy.sends() == 0
+    assert [error for _, error in proxy.outbox.take_refused()] == [_THROTTLED] * 2
+    assert proxy.reported == ["/x"] * 2
+    proxy.submit("/x")
+    assert proxy.sends(5001) == 1, "by then there is a part of a write"
+    proxy.submit("/y")
+    proxy.submit("/x", decoded=False)
+    proxy.submit("/x", kind=Kind.NODE_DUE)
+    assert proxy.sends() == 3, "the log decides"
+
+
+def test_a_refusal_comes_after_what_the_session_has_sent_before() -> None:
+    proxy = Proxy()
+    for path in ("/y", "/x", "/y", "/x"):
+        proxy.submit(path)
+    assert proxy.sends() == 1
+    sent = proxy.outbox.get(1)
+    assert sent is not None
+    assert proxy.sends() == 1
+    assert [error for _, error in sent.after] == [_THROTTLED]
+    assert proxy.sends() == 0
+    assert proxy.reported == ["/x"] * 2, "each is counted once"
+    assert not proxy.outbox.take_refused()

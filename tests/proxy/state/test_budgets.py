@@ -1,0 +1,314 @@
+"""Budgets: what they refuse, what they count, and that every server decides alike."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.constants import ErrorCode
+from lab.client import requests
+from proxy.state.budgets import MOST_BUDGETS, Budgets
+from proxy.state.capture import load, new_machine
+from proxy.state.machine import CHECKPOINT_EVERY, Machine
+from proxy.state.outcome import Disagreement
+from proxy.state.refusal import Refusal
+from schema.budgets import MOST_A_SECOND, Rule, encode_rule
+from schema.entry import Entry, Kind, Request, Rules, encode_forget, encode_open
+from schema.errors import BadValue
+from tests.proxy.state.world import CLUSTER, NOBODY, all_pages, reloaded
+
+_THROTTLED = int(ErrorCode.THROTTLED_OP)
+_KEEPER = int(Rules.KEEPER | Rules.EXTENDED_TYPES)
+
+
+def rule(path: str, writes: int = 0, size: int = 0) -> Request:
+    return Request(Kind.BUDGET, 0, 0, (), encode_rule(path, writes, size))
+
+
+class World:
+    """A machine of level 2 with a session at each of two proxies, "a" and "b"."""
+
+    def __init__(self, level: int = 2) -> None:
+        self.machine = new_machine(CLUSTER, level)
+        self.clock = 1_000_000
+        for session, proxy in enumerate("ab", 1):
+            self.enter(proxy, Request(Kind.OPEN, session, 0, (), encode_open(4000, bytes(16))))
+        assert not any(self.do(*(requests.create(path) for path in ("/x", "/x/y", "/z", "/x/del"))))
+
+    def enter(self, proxy: str, *entered: Request, clock: int | None = None) -> list[int]:
+        """Apply an entry; the errors."""
+        machine = self.machine
+        number = machine.applied.get(proxy, 0) + 1
+        at = self.clock if clock is None else clock
+        return [outcome.err for outcome in machine.apply(proxy, number, Entry(at, _KEEPER, 0, 0, [*entered]))]
+
+    def do(self, *asked: requests.Request[object], proxy: str = "a", clock: int | None = None) -> list[int]:
+        """Apply a client's requests as one entry; the errors."""
+        session = "ab".index(proxy) + 1
+        found = [Request(Kind.CLIENT, session, each.opcode, NOBODY, each.body) for each in asked]
+        return self.enter(proxy, *found, clock=clock)
+
+    def refused(self, count: int, *, proxy: str = "a", path: str = "/x") -> int:
+        """How many of so many writes are refused."""
+        errors = self.do(*[requests.set_data(path, b"12345")] * count, proxy=proxy)
+        assert set(errors) <= {0, _THROTTLED}
+        assert errors == sorted(errors, reverse=True), "what comes first is applied"
+        return sum(map(bool, errors))
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_second_has_its_writes_and_time_gives_them_back(world: World) -> None:
+    assert world.enter("a", rule("/x", 10)) == [0]
+    before = world.machine.zxid
+    assert world.refused(25) == 15
+    assert world.machine.throttled == "/x"
+    assert world.machine.zxid == before + 10, "as in ZooKeeper, a throttled request takes no zxid"
+    assert world.refused(1) == 1
+    world.clock += 99
+    assert world.refused(1) == 0, "a part of a write is left, so one more is applied"
+    assert world.refused(1) == 1
+    world.clock += 3_600_000
+    assert world.refused(12) == 2, "what is left is never more than a second's"
+
+
+def test_bytes_count_and_a_large_request_is_paid_for_afterwards(world: World) -> None:
+    world.enter("a", rule("/x", 0, 1000))
+    assert world.do(requests.set_data("/x", bytes(5000))) == [0]
+    for _ in range(3):
+        world.clock += 1000
+        assert world.do(requests.set_data("/x", b"")) == [_THROTTLED]
+    world.clock += 1001
+    assert world.do(requests.set_data("/x", b"")) == [0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "counts"),
+    [
+        (requests.create("/x/new"), True),
+        (requests.create("/x/e", mode=1), True),
+        (requests.create("/x/s-", mode=2), True),
+        (requests.create_container("/x/c"), True),
+        (requests.create_ttl("/x/t", 1000), True),
+        (requests.set_data("/x/y", b""), True),
+        (requests.create("/x"), True),  # it fails, and takes its part of the log
+        (requests.multi([requests.create("/z/1"), requests.create("/x/1")]), True),
+        (requests.create("/z/new"), False),
+        (requests.create("/xx"), False),
+        (requests.delete("/x/del"), False),
+        (requests.multi([requests.delete("/x/del"), requests.create("/z/2")]), False),
+    ],
+    ids=str,
+)
+def test_what_counts(world: World, asked: requests.Request[object], counts: bool) -> None:
+    world.enter("a", rule("/x", 1))
+    assert world.refused(2) == 1
+    (error,) = world.do(asked)
+    assert (error == _THROTTLED) is counts, ErrorCode(error)
+
+
+def test_a_multi_is_refused_as_a_whole_and_counts_each_part(world: World) -> None:
+    world.enter("a", rule("/x", 3))
+    parts = [requests.create("/z/a"), requests.create("/x/a"), requests.create("/x/b")]
+    assert world.do(requests.multi(parts)) == [0]
+    assert world.refused(1) == 0
+    outcome = world.do(requests.multi([requests.create("/z/b"), requests.create("/x/c")]))
+    assert outcome == [_THROTTLED]
+    assert "/z/b" not in world.machine.tree.nodes
+    nothing_left = world.do(requests.multi([requests.delete("/x/a")]))
+    assert nothing_left == [0], "to delete is always allowed"
+
+
+def test_ends_of_sessions_cost_nothing(world: World) -> None:
+    assert world.do(requests.create("/x/e", mode=1), proxy="b") == [0]
+    world.enter("a", rule("/", 1))
+    assert world.refused(2) == 1
+    close = Request(Kind.CLIENT, 2, -11, NOBODY, b"")
+    assert world.enter("b", close) == [0]
+    assert "/x/e" not in world.machine.tree.nodes
+
+
+def test_all_budgets_above_a_path_count_or_none(world: World) -> None:
+    world.enter("a", rule("/", 100), rule("/x", 5), rule("/x/y", 2))
+    assert world.refused(3, path="/x/y") == 1
+    assert world.machine.throttled == "/x/y"
+    left = {path: writes for path, (writes, _) in world.machine.budgets.left().items()}
+    assert left == {"/": 98_000, "/x": 3_000, "/x/y": 0}, "a refused request costs nothing anywhere"
+    assert world.refused(4) == 1
+    assert world.refused(1, path="/z") == 0
+
+
+def test_a_sequential_node_is_not_the_path_before_its_number(world: World) -> None:
+    world.enter("a", rule("/x/s", 1))
+    assert world.do(*[requests.create("/x/s", mode=2)] * 3) == [0, 0, 0]
+    assert world.do(requests.create("/x/s"), requests.create("/x/s/1")) == [0, _THROTTLED]
+
+
+def test_no_path_that_a_client_sends_takes_long() -> None:
+    budgets = Budgets()
+    budgets.set(Rule("/a/b", 1, 0), "a", 0)
+    for path in ("/" * 1_000_000, "/a" * 500_000, "a" * 1_000_000, "", "/a/bc/d", "/a"):
+        assert list(budgets.under(path)) == []
+    assert [budget.path for budget in budgets.under("/a/b" + "/c" * 500_000)] == ["/a/b"]
+
+
+def test_rules_are_replaced_and_removed(world: World) -> None:
+    world.enter("a", rule("/x", 1), rule("/z", 0, 5))
+    assert world.refused(2) == 1
+    world.enter("b", rule("/x", 2))
+    assert world.refused(3) == 1, "a budget that was set again is full"
+    assert world.machine.budgets.rules == [Rule("/x", 2, 0), Rule("/z", 0, 5)]
+    assert world.enter("b", rule("/x"), rule("/missing")) == [0, 0]
+    assert world.refused(9) == 0
+    world.enter("b", rule("/z"))
+    assert b"budgets" not in all_pages(world.machine)[2], "nothing is left of them"
+    assert world.machine.budgets.hash() == 0
+
+
+def test_what_no_budget_can_be() -> None:
+    world = World()
+    wrong = (rule("x", 1), rule("/x/", 1), rule("/x", MOST_A_SECOND + 1), rule("/x", 1, MOST_A_SECOND + 1))
+    assert world.enter("a", *wrong) == [ErrorCode.BAD_ARGUMENTS] * 4
+    many = [rule(f"/{number}", 1) for number in range(MOST_BUDGETS + 1)]
+    assert world.enter("a", *many) == [0] * MOST_BUDGETS + [ErrorCode.BAD_ARGUMENTS]
+    assert world.enter("a", rule("/0", 2)) == [0], "one that is there can be changed"
+    old = World(level=1)
+    assert old.enter("a", rule("/x", 1)) == [ErrorCode.UNIMPLEMENTED]
+    assert not old.machine.budgets
+    assert old.refused(5) == 0
+
+
+# -- time ----------------------------------------------------------------------------------------------------
+
+
+def _spend(world: World) -> None:
+    world.enter("a", rule("/x", 10))
+    for proxy in "ab":  # both clocks are known
+        world.refused(1, proxy=proxy, path="/z")
+    assert world.refused(11) == 1
+
+
+def test_clocks_that_differ_give_no_time(world: World) -> None:
+    """An hour between two hosts' clocks: each of them moves the time by its own seconds."""
+    world.enter("a", rule("/x", 10))
+    applied = 0
+    for second in range(20):
+        for proxy, ahead in (("a", 0), ("b", 3_600_000)):
+            world.clock = 2_000_000 + 1000 * second + ahead
+            applied += 10 - world.refused(10, proxy=proxy)
+    assert 190 <= applied <= 220
+
+
+@pytest.mark.parametrize("jump", [3_600_000, -3_600_000])
+def test_a_clock_that_jumps_stops_the_time_for_nobody(world: World, jump: int) -> None:
+    _spend(world)
+    there = world.clock
+    world.clock = there + jump
+    world.refused(30)  # the host's clock was set; then the host is gone
+    world.clock = there
+    assert world.refused(30, proxy="b") == 30
+    world.clock += 1_000
+    assert world.refused(15, proxy="b") == 5
+
+
+def test_a_clock_that_is_behind_by_less_than_a_second_changes_nothing(world: World) -> None:
+    _spend(world)
+    world.clock -= 900
+    assert world.refused(1, proxy="b") == 1
+    world.clock += 901 + 99
+    assert world.refused(2, proxy="b") == 1
+
+
+def test_a_proxy_asks_before_it_appends() -> None:
+    budgets = Budgets()
+    budgets.set(Rule("/x", 10, 0), "a", 1000)
+    fields = ("/x", b"", -1)
+    asked: Callable[[str, int], str | None] = lambda who, at: budgets.refuses(who, at, 5, fields)  # noqa: E731
+    assert asked("a", 1000) is None
+    assert all(budgets.charge(5, fields) is None for _ in range(10))
+    before = budgets.value
+    assert asked("a", 1000) == "/x"
+    assert asked("a", 1100) is None
+    assert asked("new", 1000) is None, "its entry makes its clock known"
+    budgets.enter("b", 5000)
+    assert asked("b", 5000) == "/x"
+    assert asked("b", 3000) is None, "its entry sets its clock"
+    budgets.forget("b")
+    assert budgets.value == before
+
+
+def test_an_incarnation_that_is_forgotten_leaves_nothing(world: World) -> None:
+    _spend(world)
+    assert set(world.machine.budgets.value.offsets) == {"a", "b"}
+    world.enter("a", Request(Kind.FORGET, 0, 0, (), encode_forget("b")))
+    assert set(world.machine.budgets.value.offsets) == {"a"}
+
+
+# -- the same everywhere -------------------------------------------------------------------------------------
+
+_STEPS = st.lists(
+    st.tuples(
+        st.sampled_from("ab"),
+        st.integers(-1500, 2500),
+        st.sampled_from(["/x", "/x/y", "/z", "/x/s-"]),
+        st.integers(0, 30),
+        st.sampled_from([None, None, None, ("/x", 3, 0), ("/x/y", 0, 50), ("/", 5, 40), ("/x", 0, 0)]),
+        st.booleans(),
+    ),
+    max_size=40,
+)
+
+
+@given(_STEPS)
+def test_a_machine_that_was_loaded_decides_as_one_that_ran(steps: list[tuple[Any, ...]]) -> None:
+    ran, loaded = World(), World()
+    for proxy, passed, path, size, change, reload in steps:
+        for world in (ran, loaded):
+            world.clock += passed
+        if reload:
+            loaded.machine = reloaded(loaded.machine)
+        parts = [requests.set_data("/z", b"1"), requests.create("/x/s-", bytes(size), mode=2)]
+        asked = [requests.set_data(path, bytes(size)), requests.multi(parts)] * 2
+        assert ran.do(*asked, proxy=proxy) == loaded.do(*asked, proxy=proxy)
+        if change is not None:
+            for world in (ran, loaded):
+                world.enter("a", rule(*change))
+        assert all_pages(ran.machine) == all_pages(loaded.machine)
+        assert ran.machine.digest.settle(ran.machine.tree.nodes) == loaded.machine.compute_digest()
+
+
+def test_a_server_with_another_bucket_is_found_by_its_digest(world: World) -> None:
+    """A planted defect: this server takes the time of its own host."""
+    other = World()
+    for each in (world, other):
+        each.enter("a", rule("/x", 10))
+    other.machine.budgets.enter("a", world.clock + 1)
+    while not world.machine.checkpoints:
+        for each in (world, other):
+            each.refused(1)
+    assert world.machine.entries == CHECKPOINT_EVERY
+    wrong: Machine = other.machine
+    entries, digest = world.machine.last_checkpoint
+    found = wrong.begin("a", wrong.applied["a"] + 1, 0, 0, entries, digest)
+    assert isinstance(found, Disagreement)
+
+
+def test_pages_with_other_budgets_have_another_digest(world: World) -> None:
+    world.enter("a", rule("/x", 10))
+    nodes, sessions, state, digest = all_pages(world.machine)
+    world.refused(1, path="/x")
+    assert load(nodes, sessions, state, digest).budgets.value != world.machine.budgets.value
+    with pytest.raises(BadValue, match="have the digest"):
+        load(nodes, sessions, all_pages(world.machine)[2], digest)
+
+
+def test_what_a_budget_refuses_by_itself() -> None:
+    budgets = Budgets()
+    with pytest.raises(Refusal):
+        budgets.set(Rule("nowhere", 1, 1), "a", 0)
+    assert not budgets
