@@ -14,6 +14,7 @@ from proxy.etcd.model import Put, Txn
 from proxy.log import truncation
 from proxy.log.record import TreeNotServable
 from proxy.log.snapshot_writer import Writer, write
+from schema.budgets import encode_rule
 from schema.entry import Kind, encode_attach, encode_forget, encode_level
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import EPHEMERAL, PASSWORD, Proxy, World, answered, until
@@ -111,9 +112,13 @@ async def test_a_level_that_this_release_does_not_know_ends_it_with_what_to_do(w
 
 @pytest.mark.parametrize("seed", range(25))
 async def test_random_histories(world: World, seed: int) -> None:
-    """Lost, late, doubled and refused Txns, broken watches, leases that end at random moments."""
+    """Lost, late, doubled and refused Txns, broken watches, leases that end at random moments; a budget."""
     chance = random.Random(seed)
     proxies = [await world.proxy() for _ in range(3)]
+    has_budget = seed % 3 == 1
+    if has_budget:
+        level = proxies[0].submit(Kind.LEVEL, 0, body=encode_level(2))
+        await answered([level, proxies[0].submit(Kind.BUDGET, 0, body=encode_rule("/", 10, 0))])
     sessions = {proxy: [10 * index + number for number in (1, 2, 3)] for index, proxy in enumerate(proxies)}
     for proxy in proxies:
         await answered([proxy.open(session) for session in sessions[proxy]])
@@ -148,6 +153,9 @@ async def test_random_histories(world: World, seed: int) -> None:
     await answered([reply for proxy in proxies for reply in proxy.replies])
     world.store.apply_late()
     await world.check()
+    machines = [proxy.log.machine for proxy in proxies]
+    assert all(machine.budgets.value == machines[0].budgets.value for machine in machines)
+    assert has_budget == any(proxy.log.stats.throttled["/"] for proxy in proxies)
 
 
 # -- truncation, loads, restores -----------------------------------------------------------------------------
