@@ -254,13 +254,13 @@ class Server:
         """
         await self.log.load(progress)
         await self.log.start()
-        propose(self.log.outbox, self.machine, self._config.budget.rules)
         for run, what in self._periodic:
             self._running.append(self._tasks.start(run(), what))
         self._tasks.start(self._status_poller.run(), "ask etcd for its status")
         if take is not None:
             taken = await take()
             listener, secure = taken.get("main"), taken.get("secure")
+        propose(self.log.outbox, self.machine, self._config.budget.rules)
         listener = listener or bound_socket(self._config.host, self._config.port)
         await self.ports.open(listener, secure, self._config.tls.listen)
         if self.request_logs is not None:
