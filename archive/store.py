@@ -5,14 +5,33 @@ A file is written as a whole or not at all, and is not changed afterwards (only 
 
 import contextlib
 import os
+import socket
 import time
 from argparse import ArgumentTypeError
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from archive.catalog import ArchiveError
 from proxy.archive_options import archive_url
 from proxy.support.libraries import how_to_add
+
+# With one of these, obstore has credentials of S3, or knows where to get them.
+_CREDENTIALS = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_METADATA_ENDPOINT",
+    "AWS_SKIP_SIGNATURE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+)
+# Else it asks the host's metadata service, as on EC2. Elsewhere it would try for minutes.
+_METADATA = ("169.254.169.254", 80)
+_METADATA_TIMEOUT = 1.0  # seconds
+_NO_CREDENTIALS = (
+    "there are no credentials. Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION (the metadata"
+    f" service of the host, {_METADATA[0]}, gave none"
+)
 
 _LEFT_OVER = 3600.0  # seconds after which no process writes a part any more
 
@@ -141,6 +160,16 @@ def _reported(what: str) -> Any:
         raise StoreError(f"cannot {what}: {error.strerror}") from error
 
 
+def _check_credentials(url: str, environment: Mapping[str, str]) -> None:
+    """Raises StoreError if there are no credentials of S3, and no metadata service to ask for them."""
+    if any(name in environment or name.lower() in environment for name in _CREDENTIALS):
+        return
+    try:
+        socket.create_connection(_METADATA, _METADATA_TIMEOUT).close()
+    except OSError as error:
+        raise StoreError(f"{url}: {_NO_CREDENTIALS}: {error})") from error
+
+
 class Objects:
     """An object store. Its credentials are in the environment, as other tools have them (AWS_...)."""
 
@@ -151,6 +180,8 @@ class Objects:
             from obstore.store import from_url
         except ImportError as error:
             raise StoreError(f"{url}: obstore is not installed: {how_to_add('archive')}") from error
+        if url.startswith("s3:"):
+            _check_credentials(url, os.environ)
         self._obstore = obstore
         self._errors, self._not_found = BaseError, (NotFoundError, FileNotFoundError)
         try:
@@ -188,4 +219,7 @@ class Objects:
         except self._not_found as error:
             raise Missing(f"cannot {what}: there is no such file") from error
         except (self._errors, OSError) as error:
-            raise StoreError(f"cannot {what}: {str(error).splitlines()[0]}") from error
+            said = str(error).splitlines()[0]
+            if _METADATA[0] in said:
+                said = f"{_NO_CREDENTIALS}: {said})"
+            raise StoreError(f"cannot {what}: {said}") from error

@@ -202,3 +202,20 @@ def test_an_object_store(tmp_path: Path) -> None:
         Objects(f"file://{tmp_path}/none").list()
     with pytest.raises(StoreError, match="s3://"):
         Objects("s3://")
+
+
+def test_s3_without_credentials_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.upper().startswith("AWS_")]:
+        monkeypatch.delenv(name)
+
+    def silent(*_: object) -> None:
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr("archive.store.socket.create_connection", silent)
+    with pytest.raises(
+        StoreError, match=r"^s3://b/p: there are no credentials. Set AWS_.*, gave none: timed out"
+    ):
+        Objects("s3://b/p")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "one")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "two")
+    Objects("s3://b/p")
