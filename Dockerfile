@@ -2,10 +2,11 @@
 # There is no etcd in the image: ZKETCD_ETCD must be set. Every option is a variable, see docs/operating.md.
 
 FROM python:3.11-slim-bookworm AS build
-# docker build --build-arg LOCKS="runtime grpcio" makes an image that can run with --etcd-transport grpcio; otel is for --traces on.
+# docker build --build-arg LOCKS="runtime grpcio" makes an image that can run with --etcd-transport grpcio; otel is for --traces on,
+# archive for an archive at s3://, pipeline-small for import, export, verify and inspect.
 ARG LOCKS=runtime
 COPY requirements/runtime.txt /build/
-COPY requirements/grpcio.txt requirements/otel.txt /build/
+COPY requirements/grpcio.txt requirements/otel.txt requirements/archive.txt requirements/pipeline-small.txt /build/
 RUN python -m venv /opt/zketcd \
     && for lock in $LOCKS; do \
         /opt/zketcd/bin/python -m pip install --no-cache-dir --disable-pip-version-check \
@@ -16,16 +17,23 @@ COPY codec /opt/zketcd/app/codec
 COPY schema /opt/zketcd/app/schema
 COPY proxy /opt/zketcd/app/proxy
 COPY console /opt/zketcd/app/console
+COPY archive /opt/zketcd/app/archive
+COPY pipeline /opt/zketcd/app/pipeline
+COPY zketcd /opt/zketcd/app/zketcd
 COPY deploy/healthcheck.py /opt/zketcd/
+COPY deploy/debian/launcher /opt/zketcd/bin/zketcd
 # Compiled here: the server's user may not write, and its root may be read-only.
-RUN python -m compileall -q /opt/zketcd/app
+RUN chmod 755 /opt/zketcd/bin/zketcd && python -m compileall -q /opt/zketcd/app
 
 FROM python:3.11-slim-bookworm
 COPY --from=build /opt/zketcd /opt/zketcd
 WORKDIR /opt/zketcd/app
 # A number, so that Kubernetes can see that it is not root; it owns nothing.
 USER 10001:10001
-ENV ZKETCD_LISTEN=0.0.0.0:2181 \
+# The command `zketcd` is there for docker exec: zketcd upgrade, zketcd sessions, zketcd archive ...
+ENV PATH=/opt/zketcd/bin:$PATH \
+    PYTHONPATH=/opt/zketcd/app \
+    ZKETCD_LISTEN=0.0.0.0:2181 \
     ZKETCD_ADMIN_LISTEN=0.0.0.0:8080 \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1

@@ -164,6 +164,10 @@ past: setup-test ## Compare an archive's states with what clients saw, under fau
 torture: setup-test ## Run real etcd, proxies and clients under faults, and judge what clients saw; ARGS="--minutes 60 --seed 7"
 	@exec $(VENV)/python -m proof.torture $(ARGS)
 
+.PHONY: upgrades
+upgrades: setup-test ## Upgrade the proxies of two inserting ClickHouse servers 20 times: no session ends, no insert fails
+	@ZKETCD_TEST_UPGRADES=20 $(VENV)/python -m pytest -q tests/clients/test_clickhouse.py -k upgrades --timeout 1200 $(ARGS)
+
 # Checks
 
 # Much of a test's time is waiting for a server. A file's tests stay in one process, for the servers that they share.

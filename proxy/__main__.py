@@ -22,11 +22,11 @@ from proxy.etcd.tls import Tls
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.ports import bound_socket
 from proxy.handover import supervisor
-from proxy.handover.channel import Channel, HandoverError
+from proxy.handover.channel import Channel, HandoverError, inherited_ports
 from proxy.handover.control import Control
 from proxy.handover.taker import take
 from proxy.handover.upgrade import report_serving, upgraded
-from proxy.home import home_of
+from proxy.home import home_of, numbers_of
 from proxy.log.archiving import Archiving
 from proxy.log.record import TreeNotServable
 from proxy.log.writer_process import Access, WriterProcess
@@ -288,7 +288,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
             prepared.login,
             prepared.tracer,
             read_quota=_quota_reader(endpoints, prepared.etcd_tls),
-            home=home_of(config, listeners, takes_over=channel is not None),
+            home=home_of(config, numbers_of(listeners) if channel is None else inherited_ports()),
         )
         if "admin" in listeners and prepared.admin is not None:
             await prepared.admin.start(server, listeners["admin"], stack, order)

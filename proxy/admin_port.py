@@ -43,7 +43,11 @@ class AdminSettings(NamedTuple):
         if self.console is None:
             admin = AdminServer(server.facts, commands, changes)
         else:
-            console = console_of(server, self.console)
+            settings = self.console
+            if settings.archive is not None and not self.at:  # an etcd that is embedded was not known before
+                place = settings.archive._replace(etcd=tuple(order["etcd"]))
+                settings = settings._replace(archive=place)
+            console = console_of(server, settings)
             tables = Tables(
                 Source(order, self.url, self.at), console.who, needs_login=self.console.needs_login
             )
@@ -79,7 +83,7 @@ def _console_settings(config: Config) -> ConsoleSettings:
         certificates=config.admin_tls and config.tls.client_auth != "none",
         assets=read_assets(),
         most_bytes=config.max_frame * 4 // 3 + _ENVELOPE,  # base64, and JSON around it
-        archive=ArchivePlace(config.archive.url, config.etcd, config.prefix) if config.archive.url else None,
+        archive=ArchivePlace(config.archive.url, prefix=config.prefix) if config.archive.url else None,
     )
 
 

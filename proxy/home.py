@@ -9,24 +9,25 @@ from proxy.support.environment import HOST
 from schema.record import Home
 
 
-def home_of(config: Config, listeners: Mapping[str, socket.socket], *, takes_over: bool) -> Home:
+def numbers_of(listeners: Mapping[str, socket.socket]) -> dict[str, int]:
+    """The numbers of ports that are held, by name."""
+    return {name: int(listener.getsockname()[1]) for name, listener in listeners.items()}
+
+
+def home_of(config: Config, ports: Mapping[str, int]) -> Home:
     """The addresses that clients and operators can use.
 
-    `listeners`: the sockets that are held, "main" and "admin". A process that takes over gets them later; the
-    addresses are those of its configuration then.
+    `ports`: those that are held, "main" and "admin", or those of the process that this one takes over from.
+    The configured port may be any (0), and the admin port may be another program's.
     """
     name = socket.gethostname()
-    admin = config.admin if takes_over or "admin" in listeners else None
+    admin = config.admin if "admin" in ports else None
     return Home(
         name,
-        _address(config.host, _port(listeners.get("main"), config.port)),
-        "" if admin is None else _admin_url(config, admin[0], _port(listeners.get("admin"), admin[1]), name),
+        _address(config.host, ports.get("main", config.port)),
+        "" if admin is None else _admin_url(config, admin[0], ports["admin"], name),
         int(HOST.clock.time() * 1000),
     )
-
-
-def _port(listener: socket.socket | None, configured: int) -> int:
-    return configured if listener is None else int(listener.getsockname()[1])
 
 
 def _admin_url(config: Config, host: str, port: int, name: str) -> str:

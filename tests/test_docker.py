@@ -1,10 +1,16 @@
 """What can be said of the image and the compose file without a Docker engine."""
 
 import re
+import shutil
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import yaml
+
+from proxy.support.libraries import OF_IMAGE
+from zketcd.commands import ALL
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -20,6 +26,46 @@ def test_what_the_image_copies_exists_and_nothing_else_is_sent_to_the_builder() 
     assert "*" in lines
     assert {line[1:] for line in lines if line.startswith("!")} == set(_copied())
     assert [source for source in _copied() if not (REPOSITORY / source).exists()] == []
+
+
+def _packages() -> list[str]:
+    """What the Debian package has."""
+    built = (REPOSITORY / "tools" / "make_packages.py").read_text()
+    (names,) = re.findall(r"^_PACKAGES = \((.*)\)$", built, re.MULTILINE)
+    return re.findall(r'"(\w+)"', names)
+
+
+def test_the_image_has_all_packages_and_the_command(tmp_path: Path) -> None:
+    """Copied as the Dockerfile says: each command but `bench` is there, and finds its program."""
+    dockerfile = (REPOSITORY / "Dockerfile").read_text()
+    app = tmp_path / "app"
+    for package in _packages():
+        assert f"\nCOPY {package} /opt/zketcd/app/{package}\n" in dockerfile
+        shutil.copytree(REPOSITORY / package, app / package, ignore=shutil.ignore_patterns("__pycache__"))
+    assert "PYTHONPATH=/opt/zketcd/app" in dockerfile
+    assert "\nCOPY deploy/debian/launcher /opt/zketcd/bin/zketcd\n" in dockerfile
+    launched = (REPOSITORY / "deploy" / "debian" / "launcher").read_text().splitlines()[-1]
+    assert launched == 'exec /opt/zketcd/bin/python3 -P -m zketcd "$@"'
+
+    def run(*words: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "zketcd", *words],
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(app), "PYTHONDONTWRITEBYTECODE": "1", "PATH": "/usr/bin:/bin"},
+        ).stdout
+
+    commands = re.findall(r"^    ([a-z-]+)(?: |$)", run("--help"), re.MULTILINE)
+    assert set(commands) == ALL.keys() - {"bench"}
+    for command in ("archive", "serve", "upgrade", "shell", "backup", "export"):
+        assert run(command, "--help").startswith(f"usage: zketcd {command}")
+
+
+def test_the_image_has_the_locks_that_it_can_be_built_with() -> None:
+    locks = {name.removeprefix("requirements/") for name in _copied() if name.startswith("requirements/")}
+    assert locks == {f"{name}.txt" for name in ("runtime", *OF_IMAGE)}
 
 
 def test_the_image_installs_hashed_locks_and_does_not_run_as_root() -> None:

@@ -30,6 +30,7 @@ from bench.scenarios import (
     sidecars,
     snapshots,
     turns,
+    upgrade,
     watched,
 )
 from lab.arguments import number
@@ -51,6 +52,7 @@ SCENARIOS: dict[str, Callable[[float], Table]] = {
     "deployed": deployed.run,
     "overload": overload.run,
     "move": move.run,
+    "upgrade": upgrade.run,
     "turns": turns.run,
     "attack": attack.run,
 }

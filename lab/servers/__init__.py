@@ -9,7 +9,7 @@ from lab.servers.kerberos import Kdc
 from lab.servers.ports import free_port
 from lab.servers.process import BinaryMissing, ServerProcess, StartFailed
 from lab.servers.waiting import eventually, wait_until
-from lab.servers.zketcd import ZketcdServer
+from lab.servers.zketcd import UpgradableServer, ZketcdServer
 from lab.servers.zookeeper import (
     ZooKeeperServer,
     debian_zookeeper_classpath,
@@ -23,6 +23,7 @@ __all__ = [
     "Kdc",
     "ServerProcess",
     "StartFailed",
+    "UpgradableServer",
     "ZketcdServer",
     "ZooKeeperServer",
     "debian_zookeeper_classpath",

@@ -1,10 +1,16 @@
 """zketcd itself, as users start it: `python -m proxy`."""
 
+import os
 import re
+import signal
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
-from lab.servers.process import ServerProcess
+from typing_extensions import override
+
+from lab.servers.process import REPOSITORY, ServerProcess
 
 _READY = re.compile(r"^ready\b.*\n", re.MULTILINE)
 
@@ -55,3 +61,45 @@ class ZketcdServer(ServerProcess):
     def serves(self) -> bool:
         """Whether the line that begins with `ready` has been printed since the last start."""
         return _READY.search(self.log_text()) is not None
+
+
+class UpgradableServer(ZketcdServer):
+    """A zketcd, and the processes that take over from it: one process group."""
+
+    serving = 0  # the process that serves; 0 before the first upgrade: the one that was started
+    _group = 0
+
+    def upgrade(self) -> str:
+        """Run `zketcd upgrade`; what it prints."""
+        done = subprocess.run(
+            [*self.upgrade_command(), str(self.serving or self.pid)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            cwd=REPOSITORY,
+        )
+        if done.returncode == 0:
+            self.serving = int(done.stdout.split()[1])
+        return done.stdout + done.stderr
+
+    def upgrade_command(self) -> Sequence[str]:
+        """`zketcd upgrade`, without the process."""
+        return [sys.executable, "-m", "zketcd", "upgrade"]
+
+    @override
+    def launch(self) -> None:
+        super().launch()
+        self.serving, self._group = 0, self.pid
+
+    @override
+    def kill(self) -> None:
+        os.killpg(self._group, signal.SIGKILL)
+        self.wait()
+
+    @override
+    def close(self) -> None:
+        if self._group:
+            with suppress(ProcessLookupError):  # also if the process that was started has ended
+                os.killpg(self._group, signal.SIGKILL)
+        super().close()

@@ -154,7 +154,7 @@ class Sessions:
         self._timeouts = timeouts
         self._interval = interval
         self._counters = counters
-        self._checked: float | None = None  # the time of the last check
+        self._checked: tuple[float, int] | None = None  # when the last check was, and our rank then
         self._outage = False
         # The incarnation of the process that takes over, see `expect_heir`.
         self._heir: tuple[str, Callable[[], object]] = ("", int)
@@ -288,18 +288,27 @@ class Sessions:
             return
         session = self._by_id.pop(session_id, None)
         if session is None:
+            is_eldest = self._checked is not None and not self._checked[1]
+            if orphan is not None and is_eldest and incarnation is None:
+                self._killed(session_id, change.reason)  # no living proxy has held it
             return
         if incarnation is not None:
             log.info("session %s: continued at proxy %s", session_text(session_id), incarnation)
         elif change.reason.startswith(KILLED):
-            log.warning("session %s: %s", session_text(session_id), change.reason)
-            if self._ended is not None:
-                self._ended(session_id, change.reason.removeprefix(KILLED))
+            self._killed(session_id, change.reason)
         elif session_id != self._ended_last:
             why = change.reason or "ended by its client"
             log.info("session %s: %s", session_text(session_id), why)
         if session.connection is not None:
             session.connection.close()
+
+    def _killed(self, session_id: int, reason: str) -> None:
+        """A session has ended: if an administrator has ended it, that is for the logs."""
+        if not reason.startswith(KILLED):
+            return
+        log.warning("session %s: %s", session_text(session_id), reason)
+        if self._ended is not None:
+            self._ended(session_id, reason.removeprefix(KILLED))
 
     def proxy_came(self, incarnation: str) -> None:
         """A proxy lives, so its sessions are not orphans. A load shows them before it shows their proxy."""
@@ -345,8 +354,8 @@ class Sessions:
         now = self._time()
         # After a pause of the whole process, the requests that clients have sent meanwhile must be read
         # first.
-        stalled = self._checked is not None and now - self._checked > 3 * self._interval
-        self._checked = now
+        stalled = self._checked is not None and now - self._checked[0] > 3 * self._interval
+        self._checked = now, contact.rank
         actions = Actions([], [])
         if contact.silence > OUTAGE:
             self._outage = True
@@ -405,7 +414,7 @@ class Sessions:
     def kill(self, session_id: int, who: str, done: Callable[[int], None]) -> Pending:
         """The request of an administrator to end any session of the tree. `done` gets its outcome.
 
-        The proxy that holds the session writes it to the logs.
+        The proxy that holds the session writes it to the logs; if none lives, the eldest does.
         """
 
         def applied(_pending: Pending, _zxid: int, err: int, _body: bytes) -> None:

@@ -1,16 +1,14 @@
 """`zketcd upgrade`: asks a running zketcd to hand over to a new process, and waits for the outcome."""
 
 import argparse
-import re
 import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from proxy.handover.control import DONE, REQUEST, name_of, serves
+from proxy.handover.control import DONE, REQUEST
+from proxy.handover.names import name_of, served_by
 from proxy.support.usage import Parser
-
-_OURS = re.compile(r"@zketcd/([0-9]+)$", re.MULTILINE)
 
 
 def parser(command: str = "") -> argparse.ArgumentParser:
@@ -26,16 +24,11 @@ def parser(command: str = "") -> argparse.ArgumentParser:
     return made
 
 
-def running(sockets: str) -> list[int]:
-    """The processes with a name in a list of this host's Unix sockets (/proc/net/unix)."""
-    return [pid for pid in sorted({int(pid) for pid in _OURS.findall(sockets)}) if serves(pid)]
-
-
 def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     """Ask, wait, and print the outcome; the exit code: 1 if the old process continues, 2 for wrong usage."""
     made = parser(command)
     given = made.parse_args(arguments)
-    found = [given.pid] if given.pid else running(Path("/proc/net/unix").read_text())
+    found = [given.pid] if given.pid else sorted(set(served_by(Path("/proc/net/unix").read_text())))
     if len(found) != 1:
         made.error(
             f"which process? {'These run: ' + ', '.join(map(str, found)) if found else 'None runs here'}"

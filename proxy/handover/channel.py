@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, Protocol
 
 #: The environment variable by which a new process knows its end of the socket pair.
 VARIABLE = "_ZKETCD_TAKE_OVER"
+#: And the one by which it knows the numbers of the ports that it will get: a JSON object, by name.
+PORTS = "_ZKETCD_PORTS"
 _HEADER = Struct(">II")  # bytes, and sockets
 _MOST_BYTES = 1 << 30
 MOST_SOCKETS = 250  # of one message; Linux takes 253
@@ -26,6 +28,11 @@ class Message(NamedTuple):
     kind: str
     fields: dict[str, Any]
     fds: list[int]
+
+
+def inherited_ports(environment: Mapping[str, str] = os.environ) -> dict[str, int]:
+    """The ports that the old process holds. Raises ValueError."""
+    return {str(name): int(port) for name, port in json.loads(environment.get(PORTS, "{}")).items()}
 
 
 class Line(Protocol):
@@ -107,8 +114,11 @@ class Channel:
         return message
 
     def _receive(self) -> Message:
+        # A child that inherits a socket keeps it open: its client would not see that it was closed here.
         head, data, _, _ = self._end.recvmsg(
-            _HEADER.size, socket.CMSG_SPACE(MOST_SOCKETS * array.array("i").itemsize)
+            _HEADER.size,
+            socket.CMSG_SPACE(MOST_SOCKETS * array.array("i").itemsize),
+            socket.MSG_CMSG_CLOEXEC,
         )
         fds = array.array("i")
         for level, kind, value in data:

@@ -1,34 +1,20 @@
-"""How `zketcd upgrade` reaches the process that serves: a Unix socket without a file, named by its id."""
+"""How a process that serves takes requests for an upgrade: by a Unix socket, and by a signal."""
 
 import asyncio
+import logging
 import os
 import socket
 import struct
 
+from proxy.handover.names import name_of
+
+log = logging.getLogger("zketcd")
+
 _PEER = struct.Struct("3i")  # pid, uid, gid
-_NAME = "zketcd/%d"
 #: A request for an upgrade.
 REQUEST = b"upgrade\n"
 #: The answer to a request that succeeded begins with this.
 DONE = "process "
-
-
-def name_of(pid: int) -> str:
-    """The name of a process's socket, in the abstract namespace of Linux."""
-    return "\0" + _NAME % pid
-
-
-def serves(pid: int) -> bool:
-    """Whether a process of this host, as this process sees its ids, has such a socket.
-
-    Containers that share a network see the names of each other's.
-    """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
-        try:
-            end.connect(name_of(pid))
-        except OSError:
-            return False
-        return _peer_of(end)[0] == pid
 
 
 def _peer_of(end: socket.socket) -> tuple[int, int]:
@@ -48,7 +34,12 @@ class Control:
     async def open(self) -> None:
         """Take requests of this user and of root."""
         end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        end.bind(name_of(os.getpid()))
+        try:
+            end.bind(name_of(os.getpid()))
+        except OSError as error:  # another user has taken the name
+            end.close()
+            log.warning("`zketcd upgrade` cannot reach this process, only SIGUSR2 can: %s", error.strerror)
+            return
         self._server = await asyncio.start_unix_server(self._asked, sock=end)
 
     async def answer(self, outcome: str) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Protocol
 
 from proxy.frontend.connection import Connection
@@ -127,9 +127,8 @@ class Giver:
         """
         loop, server = asyncio.get_running_loop(), self._server
         deadline = loop.time() + _ANSWERED
-        while server.log.outbox.outstanding or any(
-            each.outstanding and not each.unsent for each in server.connections
-        ):
+        busy = [each for each in server.connections if each.outstanding]  # no other one takes a request
+        while server.log.outbox.outstanding or any(each.outstanding and not each.unsent for each in busy):
             if loop.time() > deadline:
                 raise HandoverError(f"etcd has not answered all requests in {_ANSWERED:g} s")
             await asyncio.sleep(_POLL)
@@ -154,7 +153,8 @@ class Giver:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _UNREAD
         before, since = (0, 0), loop.time()
-        while busy := [each for each in self._server.connections if not each.is_quiet]:
+        busy: Iterable[Connection] = self._server.connections  # no event is sent any more, so none joins them
+        while busy := [each for each in busy if not each.is_quiet]:
             left = sum(each.outstanding for each in busy), sum(each.unsent for each in busy)
             now = loop.time()
             if left != before:

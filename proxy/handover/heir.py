@@ -1,11 +1,13 @@
 """The new process, as its parent starts it: the same command line, by the code that is installed now."""
 
 import asyncio
+import json
 import os
 import sys
+from collections.abc import Mapping
 from socket import socketpair
 
-from proxy.handover.channel import VARIABLE, Channel
+from proxy.handover.channel import PORTS, VARIABLE, Channel
 
 
 class Heir:
@@ -24,8 +26,8 @@ class Heir:
         self.channel.close()
 
 
-async def start_heir() -> Heir:
-    """Start it. Raises OSError."""
+async def start_heir(ports: Mapping[str, int]) -> Heir:
+    """Start it. `ports`: those that it will get, by name. Raises OSError."""
     ours, theirs = socketpair()
     environment = {name: value for name, value in os.environ.items() if name != "WATCHDOG_PID"}
     with theirs:
@@ -33,6 +35,6 @@ async def start_heir() -> Heir:
             sys.executable,
             *sys.orig_argv[1:],
             pass_fds=(theirs.fileno(),),
-            env={**environment, VARIABLE: str(theirs.fileno())},
+            env={**environment, VARIABLE: str(theirs.fileno()), PORTS: json.dumps(dict(ports))},
         )
     return Heir(process, Channel(ours))

@@ -13,10 +13,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from proxy.handover.names import served_by
+
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 _PASSED_ON = (*_ENDING, signal.SIGUSR2)
 _PR_SET_CHILD_SUBREAPER = 36
-_SERVES = "@zketcd/%d"  # as in proxy.handover.control, which would need asyncio
 
 
 def is_needed(environment: Mapping[str, str] = os.environ) -> bool:
@@ -50,10 +51,10 @@ def main() -> int:
 
 
 def _pass_on(signum: int, _frame: object) -> None:
-    names = Path("/proc/net/unix").read_text(encoding="utf-8", errors="replace").split()
+    serving = set(served_by(Path("/proc/net/unix").read_text(encoding="utf-8", errors="replace")))
     for pid in descendants(os.getpid()):
         # SIGUSR2 would end one that does not serve yet.
-        if signum in _ENDING or _SERVES % pid in names:
+        if signum in _ENDING or pid in serving:
             try:
                 os.kill(pid, signum)
             except ProcessLookupError:

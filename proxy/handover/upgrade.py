@@ -4,12 +4,14 @@ import asyncio
 import logging
 import socket
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from proxy.handover.channel import Channel, HandoverError
 from proxy.handover.control import DONE, Control
 from proxy.handover.giver import Giver, Lost, OtherForm
 from proxy.handover.heir import start_heir
+from proxy.home import numbers_of
 from proxy.server import Server
 from proxy.support.readiness import notify
 
@@ -37,6 +39,7 @@ async def upgraded(
     `obstacle`: why no process can take over; empty if one can.
     """
     loop = asyncio.get_running_loop()
+    start = partial(start_heir, numbers_of(listeners))
     while True:
         wanted = loop.create_task(control.requested.wait())
         await asyncio.wait((*ends, wanted), return_when=asyncio.FIRST_COMPLETED)
@@ -47,7 +50,7 @@ async def upgraded(
             log.error("no upgrade: %s", obstacle)
             await control.answer(f"no upgrade: {obstacle}")
             continue
-        giving = loop.create_task(Giver(server, listeners).run(start_heir))
+        giving = loop.create_task(Giver(server, listeners).run(start))
         await asyncio.wait((*ends, giving), return_when=asyncio.FIRST_COMPLETED)
         giving.cancel()
         (outcome,) = await asyncio.gather(giving, return_exceptions=True)

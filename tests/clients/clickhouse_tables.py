@@ -4,7 +4,7 @@ import http.client
 import itertools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from difflib import unified_diff
@@ -93,7 +93,7 @@ class Writer:
 
 
 @contextmanager
-def writing(writers: list[Writer]) -> Iterator[None]:
+def writing(writers: Sequence[Writer]) -> Iterator[None]:
     """Let all of them insert meanwhile."""
     with ThreadPoolExecutor(len(writers)) as threads:
         futures = [threads.submit(writer.run) for writer in writers]
@@ -106,13 +106,13 @@ def writing(writers: list[Writer]) -> Iterator[None]:
             future.result()
 
 
-def wait_for_progress(writers: list[Writer]) -> None:
+def wait_for_progress(writers: Sequence[Writer]) -> None:
     """Wait until each has had a few more blocks acknowledged."""
     goals = [(writer, writer.blocks + 5) for writer in writers]
     wait_until(lambda: all(w.blocks >= goal for w, goal in goals), "all writers go on", timeout=90)
 
 
-def check(writers: list[Writer], replicas: Replicas) -> None:
+def check(writers: Sequence[Writer], replicas: Replicas) -> None:
     """Wait until both replicas have every block that was acknowledged, once, and nothing else."""
     wait_for_rows(
         replicas,

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
+from lab.servers import EtcdServer, UpgradableServer, ZooKeeperServer
 from lab.servers.process import ServerProcess
 from tests.conftest import TICK_TIME_MS
 
@@ -56,7 +56,7 @@ def two_servers(
         else:
             first, second = (
                 stack.enter_context(
-                    ZketcdServer(
+                    UpgradableServer(
                         etcd.endpoint,
                         prefix=prefix,
                         tick_time=TICK_TIME_MS,

@@ -5,14 +5,18 @@ session its ALTER thread stays dead until SYSTEM RESTART REPLICA; it never merge
 part; it refuses inserts for some seconds after its ZooKeeper came back.
 """
 
+import http.client
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import ClassVar
 
 import pytest
+from typing_extensions import override
 
 from codec.constants import OpCode
-from lab.servers import EtcdServer, wait_until
+from lab.client.blocking import Client
+from lab.servers import EtcdServer, UpgradableServer, wait_until
 from lab.servers.clickhouse import CLUSTER, ClickHouseServer, QueryRefused
 from lab.servers.process import ServerProcess
 from lab.servers.relay import DelayingRelay
@@ -28,10 +32,12 @@ from tests.clients.clickhouse_tables import (
     wait_for_rows,
     writing,
 )
-from tests.clients.conftest import two_servers
+from tests.clients.conftest import ON_ZOOKEEPER, two_servers
 from tests.clients.relay import Relay
 
 Pair = tuple[ServerProcess, ServerProcess]
+
+_UPGRADES = int(os.environ.get("ZKETCD_TEST_UPGRADES", "3"))
 
 # All that this version asks for.
 _ASKED = {
@@ -196,3 +202,45 @@ def test_servers_restart_amid_inserts(pair: Pair, replicas: Replicas) -> None:
     check(writers, replicas)
     # The queue of ON CLUSTER queries has come through as well.
     create_table(replicas[1], "afterwards")
+
+
+@pytest.mark.skipif(ON_ZOOKEEPER, reason="ZooKeeper has no upgrade that clients do not notice")
+def test_sessions_and_inserts_outlive_upgrades(pair: Pair, replicas: Replicas) -> None:
+    """No insert fails or is sent twice. ZKETCD_TEST_UPGRADES: how many; `make upgrades` has 20."""
+    create_table(replicas[0], "t")
+    before = _sessions_of(pair[0], replicas)
+    writers = [_Once(number, replica) for number, replica in enumerate([*replicas, *replicas])]
+    with writing(writers):
+        for number in range(_UPGRADES):
+            wait_for_progress(writers)
+            server = pair[number % 2]
+            assert isinstance(server, UpgradableServer)
+            assert server.upgrade() == f"process {server.serving} has taken over\n"
+        wait_for_progress(writers)
+    assert _Once.refusals == []
+    check(writers, replicas)
+    assert _sessions_of(pair[0], replicas) == before
+
+
+class _Once(Writer):
+    """Notes each refusal, of which there should be none."""
+
+    refusals: ClassVar[list[str]] = []
+
+    @override
+    def send(self, block: int) -> None:
+        try:
+            insert(self._replica, f"('2020-01-01', {self.number}, {block}, 1)")
+        except (QueryRefused, OSError, http.client.HTTPException) as error:
+            if "Too many parts" not in str(error):  # its merges are behind: a busy machine
+                self.refusals.append(f"{error!r}")
+            super().send(block)
+
+
+def _sessions_of(server: ServerProcess, replicas: Replicas) -> list[int]:
+    """The session of each replica: the owner of its node `is_active`."""
+    (path,) = {
+        replica.query("SELECT zookeeper_path FROM system.replicas WHERE table = 't'") for replica in replicas
+    }
+    with Client(server.port) as client:
+        return [client.owner(f"{path}/replicas/{replica.replica}/is_active") for replica in replicas]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -161,6 +162,16 @@ async def test_what_was_and_who_may_see_it(world: World) -> None:
         (reader,) = _readers(world)
     world.proxy.stop()
     wait_until(lambda: not Path(f"/proc/{reader}").exists(), "the child ends with its proxy")
+
+
+async def test_the_command_that_reverts_names_an_embedded_etcd(tmp_path: Path) -> None:
+    admin = free_port()
+    with ZketcdServer(None, archive=tmp_path / "archive", admin_listen=f"127.0.0.1:{admin}") as proxy:
+        etcd = re.search(r"^ready: .* etcd at (\S+),", proxy.log_text(), re.MULTILINE)
+        assert etcd is not None
+        async with aiohttp.ClientSession() as session:
+            command = (await Operator(session, admin).got("past/revert", path="/a", at=0))["command"]
+        assert f" --etcd {etcd[1]} --prefix " in command
 
 
 async def test_the_page_shows_the_past(world: World) -> None:

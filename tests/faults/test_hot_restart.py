@@ -1,9 +1,5 @@
 """`zketcd upgrade`: clients keep their connections and notice nothing, also if the new process fails."""
 
-import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -17,22 +13,21 @@ from typing_extensions import override
 from lab.client import blocking as zk
 from lab.client import requests
 from lab.client.blocking import EPHEMERAL, Client
-from lab.servers import EtcdServer, ZketcdServer, wait_until
+from lab.servers import EtcdServer, UpgradableServer, wait_until
 from tests.faults import heirs
 
 _WRITERS = 4
 _WINDOW = 20
 
 
-class Upgradable(ZketcdServer):
-    """A zketcd, and its heirs: one process group."""
+class Upgradable(UpgradableServer):
+    """A zketcd whose heirs can fail."""
 
     def __init__(self, etcd: str, prefix: str, folder: Path) -> None:
         self.file = folder / "zketcd.toml"
         self.serve_prefix(prefix)
         super().__init__(etcd, config=self.file)
         self._die_at = folder / "die-at"
-        self.heir = 0
 
     def serve_prefix(self, prefix: str) -> None:
         """Change the configuration."""
@@ -47,30 +42,17 @@ class Upgradable(ZketcdServer):
     def environment(self) -> Mapping[str, str]:
         return {**super().environment(), "DIE_AT": str(self._die_at)}
 
+    @override
     def upgrade(self, die_at: str = "") -> str:
         """Let a new process take over, which ends before a step; returns what the command prints."""
         self._die_at.write_text(die_at)
-        command = [sys.executable, "-m", "zketcd", "upgrade", str(self.heir or self.pid)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        if done.returncode == 0:
-            self.heir = int(done.stdout.split()[1])
-        return done.stdout + done.stderr
-
-    def end(self) -> None:
-        """End all of its processes."""
-        group = self.pid
-        try:
-            os.killpg(group, signal.SIGKILL)
-        finally:
-            self.wait()
+        return super().upgrade()
 
 
 @pytest.fixture
 def server(etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path) -> Iterator[Upgradable]:
-    made = Upgradable(etcd_server.endpoint, etcd_prefix, tmp_path)
-    made.start()
-    yield made
-    made.end()
+    with Upgradable(etcd_server.endpoint, etcd_prefix, tmp_path) as made:
+        yield made
 
 
 class Load:
@@ -133,9 +115,9 @@ def test_clients_notice_nothing_of_upgrades(server: Upgradable) -> None:
         assert silent.stat("/once", watch=True) is None
         with Load(server.port):
             for _ in range(3):
-                before = server.heir
+                before = server.serving
                 server.upgrade()
-                assert server.heir != before
+                assert server.serving != before
         idle.create("/once")
         assert zk.events_of(silent, 1) == [(zk.CREATED, "/once")]
         assert idle.owner("/idle") == idle.id
@@ -143,12 +125,21 @@ def test_clients_notice_nothing_of_upgrades(server: Upgradable) -> None:
             assert newcomer.stat("/idle") is not None
 
 
+def test_a_connection_ends_when_the_process_that_serves_closes_it(server: Upgradable) -> None:
+    """No socket stays open in another process, however often it was passed on."""
+    with Client(server.port) as client:
+        for _ in range(2):
+            server.upgrade()
+        client.call(zk.CLOSE)
+        client.until_closed()
+
+
 @pytest.mark.parametrize("step", heirs.STEPS[:-1])
 def test_the_old_process_continues_if_the_new_one_fails(server: Upgradable, step: str) -> None:
     with Load(server.port):
         assert "no upgrade: " in server.upgrade(step)
-        assert server.heir == 0
-    assert server.upgrade() == f"process {server.heir} has taken over\n"
+        assert server.serving == 0
+    assert server.upgrade() == f"process {server.serving} has taken over\n"
 
 
 def test_clients_that_do_not_read_hold_nothing_up(server: Upgradable) -> None:
@@ -156,7 +147,7 @@ def test_clients_that_do_not_read_hold_nothing_up(server: Upgradable) -> None:
         other.create("/large", b"x" * 1_000_000)
         unread.send(*[requests.get("/large")] * 40)
         other.sync()
-        assert server.upgrade() == f"process {server.heir} has taken over\n"
+        assert server.upgrade() == f"process {server.serving} has taken over\n"
         assert other.stat("/large") is not None
 
 

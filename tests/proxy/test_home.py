@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from proxy.config import parse
-from proxy.home import home_of
+from proxy.home import home_of, numbers_of
 
 _NAME = socket.gethostname()
 
@@ -19,10 +19,8 @@ _NAME = socket.gethostname()
         ("--listen db-1:1 --admin-listen none", "db-1:1", ""),
     ],
 )
-def test_a_process_that_takes_over_names_its_configured_addresses(
-    arguments: str, listen: str, admin: str
-) -> None:
-    home = home_of(parse(arguments.split()), {}, takes_over=True)
+def test_addresses_are_those_that_others_can_use(arguments: str, listen: str, admin: str) -> None:
+    home = home_of(parse(arguments.split()), {"main": 1, "admin": 2})
     assert (home.host, home.listen, home.admin) == (_NAME, listen, admin)
     assert home.started > 1_700_000_000_000
 
@@ -30,7 +28,7 @@ def test_a_process_that_takes_over_names_its_configured_addresses(
 def test_ports_are_those_that_are_held_and_a_port_that_is_not_is_not_named() -> None:
     config = parse(["--listen", "127.0.0.1:0"])
     with socket.create_server(("127.0.0.1", 0)) as main, socket.create_server(("127.0.0.1", 0)) as admin:
-        home = home_of(config, {"main": main, "admin": admin}, takes_over=False)
+        home = home_of(config, numbers_of({"main": main, "admin": admin}))
         assert home.listen == f"127.0.0.1:{main.getsockname()[1]}"
         assert home.admin == f"http://127.0.0.1:{admin.getsockname()[1]}"
-        assert home_of(config, {"main": main}, takes_over=False).admin == ""
+        assert home_of(config, numbers_of({"main": main})).admin == ""

@@ -46,13 +46,14 @@ def test_an_unknown_scenario_is_named(capsys: pytest.CaptureFixture[str]) -> Non
         "clickhouse",
         "delay",
         "overload",
+        "upgrade",
     ],
 )
 def test_a_scenario_runs(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "figures.json"
     assert main([name, "--scale", "0.002", "--json", str(path)]) == 0
     assert re.search(
-        r"^\| zketcd |^\| 1 proxy |^\| setData|^\| a snapshot|^\| 20 |^\| 0.5 ",
+        r"^\| zketcd |^\| 1 proxy |^\| setData|^\| a snapshot|^\| 20 |^\| 0.5 |^\| 10 ",
         capsys.readouterr().out,
         re.MULTILINE,
     )

@@ -409,3 +409,15 @@ def test_who_killed_a_session_is_known_where_it_was_held(caplog: pytest.LogCaptu
     proxy.sessions.session_changed(SessionChange(9, OTHER, None, "killed by amy"))
     assert (answers, proxy.expired) == ([0], ["amy"])
     assert len(proxy.sessions) == 0
+
+
+@pytest.mark.parametrize(("rank", "known"), [(0, ["amy"]), (1, [])])
+def test_who_killed_the_session_of_a_dead_proxy_is_known_at_the_eldest(rank: int, known: list[str]) -> None:
+    proxy = Proxy()
+    proxy.rank = rank
+    proxy.attached(DEAD, s7=40000, s8=40000)
+    proxy.gone()
+    proxy.pass_to(101.0)
+    proxy.sessions.session_changed(SessionChange(7, DEAD, None, "killed by amy"))
+    proxy.sessions.session_changed(SessionChange(8, DEAD, None, "ended by another proxy"))
+    assert proxy.expired == known

@@ -16,6 +16,7 @@ async def test_messages_arrive_with_their_sockets() -> None:
     )
     message = await theirs.receive("client", "listeners")
     assert (message.kind, len(message.fields["text"]), len(message.fds)) == ("client", 10_000, 1)
+    assert not os.get_inheritable(message.fds[0])
     os.write(message.fds[0], b"hello")
     assert other.recv(9) == b"hello"
     assert await theirs.receive("go") == Message("go", {}, [])

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,20 @@ def test_a_state_is_one_datagram(tmp_path: Path, abstract: bool) -> None:
         receiver.settimeout(60)
         assert notify(READY, {"NOTIFY_SOCKET": f"@{name}" if abstract else name})
         assert receiver.recv(100) == b"READY=1"
+
+
+def test_a_state_waits_until_there_is_room_and_a_sign_of_life_does_not(tmp_path: Path) -> None:
+    name = f"{tmp_path}/notify"
+    variables = {"NOTIFY_SOCKET": name}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver, ThreadPoolExecutor() as pool:
+        receiver.bind(name)
+        receiver.settimeout(60)
+        signs = 0
+        while notify("WATCHDOG=1", variables):
+            signs += 1
+        sent = pool.submit(notify, "MAINPID=7", variables)
+        assert [receiver.recv(100) for _ in range(signs + 1)] == [b"WATCHDOG=1"] * signs + [b"MAINPID=7"]
+        assert sent.result()
 
 
 @pytest.mark.parametrize("address", ["", "nonsense", "/no/such/socket", None])

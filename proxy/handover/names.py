@@ -1,0 +1,30 @@
+"""The Unix socket, without a file, by which `zketcd upgrade` reaches a process that serves: its name."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+_OURS = re.compile(r"@zketcd/([0-9]+)/([0-9]+)$", re.MULTILINE)
+
+
+def _namespace() -> int:
+    """Where process ids have a meaning: containers that share a network see the names of each other."""
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        return 0
+
+
+_OWN = _namespace()
+
+
+def name_of(pid: int) -> str:
+    """The name of a process's socket, in the abstract namespace of Linux."""
+    return f"\0zketcd/{_OWN}/{pid}"
+
+
+def served_by(sockets: str) -> Iterator[int]:
+    """The processes with such a name in a list of all Unix sockets (/proc/net/unix), some more than once."""
+    for namespace, pid in _OURS.findall(sockets):
+        if int(namespace) == _OWN:
+            yield int(pid)
