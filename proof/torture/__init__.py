@@ -5,6 +5,7 @@
 `real`          real sockets and a real clock for the simulation's client
 `observer`      the log in etcd, followed beside the proxies
 `faults`        the faults
+`maintenance`   those that are an operator's work on etcd
 `availability`  gaps and recovery times
 `rounds`        one history: clients, faults, the audit of all trees
 `judge`         whether history, log and trees agree

@@ -52,6 +52,8 @@ class Member(EtcdServer):
         self.everybody = ""
         #: etcd's id of it, in hex, once the cluster is up.
         self.id = ""
+        #: Whether it joins a cluster that is there.
+        self.joins = False
         self._certificate = certificate
         self._authority = authority
 
@@ -72,6 +74,7 @@ class Member(EtcdServer):
             *(argument for argument in super().command() if not argument.startswith(replaced)),
             f"--name={self.host}",
             f"--initial-cluster={self.everybody}",
+            f"--initial-cluster-state={'existing' if self.joins else 'new'}",
             f"--initial-advertise-peer-urls={self.peer_url}",
             f"--listen-client-urls={self.endpoint},https://{_ADDRESS}:{self.tls_port}",
             f"--cert-file={self._certificate.cert}",
@@ -220,7 +223,7 @@ class Cluster:
             member.launch()  # none serves before there is a quorum
         for member in self.members:
             member.wait_until_serving()
-        self._learn_ids()
+        self.learn_ids()
         for number in range(1, self._count + 1):
             name = f"proxy{number}"
             ports = [self.relays.listen(name, member.host, member.tls_port) for member in self.members]
@@ -234,7 +237,8 @@ class Cluster:
         for proxy in self.proxies:
             proxy.wait_until_serving()
 
-    def _learn_ids(self) -> None:
+    def learn_ids(self) -> None:
+        """Ask etcd for its ids of the members."""
         listed = json.loads(etcdctl(self.members[0], "member", "list", "--write-out=json"))
         by_name = {each["name"]: f"{each['ID']:x}" for each in listed["members"]}
         for member in self.members:

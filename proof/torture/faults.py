@@ -18,11 +18,13 @@ import urllib.request
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 from lab.servers import ServerProcess
 from lab.servers.operator import compact, etcdctl
 from lab.servers.relay import Quality, Way
+from proof.torture import maintenance
 from proof.torture.cluster import CLIENTS, Abilities, Cluster, Member, TorturedProxy
 
 _STOPPED = Quality(stopped=True)
@@ -67,6 +69,7 @@ FAULTS = {
     "compaction": "compaction of etcd at its newest revision, each second",
     "clock-jumps": "the dates of the proxies' hosts jump by up to an hour",
     "certificates": "the certificates of etcd, or those that proxies show to it, run out and are renewed",
+    **maintenance.KINDS,
 }
 """All kinds of faults, and what each is."""
 
@@ -109,6 +112,9 @@ class Faults:
             "clock-jumps": self._clock_jumps,
             "certificates": self._certificates,
         }
+        operator = maintenance.Maintenance(cluster, chance)
+        for kind in maintenance.KINDS:
+            self._begin[kind] = partial(_maintained, operator, kind)
 
     def begin(self, name: str) -> Fault:
         """Make one fault. Where another fault has left nothing to do, it does nothing."""
@@ -316,6 +322,11 @@ class Faults:
         ways = {way for proxy in cluster.proxies for way in cluster.between(proxy, cluster.members)[0]}
         cluster.relays.reset(ways)
         return Fault("etcd's" if servers else "the proxies'", cluster.issue)
+
+
+def _maintained(operator: maintenance.Maintenance, kind: str) -> Fault:
+    what, end = operator.begin(kind)
+    return Fault(what, end, last=True)
 
 
 def _put(member: Member, key: str, value: str) -> bool:

@@ -142,7 +142,9 @@ async def torture(cluster: Cluster, options: Options, tell: Callable[[Judged, li
     following = asyncio.create_task(observer.run())  # noqa: TID251 - held until the end of this function
     totals, chooser = Totals(), Chooser(options.pairs)
     try:
-        while (clock.now < options.minutes * 60) and (options.keep_going or not totals.violations):
+        while not totals.rounds or (  # one, also if the observer's start took the whole time
+            clock.now < options.minutes * 60 and (options.keep_going or not totals.violations)
+        ):
             if totals.rounds:
                 await asyncio.to_thread(_clean, cluster)
             plan = Plan(totals.rounds + 1, options.clients, options.faults, options.least)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.real
 
 _FAULTS = (
     *("kill-proxy", "pause-proxy", "pause-leader", "kill-etcd", "cut-etcd", "compaction"),
-    "reset-connections",
+    *("reset-connections", "defrag", "move-leader", "replace-member"),
 )
 
 
