@@ -88,7 +88,10 @@ class Giver:
 
     async def _give(self, channel: Line) -> None:
         server, loop = self._server, asyncio.get_running_loop()
-        hello = (await channel.receive("hello", timeout=_START)).fields
+        try:
+            hello = (await channel.receive("hello", timeout=_START)).fields
+        except HandoverError as error:
+            raise HandoverError(f"the new process did not start: the log says why ({error})") from error
         log.info("release %s is ready to take over", hello["release"])
         if hello["form"] != FORM:
             await channel.send("restart")

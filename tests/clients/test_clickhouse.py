@@ -69,8 +69,8 @@ def shared(pair: Pair) -> Iterator[Replicas]:
             replica.start()
         yield first, second
         for relay in relays:  # it knows nothing of Keeper
-            assert not any(path.startswith("/keeper") for path in relay.read)
-            assert relay.opcodes.keys() <= _ASKED
+            assert not any(path.startswith("/keeper") for path in relay.read.copy())
+            assert relay.opcodes.copy().keys() <= _ASKED
 
 
 @pytest.fixture

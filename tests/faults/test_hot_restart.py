@@ -182,6 +182,12 @@ def test_a_process_that_would_serve_another_tree_does_not_take_over(
         assert client.stat("/") is not None
 
 
+def test_a_wrong_configuration_is_no_upgrade_and_the_reason_is_in_the_log(server: Upgradable) -> None:
+    server.file.write_text("[zketcd]\nprefiks = 1\n")
+    assert "no upgrade: the new process did not start: the log says why" in server.upgrade()
+    assert "unrecognized arguments: --prefiks" in server.log_text()
+
+
 def test_a_release_with_another_form_starts_as_after_a_restart(server: Upgradable) -> None:
     with Client(server.port) as client:
         client.create("/kept", mode=EPHEMERAL)
