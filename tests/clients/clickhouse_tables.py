@@ -44,14 +44,14 @@ def try_insert(replica: ClickHouseServer, rows: str) -> bool:
     return True
 
 
-def wait_for_rows(replicas: Replicas, query: str, expected: str) -> None:
+def wait_for_rows(replicas: Replicas, query: str, expected: str, timeout: float = 60.0) -> None:
     """Wait until both replicas answer `query` with `expected`, and say how they differ if they do not."""
     for replica in replicas:
         try:
             wait_until(
                 lambda replica=replica: replica.query(query) == expected,  # type: ignore[misc]
                 f"{replica.replica} has all rows",
-                timeout=60,
+                timeout,
                 interval=0.1,
             )
         except TimeoutError as late:
@@ -64,14 +64,18 @@ def wait_for_rows(replicas: Replicas, query: str, expected: str) -> None:
 class Writer:
     """Inserts numbered blocks on one replica, each until it is acknowledged."""
 
-    def __init__(self, number: int, replica: ClickHouseServer) -> None:
+    def __init__(self, number: int, replica: ClickHouseServer, patience: float = 90.0) -> None:
+        """`patience`: for how many seconds a block is tried."""
         self.number = number
         #: How many were acknowledged.
         self.blocks = 0
         #: Seconds from the first try to the acknowledgement.
         self.longest_wait = 0.0
         self.ended = threading.Event()
+        #: The test has failed: the block that is on its way is not waited for.
+        self.given_up = False
         self._replica = replica
+        self._patience = patience
 
     def run(self) -> None:
         """Insert until `ended` is set; the block that is on its way then is finished."""
@@ -89,7 +93,9 @@ class Writer:
     def send(self, block: int) -> None:
         """Insert a block. ClickHouse knows one that it has by a node in ZooKeeper, and stores it once."""
         rows = f"('2020-01-01', {self.number}, {block}, 1)"
-        wait_until(lambda: try_insert(self._replica, rows), "a block is taken", timeout=90)
+        wait_until(
+            lambda: self.given_up or try_insert(self._replica, rows), "a block is taken", self._patience
+        )
 
 
 @contextmanager
@@ -99,6 +105,10 @@ def writing(writers: Sequence[Writer]) -> Iterator[None]:
         futures = [threads.submit(writer.run) for writer in writers]
         try:
             yield
+        except BaseException:
+            for writer in writers:
+                writer.given_up = True
+            raise
         finally:
             for writer in writers:
                 writer.ended.set()
@@ -106,16 +116,17 @@ def writing(writers: Sequence[Writer]) -> Iterator[None]:
             future.result()
 
 
-def wait_for_progress(writers: Sequence[Writer]) -> None:
+def wait_for_progress(writers: Sequence[Writer], timeout: float = 90.0) -> None:
     """Wait until each has had a few more blocks acknowledged."""
     goals = [(writer, writer.blocks + 5) for writer in writers]
-    wait_until(lambda: all(w.blocks >= goal for w, goal in goals), "all writers go on", timeout=90)
+    wait_until(lambda: all(w.blocks >= goal for w, goal in goals), "all writers go on", timeout)
 
 
-def check(writers: Sequence[Writer], replicas: Replicas) -> None:
+def check(writers: Sequence[Writer], replicas: Replicas, timeout: float = 60.0) -> None:
     """Wait until both replicas have every block that was acknowledged, once, and nothing else."""
     wait_for_rows(
         replicas,
         "SELECT writer, block, count() FROM t GROUP BY writer, block ORDER BY writer, block",
         "\n".join(f"{w.number}\t{block}\t1" for w in writers for block in range(w.blocks)),
+        timeout,
     )

@@ -1,0 +1,412 @@
+"""`make prove-move`: three members move to zketcd and back amid writes, while everything is killed in turn.
+
+Clients all the time, by one address: two ClickHouse replicas that insert, kazoo, Curator with its
+EnsembleTracker, Spark's masters with a worker. The clocks of the members and of the zketcds differ by up to
+two hours. It is docs/migration.md as a program: follow, check, cut-over, the way back. In the end both sides
+are equal in every field, each acknowledged write is there, and no client is on the side that was left.
+
+Only the whole run has a limit of time: a slow machine makes it slow and nothing else.
+"""
+
+import argparse
+import contextlib
+import http.client
+import logging
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.retry import KazooRetry
+
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, free_port, wait_until
+from lab.servers.clickhouse import ClickHouseServer, QueryRefused
+from lab.servers.four_letter import four_letter_word
+from lab.servers.process import REPOSITORY, ServerProcess
+from proof.torture.cluster import faketime_library
+from tests.clients.clickhouse_tables import Writer, check, create_table, wait_for_progress, writing
+from tests.clients.jvm import java_virtual_machine
+from tests.clients.spark import SparkMaster, SparkWorker
+from tests.pipeline.adders import Adder, Curator, curator_adder, kazoo_adder
+from tests.pipeline.balancer import Balancer
+from tests.pipeline.follow.running import PipelineCommand
+
+PREFIX = "/move"
+_TIMEOUT_MS = 60_000
+_JAVA = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_STANDS_BY = "waiting for `python -m pipeline follow"  # what a zketcd says before the cut-over
+_MORE = 5  # creates that show that a client goes on
+
+
+class Member(ZooKeeperServer):
+    """A member of the ensemble, on a host whose clock is so many seconds ahead."""
+
+    def __init__(self, ahead: int, **given: Any) -> None:
+        super().__init__(**given)
+        self._ahead = ahead
+
+    def environment(self) -> Mapping[str, str]:
+        """The wall clock is the library's; the monotonic clock stays."""
+        return {**super().environment(), **clock(self._ahead)}
+
+
+def clock(ahead: int) -> Mapping[str, str]:
+    """The environment of a host whose clock is ahead by so many seconds, or behind."""
+    library = faketime_library()
+    if not library:
+        return {}
+    return {"LD_PRELOAD": library, "FAKETIME": f"{ahead:+d}", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+
+
+class Move:
+    """The whole move."""
+
+    def __init__(self, stack: ExitStack, folder: Path, seconds: float) -> None:
+        self.figures: dict[str, float | int | str] = {"kills": 0}
+        self._stack = stack
+        self._back_folder = folder / "back"
+        self._begun = time.monotonic()
+        self._seconds = seconds
+        self._balancer = stack.enter_context(Balancer())
+        self._etcd = EtcdServer()
+        self._to_etcd = ("--etcd", self._etcd.endpoint, "--prefix", PREFIX)
+        self._tree = f"etcd://{self._etcd.address}{PREFIX}"
+        self._members = ensemble()
+        self._proxies = [self._proxy(ahead) for ahead in (-1800, 1800)]
+        self._adders: list[Adder] = []
+        self._writers: list[Writer] = []
+        self._spark: list[SparkMaster | SparkWorker] = []
+
+    def run(self) -> None:
+        """There and back."""
+        self._launch(self._etcd, *self._members)
+        self._serving(self._etcd, *self._members)
+        self._lead_to(self._members)
+        replicas = self._clickhouse()
+        masters = [SparkMaster(self._balancer.address, "/spark") for _ in range(2)]
+        worker = SparkWorker("spark://" + ",".join(master.address for master in masters))
+        self._spark = [*masters, worker]
+        self._launch(*self._spark)
+        jvm = self._stack.enter_context(java_virtual_machine())
+        reader = self._kazoo()
+        curator = Curator(jvm, self._balancer.address, _TIMEOUT_MS)
+        self._stack.callback(curator.stop)
+        curator.start()
+        self._adders = [kazoo_adder(reader), curator_adder(curator)]
+        with writing(self._writers), ExitStack() as adding:
+            try:
+                for adder in self._adders:
+                    adding.enter_context(adder)
+                self._between(self._there(replicas, curator))
+                self._back(replicas)
+            except BaseException:
+                self._seconds = 0.0  # nothing waits any more
+                raise
+        check(self._writers, replicas, self._left())
+        for adder in self._adders:
+            self._check(adder, reader)
+        self.figures["ClickHouse: blocks"] = sum(writer.blocks for writer in self._writers)
+        self.figures["ClickHouse: longest wait, s"] = max(writer.longest_wait for writer in self._writers)
+
+    # -- the parts ------------------------------------------------------------------------------------------
+
+    def _there(self, replicas: Sequence[ClickHouseServer], curator: Curator) -> Mapping[str, int]:
+        """Returns how many creates of each folder were acknowledged by the old side."""
+        source = self._members[0]
+        follow = ("follow", str(source.data_dir), *self._to_etcd)
+        follower = PipelineCommand(*follow, "--patience", f"{self._seconds:.0f}")
+        self._launch(follower)
+        self._says(follower, "level at zxid")
+        self._launch(*self._proxies)
+        for proxy in self._proxies:
+            self._says(proxy, _STANDS_BY)
+        for victim in (*self._members, follower, self._etcd):
+            self._kill(victim, self._serving)
+        for victim in self._proxies:
+            self._kill(victim, lambda proxy: self._says(proxy, _STANDS_BY))
+        (self.figures["there: follow --check"],) = self._command(*follow, "--check")
+        begun = self._cut()
+        # Curator's EnsembleTracker has replaced the balancer's address by the members'. So what uses Curator
+        # has to be restarted, as docs/migration.md says: Spark's masters too.
+        assert set(curator.servers.split(",")) == {member.address for member in self._members}
+        for server in self._spark:
+            if isinstance(server, SparkMaster) and server.alive:
+                server.kill()
+        curator.stop()
+        zxid = self._settled()
+        moved = {adder.folder: adder.done for adder in self._adders}
+        for member in self._members:
+            member.pause()  # else they end the sessions that have no client, and differ from what was moved
+        self._command(*follow, "--finish", "--keep-sessions", "--zxid", hex(zxid))
+        self.figures["there: cut-over to finished, s"] = time.monotonic() - begun
+        self.figures["there: verify"] = self._verified(source.data_dir)
+        self._serving(*self._proxies)
+        curator.start()
+        self._resume(self._proxies, begun, "there", replicas)
+        for member in self._members:
+            member.resume()
+        return moved
+
+    def _between(self, moved: Mapping[str, int]) -> None:
+        copier = PipelineCommand("export", str(self._back_folder), "--follow", *self._to_etcd)
+        self._launch(copier)
+        self._says(copier, "level at zxid")
+        for victim in (*self._proxies, copier, self._etcd):
+            self._kill(victim, self._serving)
+        self._serving(*self._members)
+        for member in self._members:
+            clients = four_letter_word(member.port, "cons", timeout=30.0).count("sid=")
+            assert not clients, f"{clients} clients are connected to {member.name}"
+        for folder, done in moved.items():
+            there = children(self._members[0], folder, self._left())
+            assert done <= there <= done + 1, f"{folder} has {there} nodes on the old side, not {done}"
+        copier.kill()
+
+    def _back(self, replicas: Sequence[ClickHouseServer]) -> None:
+        for member in self._members:
+            member.kill()
+        begun = self._cut()
+        for proxy in self._proxies:
+            proxy.stop(self._left())
+        self._command("export", str(self._back_folder), "--follow", *self._to_etcd, "--until-level")
+        self.figures["back: verify"] = self._verified(self._back_folder)
+        for member in self._members:
+            shutil.rmtree(member.data_dir / "version-2")
+            shutil.copytree(self._back_folder / "version-2", member.data_dir / "version-2")
+        for member in self._members:
+            member.launch()
+        self._serving(*self._members)
+        self._resume(self._members, begun, "back", replicas)
+
+    # -- clients --------------------------------------------------------------------------------------------
+
+    def _clickhouse(self) -> tuple[ClickHouseServer, ClickHouseServer]:
+        one, two = (
+            # It never continues a session, and waits until its former one has expired.
+            ClickHouseServer(self._balancer.port, replica=f"replica-{n}", session_timeout_ms=10_000)
+            for n in (1, 2)
+        )
+        for replica in (one, two):
+            replica.join((one, two))
+        self._launch(one, two)
+        self._serving(one, two)
+        create_table(one, "t")
+        self._writers = [Writer(number, replica, self._left()) for number, replica in enumerate((one, two))]
+        return one, two
+
+    def _kazoo(self) -> KazooClient:
+        retry = KazooRetry(max_tries=-1, delay=0.1, backoff=1)
+        client = KazooClient(
+            self._balancer.address,
+            timeout=_TIMEOUT_MS / 1000,
+            connection_retry=retry,
+            command_retry=retry.copy(),
+        )
+        client.start(self._left())
+        self._stack.callback(client.close)
+        self._stack.callback(client.stop)
+        return client
+
+    def _go_on(self) -> None:
+        """Wait until all that write go on."""
+        self._created(_MORE)
+        wait_for_progress(self._writers, self._left())
+        self._worker_is_known()
+
+    def _created(self, more: int) -> None:
+        goals = [(adder, adder.done + more) for adder in self._adders]
+        self._wait(lambda: all(adder.done >= goal for adder, goal in goals), "creates are acknowledged")
+
+    def _worker_is_known(self) -> bool:
+        for server in self._spark:
+            if not server.alive:  # a leader that loses its connection ends itself; a supervisor starts it
+                server.launch()
+        for master in self._spark:
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                if isinstance(master, SparkMaster) and master.status == "ALIVE":
+                    return any(state == "ALIVE" for _, state in master.known("workers"))
+        return False
+
+    def _check(self, adder: Adder, reader: KazooClient) -> None:
+        found = sorted(reader.retry(reader.get_children, adder.folder))
+        expected = [f"{number:08d}" for number in range(adder.done)]
+        assert found[: adder.done] == expected, f"{adder.folder}: acknowledged creates are missing"
+        assert len(found) <= adder.done + 1  # one more whose acknowledgement was lost at the end
+        self.figures[f"{adder.folder}: creates"] = adder.done
+        self.figures[f"{adder.folder}: longest wait, s"] = adder.longest_wait
+
+    # -- steps ----------------------------------------------------------------------------------------------
+
+    def _proxy(self, ahead: int) -> ZketcdServer:
+        return ZketcdServer(
+            self._etcd.endpoint,
+            prefix=PREFIX,
+            max_session_timeout=_TIMEOUT_MS,
+            max_client_connections=0,
+            variables=clock(ahead),
+        )
+
+    def _launch(self, *servers: ServerProcess) -> None:
+        for server in servers:
+            self._stack.callback(server.close)
+            server.launch()
+
+    def _kill(self, victim: ServerProcess, wait: Callable[[ServerProcess], None]) -> None:
+        print(f"{time.monotonic() - self._begun:6.0f} s  kill {victim.name}", flush=True)
+        victim.kill()
+        time.sleep(1)
+        victim.launch()
+        wait(victim)
+        self._go_on()
+        self.figures["kills"] = int(self.figures["kills"]) + 1
+
+    def _cut(self) -> float:
+        """Take the clients from the servers."""
+        self._balancer.lead_to()
+        return time.monotonic()
+
+    def _settled(self) -> int:
+        """The zxid at which all members stay: what had been sent to them is applied."""
+        seen: list[int] = []
+
+        def settled() -> bool:
+            seen[:], before = map(zxid_of, self._members), seen.copy()
+            return before == seen and len(set(seen)) == 1
+
+        wait_until(settled, "the members apply what was sent to them", self._left(), interval=0.5)
+        return seen[0]
+
+    def _lead_to(self, servers: Sequence[ServerProcess]) -> None:
+        self._balancer.lead_to(*(server.port for server in servers))
+
+    def _resume(
+        self,
+        servers: Sequence[ServerProcess],
+        begun: float,
+        which: str,
+        replicas: Sequence[ClickHouseServer],
+    ) -> None:
+        self._lead_to(servers)
+        self.figures[f"{which}: without a server, s"] = time.monotonic() - begun
+        self._created(1)
+        self.figures[f"{which}: creates' pause, s"] = time.monotonic() - begun
+        self._wait(lambda: all(map(restarted, replicas)), "ClickHouse's table uses the server that is there")
+        wait_for_progress(self._writers, self._left())
+        self.figures[f"{which}: inserts' pause, s"] = time.monotonic() - begun
+        self._wait(self._worker_is_known, "one of Spark's masters leads, and knows the worker")
+        self._go_on()
+
+    def _verified(self, folder: Path) -> str:
+        """Compare a data directory with the tree in etcd, every field of every znode; what was equal."""
+        left, _, result = self._command("verify", str(folder), self._tree)
+        return f"{result}: {left.split()[1]} znodes"
+
+    def _command(self, *words: str) -> Sequence[str]:
+        """Run a command of the pipeline; returns the lines that it prints."""
+        print(f"{time.monotonic() - self._begun:6.0f} s  {words[0]} {words[-1]}", flush=True)
+        command = [sys.executable, "-m", "pipeline", *words]
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        assert not done.returncode, f"{' '.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout.splitlines()
+
+    # -- waiting --------------------------------------------------------------------------------------------
+
+    def _left(self) -> float:
+        return max(0.0, self._begun + self._seconds - time.monotonic())
+
+    def _wait(self, probe: Callable[[], bool], what: str) -> None:
+        wait_until(probe, what, self._left(), interval=0.1)
+
+    def _serving(self, *servers: ServerProcess) -> None:
+        for server in servers:
+            self._reaches(server, server.serves, "serves")
+
+    def _says(self, server: ServerProcess, text: str) -> None:
+        self._reaches(server, lambda: text in server.log_text(), f"says {text!r}")
+
+    def _reaches(self, server: ServerProcess, probe: Callable[[], bool], what: str) -> None:
+        self._wait(lambda: probe() or not server.alive, f"{server.name} {what}")
+        assert server.alive, f"{server.name} ended:\n{server.log_tail()}"
+
+
+def ensemble() -> list[Member]:
+    """Three members, not started, each on a host with a clock of its own."""
+    ports = {number: (free_port(), free_port(), free_port()) for number in (1, 2, 3)}
+    settings = {
+        # With the address for clients, as 3.5 and later want it: Curator's EnsembleTracker reads it.
+        f"server.{number}": f"127.0.0.1:{one}:{two};127.0.0.1:{port}"
+        for number, (one, two, port) in ports.items()
+    }
+    settings |= {"initLimit": "60", "syncLimit": "30", "standaloneEnabled": "false"}
+    members = []
+    for number, ahead in zip(ports, (0, 3600, -3600), strict=True):
+        member = Member(
+            ahead,
+            settings=settings,
+            port=ports[number][2],
+            tick_time=1000,
+            max_session_timeout=_TIMEOUT_MS,
+            max_client_connections=0,
+            java_options=_JAVA,
+            system_properties={"zookeeper.commitLogCount": "100000"},
+        )
+        member.data_dir.mkdir(exist_ok=True)
+        (member.data_dir / "myid").write_text(str(number))
+        members.append(member)
+    return members
+
+
+def zxid_of(member: ZooKeeperServer) -> int:
+    """The last zxid of a member."""
+    found = re.search(r"Zxid: 0x([0-9a-f]+)", four_letter_word(member.port, "srvr", timeout=30.0))
+    assert found is not None
+    return int(found[1], 16)
+
+
+def children(member: ZooKeeperServer, path: str, seconds: float) -> int:
+    """How many children a node has on a member."""
+    client = KazooClient(member.address)
+    client.start(seconds)
+    try:
+        return len(client.get_children(path))
+    finally:
+        client.stop()
+        client.close()
+
+
+def restarted(replica: ClickHouseServer) -> bool:
+    """Have the table use the server that is there, as docs/migration.md advises for 18.16."""
+    try:
+        replica.query("SYSTEM RESTART REPLICA t")
+    except (QueryRefused, OSError, http.client.HTTPException):
+        return False
+    return True
+
+
+def main() -> int:
+    """Move, and print the figures."""
+    parser = argparse.ArgumentParser(prog="python -m tests.pipeline.move")
+    parser.add_argument("--minutes", type=float, default=60.0, help="a run that takes longer fails (60)")
+    seconds = 60 * parser.parse_args().minutes
+    logging.getLogger("kazoo").setLevel(logging.ERROR)  # it warns of each lost connection
+    begun = time.monotonic()
+    with TemporaryDirectory(prefix="zketcd-move-") as folder, ExitStack() as stack:
+        move = Move(stack, Path(folder), seconds)
+        move.run()
+        figures = {**move.figures, "seconds in all": time.monotonic() - begun}
+    if not faketime_library():
+        print("clocks: all the same (faketime is not installed: make setup-test)")
+    for name, value in figures.items():
+        print(f"{name:<28} {value:.1f}" if isinstance(value, float) else f"{name:<28} {value}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
