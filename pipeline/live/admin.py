@@ -1,6 +1,7 @@
 """Downloads a snapshot from ZooKeeper 3.9's admin server: the whole tree, in ZooKeeper's file format.
 
-The endpoint requires an identity with all permissions on the root, and answers once in five minutes.
+The endpoint requires an identity with all permissions on the root, and limits how often it answers: once in
+five minutes by ZooKeeper's documents; 3.9.5 takes its 300,000 ms for microseconds.
 """
 
 import contextlib
@@ -25,7 +26,7 @@ _ENDINGS = {b"\x1f\x8b": ".gz", b"\x82SNAPPY\0": ".snappy", b"ZKSN": ""}
 _REASONS = {
     401: "it wants an identity with all permissions on the root: --auth digest:USER:PASSWORD",
     403: "the identity lacks permissions on the root",
-    429: "it gives one snapshot in five minutes (zookeeper.admin.rateLimiterIntervalInMS)",
+    429: "it has just given one: wait, at most five minutes (zookeeper.admin.rateLimiterIntervalInMS)",
     404: "there is no such command: ZooKeeper before 3.9, or another server",
     503: "the command is switched off (zookeeper.admin.snapshot.enabled)",
 }

@@ -90,10 +90,11 @@ def zookeeper(classpath: str | None = None) -> ZooKeeperServer:
     return real_zookeeper({"zookeeper.admin.rateLimiterIntervalInMS": "0"}, classpath)
 
 
-def zketcd(etcd_endpoint: str, prefix: str) -> ZketcdServer:
+def zketcd(etcd_endpoint: str, prefix: str, port: int | None = None) -> ZketcdServer:
     """A zketcd with the same settings."""
     return ZketcdServer(
         etcd_endpoint,
+        port=port,
         prefix=prefix,
         tick_time=TICK_TIME_MS,
         max_session_timeout=MAX_SESSION_TIMEOUT_MS,

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from lab.servers import EtcdServer, ZooKeeperServer, free_port, wait_until
-from lab.servers.process import ServerProcess
 from pipeline.__main__ import main
 from schema.paths import CONFIG
 from tests.clients.jvm import Jvm, java_virtual_machine
+from tests.pipeline.balancer import Balancer
 from tests.pipeline.ensembles import view, zketcd
 
 _SECONDS = 30
@@ -36,37 +36,48 @@ def member() -> Iterator[ZooKeeperServer]:
         yield server
 
 
-def curator(jvm: Jvm, server: ServerProcess) -> Any:
+def curator(jvm: Jvm, address: str) -> Any:
     """A client as applications make it: the tracker is on by default."""
     policy = jvm.find("org.apache.curator.retry.RetryNTimes")(200, 100)
     factory = jvm.find("org.apache.curator.framework.CuratorFrameworkFactory")
-    client = factory.newClient(server.address, 10_000, _SECONDS * 1000, policy)
+    client = factory.newClient(address, 10_000, _SECONDS * 1000, policy)
     client.start()
     assert client.blockUntilConnected(_SECONDS, jvm.find("java.util.concurrent.TimeUnit").SECONDS)
     return client
 
 
+def servers_of(client: Any) -> str:
+    """The addresses to which a client connects from now on."""
+    return str(client.getZookeeperClient().getCurrentConnectionString())
+
+
 @pytest.mark.timeout(300)
-def test_no_client_goes_back_to_the_old_ensemble(
+def test_curators_clients_through_a_move(
     member: ZooKeeperServer,
     etcd_server: EtcdServer,
     etcd_prefix: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """They leave an address that is in front of both sides; on zketcd they keep it."""
     there = f"etcd://{etcd_server.address}{etcd_prefix}"
     to_etcd = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
     with java_virtual_machine() as jvm, ExitStack() as stack:
-        old = curator(jvm, member)
+        balancer = stack.enter_context(Balancer())
+        balancer.lead_to(member.port)
+        old = curator(jvm, balancer.address)
         stack.callback(old.close)
         old.create().forPath("/made-before")
-        assert member.address in bytes(old.getConfig().forEnsemble()).decode()
+        wait_until(lambda: servers_of(old) == member.address, "the tracker knows the member", _SECONDS)
         assert view(member.port)[CONFIG].stat.version == -1  # how proxy.log.start knows it
         assert main(["follow", str(member.data_dir), *to_etcd, "--finish"]) == 0
         assert main(["verify", str(member.data_dir), there, "--without-ephemerals"]) == 0
         assert f"{CONFIG} differs and is left out" in capsys.readouterr().err
         new = zketcd(etcd_server.endpoint, etcd_prefix)
         stack.enter_context(new)
-        client = curator(jvm, new)
+        balancer.lead_to(new.port)
+        old.create().forPath("/made-on-the-old-side")
+        assert "/made-on-the-old-side" not in view(new.port)
+        client = curator(jvm, balancer.address)  # the same application, started again
         stack.callback(client.close)
         assert bytes(client.getConfig().forEnsemble()) == b""  # what the tracker sees
         # A client that has lost its server connects to the addresses that its tracker has found.
@@ -74,6 +85,10 @@ def test_no_client_goes_back_to_the_old_ensemble(
         new.start()
         wait_until(lambda: client.checkExists().forPath("/made-before") is not None, "it is back", _SECONDS)
         client.create().forPath("/made-after")
-        assert client.getZookeeperClient().getCurrentConnectionString() == new.address
+        assert servers_of(client) == balancer.address
         assert "/made-after" in view(new.port)
         assert "/made-after" not in view(member.port)
+        # A zketcd at the member's address has the others as well.
+        member.kill()
+        stack.enter_context(zketcd(etcd_server.endpoint, etcd_prefix, member.port))
+        wait_until(lambda: old.checkExists().forPath("/made-after") is not None, "it came along", _SECONDS)
