@@ -22,7 +22,7 @@ from lab.client.session import Address, ConnectionLost, Session
 from lab.servers import BinaryMissing, StartFailed
 from lab.servers.operator import etcdctl
 from lab.servers.relay import Quality
-from proof.gaps import KINDS, Gap, line, measured, table
+from proof.gaps import ALLOWED, KINDS, Gap, line, measured, table
 from proof.torture.cluster import Cluster, Member
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import EtcdError, Put, Txn
@@ -182,6 +182,7 @@ async def measure(cluster: Cluster, kinds: Sequence[str], seconds: float, chance
         for kind in kinds:
             await asyncio.sleep(_SETTLE)
             began = loop.time()
+            logged = [len(proxy.whole_log()) for proxy in cluster.proxies]
             end = await asyncio.to_thread(disturbances.begin, kind)
             await asyncio.sleep(seconds)
             await asyncio.to_thread(end)
@@ -189,6 +190,9 @@ async def measure(cluster: Cluster, kinds: Sequence[str], seconds: float, chance
             gap = measured(kind, (began, loop.time()), writers.etcd, writers.clients)
             found.append(gap)
             print(line(gap), flush=True)
+            if gap.excess > ALLOWED:
+                for proxy, start in zip(cluster.proxies, logged, strict=True):
+                    print(f"the messages of {proxy.host}:\n{proxy.whole_log()[start:]}", flush=True)
     finally:
         await writers.stop()
     return found

@@ -1,6 +1,7 @@
 """The members of one etcd cluster, and which of them gets the next request."""
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from urllib.parse import urlsplit
 
 from proxy.etcd.http2_channel import Http2Channel
@@ -47,6 +48,8 @@ class Endpoint:
         self.address = self.channel.address
         #: It did not answer lately, or later than another member. It gets requests only if all are like this.
         self.suspect = False
+        #: When it last answered, in nanoseconds of the client's clock.
+        self.answered = 0
 
 
 class Endpoints:
@@ -67,10 +70,14 @@ class Endpoints:
         return [endpoint for endpoint in self._all if endpoint.suspect]
 
     def after(self, endpoint: Endpoint) -> Endpoint:
-        """The next endpoint: one that answers, if there is one besides this."""
+        """The next endpoint: one that answers, if there is one besides this; else the last one that did.
+
+        On a slow machine none may answer in time. A member that hangs must not be taken again for that.
+        """
         index = self._all.index(endpoint)
         others = [*self._all[index + 1 :], *self._all[:index]]
-        return next((other for other in others if not other.suspect), others[0] if others else endpoint)
+        latest = max(others, key=attrgetter("answered"), default=endpoint)
+        return next((other for other in others if not other.suspect), latest)
 
     def leave(self, endpoint: Endpoint) -> None:
         """This endpoint does not answer: send it no more requests until it does, if there are others."""

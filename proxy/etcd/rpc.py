@@ -374,7 +374,8 @@ class _Call(Generic[_Answer]):
                 rpc.leave(endpoint)  # another one may do better
                 error = garbled
             else:
-                rpc.answered(self._method, rpc.clock.perf_counter_ns() - started)
+                endpoint.answered = rpc.clock.perf_counter_ns()
+                rpc.answered(self._method, endpoint.answered - started)
                 return answer
         rpc.calls.failed(self._method.name, error)
         return error
