@@ -136,17 +136,19 @@ class Move:
         # Curator's EnsembleTracker has replaced the balancer's address by the members'. So what uses Curator
         # has to be restarted, as docs/migration.md says: Spark's masters too.
         assert set(curator.servers.split(",")) == {member.address for member in self._members}
-        for server in self._spark:
-            if isinstance(server, SparkMaster) and server.alive:
-                server.kill()
+        for master in self._spark:
+            if isinstance(master, SparkMaster) and master.alive:
+                master.kill()
         curator.stop()
         zxid = self._settled()
         moved = {adder.folder: adder.done for adder in self._adders}
-        for member in self._members:
-            member.pause()  # else they end the sessions that have no client, and differ from what was moved
+        for server in (*self._members, *self._proxies):
+            server.pause()  # else each side ends the sessions that have no client, and they differ
         self._command(*follow, "--finish", "--keep-sessions", "--zxid", hex(zxid))
         self.figures["there: cut-over to finished, s"] = time.monotonic() - begun
         self.figures["there: verify"] = self._verified(source.data_dir)
+        for proxy in self._proxies:
+            proxy.resume()
         self._serving(*self._proxies)
         curator.start()
         self._resume(self._proxies, begun, "there", replicas)
