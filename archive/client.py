@@ -13,7 +13,7 @@ from codec.errors import FrameTooLong, MalformedPacket
 from codec.framing import Framer
 from codec.jute import INT, LONG, Reader, pack_acls, pack_buffer, pack_string
 from codec.packets import MULTI_HEADER, read_multi_header
-from proxy.state.tree import Node
+from proxy.state.node import Node
 from schema.paths import join
 from schema.znode import CONTAINER_OWNER, MAX_TTL
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from proxy.state.tree import Node
+from proxy.state.node import Node
 
 CREATED, DELETED, CHANGED = "created", "deleted", "changed"
 _FIELDS = ("data", "acl", "owner")

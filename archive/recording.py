@@ -3,10 +3,11 @@
 from archive.segment import ACL, CREATED, DATA, DELETED, NONE
 from codec.jute import Acl
 from proxy.state.digest import Digest
+from proxy.state.node import Node
 from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
-from proxy.state.tree import Node, Tree
-from schema.znode import Znode
+from proxy.state.tree import Tree
+from schema.znode import Stored
 
 #: kind, path, version before and after, bytes before and after
 Changed = tuple[int, str, int, int, int, int]
@@ -33,23 +34,26 @@ class RecordingTransaction(Transaction):
         self.changes.append((DELETED, path, node.version, NONE, _size(node.data), NONE))
         super().delete(path, above, parent, node)
 
-    def set_data(self, path: str, node: Node, data: bytes | None) -> None:
+    def set_data(self, path: str, node: Node, data: bytes | None) -> Node:
         """As Transaction's."""
         version, size = node.version, _size(node.data)
-        super().set_data(path, node, data)
+        node = super().set_data(path, node, data)
         self.changes.append((DATA, path, version, node.version, size, _size(data)))
+        return node
 
-    def set_acl(self, path: str, node: Node, acl: tuple[Acl, ...]) -> None:
+    def set_acl(self, path: str, node: Node, acl: tuple[Acl, ...]) -> Node:
         """As Transaction's."""
         version, size = node.aversion, _size(node.data)
-        super().set_acl(path, node, acl)
+        node = super().set_acl(path, node, acl)
         self.changes.append((ACL, path, version, node.aversion, size, size))
+        return node
 
-    def assign(self, path: str, node: Node, value: Znode) -> None:
+    def assign(self, path: str, node: Node, value: Stored) -> Node:
         """As Transaction's."""
         version, size = node.version, _size(node.data)
-        super().assign(path, node, value)
+        node = super().assign(path, node, value)
         self.changes.append((DATA, path, version, node.version, size, size))
+        return node
 
     def rollback(self) -> None:
         """As Transaction's."""

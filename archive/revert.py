@@ -10,7 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from archive.difference import CREATED, DELETED, differences
-from proxy.state.tree import Node
+from proxy.state.node import Node
 from schema.paths import ROOT, ZOOKEEPER, parent_of
 from schema.znode import session_of
 

@@ -16,7 +16,7 @@ from codec.packets import STAT
 from proxy.state.acl import permits
 from proxy.state.auth.scheme import Identities
 from proxy.state.machine import Machine
-from proxy.state.tree import Node
+from proxy.state.node import Node
 from schema.paths import ROOT, parent_of
 
 _LETTERS = "rwcda"  # of ZooKeeper's shell, by bit

@@ -8,9 +8,9 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
-from console.listing import children_of, ordered
+from console.listing import ordered
 from console.pacing import Pace, paced
-from proxy.state.tree import Node
+from proxy.state.node import Node, child_names
 
 _SMALL = 2048  # names of a directory that is not worth keeping
 _MOST_KEPT = 400_000  # names of all directories that are kept
@@ -63,16 +63,15 @@ class Directories:
         return Names(known[first : min(high, first + window.limit)], first - low, high - low)
 
     async def _sorted(self, node: Node, path: str, pace: Pace) -> list[str]:
-        children = children_of(node)
-        if len(children) <= _SMALL:
+        if len(node.children or ()) <= _SMALL:
             await pace.rest()
-            return sorted(children_of(node))
+            return sorted(child_names(node))
         mark = _mark(node)
         kept = self._kept.get(path)
         if kept is not None and kept[0] == mark:
             self._kept.move_to_end(path)
             return kept[1]
-        names = [name async for name in paced(ordered(lambda: children_of(node), _any), pace)]
+        names = [name async for name in paced(ordered(lambda: child_names(node), _any), pace)]
         self._kept.pop(path, None)
         if _mark(node) == mark:
             self._keep(path, mark, names)
@@ -86,7 +85,7 @@ class Directories:
 
 def _mark(node: Node) -> _Mark:
     """Another one for each set of children that the node has had."""
-    return node.czxid, node.pzxid, node.created, len(children_of(node))
+    return node.czxid, node.pzxid, node.created, len(node.children or ())
 
 
 def _matching(names: Sequence[str], prefix: str) -> tuple[int, int]:

@@ -6,13 +6,13 @@ The tree may change in a pause. A page then shows each name that was there all t
 """
 
 import heapq
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from codec.constants import Perms
 from proxy.state.acl import permits
 from proxy.state.auth.scheme import Identities
-from proxy.state.tree import Node
+from proxy.state.node import Node, child_names
 from schema.paths import ROOT, join
 
 _CHUNK = 2048  # names that are looked at and sorted between two pauses: about a millisecond
@@ -56,11 +56,6 @@ def _chunks(source: Callable[[], Iterable[Name]], wanted: Callable[[Name], bool]
     raise AssertionError("a copy has changed")
 
 
-def children_of(node: Node) -> Collection[str]:
-    """The names of a node's children."""
-    return node.children or ()
-
-
 def may_read(node: Node, identities: Identities) -> bool:
     """Whether the ACL lets them read the node."""
     return permits(node.acl, Perms.READ, identities)
@@ -87,7 +82,7 @@ def walk(
         if node is None or not node.children:
             return
         if may_read(node, identities):
-            open_.append((path, ordered(lambda: children_of(node), lambda name: name > above)))
+            open_.append((path, ordered(lambda: child_names(node), lambda name: name > above)))
         elif hidden is not None:
             hidden(path)
 

@@ -25,8 +25,8 @@ from console.znodes import details
 from proxy.state.auth.scheme import Identities, Identity
 from proxy.state.auth.schemes import SCHEMES
 from proxy.state.machine import Machine
+from proxy.state.node import Node, child_names
 from proxy.state.sessions import session_text
-from proxy.state.tree import Node
 
 _NICE = 10
 _OOM_SCORE = 500  # the kernel ends this process, not the proxy, if memory runs out
@@ -94,7 +94,7 @@ class Answers:
             return {"path": path, "at": str(at), "zxid": session_text(machine.zxid), "node": None}
         if not may_read(node, identities):
             raise Refused(403, f"the ACL that {path!r} had then does not let this login read it")
-        names = sorted(node.children or ())
+        names = sorted(child_names(node))
         return {
             "path": path,
             "at": str(at),

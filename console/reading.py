@@ -10,7 +10,7 @@ from console.listing import may_read, walk
 from console.pacing import Pace, paced
 from proxy.admin.facts import Facts
 from proxy.state.auth.scheme import Identities
-from proxy.state.tree import Node
+from proxy.state.node import Node
 
 _MOST_TOGETHER = 100_000  # znodes of one recursive deletion, copy or export
 _WALKS = 2  # walks through the tree at a time

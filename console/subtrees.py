@@ -17,8 +17,8 @@ from console.listing import may_read
 from console.znodes import kind_of
 from proxy.state.acl import masked, permits
 from proxy.state.auth.scheme import Identities
+from proxy.state.node import Node
 from proxy.state.sessions import session_text
-from proxy.state.tree import Node
 from schema.paths import ROOT, ZOOKEEPER, join
 from schema.znode import ttl_of
 

@@ -9,7 +9,7 @@ from console import arguments, znodes
 from console.call import Body, Call
 from console.directories import Directories, Window
 from console.editing import Refused
-from console.listing import children_of, walk
+from console.listing import walk
 from console.pacing import paced
 from console.reading import Reading
 from console.subtrees import Gathered, lines
@@ -60,7 +60,7 @@ class Trees:
         is_last = found.before + len(found.names) >= found.matching
         return {
             "path": window.path,
-            "total": len(children_of(node)),
+            "total": len(node.children or ()),
             "matching": found.matching,
             "before": found.before,
             "children": rows,

@@ -10,8 +10,8 @@ from codec.packets import STAT, STAT_NAMES
 from console.listing import may_read
 from proxy.state.acl import masked, permits
 from proxy.state.auth.scheme import Identities
+from proxy.state.node import Node
 from proxy.state.sessions import session_text
-from proxy.state.tree import Node
 from schema.znode import CONTAINER_OWNER, session_of, ttl_of
 
 #: Bytes of data that the page is sent at once; it requests the rest separately.

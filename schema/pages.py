@@ -5,13 +5,12 @@ pages of one snapshot may overlap, since an import writes them in parallel: read
 """
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, pairwise, repeat
-from operator import attrgetter
+from itertools import accumulate, chain, pairwise
 from struct import Struct
 from struct import error as StructError
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple
 
 from codec.jute import Acl
 from schema.budgets import NO_BUDGETS, BudgetsValue, pack_budgets, unpack_budgets
@@ -20,15 +19,13 @@ from schema.entry import PASSWORD_HASH_SIZE
 from schema.errors import BadValue
 from schema.json_values import number, pack_json, text, unpack_json
 from schema.text import Fields, pack_texts, to_bytes, to_text
-from schema.znode import OPEN_ACL, Znode
+from schema.znode import OPEN_ACL, Stored, Znode
 
 NODES_FORMAT = 0x4E  # "N"
 SESSIONS_FORMAT = 0x53  # "S"
 
 #: What a page has in etcd, about: small enough that appends between two puts of pages do not wait long.
 PAGE_BYTES = 96 << 10
-
-N = TypeVar("N", bound=Znode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +40,24 @@ class PageHeader:
 _COUNT = Struct(">I")
 _SIZES = Struct(">II")  # bytes of the paths, bytes of the ACLs
 NUMBERS_START = _SIZES.size
-_LONGS = 6
-_INTS = 5
-_NODE_SIZE = 8 * _LONGS + 4 * _INTS
-_fields = attrgetter(
-    "czxid", "mzxid", "pzxid", "ctime", "mtime", "owner", "version", "created", "aversion", "acl", "data"
-)
+_LONG_SIZE, _INT_SIZE = 8, 4
+_LONGS = ("czxid", "mzxid", "pzxid", "ctime", "mtime", "owner")
+_INTS = ("version", "created", "aversion", "length", "acl")  # the last is unsigned
+_NODE_SIZE = _LONG_SIZE * len(_LONGS) + _INT_SIZE * len(_INTS)
+# (start, size) of each column in a page of one znode; in one of n znodes it starts n times as far.
+_PLACES = {name: (_LONG_SIZE * place, _LONG_SIZE) for place, name in enumerate(_LONGS)} | {
+    name: (_LONG_SIZE * len(_LONGS) + _INT_SIZE * place, _INT_SIZE) for place, name in enumerate(_INTS)
+}
+# What Znode takes behind data and ACL.
+_ARGUMENTS = ("owner", "czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "created", "aversion")
 
 
 def _columns(count: int) -> Struct:
     """czxid, mzxid, pzxid, ctime, mtime, owner; version, created, aversion, size of data, index of ACL."""
-    return Struct(f">{_LONGS * count}q{(_INTS - 1) * count}i{count}I")
+    return Struct(f">{len(_LONGS) * count}q{(len(_INTS) - 1) * count}i{count}I")
 
 
-def encode_nodes(nodes: Sequence[tuple[str, Znode]]) -> bytes:
+def encode_nodes(nodes: Sequence[tuple[str, Stored]]) -> bytes:
     """A page of (path, znode), sorted by path. Raises ValueError for what no znode can have."""
     count = len(nodes)
     if not count:
@@ -64,8 +65,9 @@ def encode_nodes(nodes: Sequence[tuple[str, Znode]]) -> bytes:
     joined = "\0".join([path for path, _ in nodes])
     if joined.count("\0") != count - 1:
         raise ValueError("a path holds a NUL character, which ZooKeeper allows in no path")
-    columns: list[tuple[Any, ...]] = list(zip(*[_fields(node) for _, node in nodes], strict=True))
-    *numbers, acls, datas = columns
+    columns: list[tuple[Any, ...]] = list(zip(*[node.fields() for _, node in nodes], strict=True))
+    datas, acls, owners, *stamps, versions, createds, aversions = columns
+    numbers = (*stamps, owners, versions, createds, aversions)
     lengths = [-1 if data is None else len(data) for data in datas]
     if -1 in lengths:
         datas = tuple([data or b"" for data in datas])
@@ -137,69 +139,80 @@ def _header(head: bytes) -> PageHeader:
     return header
 
 
-class NodeColumns(NamedTuple):
-    """The znodes of a page, field by field, in the page's order: what Znode takes, and their paths."""
+class NodePage:
+    """A page of znodes, taken apart into its columns."""
 
-    paths: list[str]
-    raw_paths: list[bytes]  # as the digest takes them
-    data: list[bytes | None]
-    acl: Iterable[tuple[Acl, ...]]  # may be endless
-    owner: Sequence[int]
-    czxid: Sequence[int]
-    mzxid: Sequence[int]
-    pzxid: Sequence[int]
-    ctime: Sequence[int]
-    mtime: Sequence[int]
-    version: Sequence[int]
-    created: Sequence[int]
-    aversion: Sequence[int]
+    __slots__ = ("_body", "_raw", "count", "data", "lengths", "paths", "raw_paths")
 
-    def made(self, make: Callable[..., N]) -> Iterator[N]:
-        """The znodes."""
-        return map(make, *self[2:])
+    def __init__(self, page: bytes) -> None:
+        """Raises BadValue."""
+        raw = self._raw = unpack_columns(page)
+        self.count = raw.nodes
+        self._body = raw.body
+        joined = raw.body[raw.paths_start : raw.acls_start]
+        self.raw_paths = joined.split(b"\0")
+        if len(self.raw_paths) != raw.nodes:
+            raise BadValue(f"a page of {raw.nodes} znodes has {len(self.raw_paths)} paths")
+        self.paths = to_text(joined).split("\0")
+        self.lengths = self.numbers("length")  # of the data; -1 is null
+        self.data = self._data(raw.data_start)  # null as empty
+
+    def numbers(self, name: str) -> tuple[int, ...]:
+        """A column."""
+        start, size = _PLACES[name]
+        code = "q" if size == _LONG_SIZE else "i"
+        found: tuple[int, ...] = Struct(f">{self.count}{code}").unpack_from(
+            self._body, NUMBERS_START + self.count * start
+        )
+        return found
+
+    def rows(self, *names: str) -> bytes:
+        """Some columns as rows, one behind the other: fields packed big-endian. "" is an int 0.
+
+        It moves bytes, a stride of them at a time: to make ints of them takes four times as long.
+        """
+        places = [_PLACES[name] if name else (0, _INT_SIZE) for name in names]
+        width = sum(size for _, size in places)
+        rows = bytearray(self.count * width)
+        at = 0
+        for name, (start, size) in zip(names, places, strict=True):
+            if name:
+                begin = NUMBERS_START + self.count * start
+                column = self._body[begin : begin + self.count * size]
+                for offset in range(size):
+                    rows[at + offset :: width] = column[offset::size]
+            at += size
+        return bytes(rows)
+
+    def acls(self) -> tuple[list[tuple[Acl, ...]], Sequence[int]]:
+        """(the different ACLs, each znode's index among them). Raises BadValue."""
+        raw = self._raw
+        table = unpack_acls(raw.body[raw.acls_start : raw.data_start])
+        indexes = self.numbers("acl")
+        if min(indexes) < 0 or max(indexes) >= len(table):
+            raise BadValue("a page has a znode whose ACL is not in it")
+        return table, indexes
+
+    def _data(self, start: int) -> list[bytes]:
+        lengths: Sequence[int] = self.lengths
+        if min(lengths) < 0:
+            if min(lengths) < -1:
+                raise BadValue(f"a page has a znode with {min(lengths)} bytes of data")
+            lengths = [max(length, 0) for length in lengths]
+        body = self._body
+        ends = list(accumulate(lengths, initial=start))
+        if ends[-1] != len(body):
+            raise BadValue(f"a page's data end at byte {ends[-1]} of {len(body)}")
+        return [body[begin:end] for begin, end in pairwise(ends)]
 
 
-@overload
-def decode_nodes(page: bytes) -> list[tuple[str, Znode]]: ...
-@overload
-def decode_nodes(page: bytes, make: Callable[..., N]) -> list[tuple[str, N]]: ...
-def decode_nodes(page: bytes, make: Callable[..., Any] = Znode) -> list[tuple[str, Any]]:
-    """(path, znode) of each znode, in the page's order; `make` takes what Znode takes. Raises BadValue."""
-    columns = decode_columns(page)
-    return list(zip(columns.paths, columns.made(make), strict=True))
-
-
-def decode_columns(page: bytes) -> NodeColumns:
-    """The znodes of a page, field by field. Raises BadValue."""
-    n, body, paths_start, acls_start, data_start = unpack_columns(page)
-    raw_paths = body[paths_start:acls_start].split(b"\0")
-    if len(raw_paths) != n:
-        raise BadValue(f"a page of {n} znodes has {len(raw_paths)} paths")
-    values = _columns(n).unpack_from(body, NUMBERS_START)
-    czxids, mzxids, pzxids, ctimes, mtimes, owners, versions, createds, aversions, lengths, indexes = [
-        values[start : start + n] for start in range(0, len(values), n)
-    ]
-    table = unpack_acls(body[acls_start:data_start])
-    acls: Iterable[tuple[Acl, ...]]
-    try:
-        acls = repeat(table[0]) if len(table) == 1 and not any(indexes) else [table[i] for i in indexes]
-    except IndexError:
-        raise BadValue("a page has a znode whose ACL is not in it") from None
-    return NodeColumns(
-        to_text(body[paths_start:acls_start]).split("\0"),
-        raw_paths,
-        _unpack_data(body, data_start, lengths),
-        acls,
-        owners,
-        czxids,
-        _shared(czxids, mzxids),
-        _shared(czxids, pzxids),
-        ctimes,
-        _shared(ctimes, mtimes),
-        versions,
-        createds,
-        aversions,
-    )
+def decode_nodes(page: bytes) -> list[tuple[str, Znode]]:
+    """(path, znode) of each znode, in the page's order. Raises BadValue."""
+    columns = NodePage(page)
+    table, indexes = columns.acls()
+    data = [None if length < 0 else data for length, data in zip(columns.lengths, columns.data, strict=True)]
+    numbers = [columns.numbers(name) for name in _ARGUMENTS]
+    return list(zip(columns.paths, map(Znode, data, [table[i] for i in indexes], *numbers), strict=True))
 
 
 class Columns(NamedTuple):
@@ -227,38 +240,19 @@ def unpack_columns(page: bytes) -> Columns:
     return Columns(n, body, paths_start, acls_start, data_start)
 
 
-def _shared(one: Sequence[int], other: Sequence[int]) -> Sequence[int]:
-    """`other`, with the objects of `one` where both are equal: 96 bytes less for most znodes."""
-    return one if one == other else [a if a == b else b for a, b in zip(one, other, strict=True)]
-
-
-def _unpack_data(body: bytes, start: int, lengths: Sequence[int]) -> list[bytes | None]:
-    null = min(lengths) < 0
-    if null and min(lengths) < -1:
-        raise BadValue(f"a page has a znode with {min(lengths)} bytes of data")
-    sizes = [0 if length < 0 else length for length in lengths] if null else lengths
-    ends = list(accumulate(sizes, initial=start))
-    if ends[-1] != len(body):
-        raise BadValue(f"a page's data end at byte {ends[-1]} of {len(body)}")
-    datas: list[bytes | None] = [body[begin:end] for begin, end in pairwise(ends)]
-    if null:
-        return [None if length < 0 else data for length, data in zip(lengths, datas, strict=True)]
-    return datas
-
-
-def split_nodes(nodes: Iterable[tuple[str, Znode]], target_bytes: int = PAGE_BYTES) -> Iterator[bytes]:
+def split_nodes(nodes: Iterable[tuple[str, Stored]], target_bytes: int = PAGE_BYTES) -> Iterator[bytes]:
     """Pages of about `target_bytes` each; `nodes` sorted by path.
 
     How well znodes compress is learned from the page before. A page that comes out more than twice as large
     as wanted is divided, unless it holds a single znode.
     """
-    chunk: list[tuple[str, Znode]] = []
+    chunk: list[tuple[str, Stored]] = []
     size = 0
     limit = 2 * target_bytes
     for item in nodes:
         path, node = item
         chunk.append(item)
-        size += _NODE_SIZE + len(path) + len(node.data or b"")
+        size += _NODE_SIZE + len(path) + node.size
         if size >= limit:
             stored = 0
             for page in _bounded(chunk, 2 * target_bytes):
@@ -270,7 +264,7 @@ def split_nodes(nodes: Iterable[tuple[str, Znode]], target_bytes: int = PAGE_BYT
         yield from _bounded(chunk, 2 * target_bytes)
 
 
-def _bounded(chunk: Sequence[tuple[str, Znode]], most: int) -> Iterator[bytes]:
+def _bounded(chunk: Sequence[tuple[str, Stored]], most: int) -> Iterator[bytes]:
     page = encode_nodes(chunk)
     if len(page) <= most or len(chunk) == 1:
         yield page

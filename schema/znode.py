@@ -1,6 +1,7 @@
 """A znode: the one place where its fields are declared, and how ZooKeeper shows them to clients."""
 
-from typing import Final
+from operator import attrgetter
+from typing import Final, Protocol, TypeAlias
 
 from codec.jute import OPEN_TO_ALL, Acl
 from codec.packets import STAT
@@ -37,6 +38,10 @@ def ttl_of(owner: int) -> int:
 def wrap_int(value: int) -> int:
     """A Java int: versions overflow as they do in ZooKeeper, and counters do so here (compatibility.md)."""
     return (value + 0x80000000 & 0xFFFFFFFF) - 0x80000000
+
+
+#: What Znode takes: data, ACL, owner, czxid, mzxid, pzxid, ctime, mtime, version, created, aversion.
+Fields: TypeAlias = tuple[bytes | None, tuple[Acl, ...], int, int, int, int, int, int, int, int, int]
 
 
 class Znode:
@@ -83,22 +88,36 @@ class Znode:
         self.created = created  # children ever created: persisted cversion, and the next sequential suffix
         self.aversion = aversion
 
+    @property
+    def size(self) -> int:
+        """How many bytes of data it has."""
+        return len(self.data) if self.data else 0
 
-def without_data(node: Znode) -> Znode:
+    def fields(self) -> Fields:
+        """What the constructor takes."""
+        found: Fields = _fields_of(self)
+        return found
+
+
+_fields_of = attrgetter(
+    *("data", "acl", "owner", "czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "created", "aversion")
+)
+
+
+class Stored(Protocol):
+    """A znode in any form."""
+
+    @property
+    def size(self) -> int:
+        """As Znode's."""
+
+    def fields(self) -> Fields:
+        """As Znode's."""
+
+
+def without_data(node: Stored) -> Znode:
     """A copy of all but the data."""
-    return Znode(
-        None,
-        node.acl,
-        node.owner,
-        node.czxid,
-        node.mzxid,
-        node.pzxid,
-        node.ctime,
-        node.mtime,
-        node.version,
-        node.created,
-        node.aversion,
-    )
+    return Znode(None, *node.fields()[1:])
 
 
 def pack_stat(node: Znode, child_count: int) -> bytes:

@@ -29,8 +29,8 @@ from proxy.log.follower import Follower
 from proxy.log.slices import in_slices
 from proxy.server import Server
 from proxy.state import capture
+from proxy.state.node import Node, new_node
 from proxy.state.pause import Pause
-from proxy.state.tree import Node
 from schema.keys import Keyspace
 from schema.znode import OPEN_ACL
 
@@ -128,7 +128,7 @@ class Stage:
 
 
 def _node(zxid: int) -> Node:
-    return Node(b"data", OPEN_ACL, 0, zxid, zxid, zxid, 0, 0, 0, 0, 0)
+    return new_node(b"data", OPEN_ACL, 0, zxid, 0)
 
 
 def _is_reply(frame: bytes) -> bool:

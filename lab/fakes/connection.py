@@ -21,6 +21,7 @@ from proxy.log.pending import Pending
 from proxy.sasl.login import Login
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.capture import new_machine
+from proxy.state.node import full_node
 from proxy.state.operation import Operations, Reading
 from proxy.state.ops import EXTENDED
 from proxy.state.outcome import SessionChange
@@ -327,5 +328,5 @@ def established(limits: Limits = LIMITS, large: int = 0) -> Client:
     client.send(packets.create(1, "/a", b"old"), packets.create(2, "/b"))
     client.commit()
     client.received()
-    client.host.machine.tree.nodes["/b"].data = bytes(large)
+    full_node(client.host.machine.tree.nodes, "/b").data = bytes(large)
     return client

@@ -16,8 +16,8 @@ from pipeline.memory import uncollected
 from pipeline.table import AclRow, SessionRow, ZnodeRow
 from proxy.state.digest import session_hash
 from proxy.state.machine import Machine
+from proxy.state.node import Node, make_node
 from proxy.state.sessions import Session, hash_of
-from proxy.state.tree import Node
 from schema.fixed import fixed_nodes
 from schema.paths import CONFIG
 from schema.znode import OPEN_ACL
@@ -49,9 +49,11 @@ def load_base(path: str, log_path: str | None, cluster_id: int, upto: int | None
     with uncollected():
         for run in plan.runs:
             for paths, nodes in _nodes(survey.snapshot, run, plan, known):
-                machine.tree.enter_all(paths, nodes)
+                machine.tree.enter_all(paths, nodes, [node.owner for node in nodes])
         rows = plan.nodes
-        machine.tree.enter_all([row.path for row in rows], [node_of(row, known) for row in rows])
+        machine.tree.enter_all(
+            [row.path for row in rows], [node_of(row, known) for row in rows], [row.owner for row in rows]
+        )
         for fixed in fixed_nodes():
             if fixed not in machine.tree.nodes:
                 raise Failure(f"{survey.snapshot}: there is no {fixed}: it is not a complete tree")
@@ -129,7 +131,7 @@ def node_of(row: ZnodeRow, known: dict[tuple[AclRow, ...] | None, tuple[Acl, ...
     acl = known.get(row.acl)
     if acl is None:
         acl = known[row.acl] = acl_of(row.acl)
-    return Node(
+    return make_node(
         row.data,
         acl,
         row.owner,
@@ -171,7 +173,7 @@ def _nodes(
                 if acl is None:
                     raise Failure(f"{file}, byte {offset}: {raw!r} has ACL {number}, which the file lacks")
                 paths.append(snapshot.path_text(raw, file, offset))
-                nodes.append(Node(data, acl, *stat))
+                nodes.append(make_node(data, acl, *stat))
             if paths:
                 yield paths, nodes
             if part.last or (run.end is not None and part.end >= run.end):

@@ -13,11 +13,12 @@ from pipeline.errors import Failure
 from pipeline.follow.base import acl_of, session_from
 from pipeline.table import SessionRow, TransactionRow
 from proxy.state.machine import Machine
+from proxy.state.node import full_node
 from proxy.state.transaction import Transaction
 from schema.followed import Followed
 from schema.pages import SessionValue
 from schema.paths import CONFIG, parent_of
-from schema.znode import without_data
+from schema.znode import Znode, without_data
 
 
 class Diverged(Failure):
@@ -93,7 +94,7 @@ class Changes:
             self._after,
             self._machine.zxid,
             sorted(self._deleted, reverse=True),
-            [(path, nodes[path]) for path in sorted(self._whole)],
+            [(path, Znode(*nodes[path].fields())) for path in sorted(self._whole)],
             [(path, without_data(nodes[path])) for path in stats],
             [
                 SessionValue(session.id, session.timeout_ms, session.password_hash, session.incarnation)
@@ -110,7 +111,7 @@ class Changes:
         path = row.path or ""
         above = parent_of(path)
         nodes = self._machine.tree.nodes
-        parent = nodes[above]
+        parent = full_node(nodes, above)
         if path in nodes:
             raise KeyError(f"free place for {path}")
         created, pzxid = parent.created, parent.pzxid
@@ -135,7 +136,7 @@ class Changes:
     def _remove(self, path: str) -> None:
         above = parent_of(path)
         nodes = self._machine.tree.nodes
-        parent, node = nodes[above], nodes[path]
+        parent, node = full_node(nodes, above), nodes[path]
         if node.children:
             raise KeyError(f"{path} without children")
         pzxid = parent.pzxid
@@ -151,17 +152,17 @@ class Changes:
 
     def _set_data(self, row: TransactionRow) -> None:
         path = row.path or ""
-        node = self._machine.tree.nodes[path]
-        self._tx.set_data(path, node, row.data)
-        node.version = row.version or 0
+        nodes = self._machine.tree.nodes
+        self._tx.set_data(path, nodes[path], row.data)
+        full_node(nodes, path).version = row.version or 0
         self._changed.add(path)
         self._whole.add(path)
 
     def _set_acl(self, row: TransactionRow) -> None:
         path = row.path or ""
-        node = self._machine.tree.nodes[path]
-        self._tx.set_acl(path, node, self._acl(row))
-        node.aversion = row.version or 0
+        nodes = self._machine.tree.nodes
+        self._tx.set_acl(path, nodes[path], self._acl(row))
+        full_node(nodes, path).aversion = row.version or 0
         self._changed.add(path)
 
     def _create_session(self, row: TransactionRow) -> None:

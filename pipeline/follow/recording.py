@@ -13,10 +13,11 @@ from pipeline.errors import Failure
 from pipeline.table import AclRow, TransactionRow
 from proxy.state.digest import Digest, session_hash
 from proxy.state.machine import Machine
+from proxy.state.node import Node
 from proxy.state.outcome import Outcome
 from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
-from proxy.state.tree import Node, Tree
+from proxy.state.tree import Tree
 from schema.entry import Kind, Request
 from schema.znode import CONTAINER_OWNER, session_of
 
@@ -59,15 +60,17 @@ class Recording(Transaction):
         super().delete(path, above, parent, node)
         self.changes.append(Change(OpCode.DELETE, path))
 
-    def set_data(self, path: str, node: Node, data: bytes | None) -> None:
+    def set_data(self, path: str, node: Node, data: bytes | None) -> Node:
         """As Transaction.set_data."""
-        super().set_data(path, node, data)
+        node = super().set_data(path, node, data)
         self.changes.append(Change(OpCode.SET_DATA, path, data, number=node.version))
+        return node
 
-    def set_acl(self, path: str, node: Node, acl: tuple[Acl, ...]) -> None:
+    def set_acl(self, path: str, node: Node, acl: tuple[Acl, ...]) -> Node:
         """As Transaction.set_acl."""
-        super().set_acl(path, node, acl)
+        node = super().set_acl(path, node, acl)
         self.changes.append(Change(OpCode.SET_ACL, path, acl=acl, number=node.aversion))
+        return node
 
     def open_session(self, session: Session) -> None:
         """As Transaction.open_session."""

@@ -32,7 +32,7 @@ from lab.servers import BinaryMissing, EtcdServer, StartFailed, ZketcdServer, wa
 from proof.past.model import Model, Seen, Write
 from proof.past.writers import ROOT, Writer
 from proxy.ctl.__main__ import main as ctl
-from proxy.state.tree import Node
+from proxy.state.node import Node
 from proxy.support.usage import Parser
 
 _MEMBERS = _PROXIES = 3

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from proxy.state.digest import Digest
-from proxy.state.tree import Node, Tree
+from proxy.state.node import FullNode, PackedNode
+from proxy.state.tree import Tree
 
 _ROOMS = ("proxy.", "schema.", "codec.")
 _CONTAINERS = (dict, list, set, deque)
-_NOT_COUNTED = (Digest, Node, Tree)
+_NOT_COUNTED = (Digest, FullNode, PackedNode, Tree)
 
 
 def census(root: object) -> Counter[str]:

@@ -15,7 +15,7 @@ from proof.history.records import Opened, Request
 from proof.simulation.clients import Address, Client, Clock, Timers
 from proof.simulation.oracle import Oracle
 from proof.simulation.packets import CreateExpiring
-from proxy.state.tree import Node
+from proxy.state.node import Node
 from schema.znode import CONTAINER_OWNER, ttl_of
 
 ROOT = "/m"

@@ -11,6 +11,7 @@ from proof.simulation.hot_restart import HotRestart, any_trouble
 from proof.simulation.network import Network
 from proof.simulation.proxies import Proxy
 from proof.simulation.world import Host, World
+from proxy.state.node import full_node
 
 SPARE = "/spare"  # a node that no client reads or writes
 _GIVE_BACK = 8 << 30  # bytes of etcd's quota
@@ -394,7 +395,7 @@ class Nemesis:
         if not proxy.server.log.applier.worker.is_whole:
             return None  # nothing may touch the digest while it takes in a long request's changes
         machine.digest.touch(SPARE, node)
-        node.data = b"flipped"
+        full_node(machine.tree.nodes, SPARE).data = b"flipped"
         self._subject.taint(proxy)
         return Fault("", f"of {proxy.name}", _nothing)
 

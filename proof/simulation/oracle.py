@@ -20,7 +20,7 @@ from proof.simulation.seams import NEXT_LEVEL
 from proxy.etcd.model import DELETE, Event
 from proxy.state import capture
 from proxy.state.machine import Machine, Outcome
-from proxy.state.tree import Node
+from proxy.state.node import Node
 from schema.entry import Kind, Request, decode_close, decode_entry, decode_node_due
 from schema.errors import ForeignKey
 from schema.keys import Keyspace

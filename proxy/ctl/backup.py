@@ -18,7 +18,7 @@ from codec.seal import sealed_tail
 from codec.snapshot_file import END, OPEN_ACL_ID, Stored, pack_head, pack_node
 from proxy.ctl.output import CommandFailed, Output, counted, size
 from proxy.state.machine import Machine
-from proxy.state.tree import Node
+from proxy.state.node import Node
 from schema.paths import parent_of
 from schema.znode import OPEN_ACL, session_of
 

@@ -7,7 +7,7 @@ from codec.jute import Acl
 from codec.packets import STAT, STAT_NAMES
 from proxy.ctl.output import CommandFailed, Output, date, table
 from proxy.state.machine import Machine
-from proxy.state.tree import Node
+from proxy.state.node import Node, child_names
 from schema.paths import ROOT, parent_of
 
 _DATES = ("ctime", "mtime")
@@ -23,7 +23,7 @@ def ls(machine: Machine, path: str, recursive: bool) -> Output:
         below = path.rstrip("/") + "/"
         found = sorted(each for each in nodes if each == path or each.startswith(below))
     else:
-        found = sorted(nodes[path].children or ())
+        found = sorted(child_names(nodes[path]))
     return Output(found, found)
 
 
@@ -58,7 +58,7 @@ def find_big(machine: Machine, path: str, limit: int) -> Output:
     nodes = {
         each: node for each, node in machine.tree.nodes.items() if each == path or each.startswith(below)
     }
-    sizes = {each: len(node.data or b"") for each, node in nodes.items()}
+    sizes = {each: node.size for each, node in nodes.items()}
     widths = {each: len(node.children or ()) for each, node in nodes.items()}
     totals = dict.fromkeys(nodes, 1)
     for each in sorted(nodes, reverse=True):  # children before their parents

@@ -17,8 +17,8 @@ from codec.errors import MalformedPacket
 from proxy.log.pending import Pending
 from proxy.log.stats import Stats
 from proxy.state.machine import Machine
+from proxy.state.node import Node
 from proxy.state.ops import EXTENDED
-from proxy.state.tree import Node
 from schema.entry import Kind
 from schema.record import SnapshotRef
 
@@ -134,9 +134,9 @@ def growth(nodes: Mapping[str, Node], opcode: int, fields: Any) -> int:
     if opcode in CREATES:
         return _NODE + len(fields[0] or "") + len(fields[1] or b"")
     if opcode == OpCode.SET_DATA and (node := nodes.get(fields[0])) is not None:
-        return len(fields[1] or b"") - len(node.data or b"")
+        return len(fields[1] or b"") - node.size
     if opcode == OpCode.SET_ACL and (node := nodes.get(fields[0])) is not None:
         return len(fields[1] or ()) - len(node.acl)
     if opcode in _DELETES and (node := nodes.get(fields[0])) is not None:
-        return -_NODE - len(fields[0]) - len(node.data or b"")
+        return -_NODE - len(fields[0]) - node.size
     return 0

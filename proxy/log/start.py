@@ -23,6 +23,7 @@ from proxy.log.standby import stand_by
 from proxy.state import capture
 from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel
 from proxy.state.machine import Disagreement, Machine
+from proxy.state.node import full_node
 from proxy.support.throttled_log import ThrottledLog
 from schema.keys import Keyspace
 from schema.paths import CONFIG
@@ -108,8 +109,10 @@ def forget_members(machine: Machine) -> None:
     """
     node = machine.tree.nodes.get(CONFIG)
     if node is not None and node.data and node.version == -1:
-        machine.tree.data_size -= len(node.data)
-        node.data = b""
+        machine.tree.data_size -= node.size
+        emptied = full_node(machine.tree.nodes, CONFIG)
+        emptied.data = b""
+        emptied.changed()
 
 
 class _Load:

@@ -6,21 +6,20 @@ from typing import NamedTuple
 from proxy.state.digest import page_hash
 from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel
 from proxy.state.machine import Machine
+from proxy.state.node import make_node, nodes_of
 from proxy.state.sessions import Session
-from proxy.state.tree import Node
 from schema.errors import BadValue
 from schema.fixed import fixed_nodes
 from schema.pages import (
+    NodePage,
     SessionValue,
     StateValue,
-    decode_columns,
     decode_sessions,
     decode_state,
     encode_state,
     split_nodes,
     split_sessions,
 )
-from schema.znode import Znode
 
 
 class Captured(NamedTuple):
@@ -36,25 +35,9 @@ def new_machine(cluster_id: int, at_level: int = OF_NEW_TREES) -> Machine:
     """The state of a new tree: the nodes that every ZooKeeper has from the start."""
     machine = Machine(cluster_id, at_level=at_level)
     for path, node in fixed_nodes().items():
-        machine.tree.attach(path, _node_of(node))
+        machine.tree.attach(path, make_node(*node.fields()))
     machine.reset_digest()
     return machine
-
-
-def _node_of(znode: Znode) -> Node:
-    return Node(
-        znode.data,
-        znode.acl,
-        znode.owner,
-        znode.czxid,
-        znode.mzxid,
-        znode.pzxid,
-        znode.ctime,
-        znode.mtime,
-        znode.version,
-        znode.created,
-        znode.aversion,
-    )
 
 
 def pages(machine: Machine) -> Captured:
@@ -104,9 +87,9 @@ def load(
     machine.budgets.load(value.budgets)
     total = 0
     for page in node_pages:
-        columns = decode_columns(page)
+        columns = NodePage(page)
         total += page_hash(columns)
-        machine.tree.enter_all(columns.paths, columns.made(Node))
+        machine.tree.enter_all(columns.paths, nodes_of(columns), columns.numbers("owner"))
     machine.tree.link_all()
     for page in session_pages:
         for session_id, timeout_ms, password_hash, incarnation in decode_sessions(page):

@@ -9,10 +9,10 @@ from itertools import chain
 
 from codec.constants import EventType
 from codec.jute import Acl
+from proxy.state.node import Node
 from proxy.state.outcome import SessionChange
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.sessions import Session
-from proxy.state.tree import Node
 from proxy.state.watches import TreeEvent
 from schema.paths import ROOT, parent_of
 
@@ -41,6 +41,8 @@ class Difference:
         old, new = self._old, self._new
         for path, node in pause.each(old.items()):
             now = new.get(path)
+            if now == node:
+                continue  # a packed node that is the same; full nodes are compared by their fields
             if now is None:
                 self._differs(self._gone, path)
             elif now.czxid != node.czxid:

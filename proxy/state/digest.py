@@ -11,68 +11,39 @@ from collections.abc import Mapping
 from struct import Struct
 
 from proxy.state.budgets import Budgets
+from proxy.state.node import Node
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.sessions import Session
-from schema.pages import NodeColumns
+from schema.pages import NodePage
 from schema.paths import ROOT, ZOOKEEPER
-from schema.znode import Znode
 
 _MASK = (1 << 64) - 1
-# czxid mzxid pzxid ctime mtime version cversion aversion ephemeralOwner
-_pack_stat = Struct(">qqqqqiiiq").pack
+_DIGESTED = ("czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "created", "aversion", "owner")
+_STAT = Struct("60s")
 _pack_session = Struct(">qi").pack
 _crc32 = zlib.crc32
 # The nodes below belong to the server itself, and do not count.
 _UNCOUNTED = ZOOKEEPER + "/"
 
 
-def node_hash(path: str, node: Znode) -> int:
+def node_hash(path: str, node: Node) -> int:
     """The hash of one node (DigestCalculator.calculateDigest)."""
     if path.startswith(_UNCOUNTED):
         return 0
-    return _crc32(
-        (path.encode() if path != ROOT else b"")
-        + (node.data or b"")
-        + _pack_stat(
-            node.czxid,
-            node.mzxid,
-            node.pzxid,
-            node.ctime,
-            node.mtime,
-            node.version,
-            node.created,
-            node.aversion,
-            node.owner,
-        )
-    )
+    return _crc32((path.encode() if path != ROOT else b"") + node.digested())
 
 
-def page_hash(columns: NodeColumns) -> int:
-    """The sum of the hashes of a page's nodes: three times as fast as `node_hash` of each."""
-    paths = columns.raw_paths
-    stats = map(
-        _pack_stat,
-        columns.czxid,
-        columns.mzxid,
-        columns.pzxid,
-        columns.ctime,
-        columns.mtime,
-        columns.version,
-        columns.created,
-        columns.aversion,
-        columns.owner,
-    )
-    data = [value or b"" for value in columns.data] if None in columns.data else columns.data
+def page_hash(page: NodePage) -> int:
+    """The sum of the hashes of a page's nodes: much faster than `node_hash` of each."""
+    paths = page.raw_paths
     if b"/" in paths:
         paths = [b"" if path == b"/" else path for path in paths]
-    hashes = map(_crc32, stats, map(_crc32, data, map(_crc32, paths)))  # type: ignore[arg-type]
-    if any(path.startswith(_UNCOUNTED) for path in (columns.paths[0], columns.paths[-1])) or (
-        columns.paths[0] < _UNCOUNTED < columns.paths[-1]
-    ):
+    stats = [stat for (stat,) in _STAT.iter_unpack(page.rows(*_DIGESTED))]
+    hashes = map(_crc32, stats, map(_crc32, page.data, map(_crc32, paths)))
+    first, last = page.paths[0], page.paths[-1]
+    if first.startswith(_UNCOUNTED) or last.startswith(_UNCOUNTED) or first < _UNCOUNTED < last:
         return sum(
-            value
-            for path, value in zip(columns.paths, hashes, strict=True)
-            if not path.startswith(_UNCOUNTED)
+            value for path, value in zip(page.paths, hashes, strict=True) if not path.startswith(_UNCOUNTED)
         )
     return sum(hashes)
 
@@ -98,7 +69,7 @@ class Digest:
         self._total = total
         self.touched.clear()
 
-    def touch(self, path: str, node: Znode) -> None:
+    def touch(self, path: str, node: Node) -> None:
         """An existing node is about to change or to be deleted. A new node is only added to `touched`."""
         if path not in self.touched:
             self.touched.add(path)
@@ -112,7 +83,7 @@ class Digest:
         """A session is about to change, or to be removed."""
         self._total -= session_hash(session)
 
-    def settle(self, nodes: Mapping[str, Znode], pause: Pause = NO_PAUSE) -> int:
+    def settle(self, nodes: Mapping[str, Node], pause: Pause = NO_PAUSE) -> int:
         """The digest as of now; nothing may change meanwhile."""
         total = self._total
         for path in pause.each(self.touched):
@@ -124,7 +95,7 @@ class Digest:
         return (self._total + self._budgets.hash()) & _MASK
 
 
-def whole(nodes: Mapping[str, Znode], sessions: Mapping[int, Session]) -> int:
+def whole(nodes: Mapping[str, Node], sessions: Mapping[int, Session]) -> int:
     """The digest from scratch, without budgets."""
     total = sum(node_hash(path, node) for path, node in nodes.items())
     return (total + sum(map(session_hash, sessions.values()))) & _MASK

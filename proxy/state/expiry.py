@@ -8,7 +8,7 @@ when it was written.
 
 from bisect import bisect_left
 
-from proxy.state.tree import Node
+from proxy.state.node import Node
 from schema.entry import NodeDue
 from schema.znode import CONTAINER_OWNER, ttl_of
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from proxy.state.auth.scheme import Identities
+from proxy.state.node import Node
 from proxy.state.pause import AtOnce, Pause
 from proxy.state.transaction import Transaction
-from proxy.state.tree import Node, Tree
+from proxy.state.tree import Tree
 from proxy.state.watches import Watcher, WatchTable
 
 
@@ -66,6 +67,11 @@ class Operations(NamedTuple):
     reads: dict[int, ReadOperation]
     writes: dict[int, WriteOperation]
     extended: bool  # with Keeper's handshake and operations
+
+
+def stat(node: Node) -> bytes:
+    """The node's Stat, for replies that consist of it."""
+    return node.stat()
 
 
 def nothing(_result: object) -> bytes:

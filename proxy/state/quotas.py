@@ -6,10 +6,10 @@ in the log. Without any quota, a request only costs the lookup in an empty dict.
 """
 
 import re
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from codec.constants import ErrorCode
+from proxy.state.node import Node, full_node
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.refusal import Refusal
 from proxy.state.subtree import subtree
@@ -18,16 +18,6 @@ from schema.paths import ZOOKEEPER
 QUOTA_PATHS = "/zookeeper/quota/"
 _LIMITS = "zookeeper_limits"
 _STATS = "zookeeper_stats"
-
-
-class Counted(Protocol):
-    """A node, as far as quotas use it."""
-
-    data: bytes | None
-    children: set[str] | None
-
-    def changed(self) -> None:
-        """A field has changed."""
 
 
 class Limits(NamedTuple):
@@ -56,7 +46,7 @@ class Quotas(dict[str, Quota]):
 
     __slots__ = ("_nodes", "stale")
 
-    def __init__(self, nodes: Mapping[str, Counted]) -> None:
+    def __init__(self, nodes: dict[str, Node]) -> None:
         super().__init__()
         self._nodes = nodes
         self.stale: set[str] = set()  # paths whose stats node has to be updated
@@ -86,9 +76,9 @@ class Quotas(dict[str, Quota]):
             if not quota.counted:
                 self._count(path, quota, pause)
             if quota.has_stats:
-                node = self._nodes[f"{QUOTA_PATHS}{path[1:]}/{_STATS}"]
+                node = full_node(self._nodes, f"{QUOTA_PATHS}{path[1:]}/{_STATS}")
                 data = b"count=%d,bytes=%d" % (quota.count, quota.bytes)
-                growth += len(data) - len(node.data or b"")
+                growth += len(data) - node.size
                 node.data = data
                 node.changed()
         self.stale.clear()
@@ -137,9 +127,9 @@ class Quotas(dict[str, Quota]):
         for some in subtree(self._nodes, path, pause):
             quota.count += len(some)
             if path.startswith(ZOOKEEPER):
-                quota.bytes += sum([_size(below, node.data) for below, node in some if node.data])
+                quota.bytes += sum([_size(below, node.data) for below, node in some])
             else:
-                quota.bytes += sum([len(node.data) for _, node in some if node.data])
+                quota.bytes += sum([node.size for _, node in some])
         quota.counted = True
 
 

@@ -1,8 +1,8 @@
 """All nodes of a subtree, some at a time."""
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol, TypeVar
 
+from proxy.state.node import Node
 from proxy.state.pause import Pause
 from schema.paths import ROOT
 
@@ -13,16 +13,7 @@ _SCANNED_PER_STEP = 4
 _WALK_COSTS = 8
 
 
-class Parent(Protocol):
-    """A node, as far as the walk uses it."""
-
-    children: set[str] | None
-
-
-AnyNode = TypeVar("AnyNode", bound=Parent)
-
-
-def subtree(nodes: Mapping[str, AnyNode], path: str, pause: Pause) -> Iterator[list[tuple[str, AnyNode]]]:
+def subtree(nodes: Mapping[str, Node], path: str, pause: Pause) -> Iterator[list[tuple[str, Node]]]:
     """The node and all nodes below it, in lists without order; no list if the node does not exist.
 
     `nodes` must not change meanwhile.
@@ -32,10 +23,10 @@ def subtree(nodes: Mapping[str, AnyNode], path: str, pause: Pause) -> Iterator[l
     found = [path]
     most = max(len(nodes) // _WALK_COSTS, _WALKED_PER_STEP * pause.every)
     for above in found:
-        names = nodes[above].children or ()
-        if path == ROOT or len(found) + len(names) > most:
+        children = nodes[above].children or ()
+        if path == ROOT or len(found) + len(children) > most:
             break
-        found += [f"{above}/{name}" for name in pause.each(names)]
+        found += pause.each(children)
     else:
         for batch in pause.batches(found, _WALKED_PER_STEP):
             yield [(below, nodes[below]) for below in batch]

@@ -13,14 +13,15 @@ from proxy.state.acl import expand
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.schemes import offered
 from proxy.state.digest import Digest
+from proxy.state.node import FullNode, Node, PackedNode, full_node, new_node
 from proxy.state.pause import NO_PAUSE
 from proxy.state.quotas import QUOTA_PATHS, check
 from proxy.state.sessions import Session
-from proxy.state.tree import Node, Tree
+from proxy.state.tree import Tree
 from proxy.state.watches import TreeEvent
 from schema.entry import Rules
 from schema.paths import parent_of
-from schema.znode import Znode, without_data, wrap_int
+from schema.znode import Stored, without_data, wrap_int
 
 # Plain numbers: looking up an enum's member costs more than using it.
 _CREATED = int(EventType.NODE_CREATED)
@@ -138,23 +139,24 @@ class Transaction:
         now = self.sender.clock
         tree = self.tree
         touched = self._digest.touched
+        if not isinstance(parent, FullNode):
+            parent = full_node(self.nodes, above)
         created = parent.created
-        self._undo.append((_uncreate, path, parent, created, parent.pzxid))
+        self._undo.append((_uncreate, path, above, created, parent.pzxid))
         if above not in touched:
             self._digest.touch(above, parent)
         touched.add(path)
-        node = Node(data, acl, owner, zxid, zxid, zxid, now, now, 0, 0, 0)
+        node = new_node(data, acl, owner, zxid, now)
         # As Tree.attach, inline.
         self.nodes[path] = node
         tree.data_size += len(path) + len(data) if data else len(path)
         if owner:
             tree.index_owner(path, owner)
-        name = path[path.rfind("/") + 1 :]
         children = parent.children
         if children is None:
-            parent.children = {name}
+            parent.children = {path}
         else:
-            children.add(name)
+            children.add(path)
         parent.created = created + 1 if created != _MAX_INT else wrap_int(created + 1)
         parent.pzxid = zxid
         parent._stat = parent._names = None
@@ -168,62 +170,64 @@ class Transaction:
         """Delete a node without children (DataTree.deleteNode)."""
         tree = self.tree
         touched = self._digest.touched
-        data = node.data
-        self._undo.append((_undelete, path, node, parent, parent.pzxid))
+        assert isinstance(parent, FullNode)  # it has a child
+        self._undo.append((_undelete, path, above, node, parent.pzxid))
         if above not in touched:
             self._digest.touch(above, parent)
         if path not in touched:
             self._digest.touch(path, node)
         # As Tree.detach, inline.
         del self.nodes[path]
-        tree.data_size -= len(path) + len(data) if data else len(path)
+        tree.data_size -= len(path) + node.size
         if node.owner:
             tree.forget_owner(path, node.owner)
         children = parent.children
         assert children is not None
-        children.discard(path[path.rfind("/") + 1 :])
+        children.discard(path)
         if not children:
             parent.children = None
         parent.pzxid = self.zxid
         parent._stat = parent._names = None
         if tree.quotas or path.startswith(QUOTA_PATHS):
-            self._quota_changes.append((tree.quotas.node_removed, path, data))
+            self._quota_changes.append((tree.quotas.node_removed, path, node.data))
         if self.watched:
             self.events.append(TreeEvent(_DELETED, path, node.acl, parent.acl))
 
-    def set_data(self, path: str, node: Node, data: bytes | None) -> None:
-        """Give a node new data (DataTree.setData)."""
+    def set_data(self, path: str, node: Node, data: bytes | None) -> Node:
+        """Give a node new data (DataTree.setData); returns the node as it is now."""
         tree = self.tree
-        before = node.data
-        version = node.version
-        self._undo.append((_unset_data, node, before, version, node.mzxid, node.mtime))
         if path not in self._digest.touched:
             self._digest.touch(path, node)
-        tree.data_size += len(data or b"") - len(before or b"")
+        tree.data_size += (len(data) if data else 0) - node.size
+        if tree.quotas or path.startswith(QUOTA_PATHS):
+            self._quota_changes.append((tree.quotas.changed, path, node.data, data))
+        if self.watched:
+            self.events.append(TreeEvent(_DATA_CHANGED, path, node.acl, ()))
+        if not isinstance(node, FullNode):
+            self._undo.append((_unset_packed, path, node))
+            node = self.nodes[path] = node.written(data, self.zxid, self.sender.clock)
+            return node
+        version = node.version
+        self._undo.append((_unset_data, path, node.data, version, node.mzxid, node.mtime))
         node.data = data
         node.version = version + 1 if version != _MAX_INT else wrap_int(version + 1)
         node.mzxid = self.zxid
         node.mtime = self.sender.clock
         node._stat = None
-        if tree.quotas or path.startswith(QUOTA_PATHS):
-            self._quota_changes.append((tree.quotas.changed, path, before, data))
-        if self.watched:
-            self.events.append(TreeEvent(_DATA_CHANGED, path, node.acl, ()))
+        return node
 
-    def set_acl(self, path: str, node: Node, acl: tuple[Acl, ...]) -> None:
+    def set_acl(self, path: str, node: Node, acl: tuple[Acl, ...]) -> Node:
         """Give a node a new ACL (DataTree.setACL); watches do not fire for it."""
-        self._undo.append((_unset_acl, node, node.acl, node.aversion))
+        self._undo.append((_put_acl, path, node.acl, node.aversion))
         self._digest.touch(path, node)
-        node.acl = acl
-        node.aversion = wrap_int(node.aversion + 1)
-        node._stat = None
+        return _put_acl(self, path, acl, wrap_int(node.aversion + 1))
 
-    def assign(self, path: str, node: Node, value: Znode) -> None:
+    def assign(self, path: str, node: Node, value: Stored) -> Node:
         """Give a node the ACL, the owner and the Stat of `value`; its data stay."""
-        self._undo.append((_unassign, path, node, without_data(node)))
+        self._undo.append((_assign, path, without_data(node)))
         if path not in self._digest.touched:
             self._digest.touch(path, node)
-        _assign(self.tree, path, node, value)
+        return _assign(self, path, value)
 
     def delete_ephemerals(self, session_id: int) -> None:
         """Delete what a session owns (DataTree.killSession)."""
@@ -284,24 +288,29 @@ _MANY = 512
 
 
 # The functions that undo a change. All later changes were undone before, so each finds the tree as its change
-# left it.
+# left it. They name nodes by path, since a node may have the other form by then.
 
 
-def _uncreate(tx: Transaction, path: str, parent: Node, created: int, pzxid: int) -> None:
+def _uncreate(tx: Transaction, path: str, above: str, created: int, pzxid: int) -> None:
     tx.tree.detach(path)
+    parent = full_node(tx.nodes, above)
     parent.created = created
     parent.pzxid = pzxid
 
 
-def _undelete(tx: Transaction, path: str, node: Node, parent: Node, pzxid: int) -> None:
+def _undelete(tx: Transaction, path: str, above: str, node: Node, pzxid: int) -> None:
     tx.tree.attach(path, node)
-    parent.pzxid = pzxid
+    full_node(tx.nodes, above).pzxid = pzxid
 
 
-def _unset_data(
-    tx: Transaction, node: Node, data: bytes | None, version: int, mzxid: int, mtime: int
-) -> None:
-    tx.tree.data_size += len(data or b"") - len(node.data or b"")
+def _unset_packed(tx: Transaction, path: str, node: PackedNode) -> None:
+    tx.tree.data_size += node.size - tx.nodes[path].size
+    tx.nodes[path] = node
+
+
+def _unset_data(tx: Transaction, path: str, data: bytes | None, version: int, mzxid: int, mtime: int) -> None:
+    node = full_node(tx.nodes, path)
+    tx.tree.data_size += len(data or b"") - node.size
     node.data = data
     node.version = version
     node.mzxid = mzxid
@@ -309,33 +318,32 @@ def _unset_data(
     node.changed()
 
 
-def _unset_acl(_tx: Transaction, node: Node, acl: tuple[Acl, ...], aversion: int) -> None:
+def _put_acl(tx: Transaction, path: str, acl: tuple[Acl, ...], aversion: int) -> Node:
+    node = full_node(tx.nodes, path)
     node.acl = acl
     node.aversion = aversion
+    return _packed(tx, path, node)
+
+
+def _packed(tx: Transaction, path: str, node: FullNode) -> Node:
     node.changed()
+    packed = tx.nodes[path] = node.packed()
+    return packed
 
 
-def _unassign(tx: Transaction, path: str, node: Node, former: Znode) -> None:
-    _assign(tx.tree, path, node, former)
-
-
-def _assign(tree: Tree, path: str, node: Node, value: Znode) -> None:
-    if node.owner != value.owner:
+def _assign(tx: Transaction, path: str, value: Stored) -> Node:
+    node = full_node(tx.nodes, path)
+    _, acl, owner, czxid, mzxid, pzxid, ctime, mtime, version, created, aversion = value.fields()
+    if node.owner != owner:
         if node.owner:
-            tree.forget_owner(path, node.owner)
-        if value.owner:
-            tree.index_owner(path, value.owner)
-        node.owner = value.owner
-    node.acl = value.acl
-    node.czxid = value.czxid
-    node.mzxid = value.mzxid
-    node.pzxid = value.pzxid
-    node.ctime = value.ctime
-    node.mtime = value.mtime
-    node.version = value.version
-    node.created = value.created
-    node.aversion = value.aversion
-    node.changed()
+            tx.tree.forget_owner(path, node.owner)
+        if owner:
+            tx.tree.index_owner(path, owner)
+    node.acl, node.owner = acl, owner
+    node.czxid, node.mzxid, node.pzxid = czxid, mzxid, pzxid
+    node.ctime, node.mtime = ctime, mtime
+    node.version, node.created, node.aversion = version, created, aversion
+    return _packed(tx, path, node)
 
 
 def _unopen(tx: Transaction, session: Session) -> None:

@@ -1,83 +1,14 @@
 """The tree of znodes in memory: DataTree's fields and indexes. `transaction` changes it."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 
-from codec.jute import INT, Acl, pack_strings
-from proxy.state.pause import NO_PAUSE, Pause
+from proxy.state.node import Node, full_node
+from proxy.state.pause import Pause
 from proxy.state.quotas import Quotas
 from schema.errors import BadValue
-from schema.paths import QUOTA, ROOT
-from schema.znode import Znode, pack_stat, session_of
-
-# So many names are packed, or nodes visited, in about the time of one step.
-PACKED_PER_STEP = 16
-
-
-class Node(Znode):
-    """One znode, with a cache of bytes that reads send. Code that changes a node has to call `changed`."""
-
-    __slots__ = ("_names", "_stat", "children")
-
-    children: set[str] | None
-
-    def __init__(
-        self,
-        data: bytes | None,
-        acl: tuple[Acl, ...],
-        owner: int,
-        czxid: int,
-        mzxid: int,
-        pzxid: int,
-        ctime: int,
-        mtime: int,
-        version: int,
-        created: int,
-        aversion: int,
-    ) -> None:
-        # As Znode's, inline.
-        self.data = data
-        self.acl = acl
-        self.owner = owner
-        self.czxid = czxid
-        self.mzxid = mzxid
-        self.pzxid = pzxid
-        self.ctime = ctime
-        self.mtime = mtime
-        self.version = version
-        self.created = created
-        self.aversion = aversion
-        self.children = None
-        self._stat: bytes | None = None
-        self._names: bytes | None = None
-
-    def changed(self) -> None:
-        """A field has changed, or a child was created or deleted."""
-        self._stat = self._names = None
-
-    def stat(self) -> bytes:
-        """The node's Stat as ZooKeeper sends it; cached."""
-        packed = self._stat
-        if packed is None:
-            children = self.children
-            packed = self._stat = pack_stat(self, len(children) if children else 0)
-        return packed
-
-    def names(self, pause: Pause = NO_PAUSE) -> bytes:
-        """The names of its children, packed; cached. May raise TooLong."""
-        packed = self._names
-        if packed is None:
-            packed = self._names = pack_names(self.children or (), pause)
-        return packed
-
-
-def pack_names(names: Collection[str], pause: Pause) -> bytes:
-    """A vector of strings. May raise TooLong."""
-    pause.expect(len(names) // PACKED_PER_STEP)
-    if len(names) <= pause.every:
-        return pack_strings(names)
-    parts = [pack_strings(batch)[INT.size :] for batch in pause.batches(names, per_step=2)]
-    return b"".join((INT.pack(len(names)), *parts))
+from schema.paths import QUOTA, ROOT, parent_of
+from schema.znode import session_of
 
 
 def free(nodes: dict[str, Node], pause: Pause) -> None:
@@ -120,21 +51,18 @@ class Tree:
 
     def enter(self, path: str, node: Node) -> None:
         """Add a new node; `link` adds it to its parent."""
-        data = node.data
-        self.data_size += len(path) + len(data) if data else len(path)
+        self.data_size += len(path) + node.size
         self.nodes[path] = node
         if node.owner:
             self.index_owner(path, node.owner)
 
     def link(self, path: str) -> None:
         """Add a node to its parent. Raises KeyError if the parent does not exist."""
-        slash = path.rfind("/")
-        parent = self.nodes[path[:slash] or ROOT]
-        children = parent.children
-        if children is None:
-            parent.children = {path[slash + 1 :]}
+        parent = full_node(self.nodes, parent_of(path))
+        if parent.children is None:
+            parent.children = {path}
         else:
-            children.add(path[slash + 1 :])
+            parent.children.add(path)
         parent.changed()
 
     def index_owner(self, path: str, owner: int) -> None:
@@ -150,15 +78,13 @@ class Tree:
     def detach(self, path: str) -> Node:
         """Remove a node, which has to exist, also from its parent."""
         node = self.nodes.pop(path)
-        self.data_size -= len(path) + len(node.data or b"")
+        self.data_size -= len(path) + node.size
         if node.owner:
             self.forget_owner(path, node.owner)
-        slash = path.rfind("/")
-        parent = self.nodes[path[:slash] or ROOT]
-        children = parent.children
-        assert children is not None
-        children.discard(path[slash + 1 :])
-        if not children:
+        parent = full_node(self.nodes, parent_of(path))
+        assert parent.children is not None
+        parent.children.discard(path)
+        if not parent.children:
             parent.children = None
         parent.changed()
         return node
@@ -182,46 +108,46 @@ class Tree:
 
     # -- a whole tree, from pages ----------------------------------------------------------------------------
 
-    def enter_all(self, paths: list[str], nodes: Iterable[Node]) -> None:
+    def enter_all(self, paths: Sequence[str], nodes: Iterable[Node], owners: Sequence[int]) -> None:
         """Add many new nodes; `link_all` adds them to their parents. Raises BadValue."""
         known = self.nodes
         before = len(known)
         known.update(zip(paths, nodes, strict=True))
         if len(known) != before + len(paths):
             raise BadValue(f"a path from {paths[0]} to {paths[-1]} comes twice")
-        for path in paths:
-            node = known[path]
-            if node.owner:
-                self.index_owner(path, node.owner)
+        if any(owners):
+            for path, owner in zip(paths, owners, strict=True):
+                if owner:
+                    self.index_owner(path, owner)
 
     def link_all(self) -> None:
         """Add each node to its parent, count sizes and find the quotas. Raises BadValue."""
         nodes = self.nodes
         if ROOT not in nodes:
             raise BadValue("there is no root")
-        self.data_size = sum(map(len, nodes)) + sum([len(node.data) for node in nodes.values() if node.data])
+        self.data_size = sum(map(len, nodes)) + sum([node.size for node in nodes.values()])
         # Siblings mostly follow each other.
         last = None
         children: set[str] = set()
         for path in nodes:
-            above, _, name = path.rpartition("/")
+            above = path[: path.rfind("/")]
             if above != last:
-                parent = nodes.get(above or ROOT)
-                if parent is None:
+                if (above or ROOT) not in nodes:
                     raise BadValue(f"there is {path}, but not its parent")
                 last = above
+                parent = full_node(nodes, above or ROOT)
                 if parent.children is None:
                     parent.children = set()
                 children = parent.children
-            children.add(name)
-        nodes[ROOT].children.discard("")  # type: ignore[union-attr]
+            children.add(path)
+        nodes[ROOT].children.discard(ROOT)  # type: ignore[union-attr]
         self._find_quotas()
 
     def _find_quotas(self) -> None:
         below = [QUOTA] if QUOTA in self.nodes else []
         for path in below:
             node = self.nodes[path]
-            below += [f"{path}/{name}" for name in node.children or ()]
+            below += node.children or ()
             if path != QUOTA:
                 self.quotas.node_added(path, node.data)
         self.data_size += self.quotas.settle()

@@ -22,7 +22,7 @@ from proxy.admin.http import AdminServer
 from proxy.admin_port import console_of
 from proxy.frontend.ports import bound_socket
 from proxy.server import Server
-from proxy.state.tree import Node
+from proxy.state.node import Node
 from tests.proxy.test_server import Client, serving
 
 ASSETS = read_assets()  # here, not in a test's loop, which reading would block

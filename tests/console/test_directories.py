@@ -7,14 +7,15 @@ from hypothesis import strategies as st
 
 from console.directories import _SMALL, Directories, Names, Window
 from console.pacing import Pace
-from proxy.state.tree import Node
+from proxy.state.node import FullNode, Node, full_node
 from tests.console.test_listing import tree_of
 
 
-def _directory(count: int) -> Node:
+def _directory(count: int) -> FullNode:
     tree = tree_of("/d")
-    tree.nodes["/d"].children = {f"{number:06d}" for number in range(count)}
-    return tree.nodes["/d"]
+    node = full_node(tree.nodes, "/d")
+    node.children = {f"/d/{number:06d}" for number in range(count)}
+    return node
 
 
 async def _names(known: Directories, node: Node, window: Window) -> Names:
@@ -49,11 +50,11 @@ async def test_sorted_names_are_kept_until_a_child_comes_or_goes() -> None:
     kept = known._kept["/d"][1]
     await _names(known, node, Window("/d"))
     assert known._kept["/d"][1] is kept
-    node.children.add("!")
+    node.children.add("/d/!")
     node.created += 1
     assert (await _names(known, node, Window("/d", limit=2))).names == ["!", "000000"]
     assert known._kept["/d"][1] is not kept
-    node.children.remove("000000")
+    node.children.remove("/d/000000")
     assert (await _names(known, node, Window("/d", limit=1))).matching == _SMALL + 1
 
 
@@ -65,7 +66,7 @@ async def test_only_so_many_names_are_kept() -> None:
 
 
 @given(
-    st.sets(st.text(max_size=3), max_size=20),
+    st.sets(st.text(st.characters(codec="utf-8", exclude_characters="/"), max_size=3), max_size=20),
     st.text(max_size=2),
     st.text(max_size=2),
     st.integers(min_value=1, max_value=30),
@@ -75,7 +76,7 @@ async def test_a_window_is_a_part_of_the_sorted_names(
     names: set[str], prefix: str, start: str, limit: int, lead: int
 ) -> None:
     tree = tree_of("/d")
-    tree.nodes["/d"].children = names
+    full_node(tree.nodes, "/d").children = {f"/d/{name}" for name in names}
     window = Window("/d", prefix=prefix, start=start, lead=lead, limit=limit)
     found = await _names(Directories(), tree.nodes["/d"], window)
     matching = sorted(name for name in names if name.startswith(prefix))

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from codec.jute import Acl
 from console.listing import _CHUNK, ordered, walk
 from proxy.state.auth.digest import digest_identity
-from proxy.state.tree import Node, Tree
+from proxy.state.node import Node, make_node
+from proxy.state.tree import Tree
 from schema.znode import OPEN_ACL
 
 _AMY = digest_identity(b"amy:secret")
@@ -17,7 +18,7 @@ _HERS = (Acl(31, "digest", _AMY.id),)
 
 
 def _node(acl: tuple[Acl, ...] = OPEN_ACL) -> Node:
-    return Node(b"", acl, 0, 1, 1, 1, 1, 1, 0, 0, 0)
+    return make_node(b"", acl, 0, 1, 1, 1, 1, 1, 0, 0, 0)
 
 
 def tree_of(*paths: str, hers: frozenset[str] = frozenset()) -> Tree:

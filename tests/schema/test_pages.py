@@ -64,13 +64,6 @@ def test_equal_acls_are_one_tuple_across_pages_and_the_open_one_is_the_open_one(
     assert one[2][1].acl == ()
 
 
-def test_numbers_that_are_equal_are_one_object_as_in_a_tree_that_ran() -> None:
-    [(_, node)] = decode_nodes(encode_nodes([("/", _node(zxid=1 << 40))]))
-    assert node.czxid is node.mzxid
-    assert node.czxid is node.pzxid
-    assert node.ctime is node.mtime
-
-
 def test_what_a_page_cannot_hold_is_not_written() -> None:
     wrong = {name: _node() for name in ("version", "czxid", "owner")}
     wrong["version"].version, wrong["czxid"].czxid, wrong["owner"].owner = 1 << 31, 1 << 63, -(1 << 63) - 1

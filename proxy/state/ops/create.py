@@ -6,13 +6,13 @@ from codec.constants import CreateMode, ErrorCode, Perms
 from codec.jute import pack_string
 from codec.packets import Create, CreateTtl, decode_create, decoder, read_create_ttl
 from proxy.state.acl import demand
+from proxy.state.node import Node
 from proxy.state.operation import WriteOperation
 from proxy.state.ops.missing import missing
 from proxy.state.refusal import Refusal
 from proxy.state.transaction import Transaction
-from proxy.state.tree import Node
 from schema.paths import ROOT, is_valid
-from schema.znode import CONTAINER_OWNER, MAX_TTL, OPEN_ACL, pack_stat, session_of, ttl_owner
+from schema.znode import CONTAINER_OWNER, MAX_TTL, OPEN_ACL, session_of, ttl_owner
 
 Created: TypeAlias = tuple[str, Node]
 
@@ -104,7 +104,7 @@ def _path(created: Created) -> bytes:
 
 def _path_and_stat(created: Created) -> bytes:
     path, node = created
-    return pack_string(path) + pack_stat(node, 0)
+    return pack_string(path) + node.stat()
 
 
 CREATE = WriteOperation(decode_create, create, _path)

@@ -7,10 +7,10 @@ from codec.constants import ErrorCode, Perms
 from codec.jute import Reader
 from codec.packets import decoder
 from proxy.state.acl import demand
+from proxy.state.node import Node
 from proxy.state.operation import WriteOperation, nothing
 from proxy.state.refusal import Refusal
 from proxy.state.transaction import Transaction
-from proxy.state.tree import Node
 from schema.entry import NodeDue
 from schema.paths import ROOT, SPECIAL_PATHS, parent_of
 from schema.znode import CONTAINER_OWNER, session_of, ttl_of

@@ -7,8 +7,8 @@ them. If the tree itself has a node at such a path, clients see that node instea
 from collections.abc import Iterable, Mapping
 
 from codec.constants import KeeperFeature
+from proxy.state.node import FullNode, Node, new_node
 from proxy.state.transaction import SYSTEM
-from proxy.state.tree import Node
 from schema.znode import OPEN_ACL
 
 _FOLDER = f"/{SYSTEM}"
@@ -42,11 +42,8 @@ def system_nodes(
     }
     if availability_zone:
         data[_AVAILABILITY_ZONE] = availability_zone.encode()
-    nodes = {path: _node(value) for path, value in data.items()}
-    folder = nodes[_FOLDER] = _node(b"")
-    folder.children = {path.rpartition("/")[2] for path in data}
+    nodes: dict[str, Node] = {path: new_node(value, OPEN_ACL, 0, 0, 0) for path, value in data.items()}
+    folder = FullNode(b"", OPEN_ACL, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    folder.children = set(data)
+    nodes[_FOLDER] = folder
     return nodes
-
-
-def _node(data: bytes) -> Node:
-    return Node(data, OPEN_ACL, 0, 0, 0, 0, 0, 0, 0, 0, 0)

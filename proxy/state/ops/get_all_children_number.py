@@ -6,10 +6,10 @@ from codec.constants import Perms
 from codec.jute import INT
 from codec.packets import decode_path
 from proxy.state.acl import demand
+from proxy.state.node import Node
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.reads import find
 from proxy.state.subtree import subtree
-from proxy.state.tree import Node
 from schema.paths import ROOT
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Collection
 
 from codec.packets import decode_optional_path
+from proxy.state.node import pack_names
 from proxy.state.operation import Client, Reading
-from proxy.state.tree import pack_names
 from schema.paths import ROOT
 
 # The characters that Java's String.trim removes.

@@ -7,11 +7,11 @@ from codec.constants import ErrorCode, ListFilter, Perms
 from codec.jute import INT, Reader, pack_buffer
 from codec.keeper import read_filtered_list, read_list_with_stat_and_data, read_path_limit
 from proxy.state.acl import demand
+from proxy.state.node import PACKED_PER_STEP, Node, pack_children, pack_names
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.bounded import Body
 from proxy.state.ops.reads import find
 from proxy.state.refusal import Refusal
-from proxy.state.tree import PACKED_PER_STEP, Node, pack_names
 from schema.paths import ROOT
 from schema.znode import session_of
 
@@ -24,8 +24,8 @@ def filtered_list(reading: Reading, client: Client, frame: bytes, position: int)
     path, watch, only = read_filtered_list(Reader(frame, position))
     per_step = PACKED_PER_STEP if only == ListFilter.ALL else 4
     reading.pause.expect(children_of(reading, path) // per_step)
-    node, names = _listed(reading, client, path, only, watch=watch)
-    return pack_names(names, reading.pause) + node.stat()
+    node, paths = _listed(reading, client, path, only, watch=watch)
+    return pack_children(paths, reading.pause) + node.stat()
 
 
 def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
@@ -37,16 +37,15 @@ def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, posi
     path, watch, only, with_stat, with_data = read_list_with_stat_and_data(Reader(frame, position))
     pause = reading.pause
     pause.expect(children_of(reading, path) // 2)
-    node, names = _listed(reading, client, path, only, watch=watch)
+    node, paths = _listed(reading, client, path, only, watch=watch)
     children: list[Node] = []
-    above = path.rstrip("/")
-    for name in pause.each(names):
-        child = find(reading, f"{above}/{name}")
+    for below in pause.each(paths):
+        child = find(reading, below)
         if with_stat or with_data:
             demand(child.acl, Perms.READ, client.identities)
         children.append(child)
     body = Body()
-    body.add(pack_names(names, pause), node.stat(), INT.pack(len(children) if with_stat else 0))
+    body.add(pack_children(paths, pause), node.stat(), INT.pack(len(children) if with_stat else 0))
     if with_stat:
         for some in pause.batches(children):
             body.add(*(child.stat() for child in some))
@@ -67,23 +66,22 @@ def list_recursive(reading: Reading, client: Client, frame: bytes, position: int
     demand(top.acl, Perms.READ, client.identities)
     pause = reading.pause
     paths: list[str] = []
-    unseen = deque([(path.rstrip("/"), top)])
+    unseen = deque([top])
     steps = 0
     while unseen and len(paths) < limit:
-        above, node = unseen.popleft()
-        names = node.children or ()
-        if names:
+        node = unseen.popleft()
+        children = node.children or ()
+        if children:
             demand(node.acl, Perms.READ, client.identities)
-            steps += len(names)
+            steps += len(children)
             pause.expect(steps // 4)
         # Of very many children, only as many are visited as the limit allows.
         first: list[str] = []
-        for some in pause.batches(names, _COMPARED_PER_STEP):
+        for some in pause.batches(children, _COMPARED_PER_STEP):
             first = heapq.nsmallest(limit - len(paths), first + some)
-        for name in pause.each(first):
-            below = f"{above}/{name}"
+        for below in pause.each(first):
             paths.append(below)
-            unseen.append((below, find(reading, below)))
+            unseen.append(find(reading, below))
     return pack_names(paths, pause)
 
 
@@ -94,20 +92,17 @@ def children_of(reading: Reading, path: str) -> int:
 
 
 def _listed(reading: Reading, client: Client, path: str, only: int, *, watch: bool) -> tuple[Node, list[str]]:
-    """The node and the names of its children of one kind. Containers and TTL nodes count as persistent."""
+    """The node and the paths of its children of one kind. Containers and TTL nodes count as persistent."""
     node = find(reading, path)
     demand(node.acl, Perms.READ, client.identities)
     if not ListFilter.ALL <= only <= ListFilter.EPHEMERAL:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
     if watch:
         reading.watches.children.add(path, client)
-    names = list(node.children or ())
+    paths = list(node.children or ())
     if only == ListFilter.ALL:
-        return node, names
+        return node, paths
     wanted = only == ListFilter.EPHEMERAL
-    above = path.rstrip("/")
     return node, [
-        name
-        for name in reading.pause.each(names)
-        if bool(session_of(find(reading, f"{above}/{name}").owner)) is wanted
+        below for below in reading.pause.each(paths) if bool(session_of(find(reading, below).owner)) is wanted
     ]

@@ -2,7 +2,7 @@
 
 from codec.constants import ErrorCode, OpCode, Perms
 from codec.errors import MalformedPacket, NullString
-from codec.jute import INT, Reader, pack_buffer
+from codec.jute import INT, Reader
 from codec.packets import MULTI_HEADER, read_multi_header
 from proxy.state.acl import demand
 from proxy.state.operation import Client, Reading
@@ -16,7 +16,7 @@ from proxy.state.refusal import Refusal
 def _get_data(reading: Reading, client: Client, path: str) -> bytes:
     node = find(reading, path)
     demand(node.acl, Perms.READ, client.identities)
-    return pack_buffer(node.data) + node.stat()
+    return node.content()
 
 
 def _get_children(reading: Reading, client: Client, path: str) -> bytes:

@@ -4,13 +4,13 @@ These are the hot path of reads, so they build bytes and no objects.
 """
 
 from codec.constants import ErrorCode, Perms
-from codec.jute import INT, NULL, pack_acls
+from codec.jute import pack_acls
 from codec.packets import decode_path, decode_path_watch
 from proxy.state.acl import demand, masked, permits
+from proxy.state.node import Node
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.features import TELLING
 from proxy.state.refusal import Refusal
-from proxy.state.tree import Node
 from schema.paths import ROOT
 from schema.znode import OPEN_ACL
 
@@ -35,8 +35,7 @@ def get_data(reading: Reading, client: Client, frame: bytes, position: int) -> b
         demand(node.acl, Perms.READ, client.identities)
     if watch:
         reading.watches.data.add(path, client)
-    data = node.data
-    return (NULL if data is None else INT.pack(len(data)) + data) + node.stat()
+    return node.content()
 
 
 def exists(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:

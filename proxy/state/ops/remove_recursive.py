@@ -50,10 +50,10 @@ def _subtree(tx: Transaction, path: str, limit: int) -> list[str]:
     """A node and all nodes below it, parents first. Raises NOTEMPTY for more than `limit` nodes."""
     found = [path]
     for above in found:
-        names = tx.nodes[above].children or ()
-        if len(found) + len(names) > limit:
+        children = tx.nodes[above].children or ()
+        if len(found) + len(children) > limit:
             raise Refusal(ErrorCode.NOT_EMPTY)
-        found += [f"{above}/{name}" for name in sorted(names)]
+        found += sorted(children)
     return found
 
 

@@ -3,11 +3,11 @@
 from codec.constants import ErrorCode, Perms
 from codec.packets import SetAcl, decoder, read_set_acl
 from proxy.state.acl import demand
-from proxy.state.operation import WriteOperation
+from proxy.state.node import Node
+from proxy.state.operation import WriteOperation, stat
 from proxy.state.ops.missing import missing
 from proxy.state.refusal import Refusal
 from proxy.state.transaction import Transaction
-from proxy.state.tree import Node
 from schema.paths import is_valid
 
 
@@ -23,8 +23,7 @@ def apply(tx: Transaction, fields: SetAcl) -> Node:
     demand(node.acl, Perms.ADMIN, tx.identities)
     if version not in (-1, node.aversion):
         raise Refusal(ErrorCode.BAD_VERSION)
-    tx.set_acl(path, node, acl)
-    return node
+    return tx.set_acl(path, node, acl)
 
 
-SET_ACL = WriteOperation(decoder(read_set_acl), apply, Node.stat)
+SET_ACL = WriteOperation(decoder(read_set_acl), apply, stat)

@@ -3,11 +3,11 @@
 from codec.constants import ErrorCode, Perms
 from codec.packets import decode_set_data
 from proxy.state.acl import demand
-from proxy.state.operation import WriteOperation
+from proxy.state.node import Node
+from proxy.state.operation import WriteOperation, stat
 from proxy.state.ops.missing import missing
 from proxy.state.refusal import Refusal
 from proxy.state.transaction import Transaction
-from proxy.state.tree import Node
 from schema.paths import is_valid
 from schema.znode import OPEN_ACL
 
@@ -23,11 +23,10 @@ def apply(tx: Transaction, fields: tuple[str, bytes | None, int]) -> Node:
     if node.acl is not OPEN_ACL:
         demand(node.acl, Perms.WRITE, tx.identities)
     if tx.tree.quotas:
-        tx.check_quota(path, 0, len(data or b"") - len(node.data or b""))
+        tx.check_quota(path, 0, len(data or b"") - node.size)
     if version not in (-1, node.version):
         raise Refusal(ErrorCode.BAD_VERSION)
-    tx.set_data(path, node, data)
-    return node
+    return tx.set_data(path, node, data)
 
 
-SET_DATA = WriteOperation(decode_set_data, apply, Node.stat)
+SET_DATA = WriteOperation(decode_set_data, apply, stat)

@@ -10,7 +10,7 @@ from bench.stages.memory import Znode, applied, loaded
 # million znodes have to fit, with etcd's share, where ZooKeeper's JVM holds them.
 
 
-@pytest.mark.parametrize(("weigh", "most", "blocks"), [(loaded, 400, 5.99), (applied, 370, 5.0)])
+@pytest.mark.parametrize(("weigh", "most", "blocks"), [(loaded, 246, 2.01), (applied, 246, 2.01)])
 def test_a_znode_takes_no_more_than_it_did(weigh: Callable[[int], Znode], most: float, blocks: float) -> None:
     znode = weigh(20_000)
     assert znode.bytes <= most * 1.01

@@ -4,7 +4,7 @@ from proof.simulation.expiring_nodes import ExpiringNodesJudge
 from proof.simulation.oracle import Oracle
 from proof.simulation.world import World
 from proxy.state import capture
-from proxy.state.tree import Node
+from proxy.state.node import Node, make_node
 from schema.znode import CONTAINER_OWNER, ttl_owner
 
 _TTL = 60_000  # ms
@@ -21,7 +21,7 @@ def _judged(
     judge = ExpiringNodesJudge(oracle, said.append)
     oracle.times += [written]
     oracle.zxids += [5]
-    node = Node(b"", (), owner, 5, 5, 5, 0, 0, 0, created, 0)
+    node = make_node(b"", (), owner, 5, 5, 5, 0, 0, 0, created, 0)
     oracle.machine.tree.attach("/m", node)
     world.now = now
     return judge, node, said

@@ -14,7 +14,7 @@ from proxy.ctl.backup import backup
 from proxy.ctl.output import CommandFailed
 from proxy.state.capture import new_machine
 from proxy.state.machine import Machine
-from proxy.state.tree import Node
+from proxy.state.node import make_node
 from schema.znode import CONTAINER_OWNER, OPEN_ACL
 from tests.pipeline.trees import read
 
@@ -32,7 +32,7 @@ def _machine() -> Machine:
         ("/a!", b"2", secret, CONTAINER_OWNER),
         ("/a/b", b"\xff\x00", (Acl(1, "world", "anyone"),), 0),
     ):
-        machine.tree.nodes[path] = Node(data, acl, owner, 7, 8, 9, 10, 11, 1, 2, 3)
+        machine.tree.nodes[path] = make_node(data, acl, owner, 7, 8, 9, 10, 11, 1, 2, 3)
     return machine
 
 

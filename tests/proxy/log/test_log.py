@@ -14,6 +14,7 @@ from proxy.etcd.model import Put, Txn
 from proxy.log import truncation
 from proxy.log.record import TreeNotServable
 from proxy.log.snapshot_writer import Writer, write
+from proxy.state.node import full_node
 from schema.budgets import encode_rule
 from schema.entry import Kind, encode_attach, encode_forget, encode_level
 from schema.keys import Keyspace
@@ -343,7 +344,7 @@ async def test_a_lease_that_ends_before_the_sessions_were_carried_over(world: Wo
 async def test_a_state_that_is_not_trusted_is_loaded_anew_under_load(world: World) -> None:
     one, _ = await world.proxy(), await world.proxy()
     await answered([one.open(1)])
-    one.log.machine.tree.nodes["/zookeeper"].aversion = 7
+    full_node(one.log.machine.tree.nodes, "/zookeeper").aversion = 7
     for number in range(60):
         one.create(1, f"/x{number}")
         if number == 30:

@@ -15,7 +15,7 @@ from proxy.log.stats import Stats
 from proxy.log.status import LogStatus
 from proxy.state.capture import new_machine
 from proxy.state.expiry import Expiry
-from proxy.state.tree import Node
+from proxy.state.node import Node, make_node
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, NodeDue, decode_node_due
 from schema.znode import CONTAINER_OWNER, OPEN_ACL, ttl_owner
@@ -55,7 +55,7 @@ class Proxy:
         raise AssertionError
 
     def attach(self, path: str, owner: int = ttl_owner(1 << 30), mzxid: int = 7, created: int = 0) -> None:
-        self.tree.attach(path, Node(b"", OPEN_ACL, owner, 7, mzxid, 7, 1, 2, 3, created, 0))
+        self.tree.attach(path, make_node(b"", OPEN_ACL, owner, 7, mzxid, 7, 1, 2, 3, created, 0))
 
     def answer(self) -> None:
         pending = self.outbox.queue.popleft()

@@ -8,7 +8,7 @@ from codec.jute import Acl
 from proxy.state.capture import load, new_machine, pages
 from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel
 from proxy.state.machine import CHECKPOINT_EVERY
-from proxy.state.tree import Node
+from proxy.state.node import make_node
 from schema.errors import BadValue
 from schema.fixed import fixed_nodes
 from schema.pages import decode_state, encode_nodes, encode_state, page_header
@@ -70,7 +70,7 @@ def test_a_new_tree_is_zookeepers() -> None:
 
 
 def _page(*paths: str) -> bytes:
-    return encode_nodes([(path, Node(b"", OPEN_ACL, *[0] * 9)) for path in sorted(paths)])
+    return encode_nodes([(path, make_node(b"", OPEN_ACL, *[0] * 9)) for path in sorted(paths)])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from codec.constants import EventType
 from codec.jute import Acl
 from proxy.state.difference import tree_events
-from proxy.state.tree import Node
+from proxy.state.node import make_node
 from proxy.state.watches import TreeEvent
 from schema.paths import parent_of
 from schema.znode import OPEN_ACL
@@ -18,8 +18,8 @@ _ACL = (Acl(1, "ip", "::1"),)
 
 
 def test_the_acls_are_those_of_the_moment() -> None:
-    old = {"/": Node(b"", OPEN_ACL, *[0] * 9), "/gone": Node(b"", _ACL, *[0] * 9)}
-    new = {"/": Node(b"", _ACL, *[0] * 9), "/new": Node(b"", _ACL, *[0] * 9)}
+    old = {"/": make_node(b"", OPEN_ACL, *[0] * 9), "/gone": make_node(b"", _ACL, *[0] * 9)}
+    new = {"/": make_node(b"", _ACL, *[0] * 9), "/new": make_node(b"", _ACL, *[0] * 9)}
     assert tree_events(old, new) == [
         TreeEvent(EventType.NODE_DELETED, "/gone", _ACL, OPEN_ACL),
         TreeEvent(EventType.NODE_CREATED, "/new", _ACL, _ACL),

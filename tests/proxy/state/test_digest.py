@@ -8,8 +8,8 @@ from pipeline.formats.compression import opened
 from pipeline.formats.digest import signed
 from pipeline.formats.snapshot import SnapshotReader, check_seal
 from proxy.state.digest import node_hash, session_hash, whole
+from proxy.state.node import FullNode, Node, make_node
 from proxy.state.sessions import Session
-from proxy.state.tree import Node
 from schema.znode import OPEN_ACL
 from tests.pipeline.trees import SAMPLES
 
@@ -26,7 +26,9 @@ def _sample_nodes(file: str) -> dict[str, Node]:
             run = reader.nodes()
             last = run.last
             for path, data, fixed in zip(run.paths, run.data, run.fixed, strict=True):
-                nodes[path.decode() or "/"] = Node(data, OPEN_ACL, *(int(fixed[name]) for name in _FIELDS))
+                nodes[path.decode() or "/"] = make_node(
+                    data, OPEN_ACL, *(int(fixed[name]) for name in _FIELDS)
+                )
     return nodes
 
 
@@ -46,7 +48,7 @@ def test_it_is_zookeepers_own(name: str) -> None:
 
 
 _NODES = st.builds(
-    Node,
+    FullNode,
     st.one_of(st.none(), st.binary(max_size=5)),
     st.just(OPEN_ACL),
     *[st.integers(-(1 << 63), (1 << 63) - 1)] * 6,
@@ -55,7 +57,7 @@ _NODES = st.builds(
 
 
 @given(_NODES, st.sampled_from(["/", "/a", "/ä/\ufffd"]), st.integers(0, 8))
-def test_every_field_counts(node: Node, path: str, place: int) -> None:
+def test_every_field_counts(node: FullNode, path: str, place: int) -> None:
     before = node_hash(path, node)
     field = _FIELDS[place]
     setattr(node, field, getattr(node, field) ^ 1)

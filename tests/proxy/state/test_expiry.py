@@ -5,15 +5,15 @@ import random
 import pytest
 
 from proxy.state.expiry import Expiry
-from proxy.state.tree import Node
+from proxy.state.node import FullNode
 from schema.entry import NodeDue
 from schema.znode import CONTAINER_OWNER, MAX_TTL, OPEN_ACL, ttl_owner
 
 _DAY = 86_400_000  # ms
 
 
-def _node(owner: int, *, mzxid: int = 12, created: int = 0) -> Node:
-    return Node(b"", OPEN_ACL, owner, 11, mzxid, 13, 14, 15, 16, created, 0)
+def _node(owner: int, *, mzxid: int = 12, created: int = 0) -> FullNode:
+    return FullNode(b"", OPEN_ACL, owner, 11, mzxid, 13, 14, 15, 16, created, 0)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_what_is_due(owner: int, created: int, age: int, max_never_used: int, du
     expiry.note(12, 5000)
     expected = NodeDue("/n", 16, 15, 11, max_never_used) if due else None
     assert expiry.due("/n", node, 5000 + age) == expected
-    node.children = {"child"}
+    node.children = {"/n/child"}
     assert expiry.due("/n", node, 5000 + age) is None
 
 

@@ -13,9 +13,10 @@ from codec.constants import CreateMode, KeeperOpCode, OpCode
 from codec.jute import INT, LONG, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
 from proxy.state.machine import Machine
+from proxy.state.node import FullNode, Node, full_node, pack_names
 from proxy.state.ops import EXTENDED
 from proxy.state.pause import NO_PAUSE, AtOnce, Lengths, Pause, TooLong
-from proxy.state.tree import Node, free, pack_names
+from proxy.state.tree import free
 from tests.proxy.state import naive
 from tests.proxy.state.ops.room import Client
 from tests.proxy.state.world import (
@@ -272,8 +273,8 @@ def test_names_are_packed_with_pauses(names: list[str]) -> None:
 
 def test_a_tree_is_freed_with_pauses() -> None:
     pause = Counting(4)
-    nodes = {str(number): Node(b"", (), 0, 0, 0, 0, 0, 0, 0, 0, 0) for number in range(20)}
-    nodes["3"].children = {str(number) for number in range(20)}
+    nodes: dict[str, Node] = {str(number): FullNode(b"", (), *[0] * 9) for number in range(20)}
+    full_node(nodes, "3").children = {str(number) for number in range(20)}
     free(nodes, pause)
     assert nodes == {}
     assert pause.calls >= 8

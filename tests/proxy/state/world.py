@@ -9,12 +9,12 @@ from codec.packets import MULTI_HEADER, STAT
 from proxy.state.capture import Captured, load, new_machine, pages
 from proxy.state.digest import whole
 from proxy.state.machine import Machine
+from proxy.state.node import Node, child_names
 from proxy.state.operation import Reading
 from proxy.state.ops import FEATURES
 from proxy.state.ops.features import system_nodes
 from proxy.state.outcome import Outcome
 from proxy.state.sessions import hash_of
-from proxy.state.tree import Node
 from proxy.state.watches import TreeEvent, WatchTable
 from schema.entry import (
     Identity,
@@ -27,7 +27,8 @@ from schema.entry import (
     encode_open,
 )
 from schema.fixed import fixed_nodes
-from schema.znode import pack_stat
+from schema.paths import parent_of
+from schema.znode import Znode, pack_stat
 from tests.proxy.state import naive
 
 HOME = "home"
@@ -281,7 +282,7 @@ def assert_same_tree(machine: Machine, model: naive.NaiveZooKeeper) -> None:
         if path not in ("/", "/zookeeper"):  # whose first children are not counted
             assert STAT.unpack(node.stat()) == model.stat(path), path
         assert (node.data, node.acl, node.created) == (expected.data, expected.acl, expected.created), path
-        assert sorted(node.children or ()) == model.children(path), path
+        assert sorted(child_names(node)) == model.children(path), path
         assert sorted(Reader(node.names()).strings() or ()) == model.children(path), path  # type: ignore[type-var]
         if expected.owner:
             owned.setdefault(expected.owner, set()).add(path)
@@ -299,8 +300,9 @@ def assert_sound(machine: Machine) -> None:
     assert machine.digest.settle(tree.nodes) == whole(tree.nodes, machine.sessions)
     for path, node in tree.nodes.items():
         assert node.children is None or node.children, path
-        assert node._stat in (None, pack_stat(node, len(node.children or ()))), path
-        assert node._names in (None, pack_strings(node.children or ())), path
+        assert node.stat() == pack_stat(Znode(*node.fields()), len(node.children or ())), path
+        assert node.names() == pack_strings(list(child_names(node))), path
+        assert all(below in tree.nodes and parent_of(below) == path for below in node.children or ()), path
 
 
 def all_pages(machine: Machine) -> tuple[list[bytes], list[bytes], bytes, int]:

@@ -7,6 +7,7 @@ from codec.errors import NullString
 from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string
 from codec.packets import STAT
 from proxy.state.capture import new_machine
+from proxy.state.node import full_node
 from proxy.state.operation import WriteOperation
 from proxy.state.ops.create import CREATE2, CREATE_CONTAINER, CREATE_TTL
 from proxy.state.ops.create_if_not_exists import CREATE_IF_NOT_EXISTS
@@ -107,12 +108,12 @@ def test_a_sequential_name_counts_all_children_that_ever_were() -> None:
 
 def test_a_sequence_goes_round_as_javas() -> None:
     world = room()
-    world.nodes["/open"].created = 2**31 - 1
+    full_node(world.nodes, "/open").created = 2**31 - 1
     world.machine.reset_digest()
     answers = do(world, *[Create("/open/s", flags=2)] * 3)
     numbers = ["2147483647", "-2147483648", "-2147483647"]
     assert [answer.path for answer in answers] == [f"/open/s{number}" for number in numbers]
-    assert world.nodes["/open"].created == -(2**31) + 2
+    assert full_node(world.nodes, "/open").created == -(2**31) + 2
     assert_sound(world.machine)
     assert all_pages(reloaded(world.machine)) == all_pages(world.machine)
 

@@ -1,0 +1,299 @@
+"""The two forms of a znode in memory. `Tree` and `Transaction` change nodes; other code reads both alike.
+
+Most znodes never have a child. Such a node is one bytes object, the reply to getData: 224 bytes for 100 bytes
+of data. With its fields apart it would take 320 bytes, 64 more when it has been set, and 112 more when its
+Stat has been read (docs/decisions/0037-packed-znodes.md).
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from struct import Struct
+from typing import TypeAlias
+
+from codec.jute import INT, NULL, Acl, pack_strings
+from codec.packets import STAT
+from proxy.state.pause import NO_PAUSE, Pause
+from schema.pages import NodePage
+from schema.znode import OPEN_ACL, Fields, Znode, pack_stat, session_of, wrap_int
+
+# So many names are packed, or nodes visited, in about the time of one step.
+PACKED_PER_STEP = 16
+
+# Packed nodes have at most so many different ACLs; nodes with other ones stay full nodes.
+_MOST_ACLS = 256
+
+_NO_NAMES = pack_strings(())
+_MAX_INT = (1 << 31) - 1
+_HEAD = INT.size
+_AROUND = _HEAD + STAT.size  # bytes of a packed node besides its data
+_TAIL = -STAT.size
+# czxid mzxid pzxid ctime mtime version cversion aversion ephemeralOwner
+_pack_digested = Struct(">qqqqqiiiq").pack
+_pack_int = INT.pack
+_pack = STAT.pack
+_fields_at = STAT.unpack_from
+_long_at = Struct(">q").unpack_from
+_int_at = INT.unpack_from
+
+
+class FullNode(Znode):
+    """A znode with its fields apart, and a cache of bytes that reads send. Any znode can have this form.
+
+    Code that changes such a node has to call `changed`.
+    """
+
+    __slots__ = ("_names", "_stat", "children")
+
+    children: set[str] | None  # their paths: the tree's own strings
+
+    def __init__(
+        self,
+        data: bytes | None,
+        acl: tuple[Acl, ...],
+        owner: int,
+        czxid: int,
+        mzxid: int,
+        pzxid: int,
+        ctime: int,
+        mtime: int,
+        version: int,
+        created: int,
+        aversion: int,
+    ) -> None:
+        super().__init__(data, acl, owner, czxid, mzxid, pzxid, ctime, mtime, version, created, aversion)
+        self.children = None
+        self._stat: bytes | None = None
+        self._names: bytes | None = None
+
+    def changed(self) -> None:
+        """A field has changed, or a child was created or deleted."""
+        self._stat = self._names = None
+
+    def content(self) -> bytes:
+        """The reply to getData: the data and the Stat."""
+        data = self.data
+        return (NULL if data is None else _pack_int(len(data)) + data) + self.stat()
+
+    def stat(self) -> bytes:
+        """The node's Stat as ZooKeeper sends it; cached."""
+        packed = self._stat
+        if packed is None:
+            children = self.children
+            packed = self._stat = pack_stat(self, len(children) if children else 0)
+        return packed
+
+    def names(self, pause: Pause = NO_PAUSE) -> bytes:
+        """The names of its children, packed; cached. May raise TooLong."""
+        packed = self._names
+        if packed is None:
+            packed = self._names = pack_children(self.children or (), pause)
+        return packed
+
+    def digested(self) -> bytes:
+        """What ZooKeeper's digest hashes behind the path."""
+        return (self.data or b"") + _pack_digested(
+            self.czxid,
+            self.mzxid,
+            self.pzxid,
+            self.ctime,
+            self.mtime,
+            self.version,
+            self.created,
+            self.aversion,
+            self.owner,
+        )
+
+    def packed(self) -> "Node":
+        """The same node as a packed node, if it can be one."""
+        kind = packed_kind(self.acl, self.owner)
+        return self if kind is None or self.created or self.children else kind(self.content())
+
+
+def _long(offset: int) -> property:
+    place = _TAIL + offset
+    return property(lambda node: _long_at(node, place)[0])
+
+
+def _int(offset: int) -> property:
+    place = _TAIL + offset
+    return property(lambda node: _int_at(node, place)[0])
+
+
+class PackedNode(bytes):
+    """A znode that never had a child, as the reply to getData: size of the data, data, Stat.
+
+    It cannot be changed; another one takes its place. It is no container and has no TTL, since their Stat
+    does not show their owner.
+    """
+
+    __slots__ = ()
+
+    acl: tuple[Acl, ...] = OPEN_ACL  # `packed_kind` has a class for each ACL
+    children = None
+    created = 0
+
+    @property
+    def data(self) -> bytes | None:
+        """None is ZooKeeper's null."""
+        return None if self.startswith(NULL) else self[_HEAD:_TAIL]
+
+    @property
+    def size(self) -> int:
+        """How many bytes of data it has."""
+        return len(self) - _AROUND
+
+    # As Znode's.
+    czxid = _long(0)
+    mzxid = _long(8)
+    ctime = _long(16)
+    mtime = _long(24)
+    version = _int(32)
+    aversion = _int(40)
+    owner = _long(44)
+    pzxid = _long(60)
+
+    def fields(self) -> Fields:
+        """As Znode's."""
+        czxid, mzxid, ctime, mtime, version, _, aversion, owner, _, _, pzxid = _fields_at(self, _TAIL)
+        return self.data, self.acl, owner, czxid, mzxid, pzxid, ctime, mtime, version, 0, aversion
+
+    def content(self) -> bytes:
+        """The reply to getData: the data and the Stat."""
+        return self
+
+    def stat(self) -> bytes:
+        """The node's Stat as ZooKeeper sends it."""
+        return self[_TAIL:]
+
+    def names(self, _pause: Pause = NO_PAUSE) -> bytes:
+        """The names of no children, packed."""
+        return _NO_NAMES
+
+    def digested(self) -> bytes:
+        """What ZooKeeper's digest hashes behind the path."""
+        stat = self[_TAIL:]
+        # ctime, mtime, version, cversion, aversion and owner follow each other in both.
+        return self[_HEAD:_TAIL] + stat[:16] + stat[60:] + stat[16:52]
+
+    def written(self, data: bytes | None, zxid: int, time: int) -> "PackedNode":
+        """The node after a setData."""
+        czxid, _, ctime, _, version, _, aversion, owner, _, _, pzxid = _fields_at(self, _TAIL)
+        version = version + 1 if version != _MAX_INT else wrap_int(version + 1)
+        size = len(data) if data else 0
+        stat = _pack(czxid, zxid, ctime, time, version, 0, aversion, owner, size, 0, pzxid)
+        return self.__class__((NULL if data is None else _pack_int(size) + data) + stat)
+
+    def full(self) -> FullNode:
+        """The same node as a full node."""
+        return FullNode(*self.fields())
+
+
+Node: TypeAlias = FullNode | PackedNode
+
+_kinds: dict[tuple[Acl, ...], type[PackedNode]] = {OPEN_ACL: PackedNode}
+
+
+def packed_kind(acl: tuple[Acl, ...], owner: int) -> type[PackedNode] | None:
+    """The class of packed nodes with an ACL; None if a node with this ACL and owner has to be a full node."""
+    if owner and session_of(owner) != owner:
+        return None
+    kind = _kinds.get(acl)
+    if kind is None and len(_kinds) < _MOST_ACLS:
+        kind = _kinds[acl] = type("PackedNode", (PackedNode,), {"__slots__": (), "acl": acl})
+    return kind
+
+
+def new_node(data: bytes | None, acl: tuple[Acl, ...], owner: int, zxid: int, time: int) -> Node:
+    """A node that a client creates."""
+    kind = PackedNode if acl is OPEN_ACL and not owner else packed_kind(acl, owner)
+    if kind is None:
+        return FullNode(data, acl, owner, zxid, zxid, zxid, time, time, 0, 0, 0)
+    size = len(data) if data else 0
+    stat = _pack(zxid, zxid, time, time, 0, 0, 0, owner, size, 0, zxid)
+    return kind((NULL if data is None else _pack_int(size) + data) + stat)
+
+
+def full_node(nodes: dict[str, Node], path: str) -> FullNode:
+    """An existing node as a full node, to be changed. Raises KeyError."""
+    node = nodes[path]
+    if isinstance(node, PackedNode):
+        node = nodes[path] = node.full()
+    return node
+
+
+def make_node(*fields: *Fields) -> Node:
+    """A node without children, of what Znode takes."""
+    return FullNode(*fields).packed()
+
+
+def nodes_of(page: NodePage) -> list[Node]:
+    """The nodes of a page of a snapshot, before they are linked to their parents. Raises BadValue."""
+    table, indexes = page.acls()
+    kinds = [packed_kind(acl, 0) for acl in table]
+    packed = [kind or PackedNode for kind in kinds]
+    parts = zip(_HEAD_AND_STAT.iter_unpack(page.rows(*_REPLIED)), page.data, strict=True)
+    replies = [head + data + stat for (head, stat), data in parts]
+    found: list[Node] = (
+        list(map(packed[0], replies))
+        if len(packed) == 1
+        else [packed[index](reply) for index, reply in zip(indexes, replies, strict=True)]
+    )
+    for place in _odd(page, [index for index, kind in enumerate(kinds) if kind is None], indexes):
+        czxid, mzxid, ctime, mtime, version, created, aversion, owner, length, _, pzxid = _fields_at(
+            replies[place], _TAIL
+        )
+        data = None if length < 0 else page.data[place]
+        stamps = (czxid, mzxid, pzxid, ctime, mtime)
+        found[place] = make_node(data, table[indexes[place]], owner, *stamps, version, created, aversion)
+    return found
+
+
+# The columns of a packed node, as a new node has them: its cversion and numChildren are 0.
+_REPLIED: tuple[str, ...] = ("length", "czxid", "mzxid", "ctime", "mtime", "version", "created", "aversion")
+_REPLIED += ("owner", "length", "", "pzxid")
+_HEAD_AND_STAT = Struct(f"{_HEAD}s{STAT.size}s")
+
+
+def _odd(page: NodePage, full: Sequence[int], indexes: Sequence[int]) -> list[int]:
+    """The places of a page's znodes whose columns are not those of a packed node. `full`: ACLs."""
+    found = [place for place, created in enumerate(page.numbers("created")) if created]
+    if min(page.lengths) < 0:
+        found += [place for place, length in enumerate(page.lengths) if length < 0]
+    owners = page.numbers("owner")
+    if min(owners) < 0:
+        found += [place for place, owner in enumerate(owners) if owner < 0]
+    if full:
+        found += [place for place, index in enumerate(indexes) if index in full]
+    return found
+
+
+def pack_names(names: Collection[str], pause: Pause) -> bytes:
+    """A vector of strings. May raise TooLong."""
+    return _pack_texts(names, 0, pause)
+
+
+def pack_children(paths: Collection[str], pause: Pause) -> bytes:
+    """The names of a node's children, from their paths. May raise TooLong."""
+    return _pack_texts(paths, _start_of_names(paths), pause)
+
+
+def child_names(node: Node) -> Iterator[str]:
+    """The names of the node's children."""
+    paths = node.children or ()
+    start = _start_of_names(paths)
+    return (path[start:] for path in paths)
+
+
+def _start_of_names(paths: Collection[str]) -> int:
+    return next(iter(paths)).rfind("/") + 1 if paths else 0
+
+
+def _pack_texts(texts: Collection[str], start: int, pause: Pause) -> bytes:
+    """Pack what the texts have from a place on."""
+    pause.expect(len(texts) // PACKED_PER_STEP)
+    if len(texts) <= pause.every:
+        return pack_strings([text[start:] for text in texts] if start else texts)
+    parts = [
+        pack_strings([text[start:] for text in batch])[INT.size :]
+        for batch in pause.batches(texts, per_step=2)
+    ]
+    return b"".join((INT.pack(len(texts)), *parts))
