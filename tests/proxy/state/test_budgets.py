@@ -103,7 +103,6 @@ def test_bytes_count_and_a_large_request_is_paid_for_afterwards(world: World) ->
         (requests.delete("/x/del"), False),
         (requests.multi([requests.delete("/x/del"), requests.create("/z/2")]), False),
     ],
-    ids=str,
 )
 def test_what_counts(world: World, asked: requests.Request[object], counts: bool) -> None:
     world.enter("a", rule("/x", 1))
