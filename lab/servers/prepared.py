@@ -66,10 +66,11 @@ proxy.log.stream.catch_up = waiting
 FLIPPING_DATA = """
 import signal
 from proxy.server import Server
+from proxy.state.node import full_node
 start = Server.start
 async def started(self, *arguments):
     def flip(*_):
-        node = self.machine.tree.nodes["/flip"]
+        node = full_node(self.machine.tree.nodes, "/flip")
         node.data = bytes([node.data[0] ^ 1]) + node.data[1:]
         print("flipped", flush=True)
     signal.signal(signal.SIGRTMIN, flip)

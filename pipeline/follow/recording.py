@@ -52,7 +52,8 @@ class Recording(Transaction):
     ) -> Node:
         """As Transaction.create."""
         node = super().create(path, above, parent, data, acl, owner)
-        self.changes.append(Change(_create_of(owner), path, data, acl, parent.created, owner))
+        created = self.nodes[above].created  # the parent of a first child takes another form
+        self.changes.append(Change(_create_of(owner), path, data, acl, created, owner))
         return node
 
     def delete(self, path: str, above: str, parent: Node, node: Node) -> None:

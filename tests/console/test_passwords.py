@@ -31,7 +31,7 @@ def test_a_name_that_is_none(name: str) -> None:
 
 def test_a_file(tmp_path: Path) -> None:
     file = tmp_path / "users"
-    file.write_text(f"# the operators\n\n{_LINE}\n{_LINE.replace('amy', 'ben@example')}\n")
+    file.write_text(f"# the operators\n\n{_LINE}\n{_LINE.replace('amy', 'ben@example', 1)}\n")
     users = read(str(file))
     assert list(users) == ["amy", "ben@example"]
     assert is_right("correct horse", users["amy"])

@@ -74,6 +74,13 @@ async def test_it_goes_on_where_it_was(world: World, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out.endswith("level at zxid 0x15 (0 behind)\n")
 
 
+async def test_first_children(world: World) -> None:
+    await world.write(2)
+    for path in ("/n1/a", "/n1/a/b", "/n2/a", "/n2/b"):
+        await world.tree.create("a", path)
+    await world.check()
+
+
 async def test_what_was_torn_is_written_again(world: World) -> None:
     await world.check()
     await world.write()

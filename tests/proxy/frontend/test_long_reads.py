@@ -6,7 +6,7 @@ from codec.constants import ErrorCode, OpCode
 from codec.jute import Reader
 from lab.client import packets
 from lab.fakes.connection import Client, connected, established
-from proxy.state import tree
+from proxy.state import node
 from proxy.state.pause import Lengths
 
 _ALL_SLOW = Lengths(every=1, at_once=-1)  # each listing takes long, and pauses at each name
@@ -126,7 +126,7 @@ def test_one_waits_while_a_write_is_applied_in_part(client: Client) -> None:
 def test_one_that_is_refused_or_fails(client: Client, monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
     _feed(client, _list(1))
     if fails:
-        monkeypatch.setattr(tree, "pack_strings", "a mistake")
+        monkeypatch.setattr(node, "pack_strings", "a mistake")
     else:
         del client.host.machine.tree.nodes["/"]
     client.loop.run()
