@@ -45,21 +45,9 @@ class FullNode(Znode):
 
     children: set[str] | None  # their paths: the tree's own strings
 
-    def __init__(
-        self,
-        data: bytes | None,
-        acl: tuple[Acl, ...],
-        owner: int,
-        czxid: int,
-        mzxid: int,
-        pzxid: int,
-        ctime: int,
-        mtime: int,
-        version: int,
-        created: int,
-        aversion: int,
-    ) -> None:
-        super().__init__(data, acl, owner, czxid, mzxid, pzxid, ctime, mtime, version, created, aversion)
+    def __init__(self, *fields: *Fields) -> None:
+        """As Znode's."""
+        super().__init__(*fields)
         self.children = None
         self._stat: bytes | None = None
         self._names: bytes | None = None
@@ -248,8 +236,10 @@ def nodes_of(page: NodePage) -> list[Node]:
 
 
 # The columns of a packed node, as a new node has them: its cversion and numChildren are 0.
-_REPLIED: tuple[str, ...] = ("length", "czxid", "mzxid", "ctime", "mtime", "version", "created", "aversion")
-_REPLIED += ("owner", "length", "", "pzxid")
+_REPLIED = (
+    *("length", "czxid", "mzxid", "ctime", "mtime", "version", "created", "aversion"),
+    *("owner", "length", "", "pzxid"),
+)
 _HEAD_AND_STAT = Struct(f"{_HEAD}s{STAT.size}s")
 
 
