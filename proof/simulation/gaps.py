@@ -6,7 +6,6 @@ completed write is compared with etcd's own: zketcd's should be at most a second
 of each kind. The exit code is 1 if more are longer.
 """
 
-import argparse
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -15,9 +14,9 @@ from functools import partial
 from typing import Any
 
 from codec.framing import Framer
-from lab.arguments import count, number
 from lab.client import requests as zk
-from proof.gaps import KINDS, Gap, line, measured, table, too_long
+from proof.gap_options import gap_parser, kinds_of
+from proof.gaps import Gap, line, measured, table, too_long
 from proof.simulation import seams
 from proof.simulation.environment import SimulatedClock
 from proof.simulation.etcd import Cluster, Member
@@ -28,7 +27,6 @@ from proof.simulation.world import Host, World
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import EtcdError, Put, Txn
 from proxy.support.stdout import guarded
-from proxy.support.usage import Parser
 
 _INTERVAL = 0.05  # seconds between two writes of a client
 _OUTSTANDING = 200  # requests of one client
@@ -219,22 +217,10 @@ def gaps_of(seed: int, proxies: int, kinds: Sequence[str], seconds: float = 8.0)
 
 def main(arguments: list[str] | None = None) -> int:
     """Run from the command line."""
-    parser = Parser(
-        prog="python -m proof.simulation.gaps",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument
-    add("--kinds", default=",".join(KINDS), metavar="A,B", help=f"of {', '.join(KINDS)} (default: all)")
-    add("--times", type=count, default=20, metavar="N", help="how often each (default: 20)")
-    add("--seconds", type=number(1e6), default=8.0, metavar="S", help="how long each lasts (default: 8)")
-    add("--proxies", type=count, default=1, metavar="N", help="number of proxies (default: 1)")
-    add("--seed", type=int, default=1, metavar="N", help="the first world's seed (default: 1)")
-    add("--verbose", action="store_true", help="print each fault's gap")
+    parser = gap_parser("python -m proof.simulation.gaps", __doc__, times=20, seed="the first world's seed")
+    parser.add_argument("--verbose", action="store_true", help="print each fault's gap")
     given = parser.parse_args(arguments)
-    kinds = [kind for kind in given.kinds.split(",") if kind]
-    if set(kinds) - set(KINDS):
-        parser.error(f"no such kind: {', '.join(sorted(set(kinds) - set(KINDS)))}")
+    kinds = kinds_of(parser, given.kinds)
     gaps: list[Gap] = []
     for seed in range(given.seed, given.seed + given.times):
         found = gaps_of(seed, given.proxies, kinds, given.seconds)

@@ -5,7 +5,6 @@ each proxy, and a writer puts keys at each member, past zketcd. One member is di
 longest time without a completed write is printed for both: zketcd's should be at most a second above etcd's.
 """
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -16,18 +15,17 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from lab.arguments import number
 from lab.client import requests as zk
 from lab.client.session import Address, ConnectionLost, Session
 from lab.servers import BinaryMissing, StartFailed
 from lab.servers.operator import etcdctl
 from lab.servers.relay import Quality
-from proof.gaps import ALLOWED, KINDS, Gap, line, measured, table
+from proof.gap_options import gap_parser, kinds_of
+from proof.gaps import ALLOWED, Gap, line, measured, table
 from proof.torture.cluster import Cluster, Member
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import EtcdError, Put, Txn
 from proxy.support.stdout import guarded
-from proxy.support.usage import Parser
 
 _INTERVAL = 0.05  # seconds between two writes of a writer
 _OUTSTANDING = 200  # requests of one client
@@ -200,22 +198,10 @@ async def measure(cluster: Cluster, kinds: Sequence[str], seconds: float, chance
 
 def main(arguments: list[str] | None = None) -> int:
     """Run from the command line; 0 whatever the figures are."""
-    parser = Parser(
-        prog="python -m proof.torture.gaps",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument
-    add("--kinds", default=",".join(KINDS), metavar="A,B", help=f"of {', '.join(KINDS)} (default: all)")
-    add("--times", type=int, default=1, metavar="N", help="how often each (default: 1)")
-    add("--seconds", type=number(1e6), default=8.0, metavar="S", help="how long each lasts (default: 8)")
-    add("--proxies", type=int, default=1, metavar="N", help="number of proxies (default: 1)")
-    add("--seed", type=int, default=1, metavar="N", help="of the order (default: 1)")
+    parser = gap_parser("python -m proof.torture.gaps", __doc__, times=1, seed="of the order")
     given = parser.parse_args(arguments)
     chance = random.Random(given.seed)
-    kinds = [kind for kind in given.kinds.split(",") if kind] * given.times
-    if set(kinds) - set(KINDS):
-        parser.error(f"no such kind: {', '.join(sorted(set(kinds) - set(KINDS)))}")
+    kinds = kinds_of(parser, given.kinds) * given.times
     chance.shuffle(kinds)
     try:
         with Cluster(given.proxies) as cluster:
