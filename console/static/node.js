@@ -18,7 +18,8 @@ export class NodePanel {
     this.view = view;
     this.element = h("section", { class: "node", "aria-label": "Selected znode", tabindex: -1 });
     this.path = null;
-    this.node = null;
+    this.node = null; // as it was read last; null while another one is read
+    this.loading = null; // the promise of the last reading
     this.now = 0; // the proxy's clock
     this.form = null; // as which the data are shown, once the user has chosen
     this.notice = h("p", { class: "notice", role: "status", hidden: true });
@@ -29,7 +30,8 @@ export class NodePanel {
     this.path = path;
     this.node = null;
     this.form = null;
-    await this.reload();
+    this.loading = this.reload();
+    await this.loading;
   }
 
   async reload() {
@@ -146,16 +148,20 @@ export class NodePanel {
     const buttons = [h("button", { type: "button", onclick: () => this.reload() }, "Reload"), exportLink(path)];
     if (view.write) {
       const done = (next) => view.changed(next);
-      // The znode as it is shown when the button is pressed.
+      // The znode as it is when the button is pressed: after a change it is read again, while the buttons still stand there.
+      const act = (dialog) => async () => {
+        await this.loading;
+        if (this.node?.path === path) dialog(this.node);
+      };
       buttons.push(
         h("button", { type: "button", onclick: () => createDialog(path, done) }, "Create child…"),
-        h("button", { type: "button", onclick: () => setDialog(this.node, done) }, "Set data…"),
+        h("button", { type: "button", onclick: act((current) => setDialog(current, done)) }, "Set data…"),
         h("button", { type: "button", onclick: () => importDialog(path, done) }, "Import…"));
       if (path !== "/") {
         buttons.push(h("button", { type: "button", onclick: () => copyDialog(path, done) }, "Copy…"));
         buttons.push(stat.numChildren
           ? h("button", { type: "button", class: "danger", onclick: () => deleteAllDialog(path, view) }, "Delete all below…")
-          : h("button", { type: "button", class: "danger", onclick: () => deleteDialog(this.node, () => done(parentOf(path))) }, "Delete…"));
+          : h("button", { type: "button", class: "danger", onclick: act((current) => deleteDialog(current, () => done(parentOf(path)))) }, "Delete…"));
       }
     }
     return h("div", { class: "buttons" }, buttons);

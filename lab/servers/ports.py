@@ -7,7 +7,6 @@ import random
 import socket
 import tempfile
 from pathlib import Path
-from typing import BinaryIO
 
 # Below Linux's default range of ephemeral ports (32768 and up): the kernel never hands one of these to an
 # outgoing connection between our choice and the server's bind.
@@ -50,6 +49,7 @@ def _take(port: int) -> bool:
 
 
 @functools.cache
-def _taken_ports() -> BinaryIO:
+def _taken_ports() -> int:
     """The file whose locked bytes are the taken ports. It stays open: closing it would unlock them all."""
-    return (Path(tempfile.gettempdir()) / f"zketcd-ports-{os.getuid()}").open("ab")
+    path = Path(tempfile.gettempdir()) / f"zketcd-ports-{os.getuid()}"
+    return os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
