@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from proof.history import History
-from proof.history.records import Create
+from proof.history.records import Create, Reply, Request
 from proof.simulation import seams
 from proof.simulation.answers import Answers
 from proof.simulation.clients import Client
@@ -26,6 +26,7 @@ from proof.simulation.oracle import Oracle
 from proof.simulation.proxies import PREFIX, Hardware, Proxy, config
 from proof.simulation.rolling_upgrade import BOTH, Upgrade
 from proof.simulation.sometimes import Sometimes
+from proof.simulation.telling import Telling
 from proof.simulation.world import Host, World
 from proxy.config import Config
 from proxy.frontend.sessions import Sessions
@@ -105,6 +106,7 @@ class Simulation:
             )
             proxy.on_heard = self.expiry.heard
         self.clients_host = Host(self.world, "clients")
+        self._telling = Telling(self.world, self.clients_host)
         self.clients: list[Client] = []
         self.dead_clients: list[Client] = []
         self.nemesis = Nemesis(self)
@@ -165,9 +167,13 @@ class Simulation:
         return client
 
     def _begin_client(self, client: Client) -> None:
-        client.on_reply = lambda *answered: self.answers.replied(client, *answered)
+        client.on_reply = lambda *answered: self._replied(client, *answered)
         client.on_session = lambda *attached: self.deceit.attached(client.name, *attached)
         self.clients_host.create_task(client.run(), name=client.name)
+
+    def _replied(self, client: Client, session: int, request: Request, answer: Reply) -> None:
+        self.answers.replied(client, session, request, answer)
+        self._telling.replied(client, request, answer, self.clients)
 
     def replace_client(self, client: Client) -> None:
         """A client has died: another one takes its place."""
