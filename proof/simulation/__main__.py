@@ -25,9 +25,9 @@ from proof.simulation.campaign import (
     tail,
     worlds,
 )
+from proof.simulation.outcome import Outcome
 from proof.simulation.planted import read_planted
 from proof.simulation.record import World
-from proof.simulation.simulation import Outcome
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser
 
@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(
             f"{outcome.kind} seed {outcome.seed}: {outcome.seconds:.0f} s, {outcome.operations} requests,"
             f" {len(outcome.recoveries)} recoveries, {len(outcome.violations)} violations,"
-            f" trace {outcome.fingerprint}",
+            f" trace {outcome.fingerprint}\n  {outcome.knobs}",
             flush=True,
         )
     for line in report(outcomes, cpu_seconds() - begun):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+from lab.client import requests as zk
 from proof.history import History, Reply, check
 from proof.history.records import Create, Delete, Exists, GetChildren, GetData, Multi, Request, SetData
 from proof.simulation.clients import Client
@@ -45,7 +46,7 @@ class Answers:
                     f" {stalest:.0f} s before"
                 )
             return
-        if not isinstance(request, Create | Delete | SetData | Multi):
+        if not isinstance(request, Create | Delete | SetData | Multi | zk.Request):
             return
         failed = answer.error or next((part.error for part in answer.parts or () if part.error), 0)
         done = self._oracle.done.get(answer.zxid)

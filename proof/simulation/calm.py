@@ -17,11 +17,11 @@ from proof.simulation.bounds import too_much
 from proof.simulation.clients import Client
 from proof.simulation.exactly_once import Logged
 from proof.simulation.expiring_nodes import ExpiringNodesClient, ExpiringNodesJudge
+from proof.simulation.knobs import Knobs, drawn_calm
 from proof.simulation.mix import LOCKS, REGISTERS
 from proof.simulation.nemesis import Fault
-from proof.simulation.proxies import config
-from proof.simulation.simulation import Outcome, Simulation
-from proxy.config import Config
+from proof.simulation.outcome import Outcome
+from proof.simulation.simulation import Simulation
 
 _GAPS = (600.0, 1200.0, 2400.0)  # seconds between two faults, on average; each world has one of them
 _THINK = (120.0, 300.0, 900.0)  # and between two bursts of one client's requests
@@ -48,11 +48,11 @@ class Calm(Simulation):
 
     # -- parts -----------------------------------------------------------------------------------------------
 
+    _options = (f"--max-session-timeout={max(_LONG_TIMEOUTS)}",)
+
     @override
-    def _configured(self, rng: Random) -> Config:
-        lease = f"--proxy-lease={rng.choice((5, 10))}"
-        longest = f"--max-session-timeout={max(_LONG_TIMEOUTS)}"
-        return config(rng.choice((100, 300)), rng.choice((2000, 3000)), lease, longest)
+    def _drawn(self, rng: Random) -> Knobs:
+        return drawn_calm(self.world.seed, rng)
 
     @override
     def _populate(self, rng: Random) -> None:
@@ -154,7 +154,7 @@ class Calm(Simulation):
     @override
     def _live(self, until: float) -> None:
         world, rng = self.world, self.plan
-        upgrade_at = world.now + rng.random() * (until - world.now)
+        upgrade_at = world.now + self.knobs.upgrade * (until - world.now)
         self._later(_VISITS, "_visit")
         self._later(_NAPS, "_nap")
         self._later(_BURSTS / 2, "_burst")

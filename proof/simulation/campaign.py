@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 from proof.simulation.calm import simulate_calm
 from proof.simulation.hunt import Hunt, Violation, hunt, hunt_in
+from proof.simulation.outcome import Outcome
 from proof.simulation.planted import Planted, planted
 from proof.simulation.record import World
-from proof.simulation.simulation import Outcome, simulate
+from proof.simulation.simulation import simulate
 from proof.simulation.sometimes import BRANCHES, never_taken
 
 KINDS = ("mixed", "stormy", "calm", "etcd-bugs")

@@ -74,7 +74,7 @@ class ExpiringNodesJudge:
         self._oracle = oracle
         self._violate = violate
         self.ended = 0  # nodes that went
-        oracle.on_due = self.due
+        oracle.listeners.due = self.due
 
     def due(self, path: str, node: Node) -> None:
         """The log has a node go."""

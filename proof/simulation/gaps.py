@@ -21,6 +21,7 @@ from proof.simulation import seams
 from proof.simulation.environment import SimulatedClock
 from proof.simulation.etcd import Cluster, Member
 from proof.simulation.etcd_channel import Channel
+from proof.simulation.knobs import usual
 from proof.simulation.network import Network
 from proof.simulation.proxies import Proxy, Transport, config
 from proof.simulation.world import Host, World
@@ -35,7 +36,6 @@ _SETTLE = 3.0  # seconds between the end of a fault and the next one
 _START = 120.0  # seconds at most until all write
 _SLOW = 0.15  # seconds at most that a slow member's messages and commits take longer
 _MAX_FRAME = 1 << 20
-_TICK_MS = 2000
 
 
 class _Client:
@@ -105,7 +105,8 @@ class _System:
         self.network = Network(self.world)
         self.cluster = Cluster(self.world, self.network)
         self._random = self.world.random("gaps")
-        settings = config(1000, _TICK_MS)
+        self.knobs = usual(seed, proxies)
+        settings = config(self.knobs)
         self.proxies = [Proxy(self.cluster, f"proxy{number}", settings) for number in range(1, proxies + 1)]
         clients = Host(self.world, "clients")
         self.clients = [_Client(self.world, clients, proxy) for proxy in self.proxies]
@@ -207,7 +208,7 @@ def gaps_of(seed: int, proxies: int, kinds: Sequence[str], seconds: float = 8.0)
     system = _System(seed, proxies)
     order = list(kinds)
     system.world.random("order").shuffle(order)
-    with seams.installed(system.world):
+    with seams.installed(system.world, system.knobs):
         try:
             system.start()
             return [system.measure(kind, seconds) for kind in order]

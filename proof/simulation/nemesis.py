@@ -10,6 +10,7 @@ from proof.simulation.etcd import Cluster, Member
 from proof.simulation.hot_restart import HotRestart, any_trouble
 from proof.simulation.network import Network
 from proof.simulation.proxies import Proxy
+from proof.simulation.snapshot_faults import SnapshotFaults
 from proof.simulation.world import Host, World
 from proxy.state.node import full_node
 
@@ -57,6 +58,7 @@ class Nemesis:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self._random = subject.world.random("nemesis")
+        self._snapshots = SnapshotFaults(subject.cluster, subject.proxies, self._random)
         self.counts: dict[str, int] = {}
         self._kinds: dict[str, Callable[[], Fault | None]] = {
             "kill a proxy": self._kill_proxy,
@@ -83,8 +85,9 @@ class Nemesis:
             "break streams": self._break_streams,
             "stall a watch": self._stall_watch,
             "no space": self._no_space,
-            "kill snapshot writers": self._kill_writers,
-            "want snapshots": self._want_snapshots,
+            "kill snapshot writers": partial(_as_fault, self._snapshots.kill_writers),
+            "want snapshots": partial(_as_fault, self._snapshots.want),
+            "damage a snapshot": self._damage_snapshot,
             "slow network": self._slow_network,
             "slow disk": partial(self._set, "slow_disk", (0.05, 0.5, 3.0)),
             "lag": self._lag,
@@ -334,36 +337,11 @@ class Nemesis:
 
     # -- snapshots, clocks, clients, memory ------------------------------------------------------------------
 
-    def _kill_writers(self) -> Fault:
-        rng, proxies = self._random, self._subject.proxies
-
-        def begun(proxy: Proxy, host: Host) -> None:
-            after = rng.random() * rng.choice((0.02, 0.1, 0.5))
-
-            def end() -> None:
-                if not host.dead and host in proxy.writers:
-                    self._subject.world.trace("nemesis", f"the snapshot writer of {proxy.name} dies")
-                    host.on_kill()
-                    proxy.writers.pop(host, None)
-                    host.kill()
-
-            self._subject.cluster.host.call_later(after, end)
-
-        for proxy in proxies:
-            proxy.on_writer = begun
-
-        def end() -> None:
-            for proxy in proxies:
-                proxy.on_writer = lambda _proxy, _host: None
-
-        self._want_snapshots()
-        return Fault("", "", end)
-
-    def _want_snapshots(self) -> Fault:
-        for proxy in self._subject.proxies:
-            if proxy.serving and proxy.server is not None and self._random.random() < 0.7:
-                proxy.server.snapshots.want()
-        return Fault("", "", _nothing)
+    def _damage_snapshot(self) -> Fault | None:
+        """A page of it; and a proxy has to start with that."""
+        page = self._snapshots.damage()
+        killed = self._kill_proxy() if page else None
+        return killed and killed._replace(what=f"{page}, and the end of {killed.what}")
 
     def _clock_jump(self) -> Fault | None:
         proxy = self._proxy()

@@ -9,6 +9,7 @@ zxid and the digest after it. `proof.torture` gives it the commits of a real etc
 import bisect
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from codec.constants import ErrorCode, OpCode
@@ -16,9 +17,10 @@ from proof.simulation import sometimes
 from proof.simulation.clients import Clock
 from proof.simulation.exactly_once import Logged
 from proof.simulation.proxies import PREFIX
-from proof.simulation.seams import NEXT_LEVEL
+from proof.simulation.seams import NEXT_LEVELS
 from proxy.etcd.model import DELETE, Event
 from proxy.state import capture
+from proxy.state.level import OF_NEW_TREES
 from proxy.state.machine import Machine, Outcome
 from proxy.state.node import Node
 from schema.entry import Kind, Request, decode_close, decode_entry, decode_node_due
@@ -46,14 +48,30 @@ class Done(NamedTuple):
     error: int
 
 
+@dataclass
+class Listeners:
+    """Called with what the oracle finds."""
+
+    #: A session ends without its client's wish: id, holder expected by the CLOSE.
+    expired: Callable[[int, str], None] = lambda _session, _holder: None
+    #: A session is attached: id, incarnation, timeout in ms, whether carried over.
+    attached: Callable[[int, str, int, bool], None] = lambda *_change: None
+    #: A container or TTL node is deleted as due: path, and the node as it was.
+    due: Callable[[str, Node], None] = lambda _path, _node: None
+    #: An entry begins: incarnation and clock of its sender.
+    entered: Callable[[str, int], None] = lambda *_entry: None
+    #: A request was applied: incarnation, clock and rules of its sender, request, outcome, the machine.
+    applied: Callable[[str, int, int, Request, Outcome, Machine], None] = lambda *_applied: None
+
+
 class Oracle:
     """The one right order, and the one right state."""
 
-    def __init__(self, world: Clock, cluster_id: int) -> None:
+    def __init__(self, world: Clock, cluster_id: int, level: int = OF_NEW_TREES) -> None:
         self._world = world
         self._keys = Keyspace(PREFIX)
-        self.machine = Machine(cluster_id, known_levels=(1, NEXT_LEVEL))
-        self.machine.become(capture.new_machine(cluster_id))
+        self.machine = Machine(cluster_id, known_levels=NEXT_LEVELS)
+        self.machine.become(capture.new_machine(cluster_id, level))
         #: Times of the world, and the zxid from then on.
         self.times: list[float] = [0.0]
         self.zxids: list[int] = [0]
@@ -66,12 +84,7 @@ class Oracle:
         #: Requests that were applied, and branches of `sometimes` that the log shows.
         self.counts: Counter[str] = Counter()
         self.violations: list[str] = []
-        #: Called with a session that ends without its client's wish: id, holder expected by the CLOSE.
-        self.on_expiry: Callable[[int, str], None] = lambda _session, _holder: None
-        #: Called with a session that is attached: id, incarnation, timeout in ms, whether carried over.
-        self.on_attached: Callable[[int, str, int, bool], None] = lambda *_change: None
-        #: Called with a container or TTL node that is deleted as due: path, and the node as it was.
-        self.on_due: Callable[[str, Node], None] = lambda _path, _node: None
+        self.listeners = Listeners()
         self._numbers: dict[str, int] = {}
         self._early: dict[str, dict[int, bytes]] = {}
         #: Incarnations whose keys are gone.
@@ -145,15 +158,17 @@ class Oracle:
         machine = self.machine
         entry = decode_entry(value)
         machine.begin(incarnation, number, entry.clock, entry.rules, entry.checkpoint, entry.digest)
+        self.listeners.entered(incarnation, entry.clock)
         for request in entry.requests:
             before = machine.zxid
             due = decode_node_due(request.body).path if request.kind == Kind.NODE_DUE else ""
             node = machine.tree.nodes.get(due)
             outcome = machine.execute(request, None, True)
             if node is not None and due not in machine.tree.nodes:
-                self.on_due(due, node)
+                self.listeners.due(due, node)
             self.counts[_REQUESTS] += 1
             self._note(request, before, outcome)
+            self.listeners.applied(incarnation, entry.clock, entry.rules, request, outcome, machine)
         machine.end()
         digest = machine.digest.settle(machine.tree.nodes)
         self.steps.append(Step(incarnation, number, machine.zxid, digest))
@@ -163,6 +178,7 @@ class Oracle:
     def _note(self, request: Request, before: int, outcome: Outcome) -> None:
         machine = self.machine
         if request.kind == Kind.CLIENT:
+            self.counts[sometimes.OVER_BUDGET] += outcome.err == ErrorCode.THROTTLED_OP
             if machine.zxid > before:
                 self.done[machine.zxid] = Done(request.session_id, request.opcode, int(outcome.err))
                 self.writes.setdefault(request.session_id, []).append(
@@ -178,7 +194,7 @@ class Oracle:
             if request.opcode == OpCode.CLOSE_SESSION and not outcome.err:
                 self._check_ephemerals(request.session_id)
         elif request.kind == Kind.CLOSE and not outcome.err:
-            self.on_expiry(request.session_id, decode_close(request.body).holder)
+            self.listeners.expired(request.session_id, decode_close(request.body).holder)
             self._check_ephemerals(request.session_id)
         elif request.kind == Kind.CARRY_OVER and not outcome.err:
             self.counts[sometimes.CARRY_OVER] += 1
@@ -188,7 +204,7 @@ class Oracle:
             if change.incarnation is not None:
                 session = machine.sessions[change.session_id]
                 carried = request.kind == Kind.CARRY_OVER
-                self.on_attached(change.session_id, change.incarnation, session.timeout_ms, carried)
+                self.listeners.attached(change.session_id, change.incarnation, session.timeout_ms, carried)
 
     def _check_ephemerals(self, session: int) -> None:
         left = [path for path, node in self.machine.tree.nodes.items() if node.owner == session]

@@ -32,9 +32,11 @@ class CreateExpiring(NamedTuple):
     ttl_ms: int = 0
 
 
-def asked(request: Request | CreateExpiring) -> zk.Request[Any]:
+def asked(request: Request | CreateExpiring | zk.Request[Any]) -> zk.Request[Any]:
     """A request as the client sends it."""
     match request:
+        case zk.Request():
+            return request
         case Create(path, data, ephemeral, sequential):
             mode = (CreateMode.EPHEMERAL if ephemeral else 0) | (
                 CreateMode.PERSISTENT_SEQUENTIAL if sequential else 0
@@ -73,7 +75,7 @@ def reply(request: Request, zxid: int, error: int, body: bytes) -> Reply:
     """What a reply to a request says."""
     if isinstance(request, Multi) and body:
         return Reply(error, zxid, parts=tuple(map(_part, zk.parts_of(body))))
-    if error:
+    if error or isinstance(request, zk.Request):
         return Reply(error, zxid)
     answer = asked(request).read(Reader(body))
     match answer:

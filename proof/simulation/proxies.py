@@ -18,6 +18,7 @@ from typing_extensions import override
 from proof.simulation.environment import SimulatedClock, environment
 from proof.simulation.etcd import Cluster
 from proof.simulation.etcd_channel import Channel
+from proof.simulation.knobs import Knobs
 from proof.simulation.network import Network, Pipe
 from proof.simulation.world import Host
 from proxy.config import Config, parse
@@ -26,7 +27,9 @@ from proxy.etcd.model import EtcdError
 from proxy.log import snapshot_writer
 from proxy.log.levels import LevelRefused, raise_level
 from proxy.log.record import TreeNotServable
+from proxy.sasl.login import Login
 from proxy.server import Server
+from proxy.state.level import KNOWN
 from schema.keys import Keyspace
 
 PREFIX = "/zketcd"
@@ -36,15 +39,14 @@ _KEEP_ALIVE = "keep this proxy's lease alive"
 _SESSIONS = "look after the sessions"
 
 
-def config(snapshot_requests: int, tick_ms: int, *more: str) -> Config:
-    """A server's configuration; a snapshot after so many requests. `more`: further options."""
+def config(knobs: Knobs, *more: str, number: int = 0) -> Config:
+    """The configuration of one of the servers. `more`: further options."""
     return parse(
         [
             "--listen=127.0.0.1:0",
             f"--prefix={PREFIX}",
-            f"--snapshot-log-requests={snapshot_requests}",
             "--max-client-connections=0",
-            f"--tick-time={tick_ms}",
+            *knobs.options_of(number),
             "--etcd=http://etcd1:2379",
             *more,
         ]
@@ -118,7 +120,7 @@ class Proxy:
         self.name = name
         self.server: Server | None = None
         self.host: Host | None = None
-        self.levels: frozenset[int] = frozenset((1,))
+        self.levels = KNOWN
         self.serving = False
         #: Why it ended although no fault ended it; "" while it has not.
         self.ended = ""
@@ -168,7 +170,9 @@ class Proxy:
     def server_of(self, host: Host) -> Server:
         """A server, which does not run yet, in a process."""
         etcd = self.client(host)
-        return Server(self._settings, etcd, _Writer(self, host), environment=environment(host))
+        around = environment(host)
+        login = Login(self._settings.sasl, around.randomness)
+        return Server(self._settings, etcd, _Writer(self, host), login=login, environment=around)
 
     async def _run(self, host: Host) -> None:
         try:

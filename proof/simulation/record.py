@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from proof.simulation.simulation import Outcome
+from proof.simulation.outcome import Outcome
 
 
 class World(NamedTuple):

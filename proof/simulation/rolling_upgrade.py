@@ -9,8 +9,6 @@ from proof.simulation.oracle import Oracle
 from proof.simulation.proxies import Proxy, upgrade
 from proof.simulation.world import Host, World
 
-#: The levels that an upgraded server knows.
-BOTH = frozenset((1, seams.NEXT_LEVEL))
 _LIMIT = 120.0  # seconds until the level is raised
 _POLL = 0.5
 
@@ -35,7 +33,7 @@ class Upgrade(NamedTuple):
         for proxy in order:
             self._raise(premature=True)
             proxy.kill(silently=rng.random() < 0.3)
-            proxy.levels = BOTH
+            proxy.levels = seams.NEXT_LEVELS
             proxy.start()
             world.run(world.now + rng.choice((0.1, 3.0, 15.0)))
             self.recover(f"the upgrade of {proxy.name}")
@@ -55,11 +53,11 @@ class Upgrade(NamedTuple):
     def _raise(self, *, premature: bool) -> None:
         """An operator's command."""
         operator = Host(self.world, "operator")
-        operator.levels = BOTH
+        operator.levels = seams.NEXT_LEVELS
         said: list[str] = []
 
         async def run() -> None:
-            said.append(await upgrade(self.proxies[0].client(operator), seams.NEXT_LEVEL, BOTH))
+            said.append(await upgrade(self.proxies[0].client(operator), seams.NEXT_LEVEL, seams.NEXT_LEVELS))
 
         operator.call_soon(lambda: operator.create_task(run()))
         deadline = self.world.now + 60

@@ -6,7 +6,8 @@ of a clock or of chance and fails. Sockets are not in the list: a simulated host
 clocks        `Clock`, for parts that take the host's by default: the simulated clock of the host that runs
 chance        `Randomness` likewise: drawn from the seed
 levels        which levels a release knows: that of the host, so that two releases can run side by side
-lengths       in every other world, all work in slices pauses at each step
+knobs         lengths of slices, the window of appends, limits on clients, the level of a new tree: as the
+              seed has them
 log           messages of `proxy` go into the trace; one with a traceback is a violation
 """
 
@@ -22,20 +23,20 @@ from typing_extensions import override
 
 import proxy.server
 import proxy.state.machine
+from proof.simulation.knobs import Knobs
 from proof.simulation.world import Host, World
-from proxy.log import start
+from proxy.log import appender, start
 from proxy.log.settings import LogSettings
 from proxy.state import capture
+from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
-from proxy.state.pause import LENGTHS, Lengths
 from proxy.state.proxy_requests import PROXY_REQUESTS
 from proxy.support.environment import Clock, Randomness
 from schema.entry import Kind, RequestFields
 
-_SHORTEST = Lengths(1, -1, 0)
-
-#: The level that a simulated next release knows besides today's.
-NEXT_LEVEL = 2
+#: The level that a simulated next release knows besides today's, and all that it knows.
+NEXT_LEVEL = max(KNOWN) + 1
+NEXT_LEVELS = KNOWN | {NEXT_LEVEL}
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -105,7 +106,7 @@ class _Levels(Collection[int]):
     @staticmethod
     def _now() -> frozenset[int]:
         host = events._get_running_loop()
-        return host.levels if isinstance(host, Host) else frozenset((1, NEXT_LEVEL))
+        return host.levels if isinstance(host, Host) else NEXT_LEVELS
 
 
 class _Trace(logging.Handler):
@@ -126,15 +127,14 @@ class _Trace(logging.Handler):
 
 
 @contextmanager
-def installed(world: World) -> Iterator[None]:
+def installed(world: World, knobs: Knobs) -> Iterator[None]:
     """Replace everything that is listed above. Not to be nested."""
     levels = _Levels()
     settings_of = proxy.server._log_settings
-    lengths = _SHORTEST if world.seed % 2 else LENGTHS
     opening = PROXY_REQUESTS[Kind.OPEN]
 
     def settings(*arguments: Any, **options: Any) -> LogSettings:
-        return settings_of(*arguments, **options)._replace(levels=_host().levels, lengths=lengths)
+        return settings_of(*arguments, **options)._replace(levels=_host().levels, lengths=knobs.lengths)
 
     def open_session(machine: Any, request: RequestFields) -> Any:
         """A level of tomorrow: from there on a session's start spends two zxids."""
@@ -151,6 +151,10 @@ def installed(world: World) -> Iterator[None]:
             if not name.startswith("__")
         ),
         (proxy.server, "_log_settings", settings),
+        (proxy.server, "LIMITS", knobs.limits),
+        (appender, "_LEAST_WINDOW", knobs.window[0]),
+        (appender, "_LARGEST_WINDOW", knobs.window[1]),
+        (start, "OF_NEW_TREES", knobs.level),
         (capture.load, "__defaults__", (None, levels)),
         (start.load, "__kwdefaults__", {**(start.load.__kwdefaults__ or {}), "levels": levels}),
         (

@@ -5,14 +5,13 @@
 
 import asyncio
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from proof.history import History
-from proof.history.records import Create, Reply, Request
+from proof.history.records import Create
 from proof.simulation import seams
 from proof.simulation.answers import Answers
 from proof.simulation.clients import Client
@@ -20,15 +19,17 @@ from proof.simulation.deceit import Deceit
 from proof.simulation.etcd import Cluster
 from proof.simulation.exactly_once import Logged
 from proof.simulation.expiry import ExpiryJudge
+from proof.simulation.features import FeaturesClient, featured
+from proof.simulation.knobs import Knobs, drawn
+from proof.simulation.naive_judge import NaiveJudge
 from proof.simulation.nemesis import SPARE, Fault, Nemesis
 from proof.simulation.network import Network
 from proof.simulation.oracle import Oracle
+from proof.simulation.outcome import Outcome
 from proof.simulation.proxies import PREFIX, Hardware, Proxy, config
-from proof.simulation.rolling_upgrade import BOTH, Upgrade
+from proof.simulation.rolling_upgrade import Upgrade
 from proof.simulation.sometimes import Sometimes
-from proof.simulation.telling import Telling
 from proof.simulation.world import Host, World
-from proxy.config import Config
 from proxy.frontend.sessions import Sessions
 from proxy.log.applier import Applier
 from proxy.log.pending import Pending
@@ -40,30 +41,6 @@ RECOVERY_LIMIT = 120.0  # seconds of simulated time after the end of faults unti
 _SETTLE_LIMIT = 300.0  # seconds at the end, until no session of a dead client is left
 _POLL = 0.5
 _COLLECTED_EACH = 4  # episodes; each that is not collected after keeps its dead servers in memory until then
-
-
-class Outcome(NamedTuple):
-    """What came of one simulated world."""
-
-    kind: str  # "stormy", "calm" or "etcd-bugs"
-    seed: int
-    seconds: float  # simulated
-    operations: int  # answered requests of clients
-    requests: int  # applied from the log
-    faults: dict[str, int]
-    recoveries: list[float]  # seconds
-    snapshots: int
-    elections: int
-    sessions: int
-    expiries: int
-    fingerprint: str
-    violations: list[str]
-    trace: list[str]
-    quiet: float = 0.0  # seconds of quiet stretches
-    expired_nodes: int = 0  # containers and TTL nodes that went when they were due
-    deceived: int = 0  # servers that had a wrong state by a bug of etcd's
-    deceived_for: float = 0.0  # seconds, at most, after which one of them still answered
-    branches: Mapping[str, int] = MappingProxyType({})  # of `sometimes`, and how often each was taken
 
 
 class Simulation:
@@ -78,25 +55,30 @@ class Simulation:
         self.world = World(seed)
         self.network = Network(self.world)
         self.cluster = Cluster(self.world, self.network)
-        self.cluster.host.levels = BOTH
+        self.cluster.host.levels = seams.NEXT_LEVELS
         self.history = History()
         self.violations: list[str] = []
         self.world.on_error = self.violate
-        self.oracle = Oracle(self.world, self.cluster.store.cluster_id)
+        self.knobs = self._drawn(self.world.random("knobs"))
+        self.world.trace("world", str(self.knobs))
+        self.oracle = Oracle(self.world, self.cluster.store.cluster_id, self.knobs.level)
         self.expiry = ExpiryJudge(self.world, self.cluster, self.violate)
         self.plan = self.world.random("plan")
         rng = self.plan
-        settings = self._configured(rng)
+        settings = config(self.knobs, *self._options)
         self.sometimes = Sometimes(self.oracle.counts)
         self.deceit = Deceit(self.world, self.history, self.violate)
         self.answers = Answers(self.oracle, self.deceit, settings.max_staleness, self.violate)
         self.cluster.bugs.on_left_out = self.deceit.left_out
         self.cluster.bugs.on_start = self.deceit.loaded
         self.cluster.on_commit = self._committed
-        self.oracle.on_expiry = self._expired
-        self.oracle.on_attached = self.expiry.attached
+        self.naive = NaiveJudge(self.violate)
+        listeners = self.oracle.listeners
+        listeners.expired, listeners.attached = self._expired, self.expiry.attached
+        listeners.entered, listeners.applied = self.naive.entered, self.naive.applied
         self.proxies = [
-            Proxy(self.cluster, f"proxy{number}", settings) for number in range(1, rng.randint(2, 4) + 1)
+            Proxy(self.cluster, f"proxy{number}", config(self.knobs, *self._options, number=number))
+            for number in range(1, self.knobs.proxies + 1)
         ]
         for proxy in self.proxies:
             proxy.hardware = Hardware(
@@ -106,8 +88,8 @@ class Simulation:
             )
             proxy.on_heard = self.expiry.heard
         self.clients_host = Host(self.world, "clients")
-        self._telling = Telling(self.world, self.clients_host)
         self.clients: list[Client] = []
+        self._features: list[FeaturesClient] = []
         self.dead_clients: list[Client] = []
         self.nemesis = Nemesis(self)
         self.recoveries: list[float] = []
@@ -126,21 +108,26 @@ class Simulation:
 
     # -- parts -----------------------------------------------------------------------------------------------
 
-    def _configured(self, rng: Random) -> Config:
-        """The servers' settings."""
-        tick = rng.choice((500, 1000, 2000))
-        return config(rng.choice((100, 300, 1000)), tick)
+    #: Options of the servers besides those of the knobs.
+    _options: Sequence[str] = ()
+
+    def _drawn(self, rng: Random) -> Knobs:
+        """What differs from world to world."""
+        return drawn(self.world.seed, rng)
 
     def _populate(self, rng: Random) -> None:
         """Make the clients."""
         for _ in range(rng.randint(3, 5)):
             self._new_client()
         self._new_client(reads_only=True)
+        self._features = featured(self.world, self.clients_host, self.proxies, rng.choice(self._timeouts))
+        for client in self._features:
+            self._begin_client(client)
 
     @property
     def _everybody(self) -> list[Client]:
         """All clients that live."""
-        return self.clients
+        return [*self.clients, *self._features]
 
     def violate(self, what: str) -> None:
         """Something is wrong that no fault explains."""
@@ -167,13 +154,10 @@ class Simulation:
         return client
 
     def _begin_client(self, client: Client) -> None:
-        client.on_reply = lambda *answered: self._replied(client, *answered)
+        if self.kind != "etcd-bugs" or client not in self._features:
+            client.on_reply = lambda *answered: self.answers.replied(client, *answered)
         client.on_session = lambda *attached: self.deceit.attached(client.name, *attached)
         self.clients_host.create_task(client.run(), name=client.name)
-
-    def _replied(self, client: Client, session: int, request: Request, answer: Reply) -> None:
-        self.answers.replied(client, session, request, answer)
-        self._telling.replied(client, request, answer, self.clients)
 
     def replace_client(self, client: Client) -> None:
         """A client has died: another one takes its place."""
@@ -232,7 +216,7 @@ class Simulation:
 
     def run(self) -> Outcome:
         """All of it."""
-        with seams.installed(self.world), self._observed(), self.sometimes.observed():
+        with seams.installed(self.world, self.knobs), self._observed(), self.sometimes.observed():
             try:
                 self._run()
             except RuntimeError as error:
@@ -260,6 +244,7 @@ class Simulation:
             list(self.world.lines),
             *self._more_figures(),
             self.sometimes.taken,
+            str(self.knobs),
         )
 
     def _more_figures(self) -> tuple[float, int, int, float]:
@@ -323,12 +308,13 @@ class Simulation:
 
     def _writes(self) -> dict[int, list[Logged]]:
         """What the log has of the sessions that the history knows."""
-        return self.oracle.writes
+        others = {session for client in self._features for session in client.session_ids}
+        return {session: logged for session, logged in self.oracle.writes.items() if session not in others}
 
     def _live(self, until: float) -> None:
         """Faults, one episode after another, and an upgrade."""
         world, rng = self.world, self.plan
-        upgrade_at = world.now + rng.random() * (until - world.now)
+        upgrade_at = world.now + self.knobs.upgrade * (until - world.now)
         episodes = 0
         while world.now < until and not self.broken:
             world.run(min(until, world.now + rng.expovariate(1 / 20)))
@@ -440,7 +426,7 @@ class Simulation:
                 self.oracle.compare_bytes(proxy.name, proxy.server.machine)
         loaded: list[Machine] = []
         operator = Host(world, "operator")
-        operator.levels = BOTH
+        operator.levels = seams.NEXT_LEVELS
 
         async def fresh() -> None:
             etcd = self.proxies[0].client(operator)
@@ -457,6 +443,7 @@ class Simulation:
             if machine.entries == self.oracle.machine.entries:
                 self.oracle.compare_bytes("a fresh start", machine)
         operator.kill()
+        self.naive.compare(self.oracle.machine)
 
     def _judge_end(self) -> None:
         """Look at a world in which nothing goes wrong any more, while its clients still work."""

@@ -7,6 +7,9 @@ from typing import Any
 
 from proxy.log.log import Log
 from proxy.log.outbox import Outbox
+from proxy.log.start import _Load
+from proxy.state.machine import Machine
+from schema.record import SnapshotRef
 
 REPLACEMENT = "a replacement entry"
 CARRY_OVER = "a carry-over"
@@ -14,7 +17,18 @@ GAP_CLOSES = "a gap that closes"
 GAP_STAYS = "a gap that never closes"
 RELOAD_IN_WRITE = "a reload during a long write"
 EXPIRED_ATTACH = "an attach that meets an expiry"
-BRANCHES = (REPLACEMENT, CARRY_OVER, GAP_CLOSES, GAP_STAYS, RELOAD_IN_WRITE, EXPIRED_ATTACH)
+FALLBACK = "a fallback to the previous snapshot"
+OVER_BUDGET = "a request that its budget refuses"
+BRANCHES = (
+    REPLACEMENT,
+    CARRY_OVER,
+    GAP_CLOSES,
+    GAP_STAYS,
+    RELOAD_IN_WRITE,
+    EXPIRED_ATTACH,
+    FALLBACK,
+    OVER_BUDGET,
+)
 ENOUGH_HOURS = 8.0
 """Stormy hours after which each branch should have been taken."""
 
@@ -38,7 +52,7 @@ class Sometimes:
     @contextmanager
     def observed(self) -> Iterator[None]:
         """Note those that only the servers know of."""
-        replace, distrust = Outbox._replace, Log.distrust
+        replace, distrust, confirm = Outbox._replace, Log.distrust, _Load._confirm
 
         def replaced(*arguments: Any, **options: Any) -> None:
             self.note(REPLACEMENT)
@@ -49,11 +63,18 @@ class Sometimes:
                 self.note(RELOAD_IN_WRITE)
             distrust(log)
 
+        def confirmed(load: _Load, machine: Machine, base: SnapshotRef | None, lost: SnapshotRef) -> None:
+            confirm(load, machine, base, lost)
+            if base is not None:
+                self.note(FALLBACK)
+
+        _Load._confirm = confirmed  # type: ignore[assignment, method-assign]
         Outbox._replace = replaced  # type: ignore[method-assign]
         Log.distrust = distrusted  # type: ignore[assignment, method-assign]
         try:
             yield
         finally:
+            _Load._confirm = confirm  # type: ignore[method-assign]
             Outbox._replace = replace  # type: ignore[method-assign]
             Log.distrust = distrust  # type: ignore[method-assign]
 

@@ -19,6 +19,8 @@ from typing import Any
 
 from typing_extensions import override
 
+from proxy.state.level import KNOWN
+
 #: Seconds since 1970 at which a simulation begins.
 EPOCH = 1_700_000_000.0
 _TRACE_LINES = 400  # that are kept to be shown
@@ -185,7 +187,7 @@ class Host(asyncio.BaseEventLoop):
         #: How long a sleep of so many seconds takes while the world is quiet.
         self.stretched: Callable[[float], float] = lambda delay: delay
         #: The levels that its release knows.
-        self.levels: frozenset[int] = frozenset((1,))
+        self.levels = KNOWN
         self._rate = 1.0 + drift
         self._boot = 1000.0 + self.random.random() * 1000.0
         self._tasks: dict[_Task, None] = {}

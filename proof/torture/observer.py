@@ -88,7 +88,7 @@ class Observer:
 
     def _stand_at(self, loaded: Loaded) -> None:
         self.oracle = Oracle(self._clock, loaded.cluster_id)
-        self.oracle.on_expiry = self.expired
+        self.oracle.listeners.expired = self.expired
         self.oracle.begin(loaded.machine)
         self._take_in(loaded.caught)
         self.oracle.forget()

@@ -37,10 +37,7 @@ class Consumer(Protocol):
     """Takes what the stream delivers (proxy.log.log.Log)."""
 
     def deliver(self, items: list[Item]) -> None:
-        """Let items take effect, in order, now or as soon as all earlier items have taken effect.
-
-        There may be none: then only the follower's revision is higher.
-        """
+        """Let items take effect, in order, now or as soon as all earlier items have taken effect."""
 
     async def replace(self, machine: Machine, *, restored: bool) -> None:
         """Replace the state, and all that was delivered so far, by a state that was loaded separately.
@@ -233,7 +230,8 @@ class Stream:
         for item in items:
             if type(item) is RecordChanged:
                 self._record_changed(item)
-        self._consumer.deliver(items)
+        if items:
+            self._consumer.deliver(items)
 
     def _record_changed(self, item: RecordChanged) -> None:
         try:

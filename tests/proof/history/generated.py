@@ -1,6 +1,6 @@
 """Right histories of an ensemble in memory: a log, servers that apply it late, connections that break.
 
-The tree is tests.proxy.state.naive, which knows nothing of the checker's model. Everything follows from the
+The tree is proof.naive, which knows nothing of the checker's model. Everything follows from the
 seed.
 """
 
@@ -8,9 +8,9 @@ import random
 from dataclasses import dataclass, field
 
 from codec.constants import ErrorCode, EventType
+from proof import naive
 from proof.history import records as r
 from proof.history.recorder import History
-from tests.proxy.state import naive
 
 TIMEOUT_MS = 400
 _MS = 1_000_000

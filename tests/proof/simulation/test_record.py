@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
+from proof.simulation.outcome import Outcome
 
 from proof.simulation import campaign, record
 from proof.simulation.__main__ import main
 from proof.simulation.record import BadRecord, World
-from proof.simulation.simulation import Outcome
 
 
 def test_worlds_in_the_file_are_not_simulated_again(

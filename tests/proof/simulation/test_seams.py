@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from proof.simulation import seams
+from proof.simulation.knobs import usual
 from proof.simulation.world import World
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -44,6 +45,6 @@ def test_everything_is_put_back() -> None:
     from proxy.support.environment import Clock
 
     time = vars(Clock)["time"]
-    with seams.installed(World(1)):
+    with seams.installed(World(1), usual(1, 1)):
         assert vars(Clock)["time"] is not time
     assert vars(Clock)["time"] is time

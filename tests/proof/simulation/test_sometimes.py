@@ -2,12 +2,13 @@
 
 from proof.simulation.campaign import lacking
 from proof.simulation.simulation import simulate
-from proof.simulation.sometimes import BRANCHES, CARRY_OVER, ENOUGH_HOURS, never_taken
+from proof.simulation.sometimes import BRANCHES, CARRY_OVER, ENOUGH_HOURS, FALLBACK, OVER_BUDGET, never_taken
 
 
 def test_a_world_counts_what_it_takes() -> None:
-    outcome = simulate(4, 0.03, ("end a lease early",))
-    assert outcome.branches[CARRY_OVER] > 0
+    outcome = simulate(3, 0.03, ("end a lease early", "damage a snapshot"))
+    assert outcome.violations == []
+    assert {CARRY_OVER, FALLBACK, OVER_BUDGET} <= set(outcome.branches)
     assert set(outcome.branches) <= set(BRANCHES)
     assert lacking([outcome]) == []  # it is too short for that
     long = outcome._replace(seconds=ENOUGH_HOURS * 3600)

@@ -6,8 +6,8 @@ from random import Random
 from typing import Any
 
 from codec.jute import Acl
+from proof import naive
 from proxy.state.machine import CHECKPOINT_EVERY
-from tests.proxy.state import naive
 from tests.proxy.state.world import (
     Ask,
     Attach,

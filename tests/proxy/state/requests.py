@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from codec.jute import Acl
-from tests.proxy.state import naive
+from proof import naive
 
 SESSIONS = (1, 2, 3)
 

@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from codec.jute import Acl
+from proof.naive import Create, CreateMortal, SetAcl, SetData
 from proxy.state.capture import load, new_machine, pages
 from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel
 from proxy.state.machine import CHECKPOINT_EVERY
@@ -13,7 +14,6 @@ from schema.errors import BadValue
 from schema.fixed import fixed_nodes
 from schema.pages import decode_state, encode_nodes, encode_state, page_header
 from schema.znode import OPEN_ACL
-from tests.proxy.state.naive import Create, CreateMortal, SetAcl, SetData
 from tests.proxy.state.world import CLUSTER, World, all_pages, assert_sound, reloaded
 
 
@@ -78,7 +78,7 @@ def _page(*paths: str) -> bytes:
     [
         ([], "no root"),
         ([_page("/a")], "no root"),
-        ([_page("/", "/a/b")], "nodes below /a, but it does not exist"),
+        ([_page("/", "/a/b")], "/a/b, but not its parent"),
         ([_page("/", "/a"), _page("/a")], "/a comes twice"),
         ([_page("/")[:-1]], "page"),
         ([_page("/"), b""], "page"),

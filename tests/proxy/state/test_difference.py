@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 
 from codec.constants import EventType
 from codec.jute import Acl
+from proof.naive import Create, SetAcl
 from proxy.state.difference import tree_events
 from proxy.state.node import make_node
 from proxy.state.watches import TreeEvent
 from schema.paths import parent_of
 from schema.znode import OPEN_ACL
-from tests.proxy.state.naive import Create, SetAcl
 from tests.proxy.state.requests import SESSIONS, requests
 from tests.proxy.state.world import Ask, World, reloaded, request_of
 

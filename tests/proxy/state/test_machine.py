@@ -11,6 +11,7 @@ from codec.constants import ErrorCode, EventType, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string
 from codec.packets import MULTI_HEADER
+from proof.naive import CloseSession, Create, Delete, Multi, SetData
 from proxy.state.capture import new_machine
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import CHECKPOINT_EVERY, Machine
@@ -28,7 +29,6 @@ from schema.entry import (
     encode_forget,
     encode_level,
 )
-from tests.proxy.state.naive import CloseSession, Create, Delete, Multi, SetData
 from tests.proxy.state.world import (
     HOME,
     PASSWORD,

@@ -12,12 +12,12 @@ from typing_extensions import override
 from codec.constants import CreateMode, KeeperOpCode, OpCode
 from codec.jute import INT, LONG, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
+from proof import naive
 from proxy.state.machine import Machine
 from proxy.state.node import FullNode, Node, full_node, pack_names
 from proxy.state.ops import EXTENDED
 from proxy.state.pause import NO_PAUSE, AtOnce, Lengths, Pause, TooLong
 from proxy.state.tree import free
-from tests.proxy.state import naive
 from tests.proxy.state.ops.room import Client
 from tests.proxy.state.world import (
     Ask,

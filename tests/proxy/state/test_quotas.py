@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.constants import ErrorCode
+from proof.naive import Create
 from proxy.state.capture import new_machine
 from proxy.state.quotas import Limits, check, read_limits
 from proxy.state.refusal import Refusal
 from proxy.state.transaction import Transaction
 from schema.paths import parent_of
 from schema.znode import OPEN_ACL
-from tests.proxy.state.naive import Create
 from tests.proxy.state.world import Ask, World, all_pages, assert_sound, reloaded, request_of
 
 _LIMITS = "/zookeeper/quota{}/zookeeper_limits"

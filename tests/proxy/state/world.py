@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 from codec.constants import CreateMode, ErrorCode, OpCode
 from codec.jute import INT, LONG, Acl, Reader, pack_acls, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER, STAT
+from proof import naive
 from proxy.state.capture import Captured, load, new_machine, pages
 from proxy.state.digest import whole
 from proxy.state.machine import Machine
@@ -29,7 +30,6 @@ from schema.entry import (
 from schema.fixed import fixed_nodes
 from schema.paths import parent_of
 from schema.znode import Znode, pack_stat
-from tests.proxy.state import naive
 
 HOME = "home"
 CLUSTER = 7

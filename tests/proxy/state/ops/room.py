@@ -7,11 +7,11 @@ import pytest
 
 from codec.constants import ErrorCode
 from codec.jute import Acl
+from proof.naive import Asked, Check, Create, DeleteContainer, Multi, MultiAnswer, SetAcl
 from proxy.state.auth.scheme import Identity
 from proxy.state.ops import EXTENDED
 from proxy.state.refusal import Refusal
 from schema.entry import Rules
-from tests.proxy.state.naive import Asked, Check, Create, DeleteContainer, Multi, MultiAnswer, SetAcl
 from tests.proxy.state.world import RULES, World
 
 CLOSED = (Acl(0, "world", "anyone"),)

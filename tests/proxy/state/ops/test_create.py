@@ -6,6 +6,7 @@ from codec.constants import ErrorCode, OpCode
 from codec.errors import NullString
 from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string
 from codec.packets import STAT
+from proof.naive import Answer, Create, CreateIfNotExists, Delete, SetData
 from proxy.state.capture import new_machine
 from proxy.state.node import full_node
 from proxy.state.operation import WriteOperation
@@ -15,7 +16,6 @@ from proxy.state.refusal import Refusal
 from proxy.state.transaction import Transaction
 from schema.entry import Rules
 from schema.znode import CONTAINER_OWNER, MAX_TTL, OPEN_ACL, session_of, ttl_owner
-from tests.proxy.state.naive import Answer, Create, CreateIfNotExists, Delete, SetData
 from tests.proxy.state.ops.room import do, room
 from tests.proxy.state.world import all_pages, assert_sound, client, reloaded
 

@@ -5,9 +5,7 @@ import pytest
 from codec.constants import ErrorCode, EventType
 from codec.jute import Acl
 from codec.packets import STAT
-from proxy.state.ops.remove_recursive import MOST
-from schema.entry import Kind, NodeDue, Request, encode_node_due
-from tests.proxy.state.naive import (
+from proof.naive import (
     Answer,
     CheckStat,
     Create,
@@ -19,6 +17,8 @@ from tests.proxy.state.naive import (
     SetData,
     TryRemove,
 )
+from proxy.state.ops.remove_recursive import MOST
+from schema.entry import Kind, NodeDue, Request, encode_node_due
 from tests.proxy.state.ops.room import CLOSED, READ_ONLY, do, room
 from tests.proxy.state.world import World, assert_sound
 

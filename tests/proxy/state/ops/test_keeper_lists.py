@@ -7,11 +7,11 @@ import pytest
 from codec import records
 from codec.constants import ErrorCode, KeeperOpCode, ListFilter
 from codec.packets import STAT
+from proof.naive import Create, SetData
 from proxy.state.node import Node
 from proxy.state.operation import Reading
 from proxy.state.ops.reads import find
 from tests.codec.generate import plain
-from tests.proxy.state.naive import Create, SetData
 from tests.proxy.state.ops.room import CLOSED, Client, do, held, read, refused, room
 from tests.proxy.state.world import World
 

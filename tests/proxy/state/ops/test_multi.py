@@ -18,10 +18,10 @@ from codec.packets import (
     read_path_version,
     read_set_data,
 )
+from proof.naive import Create, Delete, Multi
 from proxy.state.operation import WriteOperation
 from proxy.state.ops.create import CREATE, CREATE_CONTAINER, CREATE_TTL
 from proxy.state.ops.multi import MULTI, PARTS, Failure, decode_part
-from tests.proxy.state.naive import Create, Delete, Multi
 from tests.proxy.state.ops.room import room
 from tests.proxy.state.world import client, encode
 

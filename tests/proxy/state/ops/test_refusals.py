@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from codec.constants import CreateMode, ErrorCode
-from tests.proxy.state.naive import (
+from proof.naive import (
     Answer,
     Asked,
     Check,

@@ -1,156 +1,33 @@
-"""ZooKeeper's tree in the plainest way: one dict, one request after another, a copy to go back to.
-
-Written from PrepRequestProcessor and DataTree, not from proxy/; it knows no log. Permissions are those of
-world:anyone only. Requests are told apart by their class; `Keepers` are what ClickHouse Keeper adds.
-"""
+"""The naive ZooKeeper: one dict of znodes, one request after another, a copy to go back to."""
 
 import copy
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from codec.constants import ErrorCode, EventType, KeeperOpCode, OpCode, Perms
-from codec.jute import Acl
-
-Acls = tuple[Acl, ...]
-
-
-class Create(NamedTuple):
-    path: str
-    data: bytes | None = b""
-    acl: Acls = (Acl(31, "world", "anyone"),)
-    flags: int = 0
-
-
-class CreateMortal(NamedTuple):
-    """createContainer (`ttl` None) or createTTL."""
-
-    path: str
-    ttl: int | None = None
-    data: bytes | None = b""
-    acl: Acls = (Acl(31, "world", "anyone"),)
-    sequential: bool = False
-
-
-class Delete(NamedTuple):
-    path: str
-    version: int = -1
-
-
-class DeleteContainer(NamedTuple):
-    path: str
-
-
-class SetData(NamedTuple):
-    path: str
-    data: bytes | None = b""
-    version: int = -1
-
-
-class SetAcl(NamedTuple):
-    path: str
-    acl: Acls = (Acl(31, "world", "anyone"),)
-    version: int = -1
-
-
-class Check(NamedTuple):
-    path: str
-    version: int = -1
-
-
-class CheckNotExists(NamedTuple):
-    path: str
-    version: int = -1
-
-
-class CreateIfNotExists(NamedTuple):
-    path: str
-    data: bytes | None = b""
-    acl: Acls = (Acl(31, "world", "anyone"),)
-    flags: int = 0
-
-
-class RemoveRecursive(NamedTuple):
-    path: str
-    limit: int = 1000
-
-
-class CheckStat(NamedTuple):
-    path: str
-    version: int = -1
-    stat: tuple[int, ...] = (-1,) * 11
-
-
-class TryRemove(NamedTuple):
-    path: str
-    version: int = -1
-
-
-Keepers = CheckNotExists | CreateIfNotExists | RemoveRecursive | CheckStat | TryRemove
-
-
-class Multi(NamedTuple):
-    parts: tuple[Create | CreateMortal | Delete | SetData | Check | Keepers, ...]
-
-
-class CloseSession(NamedTuple):
-    pass
-
-
-Single = Create | CreateMortal | Delete | DeleteContainer | SetData | SetAcl | Check | Keepers
-Asked = Single | Multi | CloseSession
-
-_OPCODES: dict[type[Single], int] = {
-    Create: OpCode.CREATE2,
-    Delete: OpCode.DELETE,
-    DeleteContainer: OpCode.DELETE_CONTAINER,
-    SetData: OpCode.SET_DATA,
-    SetAcl: OpCode.SET_ACL,
-    Check: OpCode.CHECK,
-    CheckNotExists: KeeperOpCode.CHECK_NOT_EXISTS,
-    CreateIfNotExists: KeeperOpCode.CREATE_IF_NOT_EXISTS,
-    RemoveRecursive: KeeperOpCode.REMOVE_RECURSIVE,
-    CheckStat: KeeperOpCode.CHECK_STAT,
-    TryRemove: KeeperOpCode.TRY_REMOVE,
-}
-
-
-class Refused(Exception):
-    def __init__(self, code: ErrorCode) -> None:
-        super().__init__(code)
-        self.code = code
-
-
-@dataclass
-class Znode:
-    data: bytes | None
-    acl: Acls
-    owner: int
-    czxid: int
-    mzxid: int
-    pzxid: int
-    ctime: int
-    mtime: int
-    version: int = 0
-    created: int = 0
-    aversion: int = 0
-    mortal: bool = False  # a container or TTL node
-
-
-# What clients see of a node, in the order of ZooKeeper's Stat.
-Stat = tuple[int, int, int, int, int, int, int, int, int, int, int]
-
-
-class Answer(NamedTuple):
-    """(path of a create, Stat) where the operation gives them."""
-
-    path: str | None = None
-    stat: Stat | None = None
-
-
-class MultiAnswer(NamedTuple):
-    answers: list[Answer]
-    failed_at: int | None
-    code: ErrorCode
+from codec.constants import ErrorCode, EventType, Perms
+from proof.naive.budgets import NaiveBudgets
+from proof.naive.requests import (
+    Answer,
+    Asked,
+    Check,
+    CheckNotExists,
+    CheckStat,
+    CloseSession,
+    Create,
+    CreateIfNotExists,
+    CreateMortal,
+    Delete,
+    DeleteContainer,
+    Keepers,
+    Multi,
+    MultiAnswer,
+    Refused,
+    SetAcl,
+    Single,
+    Stat,
+    TryRemove,
+)
+from proof.naive.rules import Identities, check_quota, permit, stored
+from proof.naive.znode import Znode
 
 
 @dataclass
@@ -161,6 +38,13 @@ class NaiveZooKeeper:
     sessions: dict[int, str] = field(default_factory=dict)
     events: list[tuple[int, str]] = field(default_factory=list)
     zxid: int = 0
+    #: Scheme and id of the client that asks.
+    identities: Identities = (("ip", "127.0.0.1"),)
+    #: Whether hard quotas refuse requests.
+    enforces_quotas: bool = False
+    #: All znodes before the request that is being answered: quotas count these.
+    before: dict[str, Znode] = field(default_factory=dict)
+    budgets: NaiveBudgets = field(default_factory=NaiveBudgets)
 
     def children(self, path: str) -> list[str]:
         """The names of a node's children, in order."""
@@ -190,12 +74,16 @@ class NaiveZooKeeper:
         )
 
     def ask(self, holder: str, session: int, asked: Asked, now: int) -> Answer | MultiAnswer:
-        """Answer one request. Raises Refused; a refused request has changed nothing but the zxid."""
+        """Answer one request. Raises Refused; a refused one has changed nothing but the zxid and budgets."""
         self.zxid += 1
+        self.before = dict(self.nodes)
         if session not in self.sessions:
             raise Refused(ErrorCode.SESSION_EXPIRED)
         if self.sessions[session] != holder:
             raise Refused(ErrorCode.SESSION_MOVED)
+        if not self.budgets.spend(asked):
+            self.zxid -= 1  # as ZooKeeper does when it throttles
+            raise Refused(ErrorCode.THROTTLED_OP)
         if isinstance(asked, CloseSession):
             self._end(session)
             return Answer()
@@ -231,13 +119,28 @@ class NaiveZooKeeper:
             if holder == old:
                 self.sessions[session] = new
 
+    def due(self, path: str, czxid: int, version: int, mtime: int, *, never_used: bool) -> None:
+        """A server has found that a container or TTL node is over, which was like that then.
+
+        `never_used`: also a container that never had a child.
+        """
+        node = self._need(path)
+        if self.children(path):
+            raise Refused(ErrorCode.NOT_EMPTY)
+        if not node.mortal or (node.czxid, node.version, node.mtime) != (czxid, version, mtime):
+            raise Refused(ErrorCode.BAD_VERSION)
+        if node.container and not node.created and not never_used:
+            raise Refused(ErrorCode.BAD_VERSION)
+        self.zxid += 1
+        self._remove(path, self.zxid)
+
     def _end(self, session: int) -> None:
         for path in sorted(path for path, node in self.nodes.items() if node.owner == session):
             self._remove(path, self.zxid)
         del self.sessions[session]
 
     def _multi(self, session: int, multi: Multi, zxid: int, now: int) -> MultiAnswer:
-        nodes, events = copy.deepcopy(self.nodes), list(self.events)
+        nodes, events = self.before, list(self.events)
         answers: list[Answer] = []
         for position, part in enumerate(multi.parts):
             try:
@@ -254,11 +157,12 @@ class NaiveZooKeeper:
             plain = Create(asked.path, asked.data, asked.acl, 2 if asked.sequential else 0)
             answer = self._create(session, plain, zxid, now)
             assert answer.path is not None
-            self.nodes[answer.path].mortal = True
+            node = self._changeable(answer.path)
+            node.mortal, node.container = True, asked.ttl is None
             return answer
         if isinstance(asked, Delete):
             parent = self._need(_parent(asked.path))
-            _permit(parent, Perms.DELETE)
+            permit(self.identities, parent, Perms.DELETE)
             node = self._need(asked.path)
             _match(asked.version, node.version)
             if self.children(asked.path):
@@ -267,27 +171,34 @@ class NaiveZooKeeper:
             return Answer()
         if isinstance(asked, Keepers):
             return self._keepers(session, asked, zxid, now)
+        acl = stored(self.identities, asked.acl) if isinstance(asked, SetAcl) else ()
         node = self._need(asked.path)
         if isinstance(asked, DeleteContainer):
             if self.children(asked.path):
                 raise Refused(ErrorCode.NOT_EMPTY)
             if node.owner:
                 raise Refused(ErrorCode.BAD_VERSION)
-            _permit(self._need(_parent(asked.path)), Perms.DELETE)  # which ZooKeeper does not ask for
+            permit(
+                self.identities, self._need(_parent(asked.path)), Perms.DELETE
+            )  # which ZooKeeper does not ask for
             self._remove(asked.path, zxid)
             return Answer()
         if isinstance(asked, Check):
-            _permit(node, Perms.READ)
+            permit(self.identities, node, Perms.READ)
             _match(asked.version, node.version)
             return Answer()
         if isinstance(asked, SetAcl):
-            _permit(node, Perms.ADMIN)
+            permit(self.identities, node, Perms.ADMIN)
             _match(asked.version, node.aversion)
-            node.acl = asked.acl
+            node = self._changeable(asked.path)
+            node.acl = acl
             node.aversion += 1
             return Answer(stat=self.stat(asked.path))
-        _permit(node, Perms.WRITE)
+        permit(self.identities, node, Perms.WRITE)
+        if self.enforces_quotas:
+            check_quota(self.before, asked.path, 0, len(asked.data or b"") - len(node.data or b""))
         _match(asked.version, node.version)
+        node = self._changeable(asked.path)
         node.data = asked.data
         node.version += 1
         node.mzxid, node.mtime = zxid, now
@@ -298,13 +209,13 @@ class NaiveZooKeeper:
         above = self.nodes.get(_parent(asked.path))
         if isinstance(asked, CheckNotExists):
             if above is not None:
-                _permit(above, Perms.READ)
+                permit(self.identities, above, Perms.READ)
             node = self.nodes.get(asked.path)
             if node is not None and asked.version in (-1, node.version):
                 raise Refused(ErrorCode.NODE_EXISTS)
         elif isinstance(asked, CheckStat):
             node = self._need(asked.path)
-            _permit(node, Perms.READ)
+            permit(self.identities, node, Perms.READ)
             _match(asked.version, node.version)
             for wanted, value in zip(asked.stat, self.stat(asked.path), strict=True):
                 _match(wanted, value)
@@ -324,27 +235,31 @@ class NaiveZooKeeper:
                 if refused.code == ErrorCode.NO_AUTH:
                     raise
         elif above is not None:
-            _permit(above, Perms.DELETE)
+            permit(self.identities, above, Perms.DELETE)
             self._need(asked.path)
             below = [path for path in self.nodes if path.startswith(asked.path + "/")]
             if len(below) >= asked.limit:
                 raise Refused(ErrorCode.NOT_EMPTY)
             for path in (asked.path, *below):
-                _permit(self.nodes[path], Perms.DELETE)
+                permit(self.identities, self.nodes[path], Perms.DELETE)
             for path in sorted((asked.path, *below), key=_steps, reverse=True):
                 self._remove(path, zxid)
         return Answer()
 
     def _create(self, session: int, asked: Create, zxid: int, now: int) -> Answer:
+        acl = stored(self.identities, asked.acl)
         parent = self._need(_parent(asked.path))
-        _permit(parent, Perms.CREATE)
+        permit(self.identities, parent, Perms.CREATE)
         path = asked.path + (f"{parent.created:010d}" if asked.flags & 2 else "")
         if path in self.nodes:
             raise Refused(ErrorCode.NODE_EXISTS)
         if parent.owner:
             raise Refused(ErrorCode.NO_CHILDREN_FOR_EPHEMERALS)
         owner = session if asked.flags & 1 else 0
-        self.nodes[path] = Znode(asked.data, asked.acl, owner, zxid, zxid, zxid, now, now)
+        if self.enforces_quotas:
+            check_quota(self.before, path, 1, len(asked.data or b""))
+        parent = self._changeable(_parent(asked.path))
+        self.nodes[path] = Znode(asked.data, acl, owner, zxid, zxid, zxid, now, now)
         parent.created += 1
         parent.pzxid = zxid
         self.events.append((EventType.NODE_CREATED, path))
@@ -352,8 +267,13 @@ class NaiveZooKeeper:
 
     def _remove(self, path: str, zxid: int) -> None:
         del self.nodes[path]
-        self.nodes[_parent(path)].pzxid = zxid
+        self._changeable(_parent(path)).pzxid = zxid
         self.events.append((EventType.NODE_DELETED, path))
+
+    def _changeable(self, path: str) -> Znode:
+        """A node to be changed: what `before` has stays as it was."""
+        node = self.nodes[path] = copy.copy(self.nodes[path])
+        return node
 
     def _need(self, path: str) -> Znode:
         node = self.nodes.get(path)
@@ -362,24 +282,12 @@ class NaiveZooKeeper:
         return node
 
 
-def opcode(asked: Single) -> int:
-    """What a request goes under."""
-    if isinstance(asked, CreateMortal):
-        return OpCode.CREATE_CONTAINER if asked.ttl is None else OpCode.CREATE_TTL
-    return _OPCODES[type(asked)]
-
-
 def _parent(path: str) -> str:
     return path[: path.rfind("/")] or "/"
 
 
 def _steps(path: str) -> tuple[int, list[str]]:
     return path.count("/"), path.split("/")
-
-
-def _permit(node: Znode, permission: int) -> None:
-    if not any(entry.perms & permission for entry in node.acl):
-        raise Refused(ErrorCode.NO_AUTH)
 
 
 def _match(wanted: int, version: int) -> None:

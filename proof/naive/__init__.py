@@ -1,0 +1,66 @@
+"""A naive ZooKeeper: what its tree does, in the plainest way, to judge the state machine by.
+
+Written from ZooKeeper's PrepRequestProcessor, DataTree and ZooKeeperServer, not from proxy/. It knows no log.
+
+`requests`   what clients ask for, and answers
+`znode`      a node
+`zookeeper`  the tree, the sessions, and what each request does
+`rules`      who may do what: ACLs and quotas
+`budgets`    how much clients may write: zketcd's own, from docs/budgets.md
+"""
+
+from proof.naive.requests import (
+    Acls,
+    Answer,
+    Asked,
+    Check,
+    CheckNotExists,
+    CheckStat,
+    CloseSession,
+    Create,
+    CreateIfNotExists,
+    CreateMortal,
+    Delete,
+    DeleteContainer,
+    Keepers,
+    Multi,
+    MultiAnswer,
+    Refused,
+    RemoveRecursive,
+    SetAcl,
+    SetData,
+    Single,
+    Stat,
+    TryRemove,
+    opcode,
+)
+from proof.naive.znode import Znode
+from proof.naive.zookeeper import NaiveZooKeeper
+
+__all__ = [
+    "Acls",
+    "Answer",
+    "Asked",
+    "Check",
+    "CheckNotExists",
+    "CheckStat",
+    "CloseSession",
+    "Create",
+    "CreateIfNotExists",
+    "CreateMortal",
+    "Delete",
+    "DeleteContainer",
+    "Keepers",
+    "Multi",
+    "MultiAnswer",
+    "NaiveZooKeeper",
+    "Refused",
+    "RemoveRecursive",
+    "SetAcl",
+    "SetData",
+    "Single",
+    "Stat",
+    "TryRemove",
+    "Znode",
+    "opcode",
+]

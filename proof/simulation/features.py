@@ -1,0 +1,194 @@
+"""Clients of what the history checker does not know: ACLs, quotas, Keeper's operations, expiring nodes.
+
+Two of them work on the same few nodes, each authenticated as a user of its own. The naive ZooKeeper judges
+what the log has of it (`naive_judge`), and each answer has to be the one that the log has.
+"""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from random import Random
+from typing import Any, Final
+
+from typing_extensions import override
+
+from codec.constants import CreateMode, KeeperOpCode, OpCode, Xid
+from codec.jute import INT, OPEN_TO_ALL, Acl, Reader, pack_acls, pack_buffer, pack_string
+from codec.packets import STAT
+from lab.client import packets
+from lab.client import requests as zk
+from lab.servers.digest_md5 import respond
+from proof.history import CloseSession, History
+from proof.history.records import Opened
+from proof.history.records import Request as Recorded
+from proof.simulation.clients import Address, Client, Clock, Timers
+from proof.simulation.knobs import USERS
+
+ROOT: Final = "/f"
+_LIMITED: Final = f"{ROOT}/limited"
+_QUOTA: Final = f"/zookeeper/quota{_LIMITED}"
+_LIMITS = (b"count=3,bytes=20", b"countHardLimit=1,byteHardLimit=20", b"countHardLimit=4")
+_ANY_VERSION: Final = -1
+_ANY_STAT = (-1,) * 11
+#: Paths below those that clients share; a create needs the parent.
+_PATHS = tuple(f"{ROOT}/{name}" for name in ("a", "b", "a/x", "a/y", "a/x/p", "limited", "limited/1"))
+_OWNED: Final = f"{ROOT}/a/x"  # with children that only the first user may delete
+#: Those without children: the others stay open to all, or one of the users would soon own everything.
+_LEAVES = tuple(f"{ROOT}/{name}" for name in ("b", "a/y", "a/x/p", "limited/1"))
+_AUTH = (Acl(31, "auth", ""),)
+_READ_ONLY = (Acl(1, "world", "anyone"),)
+_BY_ADDRESS = (Acl(31, "ip", "10.0.0.0/8"), Acl(1, "world", "anyone"))
+_ELSEWHERE = (Acl(31, "ip", "192.168.0.0/16"),)
+_BAD = (Acl(31, "digest", "nobody"),)
+_SASL_XID: Final = -100  # of no other request
+
+
+def identity(user: str) -> str:
+    """The id of scheme digest, of a user whose password is its name."""
+    digest = hashlib.sha1(f"{user}:{user}".encode()).digest()
+    return f"{user}:{base64.b64encode(digest).decode()}"
+
+
+class FeaturesClient(Client):
+    """Asks for all of that."""
+
+    def __init__(
+        self, world: Clock, host: Timers, name: str, proxies: Sequence[Address], timeout_ms: int, user: str
+    ) -> None:
+        super().__init__(world, host, name, proxies, History(), timeout_ms)
+        self._user = user
+        self._mix.missing_roots()  # the other clients make them
+
+    @property
+    def session_ids(self) -> set[int]:
+        """All sessions that it has had."""
+        return {record.session for record in self._history.records if isinstance(record, Opened)}
+
+    @override
+    def _restore_watches(self) -> None:
+        """It has none, but authenticates: by addauth, or SASL, or both."""
+        if self._transport is None:
+            return
+        if self._random.random() < 0.9:
+            self._transport.give(packets.auth("digest", f"{self._user}:{self._user}".encode()))
+        if self._random.random() < 0.5:
+            self._transport.give(_sasl(b""))
+
+    @override
+    def _take(self, frame: bytes) -> None:
+        xid = zk.header(frame).xid
+        if xid == _SASL_XID:
+            challenge = zk.body(frame).buffer()
+            if challenge and b"nonce=" in challenge and self._transport is not None:
+                self._transport.give(_sasl(respond(challenge, self._user, self._user)))
+        elif xid != Xid.AUTH:
+            super()._take(frame)
+
+    @override
+    def _choose(self) -> list[Recorded]:
+        rng = self._random
+        if rng.random() < 0.02:
+            return [CloseSession()]
+        if self._is_urged:
+            return [zk.create(f"{ROOT}/u-", b"", CreateMode.EPHEMERAL_SEQUENTIAL)]  # type: ignore[list-item]
+        return [any_request(rng) for _ in range(rng.choice((1, 1, 3)))]  # type: ignore[misc]
+
+
+def featured(world: Clock, host: Timers, proxies: Sequence[Address], timeout_ms: int) -> list[FeaturesClient]:
+    """The clients of a world."""
+    return [FeaturesClient(world, host, user, proxies, timeout_ms, user) for user in USERS]
+
+
+def any_request(rng: Random) -> zk.Request[Any]:
+    """One request, or a multi."""
+    if rng.random() < 0.1:
+        return zk.multi([_part(rng) for _ in range(rng.randint(1, 4))])
+    if rng.random() < 0.15:
+        return _of_quota(rng)
+    if rng.random() < 0.15:
+        path = rng.choice((_OWNED, *_LEAVES))
+        return zk.set_acl(path, any_acl(rng, path), rng.choice((_ANY_VERSION, _ANY_VERSION, 0)))
+    if rng.random() < 0.05:
+        return _plain(OpCode.DELETE_CONTAINER, pack_string(rng.choice(_PATHS)))
+    return _part(rng)
+
+
+def any_acl(rng: Random, path: str) -> tuple[Acl, ...]:
+    """One for a node."""
+    if path == _OWNED:
+        return rng.choice((OPEN_TO_ALL, (Acl(31, "digest", identity(USERS[0])), *_READ_ONLY)))
+    if path not in _LEAVES:
+        return OPEN_TO_ALL if rng.random() < 0.95 else _BAD
+    users = tuple(Acl(31, "digest", identity(user)) for user in USERS)
+    by_sasl = (Acl(31, "sasl", rng.choice(USERS)), Acl(1, "world", "anyone"))
+    return rng.choice(
+        (*[OPEN_TO_ALL] * 8, users, users[:1], by_sasl, _AUTH, _READ_ONLY, _BY_ADDRESS, _ELSEWHERE, _BAD)
+    )
+
+
+def _part(rng: Random) -> zk.Request[Any]:
+    """What may be in a multi, too."""
+    path = rng.choice(_PATHS)
+    version = rng.choice((_ANY_VERSION, _ANY_VERSION, 0, 1))
+    data = bytes(rng.choice((0, 1, 9, 30)))
+    match rng.randrange(13):
+        case 0 | 1 | 2:
+            mode = rng.choice(
+                (0, CreateMode.EPHEMERAL, CreateMode.EPHEMERAL, CreateMode.PERSISTENT_SEQUENTIAL)
+            )
+            if mode == CreateMode.PERSISTENT_SEQUENTIAL:
+                path = f"{ROOT}/limited/n-"
+            return _create(OpCode.CREATE2, path, data, any_acl(rng, path), mode)
+        case 3:
+            return zk.create_container(path, data)
+        case 4:
+            return zk.create_ttl(path, rng.choice((1, 2_000, 20_000)), data)
+        case 5:
+            return zk.delete(path, version)
+        case 6 | 7:
+            return zk.set_data(path, data, version)
+        case 8:
+            return _plain(KeeperOpCode.CHECK_NOT_EXISTS, pack_string(path) + INT.pack(version))
+        case 9:
+            return _create(KeeperOpCode.CREATE_IF_NOT_EXISTS, path, data, any_acl(rng, path), 0)
+        case 10:
+            return _plain(
+                KeeperOpCode.REMOVE_RECURSIVE, pack_string(path) + INT.pack(rng.choice((1, 3, 100)))
+            )
+        case 11:
+            stat = (*_ANY_STAT[:9], rng.choice((-1, 0)), -1)  # the number of children
+            return _plain(KeeperOpCode.CHECK_STAT, pack_string(path) + INT.pack(version) + STAT.pack(*stat))
+    return _plain(KeeperOpCode.TRY_REMOVE, pack_string(path) + INT.pack(version))
+
+
+def _of_quota(rng: Random) -> zk.Request[Any]:
+    """A node of a quota, its parents first as chance has it."""
+    limits = f"{_QUOTA}/zookeeper_limits"
+    match rng.randrange(6):
+        case 0:
+            return zk.create(f"/zookeeper/quota{ROOT}")
+        case 1:
+            return zk.create(_QUOTA)
+        case 2:
+            return zk.create(limits, rng.choice(_LIMITS))
+        case 3:
+            return zk.create(f"{_QUOTA}/zookeeper_stats")
+        case 4:
+            return zk.set_data(limits, rng.choice(_LIMITS))
+    return zk.create(ROOT) if rng.random() < 0.8 else zk.delete(limits)
+
+
+def _create(opcode: int, path: str, data: bytes, acl: Sequence[Acl], mode: int) -> zk.Request[Any]:
+    return _plain(opcode, pack_string(path) + pack_buffer(data) + pack_acls(acl) + INT.pack(mode))
+
+
+def _plain(opcode: int, body: bytes) -> zk.Request[Any]:
+    return zk.Request(opcode, body, _nothing)  # type: ignore[arg-type]
+
+
+def _sasl(token: bytes) -> bytes:
+    return packets.request(_SASL_XID, OpCode.SASL, pack_buffer(token))
+
+
+def _nothing(_reader: Reader) -> None:
+    """The answer is judged by what the log has."""

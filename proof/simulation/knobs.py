@@ -1,0 +1,111 @@
+"""What differs between simulated worlds besides their faults: settings and limits, drawn from the seed."""
+
+from random import Random
+from typing import NamedTuple
+
+from proxy.frontend.limits import LIMITS, Limits
+from proxy.state.level import OF_NEW_TREES
+from proxy.state.pause import LENGTHS, Lengths
+
+#: Work in slices pauses at each step, and each read that can take long is answered in slices.
+_SHORTEST = Lengths(1, -1, 0)
+#: Few replies are kept, few reads are made ahead of a write, and each heavy read makes room for others.
+_TIGHT = Limits(large_reply=64, unsent=256, stretch=0, ahead=2, heavy_weight=1)
+#: Users that may authenticate by SASL, with their names as passwords.
+USERS = ("ann", "bob")
+#: Of the nodes of `features`, whose clients ask for about a write a second.
+_BUDGETS = (
+    ("",),
+    ("/f=2/s",),
+    ("/f=2/s,40B/s,/f/a=1/s", "/f=1/s,/f/limited=9B/s"),
+    ("/f/a=5B/s,/f/b=1/s", "", "/f/a=1/s,/f/b=3B/s,/f/limited=1/s"),
+)
+_CALM_LEASES = (5, 10)
+_CALM_TICKS = (2000, 3000)
+
+
+class Knobs(NamedTuple):
+    """All of them."""
+
+    proxies: int
+    tick: int = 2000  # ms
+    lease: int = 5  # seconds
+    staleness: int = 10  # seconds
+    snapshot_requests: int = 300
+    outstanding: int = 1000  # requests of all clients together, --global-outstanding-limit
+    enforces_quotas: bool = False
+    window: tuple[int, int] = (2, 8)  # Txns in flight, at least and at most
+    lengths: Lengths = LENGTHS
+    level: int = OF_NEW_TREES  # of the tree at its beginning
+    budgets: tuple[str, ...] = ("",)  # of each proxy in turn, --budget
+    limits: Limits = LIMITS
+    upgrade: float = (
+        0.5  # share of the time after which the servers are upgraded, and the tree's level raised
+    )
+
+    @property
+    def options(self) -> list[str]:
+        """The options of each server."""
+        return [
+            f"--tick-time={self.tick}",
+            f"--proxy-lease={self.lease}",
+            f"--max-staleness={self.staleness}",
+            f"--snapshot-log-requests={self.snapshot_requests}",
+            f"--global-outstanding-limit={self.outstanding}",
+            f"--enforce-quota={str(self.enforces_quotas).lower()}",
+        ]
+
+    def options_of(self, number: int) -> list[str]:
+        """The options of one server. Others may have other budgets: the last one that starts decides."""
+        budgets = self.budgets[number % len(self.budgets)]
+        return [*self.options, f"--budget={budgets}", *(f"--sasl-user={user}:{user}" for user in USERS)]
+
+    def __str__(self) -> str:
+        """On one line, for people."""
+        least, most = self.window
+        budgets = " or ".join(each or "none" for each in self.budgets)
+        return (
+            f"{self.proxies} proxies, tick {self.tick} ms, lease {self.lease} s,"
+            f" staleness {self.staleness} s, a snapshot each {self.snapshot_requests} requests,"
+            f" window {least} to {most},"
+            f" at most {self.outstanding} outstanding requests,"
+            f" {'shortest' if self.lengths == _SHORTEST else 'usual'} slices,"
+            f" {'tight' if self.limits == _TIGHT else 'usual'} limits,"
+            f"{' quotas enforced,' if self.enforces_quotas else ''}"
+            f" level {self.level}, budgets {budgets}, level raised after {self.upgrade:.0%}"
+        )
+
+
+def drawn(seed: int, rng: Random) -> Knobs:
+    """Those of a stormy world."""
+    return Knobs(
+        proxies=rng.randint(2, 4),
+        tick=rng.choice((500, 1000, 2000)),
+        lease=rng.choice((2, 5, 5, 10)),
+        staleness=rng.choice((4, 10, 10, 20)),
+        snapshot_requests=rng.choice((100, 300, 1000)),
+        outstanding=rng.choice((1, 10, 1000)),
+        enforces_quotas=rng.random() < 0.7,
+        window=rng.choice(((1, 1), (2, 8), (2, 8), (8, 8))),
+        lengths=_lengths(seed),
+        level=rng.choice((1, 2, 2)),
+        budgets=rng.choice(_BUDGETS),
+        limits=rng.choice((LIMITS, _TIGHT)),
+        upgrade=rng.choice((0.0, rng.random(), rng.random())),
+    )
+
+
+def drawn_calm(seed: int, rng: Random) -> Knobs:
+    """Those of a calm world, in which clients have longer timeouts."""
+    return drawn(seed, rng)._replace(
+        tick=rng.choice(_CALM_TICKS), lease=rng.choice(_CALM_LEASES), snapshot_requests=rng.choice((100, 300))
+    )
+
+
+def usual(seed: int, proxies: int) -> Knobs:
+    """Those of a server without options, for a world that is no campaign's."""
+    return Knobs(proxies, lengths=_lengths(seed))
+
+
+def _lengths(seed: int) -> Lengths:
+    return _SHORTEST if seed % 2 else LENGTHS
