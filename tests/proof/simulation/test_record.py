@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from proof.simulation.outcome import Outcome
 
 from proof.simulation import campaign, record
 from proof.simulation.__main__ import main
+from proof.simulation.outcome import Outcome
 from proof.simulation.record import BadRecord, World
 
 
