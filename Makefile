@@ -148,6 +148,12 @@ stages: setup-dev ## Measure the proxy alone: CPU time or function calls by stag
 simulate: setup-dev ## Simulate the whole system on seeds, under faults; ARGS=--planted finds the planted faults
 	@exec $(VENV)/python -m proof.simulation $(ARGS)
 
+.PHONY: storms
+storms: setup-dev ## Simulate 200 stormy hours on two cores; a second run of the same commit continues the first; ARGS="--hours 8"
+	@mkdir -p build
+	@exec $(VENV)/python -m proof.simulation --worlds stormy --hours 200 --processes 2 \
+		--record build/storms-$$(git describe --always --dirty).jsonl $(ARGS)
+
 .PHONY: fuzz
 fuzz: setup-dev ## Fuzz what takes bytes from clients, etcd and ZooKeeper's files, until it is stopped or finds something
 	@exec $(VENV)/python -m proof.fuzzing $(ARGS)

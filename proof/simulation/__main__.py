@@ -143,8 +143,8 @@ def _parser() -> argparse.ArgumentParser:
         "--record",
         type=Path,
         metavar="FILE",
-        help="add each world to this file (JSON lines), and do not simulate those that it has. Use a new"
-        " file for changed code",
+        help="add each world to this file (JSON lines), and do not simulate those that it has. A file of"
+        " other code is refused",
     )
     add(
         "--trace",

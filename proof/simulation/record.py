@@ -1,10 +1,18 @@
-"""A file of the worlds that were simulated, a JSON line each: a stopped campaign continues with it."""
+"""A file of the worlds that were simulated, a JSON line each: a stopped campaign continues with it.
 
+Each line has a digest of the code that was simulated, since a seed means another world to other code.
+"""
+
+import hashlib
 import json
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from proof.simulation.outcome import Outcome
+from proof.simulation.planted import ROOT
+
+_CODE = ("codec", "schema", "proxy", "lab", "proof/history", "proof/naive", "proof/simulation")
 
 
 class World(NamedTuple):
@@ -16,21 +24,34 @@ class World(NamedTuple):
 
 
 class BadRecord(ValueError):
-    """The file is not one of these."""
+    """The file is not one of these, or of other code."""
+
+
+@cache
+def code() -> str:
+    """A digest of the code that a world depends on."""
+    digest = hashlib.sha256()
+    for folder in _CODE:
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(f"{file.relative_to(ROOT)}\n".encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def read(file: Path) -> dict[World, Outcome]:
     """The worlds in a file; none if there is no file. Raises BadRecord, OSError."""
+    now = code()  # before the files change, if they do
     if not file.exists():
         return {}
     found: dict[World, Outcome] = {}
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
         try:
             fields = json.loads(line)
-            hours = fields.pop("hours")
+            made_by, hours = fields.pop("code"), fields.pop("hours")
             outcome = Outcome(**fields, trace=[])
         except (ValueError, KeyError, TypeError) as error:
             raise BadRecord(f"{file}, line {number}: no world of a simulation: {error}") from error
+        if made_by != now:
+            raise BadRecord(f"{file}, line {number}: the code has changed since. Use a new file")
         found[World(outcome.kind, outcome.seed, hours)] = outcome
     return found
 
@@ -40,4 +61,4 @@ def append(file: Path, world: World, outcome: Outcome) -> None:
     fields = outcome._asdict()
     del fields["trace"]
     with file.open("a", encoding="utf-8") as out:
-        out.write(json.dumps({"hours": world.hours, **fields}) + "\n")
+        out.write(json.dumps({"code": code(), "hours": world.hours, **fields}) + "\n")

@@ -34,6 +34,16 @@ def test_worlds_in_the_file_are_not_simulated_again(
     assert [world.seed for world in record.read(file)] == [1, 2]
 
 
+def test_a_file_of_other_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "worlds.jsonl"
+    world = World("stormy", 1, 0.001)
+    record.append(file, world, campaign.run(world))
+    assert list(record.read(file)) == [world]
+    monkeypatch.setattr(record, "code", lambda: "other")
+    with pytest.raises(BadRecord, match="line 1: the code has changed"):
+        record.read(file)
+
+
 def test_a_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "worlds.jsonl"
     assert record.read(file) == {}
