@@ -16,7 +16,9 @@ import uvloop
 from proxy.admin.environment import VERSION
 from proxy.config import Config, parse, parser
 from proxy.etcd.client import EtcdClient
-from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError
+from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError, EmbeddedEtcdUnusable
+from proxy.etcd.endpoints import connector
+from proxy.etcd.failures import said
 from proxy.etcd.model import EtcdError
 from proxy.etcd.tls import Tls
 from proxy.frontend.certificates import TlsContext
@@ -60,7 +62,7 @@ Listeners: TypeAlias = dict[str, socket.socket]  # "main", "secure", "admin"
 def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     """Run until a signal; the exit code of the process.
 
-    It is 0 after a drain, 1 for a failure, 2 for bad usage and for a port that cannot be used.
+    It is 0 after a drain, 1 for a failure, 2 for bad usage, and for a port or directory that cannot be used.
     With `command` the arguments are those of `zketcd COMMAND`.
     """
     config = parse(arguments, command)
@@ -114,6 +116,7 @@ def prepare(config: Config) -> Prepared:
     """Raises OSError, ValueError or Missing for files and settings that cannot be used; blocks."""
     if config.archive.at:
         _moment(config)
+    connector(config.etcd_transport)
     return Prepared(
         TlsContext(config.tls) if config.tls.cert else None,
         Login(config.sasl) if config.sasl.is_on else None,
@@ -180,8 +183,8 @@ def _served(config: Config, prepared: Prepared, listeners: Listeners, channel: C
     except (
         EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, HandoverError, OSError, ValueError
     ) as error:  # fmt: skip
-        print(f"zketcd: {error}", file=sys.stderr)
-        return 1
+        print(f"zketcd: {said(error, config.prefix)}", file=sys.stderr)
+        return 2 if isinstance(error, EmbeddedEtcdUnusable) else 1
     if heir and channel is None and supervisor.is_needed():
         supervisor.become()
     return 0

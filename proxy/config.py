@@ -400,7 +400,7 @@ def _config(made: OptionParser, given: Any, found: zoo_cfg.Found) -> Config:
     """Raises ValueError for options that exclude or need each other, and for bad files of users."""
     unknown = unknown_variables(os.environ, (each.dest for each in OPTIONS))
     settings = values_of(Config, given)
-    etcd_options.check(settings["etcd_access"])
+    etcd_options.check(settings["etcd_access"], settings["etcd"])
     archive_options.check(settings["archive"])
     if (given.proxy_protocol != proxy_protocol.OFF) != bool(given.proxy_protocol_from):
         raise ValueError(

@@ -1,5 +1,6 @@
 """The options that say how to reach etcd and under which identity: the same for every program that does."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from proxy import option_values as values
@@ -38,9 +39,13 @@ class EtcdAccess:
     )
 
 
-def check(access: EtcdAccess) -> None:
-    """Raises ValueError for an option without its partner."""
+def check(access: EtcdAccess, endpoints: Sequence[str]) -> None:
+    """Raises ValueError for an option without its partner, and for TLS that would not be used."""
     if bool(access.cert) != bool(access.key):
         raise ValueError("--etcd-cert and --etcd-key must be given together")
     if bool(access.user) != bool(access.password):
         raise ValueError("--etcd-user and --etcd-password must be given together")
+    if (access.ca or access.cert) and not all(each.startswith("https://") for each in endpoints):
+        raise ValueError(
+            "--etcd-ca and --etcd-cert are for https:// endpoints: connections to others are not encrypted"
+        )

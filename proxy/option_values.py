@@ -101,7 +101,7 @@ def digest(text: str) -> str:
 def positive(text: str) -> int:
     """A whole number from 1 up."""
     if not 1 <= _digits(text) <= MAX_INT:
-        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
+        raise ArgumentTypeError(f"{text!r} is not a whole number {_range(text, 1)}")
     return int(text)
 
 
@@ -140,6 +140,11 @@ def _digits(text: str) -> int:
     return int(text) if re.fullmatch("[0-9]{1,10}", text) else MAX_INT + 1
 
 
+def _range(text: str, low: int) -> str:
+    """What is expected in place of a text. The upper limit is named where it is exceeded."""
+    return f"from {low} to {MAX_INT}" if text.isdecimal() and text.strip("0") else f"from {low} up"
+
+
 def timeout(text: str) -> str:
     """Milliseconds, or a number of ticks."""
     if not re.fullmatch(r"[1-9]\d{0,8}( ticks)?", text):
@@ -156,5 +161,5 @@ def milliseconds(timeout: str, tick_time: int) -> int:
 def not_negative(text: str) -> int:
     """A whole number from 0 up."""
     if _digits(text) > MAX_INT:
-        raise ArgumentTypeError(f"{text!r} is not a whole number from 0 up")
+        raise ArgumentTypeError(f"{text!r} is not a whole number {_range(text, 0)}")
     return int(text)

@@ -39,6 +39,8 @@ class Connection(NamedTuple):
             raise ValueError("etcd-cert and etcd-key go together")
         if bool(given.get("etcd_user")) != bool(given.get("etcd_password")):
             raise ValueError("etcd-user and etcd-password go together")
+        if (given.get("etcd_ca") or given.get("etcd_cert")) and "https://" not in given["etcd"]:
+            raise ValueError("etcd-ca and etcd-cert are for https:// endpoints: others are not encrypted")
         transport = given.get("etcd_transport", HTTP2)
         if transport not in TRANSPORTS:
             raise ValueError(f"etcd-transport is {' or '.join(TRANSPORTS)}, not {transport}")

@@ -12,7 +12,7 @@ from proxy.config import Config
 from proxy.etcd import metrics, versions
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.metrics import Metrics
-from proxy.etcd.model import Compare, EtcdError, EtcdNoSpace, Get, Put, Status, Txn
+from proxy.etcd.model import Compare, EtcdError, EtcdNoSpace, EtcdRefused, Get, Put, Status, Txn
 from proxy.etcd.tls import Tls
 from proxy.log.record import TreeNotServable, look, servable
 from proxy.state.level import KNOWN
@@ -76,7 +76,7 @@ async def _why_not(endpoint: str, error: EtcdError) -> str:
             return "this etcd does not use TLS: its URL is http://"
     elif await asyncio.to_thread(_answers, f"https://{host}"):
         return "this etcd uses TLS: its URL is https://, and --etcd-ca names its authority"
-    return f"it does not answer: {error}"
+    return str(error) if isinstance(error, EtcdRefused) else f"it does not answer: {error}"
 
 
 def _answers(url: str) -> bool:

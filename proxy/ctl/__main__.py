@@ -13,6 +13,7 @@ from proxy.ctl import backup, budgets, changes, history, reading, sessions
 from proxy.ctl.options import parser
 from proxy.ctl.output import CommandFailed, Output, visible
 from proxy.etcd.client import EtcdClient
+from proxy.etcd.failures import said
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdUnknown, Get
 from proxy.etcd.tls import Tls
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     try:
         output = asyncio.run(_run(given, access)) if past is None else past()
     except (CommandFailed, TreeNotServable, EtcdError, OSError, ValueError) as error:
-        print(f"zketcd {command or 'ctl'}: {error}", file=sys.stderr)
+        print(f"zketcd {command or 'ctl'}: {said(error, given.prefix)}", file=sys.stderr)
         return 1
     text = output.text(given.json)
     print(visible(text) if sys.stdout.isatty() else text)
@@ -66,7 +67,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
 def access_of(given: Any) -> EtcdAccess:
     """The options of access to etcd. Raises ValueError."""
     access = EtcdAccess(**values_of(EtcdAccess, given))
-    check(access)
+    check(access, given.etcd)
     return access
 
 

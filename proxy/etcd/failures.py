@@ -49,3 +49,12 @@ def error_for(details: str) -> EtcdError:
     if details == _NO_SPACE:
         return EtcdNoSpace(details)
     return EtcdUnknown(details)
+
+
+def said(error: Exception, prefix: str) -> str:
+    """An error in one line for an operator: etcd's own words do not say what access it denies."""
+    if isinstance(error, EtcdRefused) and error.kind is RefusalKind.PERMISSION:
+        return (
+            f"etcd denies access to the keys of {prefix}: {error} (--etcd-user, --etcd-password, --etcd-cert)"
+        )
+    return str(error)

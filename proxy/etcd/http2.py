@@ -40,6 +40,7 @@ from proxy.etcd.frames import (
     without_padding,
 )
 from proxy.etcd.sender import Sender
+from proxy.etcd.tls import explained
 from proxy.etcd.transport import RpcError
 
 _NEVER = float("inf")
@@ -294,7 +295,7 @@ class Connection(asyncio.Protocol):
                 word, flags, stream = HEAD.unpack_from(data, position)
                 length = word >> 8
                 if length > DEFAULT_FRAME:
-                    raise ValueError(f"a frame of {length} bytes")
+                    raise ValueError(f"a frame of {length} bytes. Is this an etcd's client URL?")
                 begin = position + HEAD.size
                 if begin + length > size:
                     break
@@ -308,7 +309,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone, and with it every call."""
-        self._lose(str(exc) if exc else "closed by the peer")
+        self._lose(explained(exc) if exc else "closed by the peer")
 
     def _lose(self, why: str) -> None:
         self.usable = False

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from proxy.etcd.frames import request_headers
 from proxy.etcd.http2 import Call, Connection
-from proxy.etcd.tls import Tls
+from proxy.etcd.tls import Tls, explained
 from proxy.etcd.transport import Metadata, Request, RpcError, address_of
 from proxy.support.tasks import Tasks
 
@@ -138,7 +138,7 @@ class Http2Channel:
         except (OSError, TimeoutError, asyncio.CancelledError) as error:
             self._pause = min(max(_FIRST_PAUSE, 2 * self._pause), _LONGEST_PAUSE)
             self._not_before = loop.time() + self._pause
-            reason = str(error) or type(error).__name__
+            reason = explained(error)
             if tls is not None and isinstance(error, ConnectionResetError):
                 reason = "closed during the TLS handshake. Does this etcd use TLS? If not, its URL is http://"
             self._failure = RpcError(f"connecting to {self.address}: {reason}")

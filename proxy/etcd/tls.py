@@ -1,10 +1,10 @@
-"""Keys and certificates for https endpoints of etcd. Connects to nothing."""
+"""Keys and certificates for https endpoints of etcd, and what is wrong with them. Connects to nothing."""
 
 import ssl
 from pathlib import Path
 from typing import NamedTuple
 
-from proxy.support.validity import fault_of
+from proxy.support.validity import fault_of, reason_of
 
 
 class Pem(NamedTuple):
@@ -45,7 +45,7 @@ class Tls:
         try:
             context = ssl.create_default_context(cafile=ca_file or None)
         except ssl.SSLError as error:
-            raise OSError(f"the CA of etcd {ca_file}: {error}") from error
+            raise OSError(f"the CA of etcd {ca_file}: {reason_of(error)}") from error
         try:
             if cert_file:
                 # Without a password OpenSSL would ask for one on the terminal.
@@ -53,7 +53,7 @@ class Tls:
         except ssl.SSLError as error:
             raise OSError(
                 f"the certificate for etcd {cert_file} with the key {key_file},"
-                f" which must not be encrypted: {error}"
+                f" which must not be encrypted: {reason_of(error, key_file)}"
             ) from error
         context.set_alpn_protocols(["h2"])
         return context
@@ -66,6 +66,16 @@ class Tls:
             Path(cert_file).read_bytes() if cert_file else None,
             Path(key_file).read_bytes() if key_file else None,
         )
+
+
+def explained(error: BaseException) -> str:
+    """Why a connection to etcd failed. OpenSSL's words do not say whose certificate is meant."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {error.verify_message} (--etcd-ca names its authority)"
+    reason = getattr(error, "reason", None) or ""
+    if isinstance(error, ssl.SSLError) and "ALERT" in reason and "CERTIFICATE" in reason:
+        return "it does not accept our certificate, or we showed none (--etcd-cert, --etcd-key)"
+    return str(error) or type(error).__name__
 
 
 def _system_authorities() -> bytes:

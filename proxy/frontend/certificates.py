@@ -10,7 +10,7 @@ import re
 import ssl
 from collections.abc import Callable, Sequence
 
-from proxy.support.validity import fault_of
+from proxy.support.validity import fault_of, reason_of
 from proxy.tls_options import ClientTls
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ def context_of(settings: ClientTls) -> ssl.SSLContext:
         context.load_cert_chain(settings.cert, settings.key, settings.key_password)
     except ssl.SSLError as error:
         raise ValueError(
-            f"the certificate {settings.cert} with the key {settings.key}: {_reason_of(error)}"
+            f"the certificate {settings.cert} with the key {settings.key}: {reason_of(error, settings.key)}"
         ) from error
     fault = fault_of(settings.cert, settings.key, settings.key_password)
     if fault:
@@ -50,13 +50,13 @@ def context_of(settings: ClientTls) -> ssl.SSLContext:
         if settings.ca:
             context.load_verify_locations(settings.ca)
     except ssl.SSLError as error:
-        raise ValueError(f"the CA {settings.ca}: {_reason_of(error)}") from error
+        raise ValueError(f"the CA {settings.ca}: {reason_of(error)}") from error
     context.verify_mode = _CLIENT_AUTH[settings.client_auth]
     try:
         if settings.ciphers:
             context.set_ciphers(settings.ciphers)
     except ssl.SSLError as error:
-        raise ValueError(f"the ciphers {settings.ciphers!r}: {_reason_of(error)}") from error
+        raise ValueError(f"the ciphers {settings.ciphers!r}: {reason_of(error)}") from error
     return context
 
 
@@ -138,12 +138,3 @@ def _demand(file: str, word: str) -> None:
         raise ValueError(f"{file}: {error.strerror}") from error
     if not re.search(b"-----BEGIN [A-Z0-9 ]*" + word.encode(), content):
         raise ValueError(f"{file} holds no {word.lower()} in PEM")
-
-
-def _reason_of(error: ssl.SSLError) -> str:
-    """OpenSSL's message, without the place in its source."""
-    reason = getattr(error, "reason", None)  # some errors do not have it
-    if reason:
-        return str(reason).replace("_", " ").lower()
-    # The error for a truncated file has neither a reason nor a text.
-    return error.args[0] if isinstance(error.args[0], str) else "the PEM is not complete"

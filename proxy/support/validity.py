@@ -1,7 +1,8 @@
-"""Whether a certificate of ours is in force: OpenSSL loads an expired one without an error."""
+"""What OpenSSL does not say about a certificate of ours: if it is in force, and why it cannot be loaded."""
 
 import contextlib
 import ssl
+from pathlib import Path
 
 _TOO_EARLY, _EXPIRED = 9, 10  # X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED
 _SAYS = {_TOO_EARLY: "it is not valid yet", _EXPIRED: "it has expired"}
@@ -34,3 +35,14 @@ def fault_of(cert: str, key: str, password: str = "") -> str:
     except ssl.SSLError:
         return ""
     return ""
+
+
+def reason_of(error: ssl.SSLError, key: str = "") -> str:
+    """OpenSSL's message, without the place in its source. `key`: the file of a key that was to be loaded."""
+    reason = getattr(error, "reason", None)  # some errors do not have it
+    if reason:
+        return str(reason).replace("_", " ").lower()
+    # The errors for a wrong password and for a truncated file have neither a reason nor a text.
+    if key and b"ENCRYPTED" in Path(key).read_bytes():
+        return "the key is encrypted, and its password is missing or wrong"
+    return error.args[0] if isinstance(error.args[0], str) else "the PEM is not complete"

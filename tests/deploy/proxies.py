@@ -1,6 +1,9 @@
 """What holds for every container of zketcd in a manifest."""
 
+import contextlib
+import os
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -12,6 +15,7 @@ from proxy.admin.commands import Commands
 from proxy.admin.facts import Facts
 from proxy.admin.http import AdminServer
 from proxy.config import Config, parse
+from proxy.ctl.options import parser as ctl_parser
 from proxy.state.auth.schemes import AuthSchemes
 from tests.proxy.admin.subjects import subject_of
 
@@ -21,14 +25,32 @@ PORTS = {"client": 2181, "admin": 8080}
 
 
 def configuration(container: Manifest) -> Config:
-    """What the server makes of its arguments. Files count as readable: they come from secrets."""
-    with mock.patch("os.access", return_value=True):
+    """What the server makes of its arguments and variables."""
+    with _inside(container):
         return parse(container["args"])
 
 
+def of_tool(container: Manifest, arguments: Sequence[str]) -> Any:
+    """What `zketcd COMMAND` makes of its arguments in the container (`kubectl exec`)."""
+    with _inside(container):
+        return ctl_parser().parse_args(arguments)
+
+
+@contextlib.contextmanager
+def _inside(container: Manifest) -> Iterator[None]:
+    """Files count as readable: they come from secrets, as do variables without a value here."""
+    given = {each["name"]: each["value"] for each in container["env"] if "value" in each}
+    with mock.patch("os.access", return_value=True), mock.patch.dict(os.environ, given):
+        yield
+
+
 def check_ports(container: Manifest) -> Config:
-    """The ports that are named are those that the server listens on, and those of the image."""
+    """The ports that are named are the server's and the image's, and tools in the container find the tree."""
     config = configuration(container)
+    access = config.etcd_access
+    tool = of_tool(container, ["sessions"])
+    assert (tool.etcd, tool.prefix) == (config.etcd, config.prefix)
+    assert (tool.etcd_ca, tool.etcd_cert, tool.etcd_key) == (access.ca, access.cert, access.key)
     named = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert config.admin == ("0.0.0.0", named["admin"])  # the kubelet asks from outside of the pod
     assert config.port == named.get("client", config.port)

@@ -2,6 +2,7 @@
 
 import ipaddress
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,15 @@ import pytest
 import yaml
 
 from lab.servers.manifests import CHART, CUSTOM, Manifest, check, helm, load, of_kind, pod, template
-from proxy.ctl.options import parser as ctl_parser
 from proxy.version import VERSION
-from tests.deploy.proxies import check_grace, check_ports, check_probes, check_security, configuration
+from tests.deploy.proxies import (
+    check_grace,
+    check_ports,
+    check_probes,
+    check_security,
+    configuration,
+    of_tool,
+)
 
 pytestmark = pytest.mark.real
 
@@ -137,7 +144,7 @@ def test_values_become_options(everything: list[Manifest]) -> None:
     assert (config.tls.listen, config.proxy_protocol.mode) == ("only", "require")
     assert config.proxy_protocol.balancers == tuple(map(ipaddress.ip_network, ("10.0.0.0/24", "10.0.1.7/32")))
     names = [variable["name"] for variable in container["env"]]
-    assert names == ["ZKETCD_ETCD_USER", "ZKETCD_ETCD_PASSWORD", "ZKETCD_SUPER_DIGEST"]
+    assert names[-3:] == ["ZKETCD_ETCD_USER", "ZKETCD_ETCD_PASSWORD", "ZKETCD_SUPER_DIGEST"]
 
 
 def test_files_of_tls_lie_in_secrets_that_are_mounted(manifests: list[Manifest]) -> None:
@@ -219,13 +226,11 @@ def test_the_backup_is_started_as_the_command_understands(everything: list[Manif
     spec = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     assert container["command"][1:] == ["-m", "proxy.ctl"]
-    files = [each for each in container["args"] if each.startswith("--etcd-")]
-    given = ctl_parser().parse_args([each for each in container["args"] if each not in files])
+    given = of_tool(container, container["args"])
     assert (given.command, given.keep, given.folder) == ("backup", 7, Path("/backup"))
-    assert given.etcd == ("https://etcd-0:2379", "https://etcd-1:2379")
     mounted = {each["mountPath"] for each in container["volumeMounts"]}
-    assert {str(Path(each.partition("=")[2]).parent) for each in files} == mounted - {"/backup"}
-    assert {each["name"] for each in container["env"]} == {"ZKETCD_ETCD_USER", "ZKETCD_ETCD_PASSWORD"}
+    assert {str(Path(given.etcd_ca).parent)} == mounted - {"/backup"}
+    assert container["env"] == _container(everything)[1]["env"][:-1]  # but for extraEnv
 
 
 def test_clickhouse_is_sent_to_the_service(everything: list[Manifest]) -> None:
@@ -285,7 +290,8 @@ def test_options_of_the_chart_itself_cannot_be_given_again() -> None:
     reserved = set(schema["properties"]["options"]["propertyNames"]["not"]["enum"])
     helpers = (CHART / "templates" / "_helpers.tpl").read_text()
     args = {line.partition("=")[0][4:] for line in helpers.splitlines() if line.startswith("- --")}
-    assert reserved == args | {"etcd-user", "etcd-password"}
+    variables = re.findall(r"^- name: ZKETCD_(\w+)", helpers, re.MULTILINE)
+    assert reserved == args | {each.lower().replace("_", "-") for each in variables}
     assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == VERSION
 
 

@@ -63,5 +63,6 @@ def test_an_etcd_that_has_forgotten_all_tokens(start: Start, etcd: EtcdServer) -
 )
 def test_who_may_not_is_told_so(start: Start, etcd: EtcdServer, options: dict[str, str], said: str) -> None:
     allowed = {"prefix": _PREFIX, "etcd_user": "tenant", "etcd_password": "secret"}
-    with pytest.raises(StartFailed, match=f"(?ms)ended with status 1:\n.*^zketcd: etcdserver: {said}"):
+    denied = f"etcd denies access to the keys of {options.get('prefix', _PREFIX)}: etcdserver: {said}"
+    with pytest.raises(StartFailed, match=f"(?ms)ended with status 1:\n.*^zketcd: {denied}"):
         start(etcd, **(allowed | options))

@@ -3,10 +3,17 @@
 import datetime
 import logging
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from lab.servers.tls import Authority
 from proxy.__main__ import main
@@ -27,6 +34,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     leaf = authority.authority.issue_cert("old.example.org", not_after=_EXPIRED)
     chain = b"".join(pem.bytes() for pem in leaf.cert_chain_pems)
     authority.write("old", chain, leaf.private_key_pem.bytes())
+    key = load_pem_private_key(good.key.read_bytes(), None)
+    for name, form in (("pkcs8", PrivateFormat.PKCS8), ("traditional", PrivateFormat.TraditionalOpenSSL)):
+        sealed = key.private_bytes(Encoding.PEM, form, BestAvailableEncryption(b"right"))
+        (folder / f"{name}.key.pem").write_bytes(sealed)
     (folder / "half.pem").write_bytes(good.cert.read_bytes()[:200])
     (folder / "directory").mkdir()
     for name, content in {
@@ -92,6 +103,9 @@ def _end_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[i
         (f"{_TLS} good.cert.pem --tls-key other.key.pem", "key values mismatch"),
         (f"{_TLS} half.pem --tls-key good.key.pem", "good.key.pem: the PEM is not complete"),
         (f"{_TLS} directory --tls-key good.key.pem", "directory' is not a readable file"),
+        (f"{_TLS} good.cert.pem --tls-key pkcs8.key.pem", "its password is missing or wrong"),
+        (f"{_TLS} good.cert.pem --tls-key traditional.key.pem --tls-key-password x", "missing or wrong"),
+        ("--etcd-cert good.cert.pem --etcd-key pkcs8.key.pem", "must not be encrypted: the key is encrypted"),
         ("--etcd-cert old.cert.pem --etcd-key old.key.pem", "for etcd old.cert.pem: it has expired"),
         ("--etcd-cert good.cert.pem --etcd-key other.key.pem", "key values mismatch"),
         ("--etcd-ca binary", "the CA of etcd binary: "),
@@ -103,6 +117,13 @@ def _end_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[i
         ("--jaas-file directory", "directory' is not a readable file"),
         ("--audit-log directory", "--audit-log directory: Is a directory"),
         ("--data-dir users", "'users' is not a directory"),
+        ("--data-dir /proc/x", "the data directory /proc/x cannot be used: [Errno 2]"),
+        (
+            "--etcd http://127.0.0.1:1 --etcd-ca binary",
+            "--etcd-ca and --etcd-cert are for https:// endpoints",
+        ),
+        ("--max-frame 99999999999", "is not a whole number from 1 to 2147483647"),
+        ("--max-connections -1", "is not a whole number from 0 up"),
     ],
 )
 def test_wrong_input_is_one_line_and_changes_nothing(
@@ -115,6 +136,18 @@ def test_wrong_input_is_one_line_and_changes_nothing(
     assert line.startswith("zketcd")
     assert said in line
     assert {path: path.stat().st_mtime_ns for path in files.rglob("*")} == before
+
+
+@pytest.mark.usefixtures("files")
+def test_a_library_that_is_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """systemd does not start again what another start would not help."""
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    monkeypatch.delitem(sys.modules, "proxy.etcd.grpc_channel", raising=False)
+    code, line = _end_of([*_PORTS, "--etcd", "http://127.0.0.1:1", "--etcd-transport", "grpcio"], capsys)
+    assert code == 2
+    assert line.startswith("zketcd: the transport grpcio cannot be used: ")
 
 
 @pytest.mark.parametrize("option", ["--listen", "--admin-listen", "--secure-listen"])

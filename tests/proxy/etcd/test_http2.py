@@ -305,7 +305,7 @@ async def test_a_stream_goes_on_before_a_call_whose_end_came_earlier() -> None:
 @pytest.mark.parametrize(
     ("frames", "words"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "frame of"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "Is this an etcd's client URL?"),
         (b"\0\0\x05\0\0\0\0\0\x01" + message(b"", compressed=1), "compressed"),
         (b"\0\0\x01\x01\x04\0\0\0\x01\xff", "not understood"),
         (b"\0\0\x01\x01\x00\0\0\0\x01\x88" + b"\0\0\0\0\0\0\0\0\x01", "headers without their end"),

@@ -28,6 +28,38 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 {{- end -}}
 
+{{/* The tree and the way to etcd: in the environment, so that `kubectl exec ... -- zketcd sessions` has them too. */}}
+{{- define "zketcd.env" -}}
+- name: ZKETCD_ETCD
+  value: {{ join "," .Values.etcd.endpoints | quote }}
+- name: ZKETCD_PREFIX
+  value: {{ .Values.etcd.prefix | quote }}
+{{- with .Values.etcd.tls }}
+{{- if .secretName }}
+- name: ZKETCD_ETCD_CA
+  value: /etc/zketcd/etcd/ca.crt
+{{- if .clientCertificate }}
+- name: ZKETCD_ETCD_CERT
+  value: /etc/zketcd/etcd/tls.crt
+- name: ZKETCD_ETCD_KEY
+  value: /etc/zketcd/etcd/tls.key
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with .Values.etcd.auth.secretName }}
+- name: ZKETCD_ETCD_USER
+  valueFrom:
+    secretKeyRef:
+      name: {{ . }}
+      key: username
+- name: ZKETCD_ETCD_PASSWORD
+  valueFrom:
+    secretKeyRef:
+      name: {{ . }}
+      key: password
+{{- end }}
+{{- end -}}
+
 {{/* The command line of the proxy. Addresses: docs/kubernetes.md names the ports. */}}
 {{- define "zketcd.args" -}}
 {{- if not .Values.etcd.endpoints -}}
@@ -38,17 +70,6 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 - --listen=0.0.0.0:2181
 - --admin-listen=0.0.0.0:8080
-- --etcd={{ join "," .Values.etcd.endpoints }}
-- --prefix={{ .Values.etcd.prefix }}
-{{- with .Values.etcd.tls }}
-{{- if .secretName }}
-- --etcd-ca=/etc/zketcd/etcd/ca.crt
-{{- if .clientCertificate }}
-- --etcd-cert=/etc/zketcd/etcd/tls.crt
-- --etcd-key=/etc/zketcd/etcd/tls.key
-{{- end }}
-{{- end }}
-{{- end }}
 {{- with .Values.tls }}
 {{- if .secretName }}
 - --tls-cert=/etc/zketcd/tls/tls.crt
