@@ -44,6 +44,7 @@ def test_an_unknown_scenario_is_named(capsys: pytest.CaptureFixture[str]) -> Non
         "session-mix",
         "snapshots",
         "clickhouse",
+        "insert",
         "delay",
         "overload",
         "upgrade",
@@ -53,7 +54,7 @@ def test_a_scenario_runs(name: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     path = tmp_path / "figures.json"
     assert main([name, "--scale", "0.002", "--json", str(path)]) == 0
     assert re.search(
-        r"^\| zketcd |^\| 1 proxy |^\| setData|^\| a snapshot|^\| 20 |^\| 0.5 |^\| 10 ",
+        r"^\| zketcd |^\| 1 proxy |^\| setData|^\| a snapshot|^\| 20 |^\| 0.5 |^\| 10 |^\| create ",
         capsys.readouterr().out,
         re.MULTILINE,
     )
