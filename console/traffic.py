@@ -10,7 +10,10 @@ _NAMES = {int(opcode): opcode.name.lower() for opcodes in (OpCode, KeeperOpCode)
 
 
 def traffic(facts: Facts) -> dict[str, Any]:
-    """Counters by operation; bucket n of a latency holds what took less than 2 ** n nanoseconds."""
+    """Counters by operation; bucket n of a latency holds what took less than 2 ** n nanoseconds.
+
+    Rates of budgets are a second; 0 is no limit.
+    """
     subject = facts.subject
     received, sent = facts.packets()
     operations = {
@@ -35,4 +38,8 @@ def traffic(facts: Facts) -> dict[str, Any]:
         "entriesApplied": subject.log.stats.applied_entries,
         "requestsApplied": subject.log.stats.applied_requests,
         "bytesApplied": subject.log.stats.applied_bytes,
+        "budgets": [
+            {**rule._asdict(), "refused": subject.log.stats.throttled[rule.path]}
+            for rule in subject.machine.budgets.rules
+        ],
     }

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { card, grid, h, table } from "./dom.js";
-import { bytes, count, nanos, rate } from "./format.js";
+import { bytes, count, nanos, rate, visible } from "./format.js";
 import { plot } from "./plot.js";
 import { poll } from "./poll.js";
 
@@ -22,6 +22,13 @@ function since(now, before) {
   const earlier = new Map(before?.buckets ?? []);
   return new Map(now.buckets.map(([place, number]) => [place, number - (earlier.get(place) ?? 0)]));
 }
+
+const budgetsCard = (budgets) => card("Budgets of the tree", table("Budgets", [
+  ["Path", (row) => visible(row.path), "path"],
+  ["Writes a second", (row) => (row.writes ? count(row.writes) : "no limit"), "n"],
+  ["Data a second", (row) => (row.bytes ? bytes(row.bytes) : "no limit"), "n"],
+  ["Refused by this proxy", (row) => count(row.refused), "n"],
+], budgets));
 
 export function traffic() {
   const element = h("div");
@@ -75,7 +82,8 @@ export function traffic() {
         ["p99", (row) => show(new Map(row.buckets), 0.99), "n"],
         ["Mean", (row) => nanos(Math.round(row.nanos / row.count)), "n"],
         ["Since start", (row) => count(row.count), "n"],
-      ], operations.sort((one, two) => two.rate - one.rate || two.count - one.count), "No request has come yet."))));
+      ], operations.sort((one, two) => two.rate - one.rate || two.count - one.count), "No request has come yet."))),
+      now.budgets.length ? h("div", { class: "below" }, budgetsCard(now.budgets)) : "");
     if (focus !== null) [...element.querySelectorAll("button")].find((each) => each.innerText === focus)?.focus();
   };
   const show = (buckets, share) => {

@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from lab.client import packets
 from lab.servers.browser import Page
+from schema.budgets import BudgetsValue, BudgetValue
 from tests.console.consoles import answered, create
 from tests.console.stage import Stage, connected, quiet, staged, title_of
 
@@ -287,4 +288,21 @@ async def test_the_traffic_has_a_history_when_the_page_opens(stage: Stage) -> No
     assert len([url for url in page.requested if url.endswith("traffic")]) == 1
     await page.click("1 hour")
     await page.text("59 min ago")
+    await quiet(page, stage)
+
+
+async def test_the_traffic_shows_budgets(stage: Stage) -> None:
+    server = stage.console.server
+    before = server.machine.budgets.value
+    page = await stage.page("#traffic")
+    await page.text("By operation")
+    assert not await page.run("document.body.innerText.includes('Budgets of the tree')")
+    server.machine.budgets.load(BudgetsValue(0, {}, (BudgetValue("/app", 500, 0, 0, 0, 0),)))
+    server.log.stats.throttled["/app"] += 7
+    try:
+        row = "[...document.querySelectorAll('tr')].find((each) => each.innerText.startsWith('/app'))"
+        await page.until(f"{row}?.innerText.split(/\\s*\\t\\s*/).join() === '/app,500,no limit,7'")
+    finally:
+        server.machine.budgets.load(before)
+        del server.log.stats.throttled["/app"]
     await quiet(page, stage)
