@@ -33,7 +33,8 @@ class Answers:
 
     def replied(self, client: Client, session: int, request: Request, answer: Reply) -> None:
         """A read must be recent; an acknowledged write must be in the log, at its zxid, with this outcome."""
-        if self._deceit.answered(client.name, session, client.came_at) or not answer.zxid:
+        deceived = self._deceit.answered(client.name, session, client.came_at, client.history)
+        if deceived or not answer.zxid:
             return
         if isinstance(request, GetData | GetChildren | Exists):
             # Until the proxy stops serving since its state is old, or one of the two closes the connection

@@ -125,7 +125,7 @@ class Client:
         self.on_session: Callable[[int, str], None] = lambda _session, _proxy: None
         self._timeout_ms = timeout_ms
         self._proxies = list(proxies)
-        self._history = history
+        self.history = history
         self._random = world.random(f"client {name}")
         self._password = bytes(16)
         self._zxid = 0
@@ -267,17 +267,17 @@ class Client:
         now = self._now()
         if session == 0:
             self._note(f"session {self.session:#x} is expired")
-            self._history.expired(now, self.session)
+            self.history.expired(now, self.session)
             self.expiries += 1
             self._forget_session()
             transport.hang_up()
             self._transport = None
             return False
         if session == self.session:
-            self._history.attached(now, session)
+            self.history.attached(now, session)
             self._note(f"goes on with session {session:#x} at {proxy.name}")
         else:
-            self._history.opened(now, session, timeout_ms, self.name)
+            self.history.opened(now, session, timeout_ms, self.name)
             self.sessions += 1
             self._note(f"opens session {session:#x} at {proxy.name}")
         self.on_session(session, proxy.name)
@@ -304,10 +304,10 @@ class Client:
             self._waiting.append((0, *self._set_watches))
             self._set_watches = None
         for _, call, _request in self._waiting:
-            self._history.lost(now, call)
+            self.history.lost(now, call)
         self._waiting.clear()
         if self.session:
-            self._history.disconnected(now, self.session)
+            self.history.disconnected(now, self.session)
             self._note(f"loses the connection of session {self.session:#x}")
 
     async def _wait(self, seconds: float) -> None:
@@ -354,7 +354,7 @@ class Client:
         if xid == Xid.NOTIFICATION:
             kind, path, _ = zk.event(zk.body(frame))
             self._note(f"event {kind} {path} zxid {zxid}")
-            self._history.event(self._now(), self.session, kind, path, zxid)
+            self.history.event(self._now(), self.session, kind, path, zxid)
             self._fired(kind, path)
             return
         if zxid > 0:
@@ -365,7 +365,7 @@ class Client:
             if self._set_watches is not None:
                 call, _ = self._set_watches
                 self._set_watches = None
-                self._history.reply(self._now(), call, Reply(error, zxid))
+                self.history.reply(self._now(), call, Reply(error, zxid))
             return
         if not self._waiting or self._waiting[0][0] != xid:
             self.world.on_error(f"{self.name}: a reply to request {xid} comes out of turn")
@@ -373,7 +373,7 @@ class Client:
         _, call, request = self._waiting.popleft()
         answer = packets.reply(request, zxid, error, frame[REPLY_HEADER.size :])
         self._note(f"{_short(request)} -> {error or ''} zxid {zxid}")
-        self._history.reply(self._now(), call, answer)
+        self.history.reply(self._now(), call, answer)
         self.on_reply(self.session, request, answer)
         self.operations += 1
         self._learn(request, answer)
@@ -460,7 +460,7 @@ class Client:
         if transport is None:
             return
         self._xid += 1
-        call = self._history.invoke(self._now(), self.session, request)
+        call = self.history.invoke(self._now(), self.session, request)
         xid: int = self._xid
         if isinstance(request, SetWatches):
             xid = Xid.SET_WATCHES

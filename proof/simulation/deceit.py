@@ -30,9 +30,8 @@ class Clock(Protocol):
 class Deceit:
     """By servers' names."""
 
-    def __init__(self, world: Clock, history: History, violate: Callable[[str], None]) -> None:
+    def __init__(self, world: Clock, violate: Callable[[str], None]) -> None:
         self._world = world
-        self._history = history
         self._violate = violate
         self._lied_to: set[str] = set()
         self._wrong_since: dict[str, float] = {}
@@ -78,15 +77,15 @@ class Deceit:
         since = self._right_since.get(server, -_ON_THE_WAY)
         return server in self._wrong_since or self._world.now - since < _ON_THE_WAY
 
-    def answered(self, client: str, session: int, came_at: float) -> bool:
-        """Whether the answer that a client has just got, and the history just noted, may be wrong."""
+    def answered(self, client: str, session: int, came_at: float, history: History) -> bool:
+        """Whether the answer that a client has just got, and its history just noted, may be wrong."""
         server = self._at.get(client, "")
         if not self.is_wrong(server):
             return False
         self.sessions.add(session)
-        last = self._history.records[-1]
+        last = history.records[-1]
         assert isinstance(last, Replied)
-        self._history.records[-1] = Lost(last.time, last.call)
+        history.records[-1] = Lost(last.time, last.call)
         since = self._wrong_since.get(server)
         if since is not None and came_at > since:
             self.longest = max(self.longest, came_at - since)

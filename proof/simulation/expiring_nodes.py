@@ -42,7 +42,7 @@ class ExpiringNodesClient(Client):
     @property
     def session_ids(self) -> set[int]:
         """All sessions that it has had."""
-        return {record.session for record in self._history.records if isinstance(record, Opened)}
+        return {record.session for record in self.history.records if isinstance(record, Opened)}
 
     @override
     def _choose(self) -> list[Request]:

@@ -62,7 +62,7 @@ class FeaturesClient(Client):
     @property
     def session_ids(self) -> set[int]:
         """All sessions that it has had."""
-        return {record.session for record in self._history.records if isinstance(record, Opened)}
+        return {record.session for record in self.history.records if isinstance(record, Opened)}
 
     @override
     def _restore_watches(self) -> None:

@@ -67,7 +67,7 @@ class Simulation:
         rng = self.plan
         settings = config(self.knobs, *self._options)
         self.sometimes = Sometimes(self.oracle.counts)
-        self.deceit = Deceit(self.world, self.history, self.violate)
+        self.deceit = Deceit(self.world, self.violate)
         self.answers = Answers(self.oracle, self.deceit, settings.max_staleness, self.violate)
         self.cluster.bugs.on_left_out = self.deceit.left_out
         self.cluster.bugs.on_start = self.deceit.loaded
@@ -154,8 +154,7 @@ class Simulation:
         return client
 
     def _begin_client(self, client: Client) -> None:
-        if self.kind != "etcd-bugs" or client not in self._features:
-            client.on_reply = lambda *answered: self.answers.replied(client, *answered)
+        client.on_reply = lambda *answered: self.answers.replied(client, *answered)
         client.on_session = lambda *attached: self.deceit.attached(client.name, *attached)
         self.clients_host.create_task(client.run(), name=client.name)
 

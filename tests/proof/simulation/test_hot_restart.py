@@ -40,7 +40,7 @@ def test_no_client_loses_its_connection(seed: int, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_restart_that_fails_at_some_step_does_no_harm() -> None:
-    world = _Counted(4)
+    world = _Counted(3)
     outcome = world.run()
     assert outcome.violations == [], "\n".join(outcome.trace[-60:])
     assert 0 < world.taken_over < outcome.faults["hot restart"]
