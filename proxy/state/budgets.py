@@ -11,10 +11,11 @@ from typing import Any, TypeAlias
 from zlib import crc32
 
 from codec.constants import CREATES, CreateMode, ErrorCode, OpCode
+from proxy.state.by_path import ByPath
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.refusal import Refusal
 from schema.budgets import MOST_A_SECOND, BudgetsValue, BudgetValue, Rule
-from schema.paths import ROOT, is_valid
+from schema.paths import is_valid
 
 #: The level from which on trees can have budgets.
 LEVEL = 2
@@ -67,14 +68,13 @@ class Budget:
 Costs: TypeAlias = dict[str, tuple[int, int]]
 
 
-class Budgets(dict[str, Budget]):
+class Budgets(ByPath[Budget]):
     """All budgets of a tree, by path."""
 
-    __slots__ = ("_clock", "_longest", "_offsets")
+    __slots__ = ("_clock", "_offsets")
 
     def __init__(self) -> None:
         super().__init__()
-        self._longest = 0  # characters of the longest path that has a budget
         # Hosts' clocks differ. Each incarnation's clock moves this one by as much as it moves itself.
         self._clock = 0
         self._offsets: dict[str, int] = {}
@@ -92,8 +92,8 @@ class Budgets(dict[str, Budget]):
         if not is_valid(path) or writes > MOST_A_SECOND or size > MOST_A_SECOND:
             raise Refusal(ErrorCode.BAD_ARGUMENTS)
         if not writes and not size:
-            self.pop(path, None)
-            self._longest = max(map(len, self), default=0)
+            if path in self:
+                del self[path]
             if not self:
                 self._clock = 0
                 self._offsets.clear()
@@ -105,19 +105,10 @@ class Budgets(dict[str, Budget]):
             self._offsets[incarnation] = 0
         full = BudgetValue(path, writes, size, writes * _MILLI, size * _MILLI, self._clock)
         self[path] = Budget(full)
-        self._longest = max(map(len, self))
 
     def under(self, path: str) -> Iterator[Budget]:
         """The budgets of a path and of all paths above it. A client may have sent any text as the path."""
-        end = len(path)
-        if end > self._longest:
-            end = path.rfind("/", 0, self._longest + 1)
-        while end > 0:
-            if (budget := self.get(path[:end])) is not None:
-                yield budget
-            end = path.rfind("/", 0, end)
-        if path != ROOT and (budget := self.get(ROOT)) is not None:
-            yield budget
+        return (self[above] for above in self.upwards(path))
 
     # -- time ------------------------------------------------------------------------------------------------
 
@@ -190,9 +181,10 @@ class Budgets(dict[str, Budget]):
         """The reverse of `value`."""
         self._clock = value.clock
         self._offsets = dict(value.offsets)
-        self.clear()
-        self.update((budget.path, Budget(budget)) for budget in value.budgets)
-        self._longest = max(map(len, self), default=0)
+        for path in list(self):
+            del self[path]
+        for budget in value.budgets:
+            self[budget.path] = Budget(budget)
 
     def hash(self) -> int:
         """A hash of all of them for the digest; 0 without any."""

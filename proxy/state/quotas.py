@@ -9,6 +9,7 @@ import re
 from typing import NamedTuple
 
 from codec.constants import ErrorCode
+from proxy.state.by_path import ByPath
 from proxy.state.node import Node, full_node
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.refusal import Refusal
@@ -41,7 +42,7 @@ class Quota:
         self.limits: Limits | None = None  # None: malformed, or missing
 
 
-class Quotas(dict[str, Quota]):
+class Quotas(ByPath[Quota]):
     """All quotas, by path."""
 
     __slots__ = ("_nodes", "stale")
@@ -86,21 +87,15 @@ class Quotas(dict[str, Quota]):
 
     def limited(self, path: str) -> str | None:
         """The path itself or its nearest ancestor with limits (DataTree.getMaxPrefixWithQuota)."""
-        while path:
-            quota = self.get(path)
-            if quota is not None and quota.has_limits:
-                return path
-            path = path[: path.rfind("/")]
-        return None
+        return next((above for above in self.upwards(path) if self[above].has_limits), None)
 
     def _add(self, path: str, count: int, size: int) -> None:
-        while path:
-            quota = self.get(path)
-            if quota is not None and quota.counted:
+        for above in self.upwards(path):
+            quota = self[above]
+            if quota.counted:
                 quota.count += count
                 quota.bytes += size
-                self.stale.add(path)
-            path = path[: path.rfind("/")]
+                self.stale.add(above)
 
     def _note(self, path: str, data: bytes | None, *, present: bool) -> None:
         """If the node is one of a quota's two nodes, record its content."""

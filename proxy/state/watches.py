@@ -16,8 +16,9 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from codec.constants import EventType, WatcherType
 from codec.jute import Acl
+from proxy.state.by_path import ByPath
 from proxy.state.pause import NO_PAUSE, Pause
-from schema.paths import ROOT, parent_of
+from schema.paths import parent_of
 
 _ALL = 1 << 62  # more watches than there can be
 # The key of a null path, which ZooKeeper's tables hold like any other; no node has it, so it never fires.
@@ -57,7 +58,10 @@ class _Table:
         self.by_watcher: dict[Watcher, set[str]] = {}
 
     def add(self, path: str, watcher: Watcher) -> None:
-        self.by_path.setdefault(path, {})[watcher] = None
+        watchers = self.by_path.get(path)
+        if watchers is None:
+            watchers = self.by_path[path] = {}
+        watchers[watcher] = None
         self.by_watcher.setdefault(watcher, set()).add(path)
 
     def take(self, path: str, pause: Pause) -> Collection[Watcher]:
@@ -105,6 +109,16 @@ class _Table:
         return most
 
 
+class _RecursiveTable(_Table):
+    __slots__ = ()
+
+    by_path: ByPath[dict[Watcher, None]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_path = ByPath()
+
+
 class WatchTable:
     """All watches of one proxy."""
 
@@ -114,7 +128,7 @@ class WatchTable:
         self.data = _Table()
         self.children = _Table()
         self.persistent = _Table()
-        self.recursive = _Table()
+        self.recursive = _RecursiveTable()
         self._some_last = False  # whether the last two have any watches
         self._all = (self.data, self.children, self.persistent, self.recursive)
         self._by_type = {
@@ -201,9 +215,8 @@ class WatchTable:
         watchers.update(self.persistent.by_path.get(path, {}))
         recursive = self.recursive.by_path
         if recursive:
-            for step in _upwards(path):
-                if step in recursive:
-                    watchers.update(recursive[step])
+            for step in recursive.upwards(path):
+                watchers.update(recursive[step])
         return watchers
 
     def _take_children(self, path: str, pause: Pause) -> Collection[Watcher]:
@@ -281,11 +294,3 @@ def _common(tables: Sequence[dict[Watcher, set[str]]]) -> int:
 
 def _key(path: str | None) -> str:
     return _NULL if path is None else path
-
-
-def _upwards(path: str) -> Iterator[str]:
-    """The path, its parent, and so on up to the root (PathParentIterator)."""
-    yield path
-    while path != ROOT:
-        path = parent_of(path)
-        yield path
