@@ -60,6 +60,7 @@ from schema.record import Home
 log = logging.getLogger(__name__)
 
 _DRAIN_TIMEOUT = 10.0  # seconds for requests in the log when the server stops
+_PATIENCE = 10.0  # seconds for an etcd that does not answer, if another process serves meanwhile
 _CLOSE_TIMEOUT = 1.0  # seconds for clients to take their last replies
 
 
@@ -252,7 +253,7 @@ class Server:
         `listener`: a bound socket to listen on, in place of one for the configured address; `secure`: one
         that takes only TLS. `take` takes clients over from another process, and returns such sockets by name.
         """
-        await self.log.load(progress)
+        await self.log.load(progress, None if take is None else _PATIENCE)
         await self.log.start()
         for run, what in self._periodic:
             self._running.append(self._tasks.start(run(), what))

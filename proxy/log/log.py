@@ -194,13 +194,14 @@ class Log:
 
     # -- life ----------------------------------------------------------------------------------------------
 
-    async def load(self, progress: Callable[[int], None] | None = None) -> None:
-        """Load the state; retried until etcd answers.
+    async def load(self, progress: Callable[[int], None] | None = None, timeout: float | None = None) -> None:
+        """Load the state; retried until etcd answers, or for `timeout` seconds.
 
-        Raises TreeNotServable, and EtcdRefused where etcd denies access.
+        Raises TreeNotServable, EtcdRefused where etcd denies access, and EtcdError after the timeout.
         """
+        levels = self._settings.levels
         loaded = await load(
-            self._etcd, self._keys, levels=self._settings.levels, progress=progress, wait=True
+            self._etcd, self._keys, levels=levels, progress=progress, wait=True, timeout=timeout
         )
         self.machine.become(loaded.machine)
         self.machine.session_changes.clear()

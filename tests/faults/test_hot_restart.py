@@ -13,7 +13,7 @@ from typing_extensions import override
 from lab.client import blocking as zk
 from lab.client import requests
 from lab.client.blocking import EPHEMERAL, Client
-from lab.servers import EtcdServer, UpgradableServer, wait_until
+from lab.servers import EtcdServer, UpgradableServer, free_port, wait_until
 from tests.faults import heirs
 
 _WRITERS = 4
@@ -25,13 +25,14 @@ class Upgradable(UpgradableServer):
 
     def __init__(self, etcd: str, prefix: str, folder: Path) -> None:
         self.file = folder / "zketcd.toml"
+        self._etcd = etcd
         self.serve_prefix(prefix)
-        super().__init__(etcd, config=self.file)
+        super().__init__(None, config=self.file)
         self._die_at = folder / "die-at"
 
-    def serve_prefix(self, prefix: str) -> None:
+    def serve_prefix(self, prefix: str, etcd: str = "") -> None:
         """Change the configuration."""
-        self.file.write_text(f'[zketcd]\nprefix = "{prefix}"\n')
+        self.file.write_text(f'[zketcd]\nprefix = "{prefix}"\netcd = "{etcd or self._etcd}"\n')
 
     @override
     def command(self) -> Sequence[str]:
@@ -186,6 +187,15 @@ def test_a_wrong_configuration_is_no_upgrade_and_the_reason_is_in_the_log(server
     server.file.write_text("[zketcd]\nprefiks = 1\n")
     assert "no upgrade: the new process did not start: the log says why" in server.upgrade()
     assert "unrecognized arguments: --prefiks" in server.log_text()
+
+
+def test_an_etcd_that_does_not_answer_is_not_waited_for(server: Upgradable, etcd_prefix: str) -> None:
+    """It was for ten minutes, in which no other upgrade could begin."""
+    server.serve_prefix(etcd_prefix, f"http://127.0.0.1:{free_port()}")
+    with Client(server.port) as client:
+        assert "no upgrade: the new process did not start: the log says why" in server.upgrade()
+        assert "zketcd: connecting to 127.0.0.1:" in server.log_text()
+        assert client.stat("/") is not None
 
 
 def test_a_release_with_another_form_starts_as_after_a_restart(server: Upgradable) -> None:
