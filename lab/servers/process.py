@@ -11,6 +11,8 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -37,6 +39,9 @@ class ServerLog(NamedTuple):
     server: str
     tail: str
 
+
+# A thread that stays until the end.
+_starter = ThreadPoolExecutor(1, "start servers")
 
 running: list["ServerProcess"] = []
 closed_logs: deque[ServerLog] = deque(maxlen=12)
@@ -110,12 +115,14 @@ class ServerProcess:
             raise RuntimeError(f"{self.name} runs already")
         command = list(self.command())
         # setpriv replaces itself by the server, so the pid stays; the kernel ends the server if pytest dies.
+        # More exactly: if the thread ends that has started it.
         setpriv = shutil.which("setpriv")
         if setpriv is not None:
             command = [setpriv, "--pdeathsig", "KILL", *command]
         with self.log_path.open("ab") as log:
             self._log_start = log.tell()
-            self._process = subprocess.Popen(
+            self._process = _starter.submit(
+                subprocess.Popen,
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -123,7 +130,7 @@ class ServerProcess:
                 cwd=REPOSITORY,
                 env={**os.environ, **self.environment()},
                 start_new_session=True,
-            )
+            ).result()
         running.append(self)
 
     def wait_until_serving(self) -> None:
@@ -147,9 +154,9 @@ class ServerProcess:
 
         Raises TimeoutError (and kills it) if it has not ended after `timeout` seconds.
         """
-        process = self._running()
-        process.send_signal(signal.SIGTERM)
-        process.send_signal(signal.SIGCONT)  # a paused server sees the SIGTERM only then
+        self._running().send_signal(signal.SIGTERM)
+        with suppress(ProcessLookupError):
+            self.resume()  # a paused server sees the SIGTERM only then
         return self.wait(timeout)
 
     def wait(self, timeout: float = 30.0) -> int:

@@ -98,6 +98,15 @@ class UpgradableServer(ZketcdServer):
         self.wait()
 
     @override
+    def pause(self) -> None:
+        os.killpg(self._group, signal.SIGSTOP)
+        super().pause()
+
+    @override
+    def resume(self) -> None:
+        os.killpg(self._group, signal.SIGCONT)
+
+    @override
     def close(self) -> None:
         if self._group:
             with suppress(ProcessLookupError):  # also if the process that was started has ended

@@ -3,7 +3,8 @@
 * Two acknowledged writes never have one zxid: each is applied once, in one place.
 * A write is later than all that anybody had seen before it was sent, also one that the tree refused; so is
   what a sync brings.
-* A session never goes back: neither its replies' zxids, nor a reply behind an event.
+* A session never goes back: neither its replies' zxids, nor a reply behind an event. An outcome that is known
+  from the log only, behind the end of its connection, is not what a session saw.
 * Two acknowledged sequential creates in one directory never get one number, and a later one gets a higher
   one, unless the directory was made anew between them.
 """
@@ -19,6 +20,7 @@ from proof.history.records import (
     CloseSession,
     Create,
     Delete,
+    Disconnected,
     Event,
     Invoked,
     Replied,
@@ -66,6 +68,7 @@ class _RealTime:
         self._by_session: dict[int, _Seen] = {}  # the highest zxid of each
         self._when_sent: dict[int, _Seen] = {}  # of calls that wait: what all had seen when they were sent
         self._synced: dict[int, _Seen] = {}  # of sessions: what their last sync promised
+        self._ended: dict[int, int] = {}  # where the last connection of a session has ended
 
     def violations(self) -> Iterator[Violation]:
         """Yield what is out of order."""
@@ -74,6 +77,8 @@ class _RealTime:
                 self._when_sent[record.call] = self._seen
             elif isinstance(record, Replied):
                 yield from self._replied(record, place)
+            elif isinstance(record, Disconnected):
+                self._ended[record.session] = place
             elif isinstance(record, Event) and record.zxid is not None:
                 self._note(record.session, record.zxid, place)
 
@@ -90,7 +95,7 @@ class _RealTime:
         if not zxid or call.reply is None:
             return
         highest = self._by_session.get(call.session, _NOTHING)
-        if zxid < highest.zxid:
+        if zxid < highest.zxid and self._ended.get(call.session, -1) < call.invoked:
             yield Violation(
                 "session order",
                 f"session {call.session:#x} saw zxid {highest.zxid:#x}, and then {zxid:#x}",

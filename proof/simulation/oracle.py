@@ -137,8 +137,7 @@ class Oracle:
                 self._entry(incarnation, number, event)
 
     def _entry(self, incarnation: str, number: int, event: Event) -> None:
-        if incarnation in self.over:
-            self._wrong(f"entry {number} of {incarnation} was appended after the end of its incarnation")
+        if self._is_late(incarnation, number):
             return
         following = self._numbers.get(incarnation, 0) + 1
         if number < following:
@@ -149,12 +148,22 @@ class Oracle:
             self.counts[sometimes.GAP_CLOSES] += 1
         while (value := early.pop(following, None)) is not None:
             self._numbers[incarnation] = following
-            self._apply(incarnation, following, value)
+            self.apply(incarnation, following, value)
             following += 1
+
+    def _is_late(self, incarnation: str, number: int) -> bool:
+        """Whether the key of this incarnation is gone, which is wrong."""
+        if incarnation in self.over:
+            self._wrong(f"entry {number} of {incarnation} was appended after the end of its incarnation")
+            return True
+        return False
 
     # -- the state -------------------------------------------------------------------------------------------
 
-    def _apply(self, incarnation: str, number: int, value: bytes) -> None:
+    def apply(self, incarnation: str, number: int, value: bytes) -> None:
+        """An entry takes effect."""
+        if self._is_late(incarnation, number):
+            return
         machine = self.machine
         entry = decode_entry(value)
         machine.begin(incarnation, number, entry.clock, entry.rules, entry.checkpoint, entry.digest)

@@ -12,6 +12,7 @@ addresses are used, and only processes of this run are stopped.
 import argparse
 import asyncio
 import json
+import logging
 import signal
 import sys
 import traceback
@@ -79,6 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(options: Options, fault: Planted | None) -> Totals:
+    logging.getLogger("proxy").addHandler(logging.NullHandler())  # messages of the observer's stream
     with ExitStack() as stack:
         variables = {}
         if fault is not None:

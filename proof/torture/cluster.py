@@ -13,17 +13,21 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from lab.servers import EtcdServer, ZketcdServer, free_port
+from typing_extensions import override
+
+from lab.servers import EtcdServer, UpgradableServer, free_port
 from lab.servers.operator import etcdctl
 from lab.servers.relay import Relays, Way
 from lab.servers.tls import Authority, Pair
 from proof.simulation.proxies import PREFIX
+from proxy.handover.supervisor import descendants
 
 MEMBERS = 3
 CLIENTS = "clients"
@@ -91,7 +95,7 @@ class Member(EtcdServer):
             return False
 
 
-class TorturedProxy(ZketcdServer):
+class TorturedProxy(UpgradableServer):
     """A proxy whose clock may be set while it runs, if `library` (libfaketime's) is there."""
 
     def __init__(
@@ -118,6 +122,7 @@ class TorturedProxy(ZketcdServer):
         )
         self.host = name
         self._library = library
+        self._lives: list[int] = []  # where in the log each begins
         self._clock = self.folder / "clock"
         self.set_clock(0)
 
@@ -142,11 +147,35 @@ class TorturedProxy(ZketcdServer):
         """The log of all of its lives."""
         return self.log_path.read_text(errors="replace")
 
+    @override
+    def launch(self) -> None:
+        super().launch()
+        self._lives.append(self._log_start)
+
     def successors(self, incarnation: str) -> list[str]:
-        """The later incarnations of the process that had this one, as far as it is the one that runs now."""
-        with self.log_path.open("rb") as log:
-            log.seek(self._log_start)
-            return later_incarnations(log.read().decode(errors="replace"), incarnation)
+        """The later incarnations of the process that had this one, or of one that took over from it."""
+        log = self.log_path.read_bytes()
+        return [
+            name
+            for start, end in pairwise([*self._lives, len(log)])
+            for name in later_incarnations(log[start:end].decode(errors="replace"), incarnation)
+        ]
+
+    def messages_from_now(self) -> Callable[[], str]:
+        """What it logs from now on, by any of its processes."""
+        start = self.log_path.stat().st_size
+
+        def read() -> str:
+            with self.log_path.open("rb") as log:
+                log.seek(start)
+                return log.read().decode(errors="replace")
+
+        return read
+
+    def heirs(self) -> list[int]:
+        """The processes that are about to take over from the one that serves, or just have."""
+        command = _command_line(self.serving or self.pid)
+        return [pid for pid in descendants(self.serving or self.pid) if _command_line(pid) == command]
 
     def set_clock(self, seconds: int) -> None:
         """The host's date is ahead by this, or behind; it shows within a second."""
@@ -155,10 +184,23 @@ class TorturedProxy(ZketcdServer):
         fresh.replace(self._clock)
 
 
+def _command_line(pid: int) -> bytes:
+    """b"" if the process has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def later_incarnations(log: str, incarnation: str) -> list[str]:
     """What a proxy has registered as behind this incarnation; nothing if it never was that."""
     names = _REGISTERED.findall(log)
     return names[names.index(incarnation) + 1 :] if incarnation in names else []
+
+
+def initial_cluster(members: Iterable[Member]) -> str:
+    """As etcd's option of this name."""
+    return ",".join(f"{member.host}={member.peer_url}" for member in members)
 
 
 class Abilities(NamedTuple):
@@ -190,6 +232,8 @@ class Cluster:
         #: Where clients reach each proxy.
         self.ports: dict[str, int] = {}
         self.library = faketime_library()
+        self._guests: list[Member] = []
+        self._guest_count = 0  # of all that have come
         self._small_disks = small_disks
 
     def __enter__(self) -> Self:
@@ -212,18 +256,17 @@ class Cluster:
         self.authority = Authority(folder)
         client = self._certificate(_PROXIES)
         for number in range(MEMBERS):
-            member = Member(number, self._certificate(f"member{number}"), self.authority)
+            member = self._new_member(number)
             self.members.append(member)
             stack.callback(member.close)
-            member.relayed_port = self.relays.listen(None, member.host, member.peer_port)
             if self._small_disks:
                 self._give_disk(member)
         for member in self.members:
-            member.everybody = ",".join(f"{peer.host}={peer.peer_url}" for peer in self.members)
+            member.everybody = initial_cluster(self.members)
             member.launch()  # none serves before there is a quorum
         for member in self.members:
             member.wait_until_serving()
-        self.learn_ids()
+        self.learn_members(self.members[0])
         for number in range(1, self._count + 1):
             name = f"proxy{number}"
             ports = [self.relays.listen(name, member.host, member.tls_port) for member in self.members]
@@ -237,12 +280,35 @@ class Cluster:
         for proxy in self.proxies:
             proxy.wait_until_serving()
 
-    def learn_ids(self) -> None:
-        """Ask etcd for its ids of the members."""
-        listed = json.loads(etcdctl(self.members[0], "member", "list", "--write-out=json"))
-        by_name = {each["name"]: f"{each['ID']:x}" for each in listed["members"]}
-        for member in self.members:
-            member.id = by_name[member.host]
+    def _new_member(self, number: int) -> Member:
+        member = Member(number, self._certificate(f"member{number}"), self.authority)
+        member.relayed_port = self.relays.listen(None, member.host, member.peer_port)
+        return member
+
+    @contextmanager
+    def another_member(self) -> Iterator[Member]:
+        """A member that proxies do not know, for some time; it does not run yet."""
+        self._guest_count += 1
+        guest = self._new_member(MEMBERS + self._guest_count - 1)
+        self._guests.append(guest)
+        try:
+            yield guest
+        finally:
+            self._guests.remove(guest)
+            guest.close()
+
+    def learn_members(self, asked: Member) -> None:
+        """Ask one for etcd's members: their ids, and what a new one has to know. Raises RuntimeError."""
+        listed = json.loads(etcdctl(asked, "member", "list", "--write-out=json"))
+        ids = {each["peerURLs"][0]: f"{each['ID']:x}" for each in listed["members"]}
+        everybody = [member for member in self._everybody if member.peer_url in ids]
+        for member in everybody:
+            member.id = ids[member.peer_url]
+            member.everybody = initial_cluster(everybody)
+
+    @property
+    def _everybody(self) -> list[Member]:
+        return [*self.members, *self._guests]
 
     def _give_disk(self, member: Member) -> None:
         """A small file system of its own for a member's data."""
@@ -285,7 +351,7 @@ class Cluster:
 
     def leader(self) -> Member | None:
         """The member that leads; blocks for a moment."""
-        return next((member for member in self.members if member.is_leader()), None)
+        return next((member for member in self._everybody if member.is_leader()), None)
 
 
 def abilities() -> Abilities:

@@ -55,7 +55,7 @@ class Exceptions(NamedTuple):
         """Whether it is no broken promise. `records`: the history that was checked."""
         if violation.rule == "lifetime":
             return self._is_orphans(records, violation.records[-1])
-        if violation.rule in ("watch without change", "watch order"):
+        if violation.rule.startswith("watch "):
             event = records[violation.records[-1]]
             return isinstance(event, Event) and self._is_of_a_load(event)
         return False

@@ -1,33 +1,52 @@
-"""What an operator does to an etcd in service, as faults: members change, restart, are defragmented, lead.
+"""What an operator does in service, as faults: etcd's members change, restart, are defragmented, lead;
+proxies are upgraded.
 
 Each runs in a thread until it is done, and `end` waits for that. An operator whose command fails, since etcd
 elects or another fault lasts, tries again.
 """
 
+import contextlib
+import json
+import os
 import random
 import shutil
+import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 from lab.servers import StartFailed
 from lab.servers.operator import etcdctl
-from proof.torture.cluster import Cluster, Member
+from proof.torture.cluster import Cluster, Member, TorturedProxy, initial_cluster
 
 _TRIES = 60.0  # seconds for one step
 _PAUSE = 0.5  # seconds between two tries
 _BETWEEN = 2.0  # seconds between two members: etcd refuses to change while one has just come
+_EARLY = 0.3  # of the new processes that are killed are so while they start
+_START = 1.0  # seconds that one takes to start
+_TAKES = 0.04  # seconds that it takes to take over
+_POLL = 0.002
+_READY = " is ready to take over"
+_GAVE = " connections away; "
 
 KINDS = {
     "defrag": "defragmentation of etcd, one member after another",
     "move-leader": "etcd's leadership is moved to another member, each two seconds",
     "rolling-restart": "SIGTERM of etcd's members, one after another; each serves again before the next one",
     "replace-member": "a member of etcd is removed, and a new one with empty data takes its place",
+    "add-member": "a fourth member joins etcd, and is removed at the end",
+    "restore": "etcd is stopped, and all members are restored, as a new cluster, from what one of them has",
+    "upgrade": "`zketcd upgrade` of all proxies, one after another",
+    "failed-upgrade": "`zketcd upgrade` of a proxy, again and again, whose new process is killed on the way",
 }
 """All of them."""
+ALONE = frozenset(("restore",))
+"""Those that need all members of etcd, so that no other fault lasts meanwhile."""
 
 _FAILURES = (RuntimeError, OSError, StartFailed, subprocess.SubprocessError)
 
@@ -51,6 +70,10 @@ class Maintenance:
             "move-leader": self._move_leader,
             "rolling-restart": self._rolling_restart,
             "replace-member": self._replace_member,
+            "add-member": self._add_member,
+            "restore": self._restore,
+            "upgrade": self._upgrade,
+            "failed-upgrade": self._failed_upgrade,
         }
 
     def begin(self, kind: str) -> Begun:
@@ -106,15 +129,133 @@ class Maintenance:
 
         def work(_over: threading.Event) -> None:
             _until_done(partial(_remove, other, member))
-            member.joins = True
             if member.alive:
                 member.kill()
             shutil.rmtree(member.data_dir, ignore_errors=True)
-            _until_done(partial(_add, other, member))
-            _until_done(partial(_start, member))
-            self._cluster.learn_ids()
+            self._join(other, member)
 
         return _in_thread(member.host, work)
+
+    def _add_member(self) -> Begun:
+        cluster = self._cluster
+        other = self._random.choice(cluster.members)
+
+        def work(over: threading.Event) -> None:
+            with cluster.another_member() as member:
+                self._join(other, member)
+                over.wait()
+                _until_done(partial(_remove, other, member))
+
+        return _in_thread(f"by {other.host}", work)
+
+    def _restore(self) -> Begun:
+        members = self._cluster.members
+
+        def work(_over: threading.Event) -> None:
+            for member in members:
+                if member.alive:
+                    member.stop()  # it writes all that it has applied into its database
+            newest = max(members, key=lambda member: _revision(_database(member)))
+            with tempfile.TemporaryDirectory(prefix="zketcd-torture-") as folder:
+                backup = Path(folder, "backup")
+                shutil.copyfile(_database(newest), backup)
+                for member in members:
+                    _restore_from(backup, member, initial_cluster(members), Path(folder, member.host))
+            for member in members:
+                if not member.alive:
+                    member.launch()
+            for member in members:
+                member.wait_until_serving()
+            self._cluster.learn_members(members[0])
+
+        return _in_thread("", work)
+
+    def _join(self, other: Member, member: Member) -> None:
+        """Make a member part of etcd."""
+        member.joins = True
+        _until_done(partial(_add, other, member))
+        _until_done(partial(self._start_joined, other, member))
+
+    def _start_joined(self, other: Member, member: Member) -> None:
+        self._cluster.learn_members(other)
+        _start(member)
+
+    # -- upgrades --------------------------------------------------------------------------------------------
+
+    def _upgrade(self) -> Begun:
+        proxies = list(self._cluster.proxies)
+        self._random.shuffle(proxies)
+
+        def work(_over: threading.Event) -> None:
+            for proxy in proxies:
+                _until_done(partial(_upgraded, proxy))
+
+        return _in_thread(", ".join(proxy.host for proxy in proxies), work)
+
+    def _failed_upgrade(self) -> Begun:
+        proxy = self._random.choice(self._cluster.proxies)
+        chance = random.Random(self._random.random())
+
+        def work(over: threading.Event) -> None:
+            while not over.is_set() and proxy.alive:
+                with contextlib.suppress(*_FAILURES):  # another fault has ended the proxy
+                    _fail_to_upgrade(proxy, chance)
+
+        return _in_thread(proxy.host, work)
+
+
+def _fail_to_upgrade(proxy: TorturedProxy, chance: random.Random) -> None:
+    """Begin an upgrade, and kill the new process: while it starts, or more often while it takes over."""
+    log = proxy.messages_from_now()
+    upgrade = threading.Thread(target=_try_to_upgrade, args=(proxy,), daemon=True)
+    upgrade.start()
+    if chance.random() < _EARLY:
+        time.sleep(chance.uniform(0, _START))
+    else:
+        while upgrade.is_alive() and _READY not in log():
+            time.sleep(_POLL)
+        time.sleep(chance.uniform(0, _TAKES))
+    heirs = proxy.heirs()
+    for heir in heirs:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(heir, signal.SIGKILL)
+    upgrade.join()
+    if heirs and _GAVE in log():  # too late for the old process to continue
+        proxy.kill()
+
+
+def _try_to_upgrade(proxy: TorturedProxy) -> None:
+    with contextlib.suppress(*_FAILURES):
+        proxy.upgrade()
+
+
+def _upgraded(proxy: TorturedProxy) -> None:
+    """Another fault may have ended it."""
+    if proxy.alive:
+        said = proxy.upgrade()
+        if "has taken over" not in said:
+            raise RuntimeError(said)
+
+
+def _database(member: Member) -> Path:
+    return member.data_dir / "member" / "snap" / "db"
+
+
+def _revision(database: Path) -> int:
+    status = etcdctl(None, "snapshot", "status", str(database), "--write-out=json")
+    return int(json.loads(status)["revision"])
+
+
+def _restore_from(backup: Path, member: Member, everybody: str, made: Path) -> None:
+    """Give a stopped member the data of a new cluster."""
+    etcdctl(
+        *(None, "snapshot", "restore", str(backup), "--skip-hash-check", f"--data-dir={made}"),
+        *(f"--name={member.host}", f"--initial-cluster={everybody}"),
+        f"--initial-advertise-peer-urls={member.peer_url}",
+        f"--initial-cluster-token={made.parent}",
+    )
+    shutil.rmtree(member.data_dir / "member")  # its folder may be a file system of its own
+    shutil.move(made / "member", member.data_dir)
 
 
 def _remove(other: Member, member: Member) -> None:

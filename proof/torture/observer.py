@@ -1,160 +1,160 @@
 """Follows the log in etcd beside all proxies: the order of requests and the state that each must come to.
 
-It reads etcd past the relays and feeds `proof.simulation.oracle`, which has the order of entries by its own
-code and the state by the machine that proxies run as well. What became of requests without an answer, and
-when sessions ended, is known from here.
+It reads etcd past the relays, and follows as a proxy does, by the same code: it replaces a watch that hangs,
+and loads the tree anew if the watch has left something out. The state is that of `proof.simulation.oracle`.
+What became of requests without an answer, and when sessions ended, is known from here.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
 from proof.simulation.clients import Clock
 from proof.simulation.oracle import Oracle
 from proof.simulation.proxies import PREFIX
 from proxy.etcd.client import EtcdClient
-from proxy.etcd.model import (
-    DELETE,
-    PUT,
-    EtcdError,
-    Event,
-    EventKeyValue,
-    KeyValue,
-    WatchCompacted,
-    WatchMessage,
-)
-from proxy.log.catch_up import Caught, Truncated, catch_up
+from proxy.log.catch_up import Truncated, catch_up
+from proxy.log.follower import Apply, Follower, Item, ProxyCame, ProxyGone
+from proxy.log.record import TIMEOUT
+from proxy.log.staleness import LIMIT, Staleness
 from proxy.log.start import Loaded, load
-from schema.errors import ForeignKey
-from schema.keys import Keyspace, Kind
+from proxy.log.stream import Stream
+from proxy.state.machine import Machine
+from proxy.support.environment import HOST
+from schema.keys import Keyspace
 
-_RETRY = 0.2  # seconds
+_IN_RESTORED: dict[type[Item], int] = {ProxyGone: 1, ProxyCame: 2}  # what comes first
 
 
-class _Happened(NamedTuple):
-    """An event as a watch would bring it."""
+class _Orphan(NamedTuple):
+    """A session whose end was logged after that of its proxy's incarnation."""
 
-    type: int
-    kv: EventKeyValue
+    session: int
+    holder: str
+    later: frozenset[str]
+    """The incarnations that had appended something after the last entry of that one."""
 
 
 class Observer:
-    """One follower of the log."""
+    """One follower of the log. The consumer of its stream."""
 
     def __init__(self, clock: Clock, endpoints: Sequence[str]) -> None:
-        self._clock = clock
         self._etcd = EtcdClient(endpoints)
         self._keys = Keyspace(PREFIX)
-        self._revision = 0
-        self._living: dict[str, bytes] = {}  # keys by incarnation
-        self._gone: set[str] = set()
-        #: The later incarnations of the process that had one, of all proxies.
+        self._orphans: list[_Orphan] = []
+        self._last: dict[str, int] = {}  # position of the last entry, by incarnation
+        #: The later incarnations of the process that had one, of all proxies. May block.
         self.successors: Callable[[str], Sequence[str]] = lambda _incarnation: ()
         #: Called with a session that ends without its client's wish.
         self.on_expiry: Callable[[int], None] = lambda _session: None
-        #: Sessions that ended because their proxy's lease had: their time counts from its keep-alives.
-        self.excused: set[int] = set()
-        #: Breaks of the watch.
-        self.breaks = 0
-        #: A part of the log was truncated before it was seen.
+        #: A part of the log was not seen.
         self.lost = False
         self.oracle = Oracle(clock, 0)
+        self.oracle.listeners.expired = self.expired
+        self._wrong = False  # the watch has left something out
+        self._restored = False  # etcd was restored, and what it has is delivered next
+        self._follower = follower = Follower(self._keys)
+        self._stream = Stream(self._etcd, self._keys, follower, self, self._load_anew, HOST.clock)
+        self._staleness = Staleness(
+            self._etcd,
+            self._keys,
+            follower,
+            self.oracle.machine,
+            lambda _reason: None,
+            self._stream.renew,
+            self._stream.left_out,
+            LIMIT,
+            HOST.clock,
+        )
 
-    async def start(self) -> None:
-        """Load the tree as it is. Raises TreeNotServable, EtcdError."""
-        self._stand_at(await load(self._etcd, self._keys, make=False))
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """Load the tree as it is, and follow the log meanwhile.
 
-    async def run(self) -> None:
-        """Follow for ever."""
-        while True:
-            try:
-                await self._etcd.watch(self._keys.live, self._keys.live_end, self._revision, self._take)
-            except (WatchCompacted, EtcdError):
-                self.breaks += 1
-            repaired = False
-            while not repaired:
-                await asyncio.sleep(_RETRY)
-                repaired = await self._repaired()
+        If that fails, what runs inside is cancelled, and ExceptionGroup is raised.
+        """
+        try:
+            loaded = await load(self._etcd, self._keys, make=False)
+            items = await self._stream.begin(loaded)
+            self._continue_from(loaded.machine)
+            self.deliver(items)
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._stream.run()), group.create_task(self._staleness.run())]
+                yield
+                for task in tasks:
+                    task.cancel()
+        finally:
+            await self._etcd.close()
 
     def begin(self) -> None:
         """Another history begins."""
         self.oracle.forget()
-        self.excused.clear()
+        self._orphans.clear()
         self.lost = False
 
-    async def close(self) -> None:
-        """End."""
-        await self._etcd.close()
+    def excused(self) -> set[int]:
+        """Sessions that ended because their proxy's lease had: their time counts from its keep-alives.
 
-    def _stand_at(self, loaded: Loaded) -> None:
-        self.oracle = Oracle(self._clock, loaded.cluster_id)
-        self.oracle.listeners.expired = self.expired
-        self.oracle.begin(loaded.machine)
-        self._take_in(loaded.caught)
-        self.oracle.forget()
-
-    async def _repaired(self) -> bool:
-        """Make up for what a break of the watch has left out; whether that was possible."""
-        try:
-            self._take_in(await catch_up(self._etcd, self._keys, self.oracle.machine.applied, self._revision))
-        except Truncated:
-            self.lost = True
-            self._stand_at(await load(self._etcd, self._keys, make=False))
-        except EtcdError:
-            return False
-        return True
-
-    def _take(self, message: WatchMessage) -> None:
-        events = [event for event in message.events if event.kv.mod_revision > self._revision]
-        if not events:
-            return
-        self._revision = events[-1].kv.mod_revision
-        self._note_proxies(events)
-        self.oracle.committed(list(events))
-
-    def _take_in(self, caught: Caught) -> None:
-        """Entries and then deletions: nothing was appended behind the end of an incarnation."""
-        living = {pair.key for pair in caught.proxies}
-        gone = [
-            _Happened(DELETE, KeyValue(key, b"", 0, caught.revision, 0, 0))
-            for key in self._living.values()
-            if key not in living
-        ]
-        came = [_Happened(PUT, pair) for pair in caught.proxies]
-        # What an incarnation that is over has left behind a gap never counts.
-        over = self.oracle.over
-        entries = [
-            _Happened(PUT, pair)
-            for pair in caught.entries
-            if self._keys.parse(pair.key).incarnation not in over
-        ]
-        self._note_proxies([*gone, *came])
-        self._revision = max(self._revision, caught.revision)
-        self.oracle.committed([*came, *entries, *gone])
-
-    def _note_proxies(self, events: Sequence[Event]) -> None:
-        for event in events:
-            try:
-                kind, incarnation, _ = self._keys.parse(event.kv.key)
-            except ForeignKey:
-                continue
-            if kind is not Kind.PROXY:
-                continue
-            if event.type == DELETE:
-                self.note_gone(incarnation)
-            else:
-                self._living[incarnation] = event.kv.key
-
-    def note_gone(self, incarnation: str) -> None:
-        """A proxy's key is gone."""
-        self._living.pop(incarnation, None)
-        self._gone.add(incarnation)
+        What a new incarnation appends first is that it takes over the sessions of the old one. Where it had
+        appended anything, they were not without a proxy. Blocks: it reads the proxies' messages.
+        """
+        return {
+            orphan.session
+            for orphan in self._orphans
+            if orphan.later.isdisjoint(self.successors(orphan.holder))
+        }
 
     def expired(self, session: int, holder: str) -> None:
         """The log ends a session, which its sender expects to be held by an incarnation."""
-        # What a new incarnation appends first is that it takes over the sessions of the old one. Where it has
-        # appended anything, they are not without a proxy.
-        applied = self.oracle.machine.applied
-        if holder in self._gone and not any(applied.get(name) for name in self.successors(holder)):
-            self.excused.add(session)
+        if holder in self.oracle.over:
+            since = self._last.get(holder, 0)
+            later = frozenset(name for name, at in self._last.items() if at > since)
+            self._orphans.append(_Orphan(session, holder, later))
         self.on_expiry(session)
+
+    # -- what the stream calls -------------------------------------------------------------------------------
+
+    def deliver(self, items: list[Item]) -> None:
+        """Let items take effect. Nothing here may block: code of a proxy calls it."""
+        if self._restored:
+            # All proxies count as gone; some had appended more before they noticed.
+            self._restored = False
+            items = sorted(items, key=lambda item: _IN_RESTORED.get(type(item), 0))
+        for item in items:
+            if isinstance(item, Apply):
+                self._last[item.incarnation] = item.position
+                self.oracle.apply(item.incarnation, item.number, item.value)
+            elif isinstance(item, ProxyGone):
+                self.oracle.over.add(item.incarnation)
+            elif isinstance(item, ProxyCame):
+                self.oracle.over.discard(item.incarnation)  # a restored etcd has its key again
+
+    async def replace(self, machine: Machine, *, restored: bool) -> None:
+        """Continue from a state that was loaded: if it is not our own, a part of the log was not seen."""
+        self._restored = restored
+        if machine is not self.oracle.machine:
+            self.lost = True
+            self._wrong = False
+            self._continue_from(machine)
+            self._staleness.trust()
+
+    def distrust(self) -> None:
+        """The watch has left something out."""
+        self._wrong = True
+        self._staleness.distrust()
+        self._stream.distrust()
+
+    def _continue_from(self, machine: Machine) -> None:
+        self.oracle.begin(machine)
+        self.oracle.forget()
+
+    async def _load_anew(self) -> Loaded:
+        """Our own state and what it lacks, if the log has that: etcd is another one, with the same data."""
+        machine = self.oracle.machine
+        if not self._wrong:
+            with suppress(Truncated):
+                cluster_id = (await self._etcd.status(TIMEOUT)).cluster_id
+                caught = await catch_up(self._etcd, self._keys, machine.applied, self._follower.revision)
+                return Loaded(machine, caught, None, False, cluster_id, 0, 0, ())
+        return await load(self._etcd, self._keys, make=False)

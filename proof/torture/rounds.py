@@ -115,6 +115,7 @@ class Round:
         self._direct: list[RealAddress] = []
         self._homes: dict[int, list[Home]] = {}
         self._stall = 0.0
+        self._early: list[tuple[int, str]] = []  # sessions that ended too early, unless that is excused
         clock.on_error = self._violate
         observer.on_expiry = self._expired
 
@@ -218,11 +219,12 @@ class Round:
         """
         for client in self._everybody:
             since = self._clock.now - client.alive_at
-            if client.session == session and since < client.timeout and session not in self._observer.excused:
-                self._violate(
+            if client.session == session and since < client.timeout:
+                what = (
                     f"session {session:#x} of {client.name} ended {since:.2f} s after a ping that was"
                     f" answered; its timeout is {client.timeout:.0f} s"
                 )
+                self._early.append((session, what))
         if any(client.session == session and not client.is_connected for client in self._everybody):
             self._history.expired(int(self._clock.now * 1e9), session)
 
@@ -260,12 +262,12 @@ class Round:
             self._stall = max(self._stall, self._clock.now - before - _POLL)
 
     async def _end(self, what: str, going: Sequence[Fault]) -> None:
+        for fault in sorted(going, key=lambda fault: fault.last):
+            await asyncio.to_thread(fault.end)
         for proxy in self._cluster.proxies:
             status = proxy.ended_by_itself()
             if status is not None:
                 self._violate(f"{proxy.host} has ended by itself under {what}, with status {status}")
-        for fault in sorted(going, key=lambda fault: fault.last):
-            await asyncio.to_thread(fault.end)
         await asyncio.to_thread(mend, self._cluster)
 
     async def _recover(self, since: float, after: str) -> float | None:
@@ -343,6 +345,10 @@ class Round:
 
     async def _judge(self, seen: dict[str, Seen]) -> Judged:
         oracle = self._observer.oracle
+        excused = await asyncio.to_thread(self._observer.excused)
+        for session, what in self._early:
+            if session not in excused:
+                self._violate(what)
         trees = differences(tree_of(oracle.machine, ROOTS), seen) if not self._violations else []
         verdict: Verdict = await asyncio.to_thread(
             judge,
@@ -350,7 +356,7 @@ class Round:
             oracle,
             self._answers,
             exceptions=Exceptions(
-                set(self._observer.excused),
+                excused,
                 PROXY_LEASE,
                 {proxy.host: loads_of(proxy.whole_log()) for proxy in self._cluster.proxies},
                 self._homes,

@@ -16,6 +16,7 @@ from proof.history.lines import to_lines
 from proof.torture.availability import Episode, summary
 from proof.torture.cluster import Cluster, TorturedProxy
 from proof.torture.faults import Faults, make_space
+from proof.torture.maintenance import ALONE
 from proof.torture.observer import Observer
 from proof.torture.real import RealClock
 from proof.torture.rounds import ROOTS, Judged, Plan, Round
@@ -58,7 +59,6 @@ class Totals:
     records: int = 0
     excused: int = 0
     unsettled: int = 0
-    breaks: int = 0
     snapshots: int = 0
     episodes: list[Episode] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
@@ -105,8 +105,7 @@ class Totals:
             f"{self.rounds} histories of {self.records} records in {self.seconds:.0f} s: {self.operations}"
             f" answered requests, {self.events} watch events, {self.sessions} sessions of which"
             f" {self.expiries} expired",
-            f"{self.snapshots} snapshots; the log's observer lost its watch {self.breaks} times",
-            f"this program itself stood still for up to {self.stall:.2f} s",
+            f"{self.snapshots} snapshots; this program itself stood still for up to {self.stall:.2f} s",
             f"{sum(counts.values())} faults of {len(counts)} kinds; {self.excused} findings set aside,"
             f" {self.unsettled} histories judged without the log",
         ]
@@ -122,8 +121,9 @@ class Chooser:
 
     def __call__(self, chance: random.Random, kinds: Sequence[str]) -> list[str]:
         """One or two of `kinds`."""
-        if self._pairs and len(kinds) > 1 and chance.random() < self._pairs:
-            return chance.sample(kinds, 2)
+        in_pairs = [kind for kind in kinds if kind not in ALONE]
+        if self._pairs and len(in_pairs) > 1 and chance.random() < self._pairs:
+            return chance.sample(in_pairs, 2)
         if not self._left:
             self._left = list(kinds)
             chance.shuffle(self._left)
@@ -138,10 +138,8 @@ async def torture(cluster: Cluster, options: Options, tell: Callable[[Judged, li
     observer.successors = lambda incarnation: [
         name for proxy in cluster.proxies for name in proxy.successors(incarnation)
     ]
-    await observer.start()
-    following = asyncio.create_task(observer.run())  # noqa: TID251 - held until the end of this function
     totals, chooser = Totals(), Chooser(options.pairs)
-    try:
+    async with observer.following():
         while not totals.rounds or (  # one, also if the observer's start took the whole time
             clock.now < options.minutes * 60 and (options.keep_going or not totals.violations)
         ):
@@ -153,23 +151,17 @@ async def torture(cluster: Cluster, options: Options, tell: Callable[[Judged, li
             until = min(options.minutes * 60, clock.now + options.round_seconds)
             already = [_unexpected(proxy) for proxy in cluster.proxies]
             judged = await Round(cluster, clock, observer, faults, plan).run(until, chooser)
-            if following.done():
-                raise RuntimeError("the observer of the log has ended") from following.exception()
             for proxy, before in zip(cluster.proxies, already, strict=True):
                 judged.violations.extend(
                     f"log of {proxy.host}: {line}" for line in _unexpected(proxy)[len(before) :]
                 )
             totals.add(judged)
-            totals.seconds, totals.breaks = clock.now, observer.breaks
+            totals.seconds = clock.now
             totals.snapshots = sum(proxy.whole_log().count(_SNAPSHOT) for proxy in cluster.proxies)
             lines = [_line(judged, totals)]
             if judged.violations:
                 lines += keep(cluster, options, clock, judged, totals.rounds)
             tell(judged, lines)
-    finally:
-        following.cancel()
-        await asyncio.wait([following])
-        await observer.close()
     return totals
 
 

@@ -1,5 +1,7 @@
 """The starters themselves: a server starts, tells its version, pauses, dies and comes back with its data."""
 
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,16 @@ def test_a_paused_server_is_silent_until_it_is_resumed(own_etcd_server: EtcdServ
     wait_until(lambda: _state(own_etcd_server.pid) == "T", "the process is stopped")
     own_etcd_server.resume()
     wait_until(own_etcd_server.serves, "etcd serves again")
+
+
+def test_a_server_outlives_the_thread_that_has_started_it(own_etcd_server: EtcdServer) -> None:
+    """The kernel sends the signal of `setpriv --pdeathsig` when a thread of the parent ends."""
+    own_etcd_server.stop()
+    thread = threading.Thread(target=own_etcd_server.start)
+    thread.start()
+    thread.join()
+    time.sleep(0.2)
+    assert own_etcd_server.alive
 
 
 def _state(pid: int) -> str:

@@ -60,6 +60,15 @@ def _concurrent_writes_come_in_either_order(s: Story) -> None:
     s.reply(s.tick(), second, Reply(stat=version(1)))
 
 
+def _the_log_has_its_outcome(s: Story) -> None:
+    call = s.invoke(s.tick(), 1, Create("/b"))
+    other = s.invoke(s.tick(), 2, SetData("/a"))
+    s.add(told(1, r.CHANGED, "/a", 3))
+    s.disconnected(s.tick(), 1)
+    s.reply(s.now, call, created("/b", 2))
+    s.reply(s.tick(), other, Reply(zxid=3))
+
+
 RIGHT: dict[str, list[Step]] = {
     "an unanswered write does not count": [
         SETS_A_TO_1,
@@ -108,6 +117,11 @@ RIGHT: dict[str, list[Step]] = {
         (1, SetData("/a"), Reply(zxid=3)),
         told(2, r.CHANGED, "/a"),
         (2, Exists("/a"), Reply(zxid=3)),
+    ],
+    "an outcome that the client never got is older than the event before the end of its connection": [
+        MAKES_A,
+        (1, GetData("/a", watch=True), Reply(zxid=1, data=b"")),
+        _the_log_has_its_outcome,
     ],
     "an id is below 0": [
         opened(-5, 10),

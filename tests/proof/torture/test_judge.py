@@ -144,6 +144,27 @@ def test_events_of_a_loaded_state_are_set_aside_only_where_it_was_loaded_and_at_
         assert verdict.excused == 0
 
 
+@pytest.mark.parametrize("loaded", [9, 8])
+def test_events_of_a_loaded_state_come_in_any_order_and_in_place_of_older_ones(loaded: int) -> None:
+    """/r/a has come at 8 and /r/b at 9, while the proxy of the session was without its watch."""
+    history = History()
+    for session in (_SESSION, _SESSION + 1):
+        history.opened(0, session)
+    history.reply(1, history.invoke(1, _SESSION, Create("/r")), Reply(path="/r", zxid=7))
+    for path in ("/r/a", "/r/b"):
+        call = history.invoke(2, _SESSION, Exists(path, watch=True))
+        history.reply(2, call, Reply(-101, zxid=7))
+    for zxid, path in ((8, "/r/a"), (9, "/r/b")):
+        call = history.invoke(3, _SESSION + 1, Create(path))
+        history.reply(4, call, Reply(path=path, zxid=zxid))
+    history.event(5, _SESSION, CREATED, "/r/b", 9)
+    history.event(6, _SESSION, CREATED, "/r/a", 9)
+    exceptions = Exceptions(loads={"proxy1": {loaded}}, homes={_SESSION: [Home(0, "proxy1")]})
+    verdict = _verdict(Oracle(RealClock(1), 0), history=history, exceptions=exceptions)
+    assert [found for found in verdict.violations if "watch" in found and loaded == 9] == []
+    assert verdict.excused == (2 if loaded == 9 else 0)
+
+
 def test_a_session_that_goes_back_is_found_also_where_a_state_was_loaded(oracle: Oracle) -> None:
     history = History()
     history.opened(0, _SESSION)

@@ -26,3 +26,10 @@ def test_two_at_once_are_two_kinds() -> None:
     pairs = [kinds for kinds in chosen if len(kinds) == 2]
     assert 50 < len(pairs) < 150
     assert all(len(set(kinds)) == 2 for kinds in pairs)
+
+
+def test_what_needs_all_of_etcd_comes_alone() -> None:
+    chance, chooser = random.Random(1), Chooser(0.5)
+    chosen = [chooser(chance, ("restore", "a", "b")) for _ in range(100)]
+    assert ["restore"] in chosen
+    assert all(kinds == ["restore"] or "restore" not in kinds for kinds in chosen)

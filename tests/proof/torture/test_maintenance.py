@@ -1,0 +1,84 @@
+"""What an operator does, on real processes: each fault really happens, and leaves all running."""
+
+import json
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from lab.client.blocking import Client
+from lab.servers import wait_until
+from lab.servers.operator import etcdctl
+from proof.torture.cluster import Cluster
+from proof.torture.maintenance import Maintenance
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(1) as made:
+        yield made
+
+
+@pytest.fixture
+def operator(cluster: Cluster) -> Maintenance:
+    return Maintenance(cluster, random.Random(1))
+
+
+def _members(cluster: Cluster) -> set[int]:
+    listed = json.loads(etcdctl(cluster.members[0], "member", "list", "--write-out=json"))
+    return {each["ID"] for each in listed["members"] if each.get("name")}
+
+
+def _all_serve(cluster: Cluster) -> bool:
+    return all(member.serves() for member in cluster.members)
+
+
+def test_a_member_comes_and_goes(cluster: Cluster, operator: Maintenance) -> None:
+    before = _members(cluster)
+    begun = operator.begin("add-member")
+    wait_until(lambda: len(_members(cluster)) == 4, "etcd has four members")
+    begun.end()
+    assert _members(cluster) == before
+    assert _all_serve(cluster)
+
+
+def test_a_member_is_replaced(cluster: Cluster, operator: Maintenance) -> None:
+    before = _members(cluster)
+    operator.begin("replace-member").end()
+    assert len(_members(cluster)) == 3
+    assert len(_members(cluster) & before) == 2
+    assert _all_serve(cluster)
+
+
+def test_etcd_is_restored_with_all_that_it_had(cluster: Cluster, operator: Maintenance) -> None:
+    etcdctl(cluster.members[0], "put", "what", "stays")
+    before = _members(cluster)
+    operator.begin("restore").end()
+    assert _members(cluster).isdisjoint(before)
+    for member in cluster.members:
+        assert etcdctl(member, "get", "what", "--print-value-only") == "stays\n"
+    with Client(cluster.proxies[0].port) as client:
+        client.create("/comes")
+
+
+def test_proxies_are_upgraded(cluster: Cluster, operator: Maintenance) -> None:
+    (proxy,) = cluster.proxies
+    log, before = proxy.messages_from_now(), proxy.serving
+    operator.begin("upgrade").end()
+    assert proxy.serving != before
+    assert " connections away; " in log()
+    assert proxy.ended_by_itself() is None
+
+
+def test_upgrades_fail(cluster: Cluster, operator: Maintenance) -> None:
+    (proxy,) = cluster.proxies
+    log = proxy.messages_from_now()
+    begun = operator.begin("failed-upgrade")
+    # The new process may also have been killed too late for the old one to continue.
+    wait_until(lambda: "no upgrade: " in log() or not proxy.alive, "an upgrade fails")
+    begun.end()
+    assert proxy.ended_by_itself() is None
+    if not proxy.alive:
+        proxy.start()
