@@ -142,7 +142,7 @@ def _header(head: bytes) -> PageHeader:
 class NodePage:
     """A page of znodes, taken apart into its columns."""
 
-    __slots__ = ("_body", "_raw", "count", "data", "lengths", "paths", "raw_paths")
+    __slots__ = ("_body", "_raw", "count", "data", "data_bytes", "lengths", "paths", "raw_paths")
 
     def __init__(self, page: bytes) -> None:
         """Raises BadValue."""
@@ -156,6 +156,7 @@ class NodePage:
         self.paths = to_text(joined).split("\0")
         self.lengths = self.numbers("length")  # of the data; -1 is null
         self.data = self._data(raw.data_start)  # null as empty
+        self.data_bytes = len(raw.body) - raw.data_start  # of all of them
 
     def numbers(self, name: str) -> tuple[int, ...]:
         """A column."""

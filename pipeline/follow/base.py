@@ -29,6 +29,10 @@ _UNKNOWN_TIMEOUT_MS = 10_000  # of a session that is known only by its ephemeral
 _MASK = (1 << 64) - 1
 
 
+def _enter(machine: Machine, paths: list[str], nodes: list[Node]) -> None:
+    machine.tree.enter_all(paths, nodes, [node.owner for node in nodes], sum([node.size for node in nodes]))
+
+
 class Same(enum.Enum):
     """Whether a tree has the digest that ZooKeeper wrote."""
 
@@ -49,16 +53,14 @@ def load_base(path: str, log_path: str | None, cluster_id: int, upto: int | None
     with uncollected():
         for run in plan.runs:
             for paths, nodes in _nodes(survey.snapshot, run, plan, known):
-                machine.tree.enter_all(paths, nodes, [node.owner for node in nodes])
-        rows = plan.nodes
-        machine.tree.enter_all(
-            [row.path for row in rows], [node_of(row, known) for row in rows], [row.owner for row in rows]
-        )
+                _enter(machine, paths, nodes)
+        _enter(machine, [row.path for row in plan.nodes], [node_of(row, known) for row in plan.nodes])
         for fixed in fixed_nodes():
             if fixed not in machine.tree.nodes:
                 raise Failure(f"{survey.snapshot}: there is no {fixed}: it is not a complete tree")
-        machine.tree.nodes[CONFIG] = node_of(fixed_row(CONFIG), known)  # before its parent is linked to it
         machine.tree.link_all()
+        machine.tree.detach(CONFIG)
+        machine.tree.attach(CONFIG, node_of(fixed_row(CONFIG), known))
     machine.zxid = survey.last_zxid
     for session in survey.sessions:
         machine.sessions[session.id] = session_from(session)

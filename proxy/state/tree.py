@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from proxy.state.node import Node, full_node
 from proxy.state.pause import Pause
@@ -21,6 +22,11 @@ def free(nodes: dict[str, Node], pause: Pause) -> None:
                     names.pop()
                 pause()
         pause()
+
+
+def _above(path: str) -> str:
+    """As `parent_of`, but empty for the root and the nodes below it."""
+    return path[: path.rfind("/")]
 
 
 class Tree:
@@ -108,8 +114,11 @@ class Tree:
 
     # -- a whole tree, from pages ----------------------------------------------------------------------------
 
-    def enter_all(self, paths: Sequence[str], nodes: Iterable[Node], owners: Sequence[int]) -> None:
+    def enter_all(
+        self, paths: Sequence[str], nodes: Iterable[Node], owners: Sequence[int], data_bytes: int
+    ) -> None:
         """Add many new nodes; `link_all` adds them to their parents. Raises BadValue."""
+        self.data_size += sum(map(len, paths)) + data_bytes
         known = self.nodes
         before = len(known)
         known.update(zip(paths, nodes, strict=True))
@@ -121,25 +130,17 @@ class Tree:
                     self.index_owner(path, owner)
 
     def link_all(self) -> None:
-        """Add each node to its parent, count sizes and find the quotas. Raises BadValue."""
+        """Add each node to its parent, and find the quotas. Raises BadValue."""
         nodes = self.nodes
         if ROOT not in nodes:
             raise BadValue("there is no root")
-        self.data_size = sum(map(len, nodes)) + sum([node.size for node in nodes.values()])
-        # Siblings mostly follow each other.
-        last = None
-        children: set[str] = set()
-        for path in nodes:
-            above = path[: path.rfind("/")]
-            if above != last:
-                if (above or ROOT) not in nodes:
-                    raise BadValue(f"there is {path}, but not its parent")
-                last = above
-                parent = full_node(nodes, above or ROOT)
-                if parent.children is None:
-                    parent.children = set()
-                children = parent.children
-            children.add(path)
+        for above, siblings in groupby(nodes, _above):  # siblings mostly follow each other
+            if (above or ROOT) not in nodes:
+                raise BadValue(f"there are nodes below {above}, but it does not exist")
+            parent = full_node(nodes, above or ROOT)
+            if parent.children is None:
+                parent.children = set()
+            parent.children.update(siblings)
         nodes[ROOT].children.discard(ROOT)  # type: ignore[union-attr]
         self._find_quotas()
 

@@ -78,7 +78,7 @@ def _page(*paths: str) -> bytes:
     [
         ([], "no root"),
         ([_page("/a")], "no root"),
-        ([_page("/", "/a/b")], "/a/b, but not its parent"),
+        ([_page("/", "/a/b")], "nodes below /a, but it does not exist"),
         ([_page("/", "/a"), _page("/a")], "/a comes twice"),
         ([_page("/")[:-1]], "page"),
         ([_page("/"), b""], "page"),
