@@ -220,10 +220,10 @@ class Client:
         """Send this request with the next ones."""
         self._wishes.append(request)
 
-    def urge(self) -> None:
+    def urge(self, within: float = _URGED) -> None:
         """Do its work soon, and again until that succeeds: the simulation waits for it."""
         self._urged_at = self.world.now
-        self._due = min(self._due, self.world.now + self._random.random() * _URGED)
+        self._due = min(self._due, self.world.now + self._random.random() * within)
         if self._woken is not None:
             self._woken.set()
 

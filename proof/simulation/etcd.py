@@ -22,6 +22,8 @@ from proxy.etcd.model import Get
 from proxy.etcd.transport import RpcError
 
 NAMES = ("etcd1", "etcd2", "etcd3")
+# A member repeats its question to the leader after so long. Only then can a read be old (issue 20418).
+_REPEATED_AFTER = 0.5
 _SERVER_TIMEOUT = 7.0  # seconds until a member gives a request up (5 s and two election timeouts)
 _LEASE_TICK = 0.5  # seconds between two looks of etcd's lessor
 _ELECTION = (1.0, 2.5)  # seconds
@@ -233,12 +235,17 @@ class Cluster:
     ) -> None:
         self.store.now = self.world.now
         is_wrong = member.behind and _only_reads(method, request)
+        newest = read = self.store.revision
         try:
             with self.bugs.reading(self.store, member) if is_wrong else nullcontext():
+                read = self.store.revision
                 response: bytes | RpcError = answer(self.store, method, request, leader=leader)
         except RpcError as error:
             response = error
-        respond(response)
+        if read < newest:
+            self.host.call_later(_REPEATED_AFTER, respond, response)
+        else:
+            respond(response)
 
     def _give_up(self, proposal: _Proposal) -> None:
         if proposal in proposal.member.waiting:

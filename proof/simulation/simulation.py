@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from proof.history import History
-from proof.history.records import Create
+from proof.history.records import Create, Reply, Request
 from proof.simulation import seams
 from proof.simulation.answers import Answers
 from proof.simulation.clients import Client
@@ -29,6 +29,7 @@ from proof.simulation.outcome import Outcome
 from proof.simulation.proxies import PREFIX, Hardware, Proxy, config
 from proof.simulation.rolling_upgrade import Upgrade
 from proof.simulation.sometimes import Sometimes
+from proof.simulation.telling import Telling
 from proof.simulation.world import Host, World
 from proxy.frontend.sessions import Sessions
 from proxy.log.applier import Applier
@@ -88,6 +89,7 @@ class Simulation:
             )
             proxy.on_heard = self.expiry.heard
         self.clients_host = Host(self.world, "clients")
+        self._telling = Telling(self.world, self.clients_host)
         self.clients: list[Client] = []
         self._features: list[FeaturesClient] = []
         self.dead_clients: list[Client] = []
@@ -154,9 +156,13 @@ class Simulation:
         return client
 
     def _begin_client(self, client: Client) -> None:
-        client.on_reply = lambda *answered: self.answers.replied(client, *answered)
+        client.on_reply = lambda *answered: self._replied(client, *answered)
         client.on_session = lambda *attached: self.deceit.attached(client.name, *attached)
         self.clients_host.create_task(client.run(), name=client.name)
+
+    def _replied(self, client: Client, session: int, request: Request, answer: Reply) -> None:
+        self.answers.replied(client, session, request, answer)
+        self._telling.replied(client, request, answer, self.clients)
 
     def replace_client(self, client: Client) -> None:
         """A client has died: another one takes its place."""

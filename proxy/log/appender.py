@@ -124,7 +124,7 @@ class Appender:
         self._running.clear()
 
     def applied(self) -> None:
-        """The stream has shown an entry of ours."""
+        """The stream has shown an entry of ours, or a read of the log's head was enough."""
         for sent in [sent for sent in self._running if sent.over]:
             # The first attempt is not cancelled: its answer is about to arrive.
             if sent.attempts > 1 and (task := self._running.pop(sent)) is not None:
@@ -145,7 +145,7 @@ class Appender:
 
     def _room(self) -> None:
         """There may be room for one more Txn."""
-        if self._outbox.queue:
+        if self._outbox.queue or self._outbox.syncs.waiting:
             self._schedule()
         elif not self._scheduled:
             self._outbox.wake = self._schedule
@@ -160,6 +160,7 @@ class Appender:
             if outbox.full:
                 outbox.refuse_metered()
         else:
+            outbox.take_syncs()
             while (
                 outbox.queue
                 and outbox.unanswered < window

@@ -21,6 +21,7 @@ from proxy.log.peers import Peers
 from proxy.log.record import TreeNotServable, unreadable
 from proxy.log.state_worker import StateWorker
 from proxy.log.stats import Stats
+from proxy.log.syncs import Asked, Proven
 from proxy.state.difference import Difference, session_changes
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement, Machine
@@ -54,7 +55,7 @@ class Effects(Protocol):
         """A request of a client here was refused by the budget of a path."""
 
     def appended(self) -> None:
-        """An entry of our own was applied: there is room for another one."""
+        """An entry of our own was applied, or syncs were answered without one: there is room for more."""
 
     def failed_to_apply(self, error: Exception) -> None:
         """The log cannot be applied any further."""
@@ -88,7 +89,7 @@ class Applier:
         self._sessions = sessions
         self._stats = stats
         self._clock = clock
-        self._backlog: deque[Item] = deque()
+        self._backlog: deque[Item | Proven] = deque()
         self._apply = partial(self._do, self._apply_backlog)
         #: Runs the applier in slices. Readers of the state ask it whether the state is whole.
         self.worker = machine.pause = worker or StateWorker(clock)
@@ -100,7 +101,7 @@ class Applier:
         self.position = 0
         #: The clock of the last entry applied, milliseconds since 1970.
         self.clock = 0
-        #: When the last entry of our own to be applied was sent, by the clock's perf_counter.
+        #: When the last entry of our own, or the last read for syncs, was sent, by the clock's perf_counter.
         self.sent_at = 0.0
         #: An item could not be applied, so nothing more is.
         self.broken = False
@@ -120,7 +121,7 @@ class Applier:
         """When the current slice of applying began, by the clock's perf_counter."""
         return self.worker.began
 
-    def feed(self, items: Sequence[Item]) -> None:
+    def feed(self, items: Sequence[Item | Proven]) -> None:
         """Apply items: the first slice at once, the rest in later turns of the loop."""
         if self.broken:
             return
@@ -156,6 +157,7 @@ class Applier:
             self._effects.failed_to_apply(error)
 
     def _apply_backlog(self) -> None:
+        syncs = self._outbox.syncs
         while self._backlog:
             item = self._backlog.popleft()
             if type(item) is Apply:
@@ -163,11 +165,26 @@ class Applier:
                 if sent is None:
                     self._apply_foreign(item)
                 else:
+                    if syncs:
+                        self._answer_syncs(syncs.take_all(), sent.began)
                     self._apply_own(item, sent)
+            elif type(item) is Proven:
+                if self.own:
+                    self._answer_syncs(syncs.proven(item.asked), item.began)
+                    self._effects.appended()
             else:
                 self._effects.proxies_changed(item)  # type: ignore[arg-type]
             if self._backlog:
                 self.worker.rest()
+
+    def _answer_syncs(self, asked: Asked, began: float) -> None:
+        """Answer syncs that are in no entry. `began`: when that which proves them was sent."""
+        self.sent_at = began
+        machine = self._machine
+        for pending, error in asked:
+            outcome = (error, b"") if error else machine.sync(pending, pending.fields, self.own)
+            pending.answer(machine.zxid, *outcome)
+            self.worker.rest()
 
     def _apply_foreign(self, item: Apply) -> None:
         """An entry of another proxy, or one of ours for which no request here waits."""

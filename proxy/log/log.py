@@ -14,6 +14,7 @@ from proxy.log.applier import Applier, MembershipItem
 from proxy.log.budgets import SpentBudgets
 from proxy.log.contact import Contact
 from proxy.log.follower import Follower, Item, ProxyCame, ProxyGone
+from proxy.log.head_reader import HeadReader
 from proxy.log.incarnations import Incarnations
 from proxy.log.listeners import Listener, SessionKeeper
 from proxy.log.members import Member, Members
@@ -82,6 +83,15 @@ class Log:
         )
         self._stream = Stream(etcd, keys, follower, self, self._load_anew, environment.clock)
         watch_guard = WatchGuard(follower, self._stream.renew, settings.max_staleness / 2)
+        HeadReader(
+            etcd,
+            keys,
+            machine,
+            self.outbox,
+            watch_guard,
+            lambda proven: self.applier.feed([proven]),
+            environment.clock,
+        )
         self.incarnations = Incarnations(
             etcd,
             keys,
@@ -205,7 +215,7 @@ class Log:
         )
         self.machine.become(loaded.machine)
         self.machine.session_changes.clear()
-        self.applier.feed(await self._stream.begin(loaded))
+        self.deliver(await self._stream.begin(loaded))
         if loaded.cluster_id != self.machine.cluster_id:
             log.warning("this tree was restored into another etcd cluster; zxids continue in a new epoch")
             self.incarnations.new_epoch(loaded.cluster_id, self.machine.zxid)
@@ -271,6 +281,8 @@ class Log:
         self.applier.feed(items)
         if self.applier.idle:  # while entries wait to be applied, the follower is ahead of the state
             self._stream.follower.retain(self.machine.applied)
+        if self.outbox.head is not None:
+            self.outbox.head.delivered(self._stream.follower.revision)
 
     async def replace(self, machine: Machine, *, restored: bool) -> None:
         """Continue with a state that was loaded anew."""

@@ -18,6 +18,7 @@ from codec.constants import ErrorCode, OpCode
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, Compare, Get, Put, RangeResult, Txn, TxnResult
 from proxy.log.pending import Pending
 from proxy.log.space import Space
+from proxy.log.syncs import Head, Syncs, needs_no_entry
 from schema.entry import EntryWriter, Kind
 from schema.keys import Keyspace
 
@@ -177,12 +178,17 @@ class Outbox:
         self.bytes = 0
         #: Entries that may not be in the log yet.
         self.unanswered = 0
+        #: Syncs that need no entry.
+        self.syncs = Syncs()
+        #: Reads the log's head for them; None: all syncs are sent in entries.
+        self.head: Head | None = None
         #: The space in etcd, by which requests are refused before it is used up.
         self.space: Space | None = None
         #: The budgets, by which requests are refused while one of them is spent.
         self.budgets: Budgets | None = None
         #: Only carrying sessions over is sent, see `hold`.
         self.is_held = False
+        self._next_by_entry = False  # the syncs that wait are sent in an entry
         self._entry_bytes = entry_bytes
         self._value_bytes = value_bytes
         self._sent: dict[int, Sent] = {}
@@ -192,7 +198,7 @@ class Outbox:
     def outstanding(self) -> int:
         """Requests without an outcome."""
         on_their_way = sum(len(sent.requests) + len(sent.after) for sent in self._sent.values())
-        return len(self.queue) + len(self.refused) + on_their_way
+        return len(self.queue) + len(self.refused) + len(self.syncs) + on_their_way
 
     def get(self, number: int) -> Sent | None:
         """What was sent under a number, if the stream has not shown it yet."""
@@ -227,6 +233,34 @@ class Outbox:
         self.is_held = False
         if self.wake is not None:
             self.wake()
+
+    def take_syncs(self) -> None:
+        """Let a read answer syncs instead of an entry, if nothing but syncs waits and nothing is on its way.
+
+        Otherwise an entry is sent in any case, and a sync costs next to nothing in it. At a full etcd a
+        sync is the request by which an operator gets a new entry, which a snapshot needs (docs/operating.md).
+        """
+        queue, head = self.queue, self.head
+        if head is None:
+            return
+        if (
+            not self._sent
+            and not self.is_held
+            and not self.full
+            and not self._next_by_entry
+            and queue
+            and all(map(needs_no_entry, queue))
+        ):
+            self.syncs.add(queue)
+            queue.clear()
+        if self.syncs.waiting:
+            head.wake()
+
+    def append_syncs(self) -> None:
+        """No read can answer the syncs: send them in an entry. If one is on its way, that proves them."""
+        if not self._sent:
+            self._next_by_entry = True
+            self.submit_first([pending for pending, _ in self.syncs.take_all()])
 
     # -- entries -------------------------------------------------------------------------------------------
 
@@ -284,6 +318,7 @@ class Outbox:
             sent = Sent(self._next, header, value, requests, nested=full and not is_probe, is_probe=is_probe)
             self._sent[self._next] = sent
             self._next += 1
+            self._next_by_entry = False
             self.bytes += len(value)
             self.unanswered += 1
             return sent
@@ -310,10 +345,12 @@ class Outbox:
     def _refuse(self, pending: Pending, error: int) -> None:
         """Answer a request without an entry, once what its session has sent before is applied."""
         last = next(reversed(self._sent.values()), None)
-        if last is None:
-            self.refused.append((pending, error))
-        else:
+        if last is not None:
             last.after.append((pending, error))
+        elif self.syncs:
+            self.syncs.refuse(pending, error)
+        else:
+            self.refused.append((pending, error))
 
     def take_refused(self) -> list[tuple[Pending, int]]:
         """The requests to be answered now, with their errors."""
@@ -391,7 +428,10 @@ class Outbox:
     def skipped(self, applied_number: int) -> list[tuple[Pending, int]]:
         """A loaded state holds the numbers up to this one: their requests, with the errors to answer."""
         lost: list[tuple[Pending, int]] = []
-        for number in [number for number in self._sent if number <= applied_number]:
+        numbers = [number for number in self._sent if number <= applied_number]
+        if numbers:  # all syncs precede them
+            lost += [(each, error or int(ErrorCode.CONNECTION_LOSS)) for each, error in self.syncs.take_all()]
+        for number in numbers:
             sent = self._sent.pop(number)
             self._over(sent)
             lost += [(pending, int(ErrorCode.CONNECTION_LOSS)) for pending in sent.requests]
@@ -404,7 +444,7 @@ class Outbox:
         The state holds its numbers up to `applied_number`. The next numbers are those of a new incarnation.
         Requests that were not sent stay in the queue.
         """
-        again: list[Pending] = []
+        again: list[Pending] = [pending for pending, _ in self.syncs.take_all()]
         for number, sent in self._sent.items():
             assert number > applied_number, f"number {number} was applied, and its requests not answered"
             self._over(sent)

@@ -37,7 +37,10 @@ class Consumer(Protocol):
     """Takes what the stream delivers (proxy.log.log.Log)."""
 
     def deliver(self, items: list[Item]) -> None:
-        """Let items take effect, in order, now or as soon as all earlier items have taken effect."""
+        """Let items take effect, in order, now or as soon as all earlier items have taken effect.
+
+        There may be none: then only the follower's revision is higher.
+        """
 
     async def replace(self, machine: Machine, *, restored: bool) -> None:
         """Replace the state, and all that was delivered so far, by a state that was loaded separately.
@@ -230,8 +233,7 @@ class Stream:
         for item in items:
             if type(item) is RecordChanged:
                 self._record_changed(item)
-        if items:
-            self._consumer.deliver(items)
+        self._consumer.deliver(items)
 
     def _record_changed(self, item: RecordChanged) -> None:
         try:

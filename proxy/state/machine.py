@@ -268,6 +268,11 @@ class Machine:
             self._settle()
         return outcome
 
+    def sync(self, request: RequestFields, fields: object | None, incarnation: str) -> Outcome:
+        """Evaluate a sync of this incarnation that is in no entry. Called between two entries."""
+        self._tx.enter(incarnation, 0, 0)
+        return self.execute(request, fields, own=True)
+
     def end(self) -> None:
         """End the entry."""
         self.entries += 1

@@ -174,7 +174,10 @@ def test_a_write_is_one_entry_of_one_put_whatever_it_does(meter: Meter, client: 
         lambda: client.create("/e", b"data", EPHEMERAL),
         lambda: client.transact([zk.create(f"/a/{number}") for number in range(500)]),
         lambda: client.transact([zk.delete(f"/a/{number}") for number in range(500)]),
-        client.sync,
         lambda: client.refusal(zk.create("/a")),
     ):
         assert meter.of(work) == _ONE_ENTRY
+
+
+def test_a_sync_that_comes_alone_writes_nothing(meter: Meter, client: Client) -> None:
+    assert meter.of(client.sync) == _NOTHING

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import itertools
 import struct
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
@@ -24,6 +25,7 @@ from schema.keys import Keyspace
 
 PASSWORD = hashlib.sha256(b"secret").digest()[:16]
 EPHEMERAL, SEQUENTIAL = 1, 2
+_turns = itertools.count(1)
 
 
 def create_body(path: str, data: bytes = b"", flags: int = 0) -> bytes:
@@ -41,6 +43,8 @@ class Reply:
         self.error: int | None = None
         self.body = b""
         self.times = 0
+        self.turn = 0  # which of all answers it was
+        self.floor = 0  # of a sync: the highest zxid that any client had seen before it was sent
 
 
 class Proxy:
@@ -112,6 +116,7 @@ class Proxy:
 
         def done(_pending: Pending, zxid: int, error: int, answer: bytes) -> None:
             reply.times += 1
+            reply.turn = next(_turns)
             reply.zxid, reply.error, reply.body = zxid, error, answer
 
         self.log.outbox.submit(CallbackRequest(kind, session_id, opcode, (), body, done))
@@ -126,9 +131,12 @@ class Proxy:
     def create(self, session_id: int, path: str, data: bytes = b"", flags: int = 0) -> Reply:
         return self.submit(Kind.CLIENT, session_id, OpCode.CREATE, create_body(path, data, flags), path=path)
 
+    def sync(self, session_id: int) -> Reply:
+        return self.submit(Kind.CLIENT, session_id, OpCode.SYNC, pack_string("/"))
+
     async def barrier(self) -> int:
         """Wait until everything that is in the log when this is called is applied here; the zxid then."""
-        # Nobody's session: it is answered as expired, but in its turn.
+        # Nobody's session: it is answered as expired, but in its turn, and it is in an entry.
         reply = self.submit(Kind.CLIENT, 0, OpCode.SYNC, pack_string("/"))
         self.replies.remove(reply)
         await answered([reply])
@@ -172,6 +180,13 @@ class World:
         proxy = Proxy(FakeEtcdClient(self.store))
         self.proxies.append(proxy)
         return await proxy.start()
+
+    def sync(self, proxy: Proxy, session_id: int) -> Reply:
+        """A sync, which `check` compares with what had been answered before it."""
+        floor = max(reply.zxid for each in self.proxies for reply in each.replies)
+        reply = proxy.sync(session_id)
+        reply.floor = floor
+        return reply
 
     async def pair(self) -> tuple[Proxy, Proxy]:
         """Two proxies, with the session 1 at the first and 2 at the other."""
@@ -222,7 +237,11 @@ class World:
         for proxy in self.proxies:
             assert all(reply.times == 1 for reply in proxy.replies)
             assert (proxy.log.outbox.bytes, proxy.log.outbox.unanswered) == (0, 0)
+            assert all(reply.zxid >= reply.floor for reply in proxy.replies if reply.error == 0)
             by_session: dict[int, list[Reply]] = {}
+            for session_id in {reply.session_id for reply in proxy.replies if reply.session_id}:
+                turns = [reply.turn for reply in proxy.replies if reply.session_id == session_id]
+                assert turns == sorted(turns)
             for reply in proxy.replies:
                 if reply.path:
                     by_session.setdefault(reply.session_id, []).append(reply)

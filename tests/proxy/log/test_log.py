@@ -130,9 +130,11 @@ async def test_random_histories(world: World, seed: int) -> None:
     for _ in range(250):
         proxy = chance.choice(proxies)
         what = chance.random()
-        if what < 0.7:
+        if what < 0.5:
             count += 1
             proxy.create(chance.choice(sessions[proxy]), f"/x{count}")
+        elif what < 0.7:
+            world.sync(proxy, chance.choice(sessions[proxy]))
         elif what < 0.8:
             world.client(proxy).fates.append(chance.choice(fates))
         elif what < 0.84:

@@ -1,0 +1,114 @@
+"""Reads the head of the log for syncs that are in no entry: which entries this proxy still has to apply.
+
+The shell around `syncs`. One read is under way at a time. It is one linearizable Txn, whose ranges hold all
+keys of the log that this proxy has not applied: those above the last number of each incarnation, and all
+between the incarnations that it knows. The proxy has everything when the watch has passed the newest of them.
+The tree's record is read too: a new record precedes each truncation, so that entries which were truncated
+unseen are not overlooked.
+
+Where a read cannot decide, nothing is tried again: the syncs are sent in an entry.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import EtcdError, Get, KeyValue, Op, RangeResult, Txn, TxnResult
+from proxy.log.follower import revision_of
+from proxy.log.outbox import Outbox
+from proxy.log.syncs import Asked, Proven
+from proxy.log.watch_guard import WatchGuard
+from proxy.state.machine import Machine
+from proxy.support.environment import Clock
+from schema.errors import ForeignKey
+from schema.keys import Keyspace, Kind
+
+log = logging.getLogger(__name__)
+
+_TIMEOUT = 1.0
+# etcd's issue 20418: an answer may be old if the member had to repeat its question to the leader. It does so
+# after 0.5 s. So an answer that took longer than this proves nothing.
+_PROMPT = 0.4
+_MOST_OPS = 120  # in one Txn; etcd's --max-txn-ops is 128
+_MOST_KEYS = 100  # of one range
+
+
+class HeadReader:
+    """Reads for the syncs of one proxy."""
+
+    def __init__(
+        self,
+        etcd: Etcd,
+        keys: Keyspace,
+        machine: Machine,
+        outbox: Outbox,
+        watch_guard: WatchGuard,
+        proven: Callable[[Proven], None],
+        clock: Clock,
+    ) -> None:
+        """`proven` is called when everything is delivered that the syncs of a read have to wait for."""
+        self._etcd = etcd
+        self._keys = keys
+        self._machine = machine
+        self._outbox = outbox
+        self._watch_guard = watch_guard
+        self._proven = proven
+        self._now = clock.perf_counter
+        outbox.head = self
+        self._delivered = 0  # everything up to this revision
+        self._awaited: tuple[int, Proven] | None = None  # what a read has found, and the revision to come
+
+    def wake(self) -> None:
+        """Read, if syncs wait for that."""
+        asked = self._outbox.syncs.ask()
+        if asked is None:
+            return
+        ops = self._ranges()
+        if len(ops) > _MOST_OPS:
+            self._outbox.append_syncs()
+        else:
+            self._etcd.begin_txn(Txn((), ops), _TIMEOUT, partial(self._answered, asked, self._now()))
+
+    def delivered(self, revision: int) -> None:
+        """The applier has got everything up to this revision."""
+        self._delivered = revision
+        if self._awaited is not None and self._awaited[0] <= revision:
+            proven, self._awaited = self._awaited[1], None
+            self._proven(proven)
+
+    def _ranges(self) -> list[Op]:
+        keys, numbers = self._keys, self._machine.applied
+        ops: list[Op] = [Get(keys.tree, keys_only=True)]
+        start = keys.log
+        for incarnation in sorted(numbers, key=keys.entries_of):
+            ops.append(Get(start, keys.entries_of(incarnation)[0], keys_only=True, limit=_MOST_KEYS))
+            start = keys.entry(incarnation, numbers[incarnation] + 1)
+        ops.append(Get(start, keys.log_end, keys_only=True, limit=_MOST_KEYS))
+        return ops
+
+    def _answered(self, asked: Asked, began: float, answer: TxnResult | EtcdError) -> None:
+        if asked is not self._outbox.syncs.asked:
+            return  # an entry has proven them
+        seconds = self._now() - began
+        newest = None if isinstance(answer, EtcdError) else self._newest(answer)
+        if newest is None or seconds > _PROMPT:
+            log.debug("the log's head was not read for %d syncs, in %.3f s: %s", len(asked), seconds, answer)
+            self._outbox.append_syncs()
+            return
+        self._awaited = (newest.mod_revision, Proven(asked, began))
+        if newest.mod_revision > self._delivered:
+            with suppress(ForeignKey):
+                key = self._keys.parse(newest.key)
+                if key.kind is Kind.ENTRY:
+                    self._watch_guard.landed(key.incarnation, key.number, seconds)
+        self.delivered(self._delivered)
+
+    def _newest(self, answer: TxnResult) -> KeyValue | None:
+        """The newest key that was found; None if the answer is old, or there are too many."""
+        found = [each for each in answer.responses if isinstance(each, RangeResult)]
+        if answer.revision < self._delivered or any(each.more for each in found):
+            return None
+        pairs = [pair for each in found for pair in each.kvs]
+        return max(pairs, key=revision_of, default=None)

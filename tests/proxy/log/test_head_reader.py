@@ -1,0 +1,337 @@
+"""Whole proxies, without clients: a sync alone is answered by a read, when all before it is applied."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from unittest import mock
+
+import pytest
+
+from codec.constants import ErrorCode
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
+from proxy.etcd.model import Delete, EtcdError, Get, Put, Txn, TxnResult, WatchMessage
+from proxy.etcd.transport import Request
+from proxy.log import appender, head_reader
+from proxy.log.head_reader import HeadReader
+from proxy.log.watch_guard import WatchGuard
+from schema.keys import Keyspace
+from tests.proxy.log.proxies import EPHEMERAL, Proxy, Reply, World, answered, until
+
+
+class LateClient(FakeEtcdClient):
+    """Its watch, and the answers to reads of the log's head, come when the test wants them."""
+
+    def __init__(self, store: FakeEtcd) -> None:
+        super().__init__(store)
+        self.events: list[Callable[[], None]] | None = None  # that wait; None: nothing waits
+        self.heads: list[Callable[[], None]] | None = None
+        self.reads = 0
+        self.change: Callable[[TxnResult], TxnResult] = lambda answer: answer
+
+    async def watch(
+        self, start: bytes, end: bytes, from_revision: int, on_message: Callable[[WatchMessage], None]
+    ) -> None:
+        def receive(message: WatchMessage) -> None:
+            if self.events is None:
+                on_message(message)
+            else:
+                self.events.append(lambda: on_message(message))
+
+        await super().watch(start, end, from_revision, receive)
+
+    def begin_txn(
+        self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]
+    ) -> Request:
+        if not all(isinstance(op, Get) for op in txn.success):
+            return super().begin_txn(txn, timeout, on_answer)
+        self.reads += 1
+
+        def receive(answer: TxnResult | EtcdError) -> None:
+            if isinstance(answer, TxnResult):
+                answer = self.change(answer)
+            if self.heads is None:
+                on_answer(answer)
+            else:
+                self.heads.append(lambda: on_answer(answer))
+
+        return super().begin_txn(txn, timeout, receive)
+
+    def deliver(self) -> None:
+        waiting, self.events = self.events or [], None
+        for each in waiting:
+            each()
+
+    def answer(self) -> None:
+        waiting, self.heads = self.heads or [], None
+        for each in waiting:
+            each()
+
+
+class LateWorld(World):
+    """Its proxies have late clients."""
+
+    async def proxy(self) -> Proxy:
+        proxy = Proxy(LateClient(self.store))
+        self.proxies.append(proxy)
+        return await proxy.start()
+
+    def late(self, proxy: Proxy) -> LateClient:
+        assert isinstance(proxy.etcd, LateClient)
+        return proxy.etcd
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[LateWorld]:
+    world = LateWorld()
+    yield world
+    for proxy in world.proxies:
+        world.late(proxy).reconnect()
+        world.late(proxy).deliver()
+        await proxy.stop()
+
+
+async def turns(count: int = 20) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def waits(reply: Reply) -> None:
+    """The reply does not come by itself."""
+    await turns()
+    assert reply.times == 0
+
+
+async def test_a_sync_alone_writes_nothing_and_shows_what_others_have_done(world: LateWorld) -> None:
+    one, two = await world.pair()
+    await answered([two.create(2, "/xa")])
+    revision = world.store.revision
+    replies = [world.sync(one, 1) for _ in range(3)]
+    await answered(replies)
+    assert [(reply.error, reply.body) for reply in replies] == [(0, b"\0\0\0\x01/")] * 3
+    assert "/xa" in one.paths()
+    assert (world.store.revision, world.late(one).reads) == (revision, 1)
+    await world.check()
+
+
+async def test_a_sync_waits_for_what_the_watch_has_not_delivered(world: LateWorld) -> None:
+    one, two = await world.pair()
+    world.late(one).events = []
+    await answered([two.create(2, "/xa")])
+    sync = world.sync(one, 1)
+    await waits(sync)
+    world.late(one).deliver()
+    await answered([sync])
+    assert "/xa" in one.paths()
+    await world.check()
+
+
+async def test_a_sync_waits_for_a_proxy_that_is_not_known_yet(world: LateWorld) -> None:
+    one, _ = await world.pair()
+    world.late(one).events = []
+    three = await world.proxy()
+    await answered([three.open(3), three.create(3, "/xa")])
+    sync = world.sync(one, 1)
+    await waits(sync)
+    world.late(one).deliver()
+    await answered([sync])
+    assert "/xa" in one.paths()
+
+
+async def test_a_sync_waits_for_a_proxy_that_came_and_went_unseen(world: LateWorld) -> None:
+    one, _ = await world.pair()
+    world.late(one).events = []
+    three = await world.proxy()
+    await answered([three.open(3), three.create(3, "/xa"), three.close(3)])
+    world.proxies.remove(three)
+    await three.stop()
+    name = three.log.incarnation
+    assert all(pair.key != f"/t/live/proxy/{name}".encode() for pair in world.store.snapshot())
+    sync = one.sync(1)
+    await waits(sync)
+    world.late(one).deliver()
+    await answered([sync])
+    assert "/xa" in one.paths()
+
+
+async def test_a_sync_waits_for_what_was_truncated_before_the_watch_delivered_it(world: LateWorld) -> None:
+    """The log holds nothing that is new, but there is a newer record."""
+    one, two = await world.pair()
+    world.late(one).events = []
+    await answered([two.create(2, "/xa")])
+    tree = next(pair for pair in world.store.snapshot() if pair.key == b"/t/live/tree")
+    world.store.txn(Txn((), [Put(tree.key, tree.value)]))
+    world.store.txn(Txn((), [Delete(*Keyspace("/t").entries_of(two.log.incarnation))]))
+    sync = world.sync(one, 1)
+    await waits(sync)
+    world.late(one).deliver()
+    await answered([sync])
+    assert "/xa" in one.paths()
+
+
+async def test_an_entry_that_waits_for_its_predecessor_holds_no_sync_up(
+    world: LateWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has taken effect nowhere."""
+    monkeypatch.setattr(appender, "_FIRST_PAUSE", 60.0)
+    one, two = await world.pair()
+    world.late(two).fates.append(Fate.LATE)
+    first = two.create(2, "/xa")
+    await until(lambda: not world.late(two).fates)
+    revision = world.store.revision
+    second = two.create(2, "/xb")
+    await until(lambda: world.store.revision > revision)
+    assert isinstance(one.log.outbox.head, HeadReader)
+    one.log.outbox.head._watch_guard = mock.Mock(spec=WatchGuard)  # nor does a new watch have to help
+    sync = world.sync(one, 1)
+    await until(lambda: sync.times == 1, 3.0)
+    assert not one.paths()
+    world.store.apply_late()
+    await answered([first, second])
+    await world.check()
+
+
+async def test_a_sync_does_not_overtake_an_earlier_write(world: LateWorld) -> None:
+    one, _ = await world.pair()
+    world.late(one).fates.append(Fate.LOST)
+    write = one.create(1, "/xa")
+    await turns(3)
+    sync = world.sync(one, 1)
+    await answered([write, sync])
+    assert world.late(one).reads == 0
+    await world.check()
+
+
+async def test_syncs_are_answered_in_slices_between_which_the_state_is_whole(world: LateWorld) -> None:
+    one, _ = await world.pair()
+    worker = one.log.applier.worker
+    worker._seconds = 0.0
+    replies = [world.sync(one, 1) for _ in range(2 * worker.every)]
+    await until(lambda: replies[0].times == 1)
+    assert replies[-1].times == 0
+    while replies[-1].times == 0:
+        assert worker.is_whole
+        await asyncio.sleep(0)
+    await world.check()
+
+
+async def test_a_sync_that_comes_during_a_read_is_not_answered_by_it(world: LateWorld) -> None:
+    one, two = await world.pair()
+    client = world.late(one)
+    client.heads = []
+    first = world.sync(one, 1)
+    await until(lambda: bool(client.heads))
+    client.events = []
+    await answered([two.create(2, "/xa")])
+    second = world.sync(one, 1)
+    await turns()
+    client.answer()
+    await answered([first])
+    await waits(second)
+    assert "/xa" not in one.paths()
+    client.deliver()
+    await answered([second])
+    assert client.reads == 2
+    await world.check()
+
+
+async def test_a_session_gets_its_answers_in_order(world: LateWorld) -> None:
+    one = await world.proxy()
+    await answered([one.open(1)])
+    client = world.late(one)
+    client.heads = []
+    replies = [world.sync(one, 1)]
+    await until(lambda: bool(client.heads))
+    replies += [one.create(1, "/xa"), world.sync(one, 1), one.create(1, "/xb")]
+    await answered(replies)
+    assert [reply.error for reply in replies] == [0, 0, 0, 0]
+    client.answer()
+    replies.append(world.sync(one, 1))
+    await answered(replies)
+    assert [reply.zxid for reply in replies] == [1, 2, 2, 3, 3]
+    await world.check()
+
+
+async def test_a_refused_request_does_not_overtake_a_sync(world: LateWorld) -> None:
+    one = await world.proxy()
+    await answered([one.open(1)])
+    client = world.late(one)
+    client.heads = []
+    sync = world.sync(one, 1)
+    await until(lambda: bool(client.heads))
+    large = one.create(1, "/xa", random.Random(1).randbytes(2 << 20))
+    await waits(large)
+    client.answer()
+    await answered([sync, large])
+    assert (sync.error, large.error) == (0, ErrorCode.BAD_ARGUMENTS)
+    await world.check()
+
+
+async def test_a_sync_at_an_etcd_that_is_full_is_an_entry(world: LateWorld) -> None:
+    one = await world.proxy()
+    await answered([one.open(1)])
+    world.store.full = True
+    await answered([refused := one.create(1, "/xa")])
+    revision = world.store.revision
+    await answered([sync := world.sync(one, 1)])
+    assert (refused.error, sync.error) == (ErrorCode.SYSTEM_ERROR, 0)
+    assert world.store.revision == revision + 1, "a snapshot needs one"
+
+
+@pytest.mark.parametrize("reason", ["no answer", "old", "slow", "too many keys", "too many proxies"])
+async def test_a_read_that_proves_nothing_is_replaced_by_an_entry(
+    world: LateWorld, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    one, two = await world.pair()
+    client = world.late(one)
+    match reason:
+        case "no answer":
+            client.fates.append(Fate.LOST)
+        case "old":  # etcd's issue 20418
+            client.change = lambda answer: answer._replace(revision=answer.revision - 1)
+        case "slow":  # as well
+            monkeypatch.setattr(head_reader, "_PROMPT", 0.0)
+        case "too many proxies":
+            monkeypatch.setattr(head_reader, "_MOST_OPS", 3)
+        case _:
+            monkeypatch.setattr(head_reader, "_MOST_KEYS", 1)
+            client.events = []
+            await answered([two.create(2, "/xa"), two.create(2, "/xb")])
+            await answered([two.create(2, "/xc")])
+    revision = world.store.revision
+    replies = [world.sync(one, 1), world.sync(one, 1)]
+    await until(lambda: world.store.revision > revision)
+    client.deliver()
+    await answered(replies)
+    assert [reply.error for reply in replies] == [0, 0]
+    assert (world.store.revision, client.reads) == (revision + 1, int(reason != "too many proxies"))
+    monkeypatch.undo()
+    client.change = lambda answer: answer
+    await answered([world.sync(one, 1)])
+    assert world.store.revision == revision + 1, "the next one is answered by a read again"
+    await world.check()
+
+
+async def test_a_sync_outlives_its_incarnation(world: LateWorld) -> None:
+    one, two = await world.pair()
+    await answered([one.create(1, "/xe", flags=EPHEMERAL)])
+    client = world.late(one)
+    client.heads = []
+    old = one.log.incarnation
+    sync = world.sync(one, 1)
+    await until(lambda: bool(client.heads))
+    behind = one.create(1, "/xb")
+    world.end_lease(one)
+    await answered([sync, behind])
+    await until(lambda: old in two.gone)
+    client.answer()
+    assert (sync.error, behind.error) == (0, 0)
+    await world.check()
+
+
+async def test_a_watch_that_hangs_is_replaced_soon_though_the_proxy_only_syncs(world: LateWorld) -> None:
+    one, two = await world.pair()
+    world.late(one).events = []
+    await answered([two.create(2, "/xa")])
+    sync = world.sync(one, 1)
+    await until(lambda: sync.times == 1, 3.0)  # staleness would take 5 s
+    assert "/xa" in one.paths()
