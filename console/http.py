@@ -156,6 +156,8 @@ class Console:
             )
         except web.HTTPException as error:
             return _error(error.status, error.reason)
+        except ConnectionError:  # the client went while it was read
+            return _error(HTTPStatus.BAD_REQUEST, "the request is not complete")
         except Exception:
             log.exception("%s %s could not be answered", request.method, request.path)
             return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of the server: see its log")

@@ -148,6 +148,10 @@ async def _guarded(request: web.Request, handler: _Handler) -> web.StreamRespons
         return await handler(request)
     except web.HTTPException as error:
         return _json(Response(HTTPStatus(error.status), {"command": None, "error": error.reason}))
+    except ConnectionError:  # the client went while it was read
+        return _json(
+            Response(HTTPStatus.BAD_REQUEST, {"command": None, "error": "the request is not complete"})
+        )
     except Exception:
         log.exception("%s %s could not be answered", request.method, request.path)
         return _json(

@@ -72,6 +72,23 @@ async def test_a_body_has_to_come_in_time() -> None:
         await writer.wait_closed()
 
 
+async def test_a_browser_that_goes_within_its_request_is_no_fault_of_ours(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with place("amy") as where:
+        _, writer = await asyncio.open_connection("127.0.0.1", where.port)
+        writer.write(
+            b"POST /console/api/v1/login HTTP/1.1\r\nHost: localhost\r\nX-Zketcd-Console: 1\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+        )
+        await writer.drain()
+        await asyncio.sleep(0.1)  # the request is being read
+        writer.close()
+        await writer.wait_closed()
+        await asyncio.sleep(0.1)
+    assert "could not be answered" not in caplog.text
+
+
 async def test_each_login_has_its_own_identities() -> None:
     async with amy_and_ben() as (_, amy, ben):
         await amy.got("identities", {"credentials": "amy:secret"})

@@ -151,6 +151,16 @@ async def test_bad_requests_harm_nobody(browser: Browser) -> None:
     assert (await browser.json("/commands/srvr"))[0] == 200
 
 
+async def test_a_client_that_goes_within_its_request_is_no_fault_of_ours(
+    browser: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log had an error with a traceback for each."""
+    head = b"POST /commands/log_level HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
+    assert await browser.ask_rudely(head) == b""
+    assert (await browser.json("/commands/srvr"))[0] == 200
+    assert "could not be answered" not in caplog.text
+
+
 async def test_ready_only_while_clients_are_served(browser: Browser) -> None:
     details = {"role": "standalone", "hasLeader": True, "serving": True}
     assert await browser.json("/ready") == (200, {"status": "ok", "details": details})
