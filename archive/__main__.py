@@ -33,6 +33,7 @@ from proxy.log.record import TreeNotServable
 from proxy.log.start import load
 from proxy.state.machine import Machine
 from proxy.support.logs import TEXT, configure
+from proxy.support.stdout import has_failed
 from schema.keys import Keyspace
 
 parser = options.parser
@@ -49,6 +50,8 @@ def main(arguments: Sequence[str] | None = None, command: str = "archive") -> in
     try:
         return _COMMANDS[command](given, made)
     except (ArchiveError, Refused, TreeNotServable, EtcdError, OSError, ValueError) as error:
+        if isinstance(error, OSError) and has_failed():
+            raise
         print(f"zketcd {command}: {error}", file=sys.stderr)
         return 2 if command == "diff" else 1  # as diff(1)
 
@@ -83,7 +86,10 @@ async def _follow(given: Any, store: Store) -> None:
 
 
 def _list(given: Any, _made: Any) -> int:
-    show(listing(store_of(given.url)).text(given.json))
+    listed = listing(store_of(given.url))
+    if not listed.data["runs"] and not given.json:  # the name may be misspelt
+        raise ArchiveError("the archive is empty")
+    show(listed.text(given.json))
     return 0
 
 

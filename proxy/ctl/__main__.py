@@ -11,7 +11,7 @@ from typing import Any
 
 from proxy.ctl import backup, budgets, changes, history, reading, sessions
 from proxy.ctl.options import parser
-from proxy.ctl.output import CommandFailed, Output, visible
+from proxy.ctl.output import CommandFailed, Output, WrongUsage, visible
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.failures import said
 from proxy.etcd.interface import Etcd
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
         output = asyncio.run(_run(given, access)) if past is None else past()
     except (CommandFailed, TreeNotServable, EtcdError, OSError, ValueError) as error:
         print(f"zketcd {command or 'ctl'}: {said(error, given.prefix)}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, WrongUsage) else 1
     text = output.text(given.json)
     print(visible(text) if sys.stdout.isatty() else text)
     return 0

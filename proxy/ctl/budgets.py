@@ -1,6 +1,6 @@
 """Budgets: `budget list`, `budget set` and `budget remove`."""
 
-from proxy.ctl.output import CommandFailed, Output, table
+from proxy.ctl.output import CommandFailed, Output, WrongUsage, table
 from proxy.etcd.interface import Etcd
 from proxy.log.record import look, servable
 from proxy.log.start import load
@@ -67,4 +67,4 @@ def _rule(text: str) -> Rule:
     try:
         return rule_of(text)
     except ValueError as error:
-        raise CommandFailed(str(error)) from error
+        raise WrongUsage(str(error)) from error

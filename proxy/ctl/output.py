@@ -11,6 +11,10 @@ class CommandFailed(Exception):
     """A command cannot do what was asked; the message says why and what to do. Exit code 1."""
 
 
+class WrongUsage(CommandFailed):
+    """The command line is wrong in a way that its parser does not find. Exit code 2."""
+
+
 class Output(NamedTuple):
     """The same result twice."""
 

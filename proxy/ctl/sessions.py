@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, build_opener
 
-from proxy.ctl.output import CommandFailed, Output, table
+from proxy.ctl.output import Output, WrongUsage, table
 from proxy.state.machine import Machine
 from proxy.state.sessions import session_text
 from proxy.support.addresses import is_loopback
@@ -61,7 +61,7 @@ def _asked(home: Home) -> Clients | str:
 
 
 def show(machine: Machine, homes: Mapping[str, Home], clients: Clients, given: Any) -> Output:
-    """The sessions that `given` asks for, with the proxy that holds each. Raises CommandFailed."""
+    """The sessions that `given` asks for, with the proxy that holds each. Raises WrongUsage."""
     wanted = _filter(getattr(given, "client", None))
     rows = [
         row
@@ -124,13 +124,13 @@ def _place(client: str | None) -> tuple[bool, int, int, str]:
 
 
 def _filter(client: str | None) -> Callable[[str | None], bool]:
-    """Whether a client's HOST:PORT is asked for. Raises CommandFailed."""
+    """Whether a client's HOST:PORT is asked for. Raises WrongUsage."""
     if client is None:
         return lambda _: True
     try:
         network = ipaddress.ip_network(client)
     except ValueError as error:
-        raise CommandFailed(f"--client: {error}") from error
+        raise WrongUsage(f"--client: {error}") from error
 
     def is_in(address: str | None) -> bool:
         return address is not None and _host(address) in network

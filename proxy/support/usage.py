@@ -30,14 +30,16 @@ class Parser(argparse.ArgumentParser):
     def _described(self, unknown: Sequence[str]) -> str:
         """Unknown arguments without their values."""
         names = [match.group() for word in unknown if (match := _OPTION.match(word))]
-        described = [
-            f"{name}{self.place_of_unknown(name)}{nearest(name, self._option_string_actions)}"
-            for name in names
-        ]
+        described = [f"{name}{self.place_of_unknown(name)}{self._hint(name)}" for name in names]
         if not names:
             count = len(unknown)
             described.append(f"{count} word{'s' * (count > 1)} too many")
         return ", ".join(described)
+
+    def _hint(self, name: str) -> str:
+        known = self._option_string_actions
+        # A command within this one does not know it (`replay --to 7 ls / --etcd ...`).
+        return " (give it before the inner command)" if name in known else nearest(name, known)
 
     def place_of_unknown(self, name: str) -> str:
         """Where an unknown option is, if not on the command line."""

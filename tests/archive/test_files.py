@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from archive import index, retention, segment
+from archive.__main__ import main
 from archive.catalog import Catalog, NotArchived
 from archive.history import History
 from archive.index import Index
@@ -148,6 +149,14 @@ def test_retention_keeps_what_a_moment_needs(tmp_path: Path) -> None:
 def test_a_wrong_directory_is_no_empty_history(tmp_path: Path) -> None:
     with pytest.raises(NotArchived, match="the archive is empty"):
         list(History(Directory(str(tmp_path / "typo")), "/a").events())
+
+
+@pytest.mark.parametrize(("command", "status"), [("list", 1), ("verify", 1)])
+def test_a_wrong_directory_is_no_sound_archive(
+    command: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, str(tmp_path / "typo")]) == status
+    assert "the archive is empty" in "".join(capsys.readouterr())
 
 
 def test_metrics_that_cannot_be_written_do_not_stop_the_archiver(

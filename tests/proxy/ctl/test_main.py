@@ -117,7 +117,7 @@ def test_sessions_are_sorted_filtered_and_killed(ctl: Ctl) -> None:
     assert proxies("--sort", "ephemerals") == ["b", "a"]
     assert proxies("--proxy", "a") == ["a"]
     assert proxies("--client", "10.0.0.0/8") == [], "the clients of these proxies are unknown"
-    assert "--client: " in ctl("sessions", "--client", "nowhere", status=1)
+    assert "--client: " in ctl("sessions", "--client", "nowhere", status=2)
     victim = ctl.json("sessions", "--proxy", "b")[0]["session"]
     assert ctl("kill-session", victim) == f"session {victim} is ended, with 1 ephemeral\n/one/e\n"
     assert proxies() == ["a"]
@@ -216,6 +216,7 @@ def test_levels(ctl: Ctl) -> None:
 def test_budgets(ctl: Ctl) -> None:
     assert ctl("budget", "list") == "there are no budgets\n"
     assert "budgets need level 2" in ctl("budget", "set", "/one=5/s", status=1)
+    assert "is no budget such as" in ctl("budget", "set", "/one=5", status=2)
 
     async def raised(tree: Tree) -> None:
         await _resumed(tree)
@@ -239,7 +240,7 @@ def test_budgets(ctl: Ctl) -> None:
     assert "there is no budget of /two" in ctl("budget", "remove", "/two", status=1)
     assert ctl("budget", "remove", "/") == "the budget of / is removed\n"
     assert [each["path"] for each in ctl.json("budget", "list")] == ["/one"]
-    assert "is no path of a node" in ctl("budget", "set", "one=5/s", status=1)
+    assert "is no path of a node" in ctl("budget", "set", "one=5/s", status=2)
 
 
 def test_what_is_no_tree(ctl: Ctl) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.support.usage import output_file, output_folder
+from proxy.support.usage import Parser, output_file, output_folder
 
 
 def test_what_can_be_written(tmp_path: Path) -> None:
@@ -40,3 +40,12 @@ def test_what_only_others_may_write(
     monkeypatch.setattr("os.access", lambda _path, _mode: False)  # root may write everywhere
     with pytest.raises(argparse.ArgumentTypeError, match="cannot be written"):
         check(str(tmp_path / "new"))
+
+
+def test_an_option_behind_an_inner_command_is_not_called_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = Parser(prog="x")
+    parser.add_argument("--etcd")
+    parser.add_subparsers(parser_class=Parser).add_parser("ls")
+    with pytest.raises(SystemExit):
+        parser.parse_args(["ls", "--etcd", "y"])
+    assert "unrecognized arguments: --etcd (give it before the inner command)" in capsys.readouterr().err
