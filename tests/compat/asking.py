@@ -33,6 +33,12 @@ class Asking:
             pass
         return message
 
+    def ask_for_reply(self, request: script.Request) -> Reply:
+        """As `ask`, of a server that must reply."""
+        reply = self.ask(request)
+        assert isinstance(reply, Reply), (request, reply)
+        return reply
+
     def end(self) -> None:
         """Close the session."""
         self.connection.send(wire.frame(wire.pack_int(self._xid + 1) + wire.pack_int(wire.CLOSE_SESSION)))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from lab.oracle import wire
 from lab.oracle.wire import Closed, Connection, Event, Reply, Session, Silent
 from tests.compat import fields, script
+from tests.compat.asking import Asking
 from tests.compat.compare import Answer, Notice, Outcome, Seen
 from tests.compat.script import Call, Close, Drop, Expire, Handshake, Junk, Open, Payload, Reopen, Step
 
@@ -344,44 +345,32 @@ def _failed_multi(code: int, values: tuple[fields.Value, ...]) -> bool:
 
 def remove(server: Server, path: str) -> None:
     """Remove a node and everything below it, if it is there."""
-    connection = Connection(server.ports[0])
-    connection.connect(timeout_ms=SESSION_TIMEOUT_MS)
-    _remove(connection, path)
-    _say_goodbye(connection)
+    with Asking(server.ports[0]) as session:
+        _remove(session, path)
+        session.end()
 
 
-def _remove(connection: Connection, path: str) -> None:
-    connection.send(wire.frame(script.encode(script.GetChildren("@" + path), 1, "", {})))
-    reply = connection.receive()
+def _remove(session: Asking, path: str) -> None:
+    reply = session.ask(script.GetChildren(path))
     if isinstance(reply, Reply) and reply.err == 0:
         for name in wire.Cursor(reply.body).strings():
-            _remove(connection, f"{path}/{name}")
-        connection.send(wire.frame(script.encode(script.Delete("@" + path), 1, "", {})))
-        connection.receive()
+            _remove(session, f"{path}/{name}")
+        session.ask(script.Delete(path))
 
 
 def dump(server: Server, path: str = "/") -> dict[str, tuple[Reply, ...]]:
     """Return what a server answers about every node from `path` down: data, ACL, children, Stats."""
-    connection = Connection(server.ports[0])
-    connection.connect(timeout_ms=SESSION_TIMEOUT_MS)
     found: dict[str, tuple[Reply, ...]] = {}
     unread = [path]
-    while unread:
-        path = unread.pop()
-        requests = (script.GetData("@" + path), script.GetAcl("@" + path), script.Exists("@" + path))
-        replies = [_ask(connection, request) for request in requests]
-        children = _ask(connection, script.GetChildren("@" + path))
-        names = sorted(map(str, wire.Cursor(children.body).strings())) if children.err == 0 else []
-        replies.append(Reply(0, 0, children.err, "\0".join(names).encode("utf-8", "surrogateescape")))
-        unread += (f"{path.rstrip('/')}/{name}" for name in names)
-        found[path] = tuple(reply._replace(zxid=0) for reply in replies)
-    _say_goodbye(connection)
+    with Asking(server.ports[0]) as session:
+        while unread:
+            path = unread.pop()
+            requests = script.GetData(path), script.GetAcl(path), script.Exists(path)
+            replies = [session.ask_for_reply(request) for request in requests]
+            children = session.ask_for_reply(script.GetChildren(path))
+            names = sorted(map(str, wire.Cursor(children.body).strings())) if children.err == 0 else []
+            replies.append(Reply(0, 0, children.err, "\0".join(names).encode("utf-8", "surrogateescape")))
+            unread += (f"{path.rstrip('/')}/{name}" for name in names)
+            found[path] = tuple(reply._replace(xid=0, zxid=0) for reply in replies)
+        session.end()
     return found
-
-
-def _ask(connection: Connection, request: script.Request) -> Reply:
-    connection.send(wire.frame(script.encode(request, 1, "", {})))
-    reply = connection.receive()
-    if not isinstance(reply, Reply):
-        raise RuntimeError(f"no reply to {request}: {reply}")
-    return reply

@@ -2,7 +2,6 @@
 
 import random
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,12 +91,3 @@ def test_damage_is_refused() -> None:
         columns.decode(bytes(page[:-1]))
     with pytest.raises(ValueError, match="NUL"):
         columns.encode(batch_of([row("/a\0b")]))
-
-
-def test_acls_are_numbered_in_the_order_of_their_first_row() -> None:
-    column = pa.concat_arrays(
-        [batch_of([row("/x", acl=acl)]).column("acl") for acl in (None, (), (AclRow(1, "a", "b"),), None)]
-    )
-    acls, indexes = columns.acl_table(column)
-    assert [len(acl) for acl in acls] == [1, 0, 1]
-    assert indexes.tolist() == [0, 1, 2, 0]

@@ -1,6 +1,5 @@
 """The load: unserved until it is finished, fenced against writers of another one, to be repeated at will."""
 
-import asyncio
 import itertools
 
 import pytest
@@ -180,15 +179,6 @@ async def test_what_a_task_sends_after_the_seal_fails(etcd: FakeEtcdClient) -> N
     with pytest.raises(LoadRefused, match="another load"):
         await put(etcd, KEYS, begun, [Put(page(begun, 0), b"")], Limits())
     assert await take_numbers(etcd, KEYS, sealed, 1) == 0
-
-
-async def test_numbers_are_given_once(etcd: FakeEtcdClient) -> None:
-    begun = await begin(etcd, KEYS)
-    firsts = await asyncio.gather(*(take_numbers(etcd, KEYS, begun, pages) for pages in (1, 2, 3, 4)))
-    taken = [
-        n for first, pages in zip(firsts, (1, 2, 3, 4), strict=True) for n in range(first, first + pages)
-    ]
-    assert sorted(taken) == list(range(10))
 
 
 async def test_a_page_that_is_missing_is_found(etcd: FakeEtcdClient) -> None:

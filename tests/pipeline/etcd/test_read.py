@@ -33,14 +33,6 @@ async def append(etcd: FakeEtcdClient, number: int) -> None:
     await etcd.txn(Txn((), (Put(KEYS.entry("p", number), encode_void(1)),)), 1)
 
 
-async def test_pages_hold_each_znode_once(etcd: FakeEtcdClient) -> None:
-    seen = await loaded(etcd)
-    assert seen.snapshot is not None
-    numbers = range(seen.snapshot.node_pages)
-    assert rows([batch async for batch in read.pages(etcd, KEYS, seen, numbers)]) == sorted(ROWS)
-    assert seen.last_zxid == 99
-
-
 async def test_a_snapshot_is_read_as_of_its_revision_and_after_compaction_as_it_is(
     etcd: FakeEtcdClient,
 ) -> None:

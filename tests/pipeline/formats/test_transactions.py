@@ -14,7 +14,7 @@ from pipeline.formats import directory, log, transactions
 from pipeline.formats.compression import BytesSource
 from pipeline.formats.errors import BadFile
 from pipeline.formats.log import Entry
-from pipeline.formats.transactions import CONTAINER_OWNER, is_session, is_ttl, ttl_owner
+from pipeline.formats.transactions import CONTAINER_OWNER, ttl_owner
 from pipeline.table import AclRow, TransactionRow
 from tests.pipeline.trees import NAMES, SAMPLES, transaction
 
@@ -128,12 +128,3 @@ def test_the_end_of_a_session_without_paths_may_be_followed_by_a_digest() -> Non
 def test_what_no_server_writes_is_an_error(row: TransactionRow, reason: str) -> None:
     with pytest.raises(BadFile, match=rf"f, byte 3: .*{reason}"):
         list(transactions.rows(Entry(3, transactions.pack([row])), "f", ""))
-
-
-def test_owners() -> None:
-    assert is_ttl(ttl_owner(1000))
-    assert not is_session(ttl_owner(1000))
-    assert not is_session(CONTAINER_OWNER)
-    assert not is_session(0)
-    assert is_session(SESSION)
-    assert is_session(-(1 << 62))

@@ -1,11 +1,6 @@
 """Tables, sizes, JSON."""
 
-from proxy.ctl.output import Output, counted, date, size, table, visible
-
-
-def test_columns_are_aligned() -> None:
-    assert table(("a", "bb"), [(100, None), (1, "x")]) == ["a    bb", "100  None", "1    x"]
-    assert table(("a", "b"), []) == ["a  b"]
+from proxy.ctl.output import counted, date, size, visible
 
 
 def test_sizes_for_people() -> None:
@@ -17,12 +12,6 @@ def test_sizes_for_people() -> None:
         "123 MB",
     ]
     assert (counted(1, "request"), counted(0, "request")) == ("1 request", "0 requests")
-
-
-def test_the_same_result_twice() -> None:
-    output = Output({"a": 1}, ["a is", "1"])
-    assert output.text(False) == "a is\n1"
-    assert output.text(True) == '{\n  "a": 1\n}'
 
 
 def test_control_characters_are_escaped() -> None:

@@ -99,14 +99,6 @@ async def test_a_failure_without_a_message_is_named_by_its_kind() -> None:
 
 
 @pytest.mark.real
-async def test_calls_at_once_share_one_connection(etcd_server: EtcdServer) -> None:
-    async with channel_to(etcd_server.port) as channel:
-        answers = await asyncio.gather(*(ask(channel, RANGE, REQUEST, 5.0) for _ in range(50)))
-        assert all(pb.RangeResponse.FromString(answer).header.cluster_id for answer in answers)
-        assert await asks(channel)
-
-
-@pytest.mark.real
 async def test_a_request_as_large_as_etcd_takes(etcd_server: EtcdServer, etcd_prefix: str) -> None:
     key = f"{etcd_prefix}/big".encode()
     value = bytes(1_500_000)
@@ -185,40 +177,6 @@ async def test_a_stream_that_is_over_says_so(etcd_server: EtcdServer) -> None:
         with pytest.raises(RpcError, match="cancelled"):
             await reading
         assert await asks(channel)
-
-
-@pytest.mark.real
-async def test_calls_that_end_early_leave_the_others_alone(own_etcd_server: EtcdServer) -> None:
-    """Deadlines and cancelled callers reset their own stream of the connection, nothing else."""
-    create = pb.WatchCreateRequest(key=b"/seen")
-    put = pb.RequestOp(request_put=pb.PutRequest(key=b"/seen", value=b"v"))
-    txn = pb.TxnRequest(success=[put]).SerializeToString()
-    async with channel_to(own_etcd_server.port) as channel:
-        watch = await channel.stream("/etcdserverpb.Watch/Watch")
-        watch.write(pb.WatchRequest(create_request=create).SerializeToString())
-        messages: asyncio.Queue[bytes] = asyncio.Queue()
-        listening = asyncio.get_running_loop().create_task(watch.listen(messages.put_nowait))
-        assert pb.WatchResponse.FromString(await messages.get()).created
-        own_etcd_server.pause()
-        loop = asyncio.get_running_loop()
-        cancelled = [loop.create_task(ask(channel, RANGE, REQUEST, 20.0)) for _ in range(20)]
-        patient = [loop.create_task(ask(channel, RANGE, REQUEST, 20.0)) for _ in range(20)]
-        hasty = await asyncio.gather(
-            *(ask(channel, RANGE, REQUEST, 0.5) for _ in range(20)), return_exceptions=True
-        )
-        assert [str(error) for error in hasty] == ["deadline exceeded"] * 20
-        for task in cancelled:
-            task.cancel()
-        own_etcd_server.resume()
-        assert all(
-            pb.RangeResponse.FromString(answer).header.revision for answer in await asyncio.gather(*patient)
-        )
-        await ask(channel, "/etcdserverpb.KV/Txn", txn, 5.0)
-        answer = pb.WatchResponse.FromString(await messages.get())
-        assert [event.kv.value for event in answer.events] == [b"v"]
-        watch.cancel()
-        with pytest.raises(RpcError, match="cancelled"):
-            await listening
 
 
 async def test_an_etcd_without_tls_behind_an_https_url_is_named(

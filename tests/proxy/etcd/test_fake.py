@@ -449,36 +449,3 @@ async def test_a_late_txn_that_is_refused_is_no_error_of_others() -> None:
         await fake.txn(Txn([], [Put(b"k", b"", 1)]), 1)
     await fake.lease_revoke(1)
     assert fake.store.apply_late() == []
-
-
-async def test_time_moves_only_by_hand_and_ends_leases() -> None:
-    fake = FakeEtcdClient(FakeEtcd())
-    await fake.lease_grant(1, 10)
-    await fake.lease_grant(2, 5)
-    await fake.txn(Txn([], [Put(b"a", b"", 1), Put(b"b", b"", 2)]), 1)
-    fake.store.advance(4.9)
-    assert len(fake.store.snapshot()) == 2
-    alive: list[tuple[int, int]] = []
-    keeper = fake.lease_keeper(lambda lease, ttl: alive.append((lease, ttl)))
-    keeper.send(2)
-    await asyncio.sleep(0)
-    assert alive == [(2, 5)]
-    fake.store.advance(4.9)
-    assert len(fake.store.snapshot()) == 2
-    fake.store.advance(0.2)
-    assert [kv.key for kv in fake.store.snapshot()] == []
-
-
-async def test_disconnect_breaks_watches_and_refuses_requests() -> None:
-    store = FakeEtcd()
-    one, two = FakeEtcdClient(store), FakeEtcdClient(store)
-    watch = watching(one, b"a", b"z", 0)
-    await anext(watch)
-    one.disconnect()
-    with pytest.raises(EtcdUnknown):
-        await anext(watch)
-    with pytest.raises(EtcdUnknown):
-        await one.range(Get(b"k"), 1)
-    await two.txn(Txn([], [Put(b"k", b"")]), 1)
-    one.reconnect()
-    assert (await one.range(Get(b"k"), 1)).count == 1

@@ -182,13 +182,6 @@ def test_sasl_gets_no_token_and_the_connection_lives_on(client: Client) -> None:
     assert token == Reply(7, 0, 0, b"\xff\xff\xff\xff")
 
 
-@pytest.mark.parametrize("packet", [packets.sasl(None), packets.framed(packets.sasl(b"cut")[4:-1])])
-def test_sasl_without_a_token_ends_the_connection(client: Client, packet: bytes) -> None:
-    client.send(packet, _gets([2]))
-    assert client.replies() == []
-    assert client.transport.is_closed()
-
-
 def test_an_error_may_have_a_body(client: Client) -> None:
     null_path = struct.pack(">i?i", OpCode.GET_DATA, False, -1) + b"\xff\xff\xff\xff\0"
     end = struct.pack(">i?i", -1, True, -1)

@@ -23,19 +23,6 @@ def way() -> _Way:
     return _Way()
 
 
-def test_packets_are_sent_in_one_write_before_the_end(way: _Way) -> None:
-    packets = [b"one", b"two"]
-    way.outbound.send(packets, False)
-    way.outbound.send(packets, False)
-    assert packets == []
-    assert way.transport.writes == [b"onetwo"]
-    assert not way.transport.is_closed()
-    way.outbound.send([b"last"], True)
-    assert way.transport.writes == [b"onetwo", b"last"]
-    assert way.transport.is_closed()
-    assert way.outbound.sent == 3
-
-
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_client_that_takes_nothing_is_cut_off_unless_it_is_gone(way: _Way, is_lost: bool) -> None:
     with mock.patch.object(way.transport, "abort") as abort:
@@ -49,17 +36,4 @@ def test_a_client_that_takes_nothing_is_cut_off_unless_it_is_gone(way: _Way, is_
         way.loop.wait(0.1)
         assert abort.called is not is_lost
     assert way.transport.writes == []
-    assert way.transport.is_read()
-
-
-def test_a_client_is_read_from_again_unless_the_server_stops(way: _Way) -> None:
-    way.outbound.pause_reading()
-    way.outbound.pause_reading()
-    assert not way.transport.is_read()
-    way.outbound.draining = True
-    way.outbound.resume_reading()
-    assert not way.transport.is_read()
-    way.outbound.draining = False
-    way.outbound.resume_reading()
-    way.outbound.resume_reading()
     assert way.transport.is_read()

@@ -13,7 +13,7 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from lab.servers.process import REPOSITORY
-from proxy.etcd.model import Compare, EtcdNoSpace, EtcdUnknown, Get, Put, RangeResult, Txn, TxnResult
+from proxy.etcd.model import Compare, EtcdNoSpace, EtcdUnknown, Get, Put
 from proxy.log import snapshot_writer, truncation
 from proxy.log.snapshot_writer import Result, WriteFailed, Writer, digest_at, write
 from proxy.log.start import load
@@ -154,19 +154,12 @@ class _Stopped(FakeEtcdClient):
         self._left = at
         self.reached, self.go_on = asyncio.Event(), asyncio.Event()
 
-    async def _wait(self) -> None:
+    async def _contact(self) -> None:
         if not self._left:
             self.reached.set()
             await self.go_on.wait()
         self._left -= 1
-
-    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
-        await self._wait()
-        return await super().txn(txn, timeout)
-
-    async def range(self, get: Get, timeout: float) -> RangeResult:
-        await self._wait()
-        return await super().range(get, timeout)
+        await super()._contact()
 
 
 async def test_a_late_publication_cannot_name_pages_that_are_gone() -> None:

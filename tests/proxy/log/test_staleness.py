@@ -91,15 +91,6 @@ async def world() -> World:
     return world
 
 
-async def test_a_proxy_that_has_caught_up_serves(world: World) -> None:
-    for _ in range(10):
-        await world.tree.create("a", f"/{world.clock.now}")
-        world.follow()
-        await world.seconds()
-    assert world.seen == (True, 0)
-    assert world.staleness.age == 0
-
-
 async def test_a_stream_that_hangs(world: World) -> None:
     await world.tree.create("a", "/1")
     await world.seconds(4)

@@ -6,7 +6,7 @@ from unittest import mock
 import pytest
 
 from lab.fakes.etcd import FakeEtcdClient
-from proxy.etcd.model import Delete, EtcdRefused, Get, Put, RangeResult, RefusalKind, Txn, TxnResult
+from proxy.etcd.model import Delete, EtcdRefused, Get, Put, RefusalKind
 from proxy.log.follower import Follower
 from proxy.log.record import TreeNotServable
 from proxy.log.start import Loaded, NotInLog, Wanted, load
@@ -235,20 +235,13 @@ class _Overtaken(FakeEtcdClient):
         self._tree, self._at = tree, at
         self.requests = 0
 
-    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
-        await self._count()
-        return await super().txn(txn, timeout)
-
-    async def range(self, get: Get, timeout: float) -> RangeResult:
-        await self._count()
-        return await super().range(get, timeout)
-
-    async def _count(self) -> None:
+    async def _contact(self) -> None:
         self.requests += 1
         if self.requests == self._at + 1:
             for part in range(2):
                 await self._tree.fill("b", f"over{self._at}.{part}", 3)
                 await self._tree.snapshot("b")
+        await super()._contact()
 
 
 async def test_older_states(tree: World) -> None:

@@ -13,7 +13,6 @@ from proxy.state.budgets import MOST_BUDGETS, Budgets
 from proxy.state.capture import load, new_machine
 from proxy.state.machine import CHECKPOINT_EVERY, Machine
 from proxy.state.outcome import Disagreement
-from proxy.state.refusal import Refusal
 from schema.budgets import MOST_A_SECOND, Rule, encode_rule
 from schema.entry import Entry, Kind, Request, Rules, encode_forget, encode_open
 from schema.errors import BadValue
@@ -304,10 +303,3 @@ def test_pages_with_other_budgets_have_another_digest(world: World) -> None:
     assert load(nodes, sessions, state, digest).budgets.value != world.machine.budgets.value
     with pytest.raises(BadValue, match="have the digest"):
         load(nodes, sessions, all_pages(world.machine)[2], digest)
-
-
-def test_what_a_budget_refuses_by_itself() -> None:
-    budgets = Budgets()
-    with pytest.raises(Refusal):
-        budgets.set(Rule("nowhere", 1, 1), "a", 0)
-    assert not budgets

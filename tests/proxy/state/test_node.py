@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from codec.jute import Acl
 from proxy.state import node as module
 from proxy.state.digest import node_hash, page_hash
-from proxy.state.node import FullNode, PackedNode, child_names, full_node, make_node, new_node, nodes_of
+from proxy.state.node import FullNode, PackedNode, full_node, make_node, new_node, nodes_of
 from schema.pages import NodePage, encode_nodes
 from schema.znode import CONTAINER_OWNER, OPEN_ACL, Fields, Znode, pack_stat, ttl_owner
 
@@ -70,12 +70,6 @@ def test_a_page_holds_the_same_nodes(given: dict[str, Fields]) -> None:
     assert page_hash(page) == sum(node_hash(path, node) for path, node in named)
 
 
-@pytest.mark.parametrize("owner", [0, 5, CONTAINER_OWNER, ttl_owner(7)])
-@pytest.mark.parametrize("data", [None, b"", b"data"])
-def test_a_new_node(owner: int, data: bytes | None) -> None:
-    assert new_node(data, _ACL, owner, 3, 4).fields() == (data, _ACL, owner, 3, 3, 3, 4, 4, 0, 0, 0)
-
-
 def test_of_very_many_acls_not_each_has_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_kinds", {OPEN_ACL: PackedNode})
     monkeypatch.setattr(module, "_MOST_ACLS", 3)
@@ -85,14 +79,6 @@ def test_of_very_many_acls_not_each_has_a_class(monkeypatch: pytest.MonkeyPatch)
     assert [node.acl for node in nodes] == [*acls, OPEN_ACL]
     page = NodePage(encode_nodes([(f"/{place}", node) for place, node in enumerate(nodes)]))
     assert [(type(node), node.acl) for node in nodes_of(page)] == [(type(node), node.acl) for node in nodes]
-
-
-def test_names_are_the_ends_of_the_childrens_paths() -> None:
-    assert list(child_names(new_node(b"", OPEN_ACL, 0, 1, 1))) == []
-    for above in ("", "/a", "/a/é"):
-        node = FullNode(b"", OPEN_ACL, *[0] * 9)
-        node.children = {f"{above}/{name}" for name in ("x", "y€")}
-        assert set(child_names(node)) == {"x", "y€"}
 
 
 def test_a_packed_node_is_one_small_object() -> None:

@@ -4,24 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.state.node import FullNode, Node, make_node
+from proxy.state.node import Node, make_node
 from proxy.state.pause import NO_PAUSE, Lengths, Pause
 from proxy.state.subtree import subtree
 from proxy.state.tree import Tree
 from schema.paths import ROOT, parent_of
-from schema.znode import OPEN_ACL, Znode
+from schema.znode import OPEN_ACL
 
 
 def _node() -> Node:
     return make_node(None, OPEN_ACL, *[0] * 9)
-
-
-def test_a_node_is_a_znode() -> None:
-    arguments = (b"data", OPEN_ACL, *range(1, 10))
-    node, znode = FullNode(*arguments), Znode(*arguments)
-    fields = Znode.__slots__
-    assert [getattr(node, name) for name in fields] == [getattr(znode, name) for name in fields]
-    assert not hasattr(node, "__dict__")
 
 
 def test_a_node_needs_a_parent_to_be_linked_to() -> None:

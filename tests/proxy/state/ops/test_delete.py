@@ -11,45 +11,14 @@ from proof.naive import (
     Create,
     CreateMortal,
     Delete,
-    DeleteContainer,
     Multi,
     RemoveRecursive,
     SetData,
-    TryRemove,
 )
 from proxy.state.ops.remove_recursive import MOST
 from schema.entry import Kind, NodeDue, Request, encode_node_due
 from tests.proxy.state.ops.room import CLOSED, READ_ONLY, do, room
 from tests.proxy.state.world import World, assert_sound
-
-
-@pytest.mark.parametrize(
-    ("asked", "stays"),
-    [
-        (TryRemove("/open/child", 0), False),
-        (TryRemove("/open/child", 1), True),
-        (TryRemove("/open"), True),
-        (TryRemove("/"), True),
-        (DeleteContainer("/open/child"), False),  # it need not be a container
-        (DeleteContainer("/closed"), False),
-        (DeleteContainer("/brief"), True),
-    ],
-)
-def test_what_becomes_of_a_node(asked: TryRemove | DeleteContainer, stays: bool) -> None:
-    world = room()
-    do(world, asked)
-    assert (asked.path in world.nodes) is stays
-
-
-def test_delete_container_fires_what_delete_fires() -> None:
-    fired = []
-    for asked in (Delete("/open/child"), DeleteContainer("/open/child")):
-        world = room()
-        world.events.clear()
-        do(world, asked)
-        fired.append(world.fired)
-    assert fired[0] == fired[1] != []
-
 
 # -- removeRecursive -----------------------------------------------------------------------------------------
 
@@ -71,12 +40,6 @@ def test_one_node_that_must_stay_keeps_all(acl: tuple[Acl, ...]) -> None:
     do(world, Create("/open/child/x", acl=acl))
     assert do(world, RemoveRecursive("/open")) == [ErrorCode.NO_AUTH]
     assert "/open/child/x" in world.nodes
-
-
-def test_what_an_earlier_part_of_a_multi_made_goes_as_well() -> None:
-    world = room()
-    do(world, Multi((Create("/open/new"), Create("/open/new/x"), RemoveRecursive("/open", 4))))
-    assert "/open" not in world.nodes
 
 
 def test_more_than_the_bound_is_refused_whatever_the_limit() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.constants import CreateMode, ErrorCode, OpCode
+from codec.constants import CreateMode, OpCode
 from codec.errors import MalformedPacket, NullString
 from codec.jute import INT, NULL, OPEN_ACLS, Acl, Reader, pack_acls, pack_buffer, pack_string
 from codec.packets import (
@@ -18,40 +18,11 @@ from codec.packets import (
     read_path_version,
     read_set_data,
 )
-from proof.naive import Create, Delete, Multi
 from proxy.state.operation import WriteOperation
 from proxy.state.ops.create import CREATE, CREATE_CONTAINER, CREATE_TTL
-from proxy.state.ops.multi import MULTI, PARTS, Failure, decode_part
-from tests.proxy.state.ops.room import room
-from tests.proxy.state.world import client, encode
+from proxy.state.ops.multi import MULTI, PARTS, decode_part
 
 _END = MULTI_HEADER.pack(-1, True, -1)
-
-
-def test_an_empty_multi() -> None:
-    assert MULTI.decode(_END, 0) == ([], len(_END))
-    assert MULTI.reply([]) == _END
-
-
-def test_the_answers_of_a_refused_multi_on_the_wire() -> None:
-    raw = MULTI.reply(Failure(3, 1, ErrorCode.NO_NODE))
-    expected = b"".join(
-        MULTI_HEADER.pack(OpCode.ERROR, False, code) + INT.pack(code)
-        for code in (ErrorCode.OK, ErrorCode.NO_NODE, ErrorCode.RUNTIME_INCONSISTENCY)
-    )
-    assert raw == expected + _END
-
-
-def test_the_answers_of_a_multi_on_the_wire() -> None:
-    world = room()
-    outcome = world.enter(client(1, *encode(Multi((Delete("/open/child"), Create("/a"))))))[0]
-    assert outcome.body == (
-        MULTI_HEADER.pack(OpCode.DELETE, False, 0)
-        + MULTI_HEADER.pack(OpCode.CREATE2, False, 0)
-        + pack_string("/a")
-        + world.nodes["/a"].stat()
-        + _END
-    )
 
 
 def _create(flags: int) -> bytes:
