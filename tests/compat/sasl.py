@@ -13,7 +13,7 @@ from lab.servers.digest_md5 import respond
 
 _PROVIDER = {"authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"}
 _OPEN = [(31, "world", "anyone")]
-_PASSWORDS = {
+PASSWORDS = {
     "bob": "bobs word",
     "amy": 'amys "word" \\ u00fc',
     "super": "supers word",
@@ -69,9 +69,13 @@ class Peer:
     def authenticate(self, name: str, password: str | None = None, **changes: str | None) -> None:
         """Go through a whole exchange."""
         challenge = self.token(b"")
-        word = _PASSWORDS.get(name, "") if password is None else password
+        word = PASSWORDS.get(name, "") if password is None else password
         changed = {key.replace("_", "-"): value for key, value in changes.items()}
         self.token(respond(challenge, name, word, changed))
+
+    def addauth(self, scheme: str, auth: bytes) -> None:
+        """Prove another identity."""
+        self.ask(wire.AUTH, pack_int(0) + pack_string(scheme) + pack_buffer(auth), wire.AUTH_XID)
 
     def whoami(self) -> None:
         """Ask who I am; the order of the answers is nobody's promise."""

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from lab.oracle.wire import Reply
 from lab.servers import EtcdServer, ZketcdServer, free_port
 from tests.clients.jvm import Jvm, java_virtual_machine
 from tests.compat.asking import Asking
@@ -109,7 +108,7 @@ def clients(real: Real, ours: Ours) -> Iterator[None]:
     with Asking(real.port) as first, Asking(ours.port) as second:
         for client in (first, second):
             for request in (Create("/e", flags=EPHEMERAL), GetData("/e", True), Exists("/missing", True)):
-                assert isinstance(client.ask(request), Reply)
+                client.ask_for_reply(request)
         yield
 
 

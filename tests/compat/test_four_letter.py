@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from lab.oracle.wire import Connection, Reply
+from lab.oracle.wire import Connection
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 from proxy.admin import words
 from tests.compat.asking import Asking
@@ -82,7 +82,7 @@ def test_equal_but_for_numbers(pair_oracle: Server, pair: Server, word: bytes) -
         with Asking(server.ports[0]) as client:
             looks = GetData("/e", True), GetChildren("/e", True), Exists("/missing")
             for request in (Create("/e", flags=EPHEMERAL), *looks):
-                assert isinstance(client.ask(request), Reply)
+                client.ask_for_reply(request)
             answers.append(sorted(_without_sets(masked(ask(server, word))).splitlines()))  # in no order
             client.end()
     assert answers[0] == answers[1]
@@ -99,7 +99,7 @@ def test_trace_mask(pair_oracle: Server, pair: Server, mask: bytes) -> None:
 def test_what_the_resets_leave(pair_oracle: Server, pair: Server) -> None:
     for server in (pair, pair_oracle):
         client = Asking(server.ports[0])
-        assert isinstance(client.ask(Exists("/")), Reply)
+        client.ask_for_reply(Exists("/"))
         line = next(line for line in ask(server, b"cons").splitlines() if ",sid=" in line)
         assert ",recved=2,sent=2," in line
         assert ",lop=EXIS," in line

@@ -13,7 +13,7 @@ from lab.oracle import wire
 from lab.oracle.wire import pack_buffer, pack_int, pack_string
 from lab.servers import EtcdServer
 from lab.servers.digest_md5 import respond
-from tests.compat.sasl import Pair, Peer, both_servers
+from tests.compat.sasl import PASSWORDS, Pair, Peer, both_servers
 
 pytestmark = pytest.mark.real
 
@@ -27,13 +27,6 @@ Server {
     user_root="roots word";
 };
 """
-_PASSWORDS = {
-    "bob": "bobs word",
-    "amy": 'amys "word" \\ u00fc',
-    "super": "supers word",
-    "root": "roots word",
-}
-_OPEN = [(31, "world", "anyone")]
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +72,7 @@ lenient = _served(
 # -- DIGEST-MD5 ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(_PASSWORDS))
+@pytest.mark.parametrize("name", sorted(PASSWORDS))
 def test_a_user_authenticates(pair: Pair, name: str) -> None:
     def play(peer: Peer) -> None:
         peer.whoami()
@@ -181,7 +174,7 @@ def test_tokens_out_of_turn(pair: Pair) -> None:
 
     def early(peer: Peer) -> None:
         challenge = peer.token(b"x" * 100)
-        peer.token(respond(challenge, "bob", _PASSWORDS["bob"]))
+        peer.token(respond(challenge, "bob", PASSWORDS["bob"]))
 
     def null(peer: Peer) -> None:
         peer.token(None)
@@ -190,7 +183,7 @@ def test_tokens_out_of_turn(pair: Pair) -> None:
         challenge = peer.token(b"")
         peer.whoami()
         peer.create("/between")
-        peer.token(respond(challenge, "bob", _PASSWORDS["bob"]))
+        peer.token(respond(challenge, "bob", PASSWORDS["bob"]))
         peer.whoami()
 
     pair.alike(twice, early, null, interleaved)
@@ -204,7 +197,7 @@ def test_a_challenge_is_good_for_one_connection(pair: Pair) -> None:
 
     def second(peer: Peer) -> None:
         peer.token(b"")
-        peer.token(respond(challenges[-1], "bob", _PASSWORDS["bob"]))
+        peer.token(respond(challenges[-1], "bob", PASSWORDS["bob"]))
 
     assert pair.alike(first, second)[-1] == (2, False, -115, pack_int(-1))
 
@@ -243,7 +236,7 @@ def test_which_names_an_acl_may_hold(pair: Pair, name: str) -> None:
 
 def test_addauth_proves_no_sasl_user(pair: Pair) -> None:
     def play(peer: Peer) -> None:
-        peer.ask(wire.AUTH, pack_int(0) + pack_string("sasl") + pack_buffer(b"bob"), wire.AUTH_XID)
+        peer.addauth("sasl", b"bob")
         peer.hear()
 
     assert pair.alike(play)[-1] == "Closed"
@@ -277,7 +270,7 @@ def test_what_stands_between_the_tokens_is_not_heard(demanding: Pair) -> None:
         peer.whoami()
 
     def digest(peer: Peer) -> None:
-        peer.ask(wire.AUTH, pack_int(0) + pack_string("digest") + pack_buffer(b"a:b"), wire.AUTH_XID)
+        peer.addauth("digest", b"a:b")
         peer.whoami()
 
     assert demanding.alike(play, digest)[-1] == (2, False, -124, b"")
@@ -309,7 +302,7 @@ def test_another_scheme_may_be_demanded(lenient: Pair) -> None:
 
 def test_clients_whose_sasl_fails_may_be_served(lenient: Pair) -> None:
     def play(peer: Peer) -> None:
-        peer.ask(wire.AUTH, pack_int(0) + pack_string("digest") + pack_buffer(b"a:b"), wire.AUTH_XID)
+        peer.addauth("digest", b"a:b")
         peer.authenticate("bob", "wrong")
         peer.whoami()
         peer.token(b"")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from lab.oracle.wire import Reply, Stat
+from lab.oracle.wire import Stat
 from lab.servers import EtcdServer
 from proxy.etcd.client import EtcdClient
 from schema.keys import Keyspace
@@ -93,8 +93,7 @@ def _play(port: int, requests: Iterable[Request]) -> list[Shown]:
     found = []
     with Asking(port) as session:
         for request in requests:
-            reply = session.ask(request)
-            assert isinstance(reply, Reply), request
+            reply = session.ask_for_reply(request)
             values = fields.decode(script.opcode(request), reply.body, "")
             found.append(Shown(request, reply.zxid, reply.err, _timeless(values)))
     return found

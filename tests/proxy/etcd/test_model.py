@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.etcd.model import Compare, Delete, Get, Put, Txn, chain_cost, txn_size
+from proxy.etcd.model import Compare, Delete, Get, Put, Txn, WatchCompacted, chain_cost, txn_size
 
 GUARD = Compare(b"k", 0)
 PUT = Put(b"k", b"v")
@@ -37,3 +37,9 @@ def test_txn_size_counts_every_key_and_value() -> None:
         [Put(b"k", b"v" * 101)],
     )
     assert txn_size(large) - txn_size(small) == 600
+
+
+def test_a_compacted_watch_names_the_oldest_revision() -> None:
+    compacted = WatchCompacted(7)
+    assert (compacted.revision, compacted.message) == (7, str(compacted))
+    assert compacted.message.endswith("revision is 7")

@@ -106,6 +106,25 @@ async def test_truncation_is_noticed_only_where_it_matters() -> None:
         await catch_up(tree.etcd, tree.keys, first.applied, position)
 
 
+async def test_a_truncation_meanwhile_is_noticed() -> None:
+    tree = await make()
+    await tree.fill("a", "x", 5)
+    client = FakeEtcdClient(tree.store)
+    inner = client.range
+    once = [True]
+
+    async def overtaken(get: Get, timeout: float) -> object:
+        if once:
+            once.clear()
+            for path in ("/1", "/2"):
+                await tree.snapshot("a")
+                await tree.create("a", path)
+        return await inner(get, timeout)
+
+    with mock.patch.object(client, "range", overtaken), pytest.raises(Truncated):
+        await catch_up(client, tree.keys, {}, 0)
+
+
 async def test_a_tree_that_is_gone_is_not_caught_up_with() -> None:
     tree = await make()
     record = await tree.record()

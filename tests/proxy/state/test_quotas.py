@@ -49,14 +49,6 @@ class Servant:
         self.tx.delete(path, above, nodes[above], nodes[path])
 
 
-def test_what_a_client_writes_into_the_stats_node_does_not_stay() -> None:
-    servant = Servant("/a", quota="/a")
-    servant.put(_STATS.format("/a"), b"count=99,bytes=99")
-    servant.tx.commit()
-    stats = servant.tree.nodes[_STATS.format("/a")]
-    assert (stats.data, stats.version) == (b"count=1,bytes=5", 1)
-
-
 def test_the_root_has_no_quota_nor_has_what_is_gone() -> None:
     servant = Servant()
     for path in ("", "/a"):
