@@ -1,6 +1,11 @@
 """Tables, sizes, JSON."""
 
-from proxy.ctl.output import counted, date, size, visible
+from proxy.ctl.output import counted, date, size, table, visible
+
+
+def test_columns_are_aligned() -> None:
+    assert table(("a", "bb"), [(100, None), (1, "x")]) == ["a    bb", "100  None", "1    x"]
+    assert table(("a", "b"), []) == ["a  b"]
 
 
 def test_sizes_for_people() -> None:

@@ -30,6 +30,19 @@ async def world() -> AsyncIterator[World]:
         await proxy.stop()
 
 
+async def test_a_write_is_applied_at_every_proxy_and_answered_at_one(world: World) -> None:
+    one, two = await world.proxy(), await world.proxy()
+    await answered([one.open(1)])
+    reply = one.create(1, "/x", b"data")
+    await answered([reply])
+    assert (reply.error, reply.zxid, reply.body) == (0, 2, b"\0\0\0\x02/x")
+    await until(lambda: "/x" in two.log.machine.tree.nodes)
+    assert two.log.machine.sessions[1].incarnation == one.log.incarnation
+    assert [member.incarnation for member in one.log.members] == [one.log.incarnation, two.log.incarnation]
+    assert two.changes == one.changes
+    await world.check()
+
+
 async def test_when_the_lease_runs_out_the_sessions_are_carried_over(world: World) -> None:
     one, two = await world.proxy(), await world.proxy()
     await answered([one.open(1), one.create(1, "/xe", flags=EPHEMERAL), two.open(2)])

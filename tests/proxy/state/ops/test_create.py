@@ -6,7 +6,7 @@ from codec.constants import ErrorCode, OpCode
 from codec.errors import NullString
 from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string
 from codec.packets import STAT
-from proof.naive import Create, Delete
+from proof.naive import Answer, Create, CreateIfNotExists, Delete, SetData
 from proxy.state.capture import new_machine
 from proxy.state.node import full_node
 from proxy.state.operation import WriteOperation
@@ -126,3 +126,13 @@ def test_the_answers_on_the_wire() -> None:
     (outcome,) = world.enter(client(1, OpCode.CREATE2, body), clock=5)
     zxid = world.machine.zxid
     assert outcome.body == b"\0\0\0\2/b" + STAT.pack(zxid, zxid, 5, 5, 0, 0, 0, 1, 3, 0, zxid)
+
+
+def test_create_if_not_exists_leaves_what_is_there_as_it_is() -> None:
+    world = room()
+    do(world, SetData("/open", b"old"))
+    before = world.nodes["/open"].stat()
+    answers = do(world, CreateIfNotExists("/open", b"new"), CreateIfNotExists("/new", b"new"))
+    assert answers == [Answer("/open"), Answer("/new")]
+    assert (world.nodes["/open"].data, world.nodes["/open"].stat()) == (b"old", before)
+    assert world.nodes["/new"].data == b"new"

@@ -115,6 +115,7 @@ def test_what_a_path_is_refused_for(path: str, codes: str) -> None:
         (CheckNotExists("/open", 0), ErrorCode.NODE_EXISTS),
         (Delete("/open/child", 0), None),
         (Delete("/open", 7), ErrorCode.BAD_VERSION),
+        (TryRemove("/open/child", 1), None),
         (RemoveRecursive("/open", 2), None),
         (RemoveRecursive("/open", 1), ErrorCode.NOT_EMPTY),
         (RemoveRecursive("/brief", 0), ErrorCode.NOT_EMPTY),
