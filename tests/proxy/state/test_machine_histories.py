@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proof.simulation.naive_judge import naive_tree
 from proxy.state.ops import EXTENDED
 from proxy.state.pause import NO_PAUSE, Lengths, Pause
 from schema.entry import EntryWriter, Kind, decode_entry
@@ -28,7 +29,6 @@ from tests.proxy.state.world import (
     assert_same_tree,
     assert_sound,
     naive_answer,
-    naive_tree,
     reloaded,
     request_of,
     sampled,

@@ -27,7 +27,6 @@ from schema.entry import (
     encode_close,
     encode_open,
 )
-from schema.fixed import fixed_nodes
 from schema.paths import parent_of
 from schema.znode import Znode, pack_stat
 
@@ -185,15 +184,6 @@ def _read(opcode: int, reader: Reader) -> naive.Answer:
 
 
 # -- the two of them -----------------------------------------------------------------------------------------
-
-
-def naive_tree() -> naive.NaiveZooKeeper:
-    """The naive model of a new tree."""
-    nodes = {
-        path: naive.Znode(node.data, node.acl, 0, 0, 0, 0, 0, 0, aversion=node.aversion)
-        for path, node in fixed_nodes().items()
-    }
-    return naive.NaiveZooKeeper(nodes)
 
 
 def naive_answer(model: naive.NaiveZooKeeper, holder: str, said: Said, now: int) -> Any:
