@@ -7,8 +7,8 @@ from proof.simulation.clients import Client
 from proof.simulation.mix import REGISTERS
 from proof.simulation.world import Host, World
 
-_OFTEN = 0.05  # of acknowledged writes begin a time in which others learn of them
-_FOR = 0.1  # seconds, this time
+_OFTEN = 0.1  # of acknowledged writes begin a time in which others learn of them
+_FOR = 0.2  # seconds, this time
 _WITHIN = 0.005  # seconds until another client acts on it
 
 
