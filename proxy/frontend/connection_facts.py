@@ -85,8 +85,9 @@ class ConnectionFacts:
 
     @property
     def is_held_up(self) -> bool:
-        """Whether the client is not read from, because too many of its requests wait."""
-        return self._outbound.reading_paused and not self._order.replies.is_paused
+        """Whether the client is not read from: its requests wait, or another process takes over."""
+        outbound = self._outbound
+        return outbound.frozen or (outbound.reading_paused and not self._order.replies.is_paused)
 
     @property
     def received(self) -> int:

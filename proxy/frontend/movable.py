@@ -26,6 +26,8 @@ class Movable(ConnectionFacts):
     def thaw(self) -> None:
         """Continue."""
         self._outbound.frozen = False
+        if self.session is not None:
+            self.session.heard = self._loop.time()  # what it has sent meanwhile is read next
         self._wait()
 
     def _wait(self) -> None:
@@ -63,7 +65,6 @@ class Movable(ConnectionFacts):
         self._outbound.pause_reading()  # it may be newer than the last `freeze`
         return Moved(
             0 if session is None else session.id,
-            0.0 if session is None else self._loop.time() - session.heard,
             self.address,
             self.port,
             [(each.scheme, each.id) for each in self.identities] if session is not None else [],
@@ -89,7 +90,7 @@ class Movable(ConnectionFacts):
             self.identity.session_id = session.id
             self.identities = tuple(Identity(*each) for each in packed.identities)
             session.connection = cast(Any, self)
-            session.heard = self._loop.time() - packed.silence
+            session.heard = self._loop.time()  # as in `thaw`
             self.session = session
             self._services.reading.watches.put(cast(Any, self), packed.watches)
         if packed.unhandled:

@@ -9,7 +9,7 @@ from base64 import b64decode, b64encode
 from typing import NamedTuple
 
 #: Counts the changes of the form. A process takes over only from one of the same form.
-FORM = 1
+FORM = 2
 
 Paths = tuple[list[str], list[str], list[str], list[str]]
 
@@ -18,7 +18,6 @@ class Moved(NamedTuple):
     """One connection, without its socket."""
 
     session_id: int  # 0: the client has not asked for a session
-    silence: float  # seconds since the client sent something
     address: str
     port: int
     identities: list[tuple[str, str]]

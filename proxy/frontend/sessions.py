@@ -91,10 +91,16 @@ class Session:
         self.ending = False  # CLOSE was submitted
 
     def is_due(self, now: float) -> bool:
-        """Whether the client has sent nothing for the whole timeout, although it was read from."""
-        if now - self.heard < self.timeout_ms / 1000:
-            return False
-        return self.connection is None or not self.connection.is_held_up
+        """Whether the client has sent nothing for the whole timeout, although it was read from.
+
+        What it sends while it is not read from is read soon after, and maybe after the next call.
+        """
+        if self.connection is not None and self._is_half_over(now) and self.connection.is_held_up:
+            self.heard = now
+        return now - self.heard >= self.timeout_ms / 1000
+
+    def _is_half_over(self, now: float) -> bool:
+        return now - self.heard > self.timeout_ms / 2000
 
 
 class _Orphan:

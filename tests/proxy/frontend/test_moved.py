@@ -17,7 +17,6 @@ _NUMBERS = st.integers(0, 1 << 62)
 _MOVED = st.builds(
     Moved,
     _NUMBERS,
-    st.floats(0, 1e6),
     st.text(max_size=9),
     _NUMBERS,
     st.lists(st.tuples(st.text(max_size=5), st.text(max_size=9)), max_size=3),
@@ -70,6 +69,24 @@ def test_a_connection_continues_with_its_bytes_watches_and_identities() -> None:
     heir.send(packets.get(3, "/a")[9:], packets.put(4, "/a", b"new"))
     heir.commit()
     assert heir.xids() == [3, -1, 4]
+
+
+def test_a_client_is_not_silent_while_nothing_is_read_from_it() -> None:
+    """It may have sent something: a new process took over after 2.9 s, and ended its session at once."""
+    client = established()
+    client.connection.freeze()
+    client.loop.now += 3.9
+    assert client.connection.is_held_up
+    heir = _moved(client)
+    assert heir.connection.session is not None
+    assert not heir.connection.session.is_due(heir.loop.now + 3.9)
+    again = established()
+    again.connection.freeze()
+    again.loop.now += 3.9
+    again.connection.thaw()
+    again.loop.run()
+    assert again.connection.session is not None
+    assert not again.connection.session.is_due(again.loop.now + 3.9)
 
 
 def test_a_frozen_connection_takes_nothing_more_and_answers_what_it_took() -> None:

@@ -196,8 +196,12 @@ def test_a_client_that_is_not_listened_to_keeps_its_session(proxy: Proxy) -> Non
     session, connection = proxy.begin()
     connection.is_held_up = True
     assert proxy.pass_to(110.0) == []
+    connection.is_held_up = False  # what it has sent meanwhile is read next
+    assert proxy.check() == []
     session.connection = None
-    assert proxy.check() == [(1, OWN)]
+    ((*ended, when),) = proxy.pass_to(116.0)
+    assert ended == [1, OWN]
+    assert when >= 110.0 + session.timeout_ms / 2000
 
 
 def test_after_a_pause_of_the_process_clients_are_heard_first(proxy: Proxy) -> None:
