@@ -28,8 +28,8 @@ STORMY_SHARE = 0.04
 """Of the simulated hours of mixed worlds; they cost about as much as the others."""
 PLANTED_HOURS = 0.06
 PLANTED_CALM_HOURS = 4.0
-TRIES = 8
-"""Seeds within which a planted fault must be found."""
+TRIES = 12
+"""Seeds within which a planted fault must be found. Settings are drawn, and some hide some of them."""
 _TAIL = 40  # lines of the trace that are shown with a violation
 
 

@@ -61,9 +61,10 @@ class Deceit:
 
     def loaded(self, server: str) -> None:
         """A server has loaded its state anew, or begins."""
-        self._lied_to.discard(server)
-        if self._wrong_since.pop(server, None) is not None:
+        if server in self._lied_to:
+            self._lied_to.discard(server)
             self._right_since[server] = self._world.now
+        if self._wrong_since.pop(server, None) is not None:
             self._world.trace(server, "its state is right again")
 
     def attached(self, client: str, session: int, server: str) -> None:
@@ -80,7 +81,8 @@ class Deceit:
     def answered(self, client: str, session: int, came_at: float, history: History) -> bool:
         """Whether the answer that a client has just got, and its history just noted, may be wrong."""
         server = self._at.get(client, "")
-        if not self.is_wrong(server):
+        # States are compared after whole entries: answers may come before that, and also if no entry follows.
+        if not self.is_wrong(server) and server not in self._lied_to:
             return False
         self.sessions.add(session)
         last = history.records[-1]

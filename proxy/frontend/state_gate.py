@@ -75,11 +75,6 @@ class StateGate:
         self._reader: SlowReader | None = None  # the slow read that is being answered
         self._scheduled = False  # the next slice of a slow read is scheduled
 
-    @property
-    def is_open(self) -> bool:
-        """Whether clients may read the state now."""
-        return self._state.is_whole
-
     def admits(self, now: int) -> bool:
         """Whether clients' requests may be taken now. `now`: nanoseconds of the clock's perf_counter."""
         return self._state.is_whole and not self._turn.is_over(now)
