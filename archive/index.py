@@ -6,6 +6,8 @@ Besides each path, the filter has every node above it as an ancestor: one look-u
 
 import hashlib
 from collections.abc import Iterator, Set
+from itertools import chain
+from struct import Struct
 
 from schema.compression import seal, unseal
 from schema.errors import BadValue
@@ -14,27 +16,31 @@ from schema.text import to_bytes
 
 _FORMAT = 0x42  # "B"
 _BITS = 10  # for each path: one wrong yes in a hundred
-_HASHES = 7
+_REPEATED = range(7)  # hashes of each
 _LEAST = 512  # bits
+_PAIR = Struct(">QQ")
+_ONE = ord("1")
 
 
 def encode(paths: Set[str]) -> bytes:
     """The file."""
-    words = set[bytes]()
+    above = set[str]()
     for path in paths:
-        words.add(_changed(path))
         while path != ROOT:
             path = parent_of(path)
-            word = _above(path)
-            if word in words:
+            if path in above:
                 break
-            words.add(word)
-    size = max(_LEAST, _BITS * len(words))
-    bits = bytearray((size + 7) // 8)
-    for word in words:
-        for bit in _bits_of(word, len(bits) * 8):
-            bits[bit >> 3] |= 1 << (bit & 7)
-    return seal(_FORMAT, bytes(bits))
+            above.add(path)
+    count = len(paths) + len(above)
+    size = -(-max(_LEAST, _BITS * count) // 8) * 8
+    # A digit for each bit: to set one costs less than in a byte of eight.
+    digits = bytearray(b"0") * size
+    for word in chain(map(_changed, paths), map(_above, above)):
+        bit, step = _halves(word)
+        for _ in _REPEATED:
+            digits[-1 - bit % size] = _ONE
+            bit += step
+    return seal(_FORMAT, int(digits, 2).to_bytes(size // 8, "little"))
 
 
 class Index:
@@ -62,8 +68,12 @@ def _above(path: str) -> bytes:
     return b"<" + to_bytes(path)
 
 
+def _halves(word: bytes) -> tuple[int, int]:
+    """Two halves of one hash give all places (Kirsch and Mitzenmacher): the first one, and the step."""
+    first, step = _PAIR.unpack(hashlib.blake2b(word, digest_size=_PAIR.size).digest())
+    return first, step | 1
+
+
 def _bits_of(word: bytes, size: int) -> Iterator[int]:
-    """Two halves of one hash give all places (Kirsch and Mitzenmacher)."""
-    hashed = hashlib.blake2b(word, digest_size=16).digest()
-    one, other = int.from_bytes(hashed[:8]), int.from_bytes(hashed[8:]) | 1
-    return ((one + number * other) % size for number in range(_HASHES))
+    first, step = _halves(word)
+    return ((first + number * step) % size for number in _REPEATED)

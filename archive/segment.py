@@ -5,6 +5,7 @@ one. Columns instead of records, as in schema.entry.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
@@ -72,15 +73,16 @@ def encode(content: Content) -> bytes:
             *(len(record.value) for record in records),
         ),
     ]
-    paths = [to_bytes(change.path) for change in changes]
+    paths: list[bytes] = []
     if changes:
-        entry, request, kind, zxid, _, *numbers = zip(*changes, strict=True)
+        entry, request, kind, zxid, texts_of_paths, *numbers = zip(*changes, strict=True)
+        paths = [*map(to_bytes, texts_of_paths)]
         parts.append(
             _changes(len(changes)).pack(
                 *zxid,
                 *entry,
                 *request,
-                *(number for column in numbers for number in column),
+                *chain.from_iterable(numbers),
                 *map(len, paths),
                 *kind,
             )
