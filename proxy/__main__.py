@@ -269,7 +269,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stopped.set)
-    control = Control()
+    control = Control(f"--listen {config.host}:{config.port} --prefix {config.prefix}")
     loop.add_signal_handler(signal.SIGUSR2, control.requested.set)
     usual = "INFO" if config.log_level == "DEBUG" else config.log_level
     loop.add_signal_handler(signal.SIGUSR1, logs.toggle_debug, usual, "SIGUSR1")

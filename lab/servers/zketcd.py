@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
 from typing_extensions import override
 
@@ -68,6 +67,8 @@ class UpgradableServer(ZketcdServer):
 
     serving = 0  # the process that serves; 0 before the first upgrade: the one that was started
     _group = 0
+    # Kills the group when this process closes its input, or dies: the kernel ends only the first server then.
+    _end: subprocess.Popen[bytes] | None = None
 
     def upgrade(self) -> str:
         """Run `zketcd upgrade`; what it prints."""
@@ -90,7 +91,13 @@ class UpgradableServer(ZketcdServer):
     @override
     def launch(self) -> None:
         super().launch()
+        self._end_group()
         self.serving, self._group = 0, self.pid
+        self._end = subprocess.Popen(
+            ["sh", "-c", 'read -r _; kill -9 "-$0" 2>/dev/null', str(self._group)],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
 
     @override
     def kill(self) -> None:
@@ -108,7 +115,10 @@ class UpgradableServer(ZketcdServer):
 
     @override
     def close(self) -> None:
-        if self._group:
-            with suppress(ProcessLookupError):  # also if the process that was started has ended
-                os.killpg(self._group, signal.SIGKILL)
+        self._end_group()  # also if the process that was started has ended
         super().close()
+
+    def _end_group(self) -> None:
+        if self._end is not None:
+            self._end.communicate()
+            self._end = None

@@ -23,7 +23,8 @@ from proof.simulation.etcd import Cluster, Member
 from proof.simulation.etcd_channel import Channel
 from proof.simulation.knobs import usual
 from proof.simulation.network import Network
-from proof.simulation.proxies import Proxy, Transport, config
+from proof.simulation.proxies import Proxy, config
+from proof.simulation.transports import Transport
 from proof.simulation.world import Host, World
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import EtcdError, Put, Txn

@@ -15,19 +15,21 @@ from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
-from proof.simulation.proxies import Proxy, Socket
+from proof.simulation.proxies import Proxy
+from proof.simulation.transports import Socket
 from proof.simulation.world import Host
 from proxy.etcd.model import EtcdError
+from proxy.frontend.connection import Connection
 from proxy.handover.channel import HandoverError, Message
 from proxy.handover.giver import Giver, Lost
-from proxy.handover.taker import Before, take
+from proxy.handover.taker import take
 from proxy.log.record import TreeNotServable
 from proxy.server import Server
 
 OLD, NEW = "old", "new"
-STEPS = ("hello", "frozen", "carried", "clients", "listeners", "taken", "go", "serving")
-_OF_THE_NEW = ("hello", "carried", "taken", "serving")  # the others are the old one's
-_MESSAGE = 0.0001  # seconds that one takes
+STEPS = ("hello", "sockets", "adopted", "frozen", "carried", "clients", "listeners", "taken", "go", "serving")
+_OF_THE_NEW = ("hello", "adopted", "carried", "taken", "serving")  # the others are the old one's
+_MESSAGE = 0.005  # seconds that one takes: as with thousands of connections
 
 
 class Trouble(NamedTuple):
@@ -81,20 +83,15 @@ class _End:
         self, kind: str, fds: list[int] | None = None, timeout: float = 10.0, **fields: Any
     ) -> None:
         """As Channel."""
-        await self.send_all([Message(kind, fields, fds or [])], timeout)
-
-    async def send_all(self, messages: list[Message], timeout: float = 10.0) -> None:
-        """As Channel."""
         del timeout
-        for message in messages:
-            self._at_step(message.kind, True)
-            await asyncio.sleep(_MESSAGE)
-            if self.other.gone:
-                raise HandoverError("the other process cannot be reached")
-            kind, fields, fds = message
-            self.sent.add(kind)
-            other, arrives = self.other, self._host.world.now + _MESSAGE
-            other._host.call_soon_at(arrives, other._take, Message(kind, json.loads(json.dumps(fields)), fds))
+        self._at_step(kind, True)
+        await asyncio.sleep(_MESSAGE)
+        if self.other.gone:
+            raise HandoverError("the other process cannot be reached")
+        self.sent.add(kind)
+        message = Message(kind, json.loads(json.dumps(fields)), fds or [])
+        other, arrives = self.other, self._host.world.now + _MESSAGE
+        other._host.call_soon_at(arrives, other._take, message)
 
     async def receive(self, *kinds: str, timeout: float | None = 10.0) -> Message:
         """As Channel."""
@@ -196,11 +193,17 @@ class HotRestart:
         taken = await take(self._theirs, self._server, self._adopt)
         return {name: Socket() for name in taken}
 
-    async def _adopt(self, number: int, before: Before) -> asyncio.Transport:
-        new = self._proxy.transports.of_number(number).moved(self._new, before)
-        await asyncio.sleep(0)  # it reads meanwhile
-        new.pause_reading()
-        return new
+    async def _adopt(self, number: int, connection: Connection) -> None:
+        new = self._proxy.transports.of_number(number).second(self._new, connection)
+        made = self._new.create_future()
+
+        def make() -> None:  # as uvloop does it: it reads from the next turn on
+            connection.connection_made(new)
+            self._new.call_soon(new.poll)
+            made.set_result(None)
+
+        self._new.call_soon(make)
+        await made
 
     def _go(self) -> None:
         """From here on the new process is the proxy."""

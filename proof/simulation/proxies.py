@@ -10,7 +10,6 @@ that clients notice stay as they are.
 import asyncio
 import json
 from collections.abc import Callable
-from copy import copy
 from typing import Any, NamedTuple
 
 from typing_extensions import override
@@ -19,7 +18,7 @@ from proof.simulation.environment import SimulatedClock, environment
 from proof.simulation.etcd import Cluster
 from proof.simulation.etcd_channel import Channel
 from proof.simulation.knobs import Knobs
-from proof.simulation.network import Network, Pipe
+from proof.simulation.transports import Socket, Transport, Transports
 from proof.simulation.world import Host
 from proxy.config import Config, parse
 from proxy.etcd.client import EtcdClient
@@ -64,31 +63,6 @@ class _Client(EtcdClient):
     @override
     def last_contact(self) -> float:
         return self._host.time() if self._host.world.is_quiet else super().last_contact
-
-
-class Socket:
-    """What the server is given to listen on, or, with a number, the socket of a client."""
-
-    def __init__(self, number: int = 0) -> None:
-        self._number = number
-
-    def fileno(self) -> int:
-        """Its number."""
-        return self._number
-
-    def dup(self) -> "Socket":
-        """The same."""
-        return self
-
-    def close(self) -> None:
-        """As `listen`."""
-
-    def getsockname(self) -> tuple[str, int]:
-        """Its address."""
-        return ("127.0.0.1", 2181)
-
-    def listen(self, _backlog: int) -> None:
-        """The port is this server's; `Host.create_server` does the rest."""
 
 
 class _Writer:
@@ -316,181 +290,3 @@ async def upgrade(etcd: EtcdClient, level: int, levels: frozenset[int]) -> str:
     finally:
         await etcd.close()
     return ""
-
-
-class Transports(dict["Transport", None]):
-    """Those of a proxy's clients, in the order in which they were opened."""
-
-    made = 0
-
-    def of_number(self, number: int) -> "Transport":
-        """The transport of a socket. Raises OSError if it is closed."""
-        for transport in self:
-            if transport.number == number:
-                return transport
-        raise ConnectionResetError("reset meanwhile")
-
-
-class Transport(asyncio.Transport):
-    """The proxy's end of a client's connection, and both directions of it."""
-
-    def __init__(
-        self,
-        proxy: Proxy,
-        host: Host,
-        network: Network,
-        client: str,
-        target: Host,
-        came: Callable[[bytes | None], None],
-    ) -> None:
-        super().__init__()
-        self.proxy = proxy
-        self.client = client
-        self._host = host
-        proxy.transports.made += 1
-        self.number = proxy.transports.made
-        self._has_moved = False
-        self._closed = False
-        self._reading = True
-        self._early: list[bytes | None] = []
-        self._protocol: Any = None
-        self._out = Pipe(network, proxy.name, target, client, came)
-        self._in = Pipe(network, client, host, proxy.name, self._received)
-        self._in.send(b"")  # the connection itself takes its time
-        proxy.transports[self] = None
-
-    # -- the client's side -----------------------------------------------------------------------------------
-
-    def give(self, data: bytes) -> None:
-        """The client sends something."""
-        self._in.send(data)
-
-    def hang_up(self, *, silently: bool = False) -> None:
-        """The client closes its end; `silently`: the proxy is not notified."""
-        self._out.break_off()
-        if not silently:
-            self._in.send(None)
-
-    @property
-    def session(self) -> int:
-        """The session of the connection; 0 without one."""
-        return int(getattr(self._protocol, "session_id", 0))
-
-    def reset(self) -> None:
-        """The connection breaks between the two."""
-        self._host.call_soon(self._end)
-
-    # -- another process takes it over -----------------------------------------------------------------------
-
-    def moved(self, host: Host, protocol: asyncio.Protocol) -> "Transport":
-        """The same connection in another process, with what the kernel has received and no process has read.
-
-        Raises OSError if it is closed.
-        """
-        if self._closed:
-            raise ConnectionResetError("reset meanwhile")
-        new = copy(self)
-        self._has_moved = True
-        new._host, new._protocol, new._reading = host, protocol, True
-        new._early = [*self._early]
-        new._in.move(host, new._received)
-        transports = self.proxy.transports
-        del transports[self]
-        transports[new] = None
-        new._deliver_early()
-        return new
-
-    # -- the proxy's side ------------------------------------------------------------------------------------
-
-    def _received(self, data: bytes | None) -> None:
-        if self._protocol is None:
-            if self._host.listener is None:
-                self.lose(silently=False)
-                return
-            self._protocol = self._host.listener()
-            self._protocol.connection_made(self)
-        elif self._early or not self._reading:
-            self._early.append(data)
-        else:
-            self._deliver(data)
-
-    def _deliver(self, data: bytes | None) -> None:
-        if self._closed:
-            return
-        if data is None:
-            self._end()
-            return
-        assert self._protocol is not None
-        self._protocol.data_received(data)
-        session = self.session
-        if session and self.proxy.server is not None:
-            self.proxy.on_heard(session, self.proxy.server.log.incarnation)
-
-    def _deliver_early(self) -> None:
-        """Deliver what was kept while the proxy did not read, before anything that was received later."""
-        if self._early and self._reading:
-            self._deliver(self._early.pop(0))
-            if self._early:
-                self._host.call_soon(self._deliver_early)
-
-    def _end(self) -> None:
-        if self._has_moved:
-            self._closed = True
-            return
-        if not self._closed:
-            self._closed = True
-            self.proxy.transports.pop(self, None)
-            self._in.break_off()
-            self._out.send(None)
-            if self._protocol is not None:
-                self._host.call_soon(self._protocol.connection_lost, None)
-
-    def lose(self, *, silently: bool) -> None:
-        """The proxy's process is gone."""
-        self._closed = True
-        self.proxy.transports.pop(self, None)
-        self._in.break_off()
-        if silently:
-            self._out.break_off()
-        else:
-            self._out.send(None)
-
-    @override
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        known = {"peername": ("10.0.0.1", self.number), "socket": Socket(self.number)}
-        return known.get(name, default)
-
-    @override
-    def get_write_buffer_size(self) -> int:
-        return 0  # the network takes everything
-
-    @override
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        self._protocol = protocol
-
-    @override
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        if not self._closed:
-            self._out.send(bytes(data))
-
-    @override
-    def close(self) -> None:
-        self._end()
-
-    @override
-    def abort(self) -> None:
-        self._end()
-
-    @override
-    def is_closing(self) -> bool:
-        return self._closed
-
-    @override
-    def pause_reading(self) -> None:
-        self._reading = False
-
-    @override
-    def resume_reading(self) -> None:
-        self._reading = True
-        if self._early:
-            self._host.call_soon(self._deliver_early)

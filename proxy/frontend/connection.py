@@ -73,9 +73,9 @@ class Connection(Movable, asyncio.Protocol):
         # uvloop's transports are asyncio.Transport in all but their base class
         self._outbound.open(cast(asyncio.Transport, transport))
         is_usable = self.identity.connected(transport)
-        self._opening.began = self._loop.time()
-        self._opening.timer = self._loop.call_later(SESSIONLESS_TIMEOUT, self._give_up)
         connections = self._services.connections
+        if not connections.are_frozen:
+            self._opening.wait(self._loop, self._give_up)
         if not connections.opened(self) or not is_usable:
             self._end()
         elif connections.are_frozen:

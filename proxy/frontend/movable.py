@@ -8,6 +8,7 @@ from proxy.frontend.connection_facts import ConnectionFacts
 from proxy.frontend.moved import Moved
 from proxy.frontend.services import Services
 from proxy.frontend.sessions import Session
+from proxy.frontend.throttle import Throttle
 from proxy.frontend.wire import WIRES
 from schema.entry import Identity
 
@@ -17,6 +18,7 @@ class Movable(ConnectionFacts):
 
     _services: Services[Any]
     _loop: asyncio.AbstractEventLoop
+    _throttle: Throttle
 
     def freeze(self) -> None:
         """Take no more requests, and answer those taken, until `thaw`."""
@@ -28,9 +30,17 @@ class Movable(ConnectionFacts):
         self._outbound.frozen = False
         if self.session is not None:
             self.session.heard = self._loop.time()  # what it has sent meanwhile is read next
-        self._wait()
+        if self.wants_session and self._opening.request is None and self._opening.timer is None:
+            self._opening.wait(self._loop, self._give_up)
+        if self._may_take_more and not self._has_unhandled:
+            self._throttle.resume()
+        else:
+            self._wait()
 
     def _wait(self) -> None:
+        """See `Connection`."""
+
+    def _give_up(self) -> None:
         """See `Connection`."""
 
     @property
@@ -59,14 +69,20 @@ class Movable(ConnectionFacts):
             return opening.request is None
         return cast(object, session.connection) is self and not self.identity.negotiates
 
+    @property
+    def mark(self) -> object:
+        """Another one whenever `packed` would be another; None if that is not known."""
+        session = self.session
+        if session is None or self._has_unhandled:
+            return None
+        watches = self._services.reading.watches.count_of(cast(Any, self))
+        return session.heard, self._inbound.count, self._outbound.sent, watches
+
     def packed(self) -> Moved:
-        """All that the other process needs besides the socket, from which nothing is read any more."""
+        """All that the other process needs besides the socket and the client's address."""
         inbound, session = self._inbound, self.session
-        self._outbound.pause_reading()  # it may be newer than the last `freeze`
         return Moved(
             0 if session is None else session.id,
-            self.address,
-            self.port,
             [(each.scheme, each.id) for each in self.identities] if session is not None else [],
             WIRES.index(self._order.replies.wire),
             self.knows_keeper,
@@ -77,23 +93,24 @@ class Movable(ConnectionFacts):
             self._services.reading.watches.paths_of(cast(Any, self)),
         )
 
-    def unpack(self, packed: Moved, session: Session | None) -> None:
-        """Continue what another process began; called after `connection_made`."""
+    def unpack(self, packed: Moved) -> None:
+        """Become what another process has packed; called after `connection_made`, before `take_over`."""
         inbound = self._inbound
         self.knows_keeper, self.since = packed.knows_keeper, packed.since
         inbound.count, self._outbound.sent = packed.received, packed.sent
-        if session is not None:
-            self._opening.stop_timer()
-            self._opening.request = ConnectRequest(0, 0, session.timeout_ms, session.id, b"", read_only=None)
-            self._order.replies.wire = WIRES[packed.wire]
-            inbound.continued(self._services.traces, WIRES[packed.wire], self._services.max_frame)
-            self.identity.session_id = session.id
+        if packed.session_id:
+            wire = self._order.replies.wire = WIRES[packed.wire]
+            inbound.continued(self._services.traces, wire, self._services.max_frame)
             self.identities = tuple(Identity(*each) for each in packed.identities)
+
+    def take_over(self, packed: Moved, session: Session | None) -> None:
+        """Continue where the other process has stopped; called before `thaw`."""
+        if session is not None:
+            self._opening.request = ConnectRequest(0, 0, session.timeout_ms, session.id, b"", read_only=None)
+            self.identity.session_id = session.id
             session.connection = cast(Any, self)
-            session.heard = self._loop.time()  # as in `thaw`
             self.session = session
             self._services.reading.watches.put(cast(Any, self), packed.watches)
         if packed.unhandled:
-            inbound.parked.append((packed.unhandled, self._services.environment.clock.perf_counter_ns()))
-            self._outbound.pause_reading()
-            self._wait()
+            received = self._services.environment.clock.perf_counter_ns()
+            self._inbound.parked.append((packed.unhandled, received))

@@ -1,15 +1,15 @@
 """The form in which a connection moves to another process. Pure.
 
-One JSON document for each connection; its socket is sent with it. `FORM` is the version of all that two
+One list of JSON for each connection; its socket is sent before. `FORM` is the version of all that two
 processes say to each other when one takes over from the other (`proxy.handover`).
 """
 
-import json
 from base64 import b64decode, b64encode
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 #: Counts the changes of the form. A process takes over only from one of the same form.
-FORM = 2
+FORM = 3
 
 Paths = tuple[list[str], list[str], list[str], list[str]]
 
@@ -18,8 +18,6 @@ class Moved(NamedTuple):
     """One connection, without its socket."""
 
     session_id: int  # 0: the client has not asked for a session
-    address: str
-    port: int
     identities: list[tuple[str, str]]
     wire: int  # the form of its packets, an index of `wire.WIRES`
     knows_keeper: bool
@@ -30,14 +28,13 @@ class Moved(NamedTuple):
     watches: Paths  # of data, of children, persistent, recursive
 
 
-def encode(moved: Moved) -> bytes:
-    """The document."""
-    return json.dumps(moved._replace(unhandled=b64encode(moved.unhandled).decode())).encode()  # type: ignore[arg-type]
+def encode(moved: Moved) -> Sequence[Any]:
+    """The list."""
+    return moved._replace(unhandled=b64encode(moved.unhandled).decode())  # type: ignore[arg-type]
 
 
-def decode(document: bytes) -> Moved:
+def decode(fields: Sequence[Any]) -> Moved:
     """The connection. Raises ValueError for anything that `encode` does not write."""
-    fields = json.loads(document)
     try:
         moved = Moved(*fields)
         identities = [(str(scheme), str(name)) for scheme, name in moved.identities]

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from codec.constants import ProtocolVersion
 from codec.jute import INT
@@ -46,6 +47,11 @@ class Opening:
         """Remove and return the packets received before the session existed."""
         frames, self.frames = self.frames, []
         return frames
+
+    def wait(self, loop: asyncio.AbstractEventLoop, give_up: Callable[[], None]) -> None:
+        """Call `give_up` in time, unless the timer is stopped."""
+        self.began = loop.time()
+        self.timer = loop.call_later(SESSIONLESS_TIMEOUT, give_up)
 
     def stop_timer(self) -> None:
         """The connection has a session, or is closed."""

@@ -12,12 +12,22 @@ _LAST_WAIT = 5
 class Outbound:
     """Sends packets to one client."""
 
-    __slots__ = ("_last_wait", "_loop", "_transport", "draining", "frozen", "reading_paused", "sent")
+    __slots__ = (
+        "_last_wait",
+        "_loop",
+        "_socket",
+        "_transport",
+        "draining",
+        "frozen",
+        "reading_paused",
+        "sent",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._last_wait: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None  # None before it is open, and after it is closed
+        self._socket = -1
         self.sent = 0  # packets
         self.reading_paused = False  # nothing is read from the client
         self.draining = False  # nothing will be read from the client any more
@@ -32,15 +42,14 @@ class Outbound:
     @property
     def fd(self) -> int:
         """The client's socket; -1 if there is none, or its state is not in the socket alone (TLS)."""
-        transport = self._transport
-        if transport is None or transport.get_extra_info("ssl_object") is not None:
-            return -1
-        found = transport.get_extra_info("socket")
-        return -1 if found is None else int(found.fileno())
+        return -1 if self._transport is None else self._socket
 
     def open(self, transport: asyncio.Transport) -> None:
         """Send by this transport."""
         self._transport = transport
+        if transport.get_extra_info("ssl_object") is None:
+            found = transport.get_extra_info("socket")
+            self._socket = -1 if found is None else int(found.fileno())
 
     def send(self, packets: list[bytes], close: bool) -> None:
         """Send packets in one write, and empty the list. With `close`, then close the transport."""

@@ -4,9 +4,13 @@ The old process starts the new one, which loads the tree, follows the log and re
 They talk by a socket pair, which the new one inherits:
 
     new: hello       its form, release and incarnation; it serves as soon as it may
+    old: sockets     those of some clients, and what their connections consist of; it serves them still
+    new: adopted     it has made these connections, which read nothing yet; both as often as needed
     old: frozen      it has stopped reading, and all requests that it took are answered
     new: carried     its request to carry the sessions over is applied; it applies nothing after this place
-    old: clients     as of the same place of the log: each connection with its socket, then the listeners
+    old: sockets     those of clients that have come since; new: adopted
+    old: clients     as of the same place of the log: which connections move, and those that have changed
+    old: listeners   the listening sockets
     new: taken       it has everything
     old: go          from here on the old process serves no client
     new: serving     the old process tells systemd, and ends

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from proxy.handover.control import DONE, REQUEST
+from proxy.handover.control import DONE, REQUEST, WHICH
 from proxy.handover.names import name_of, served_by
 from proxy.support.usage import Parser
 
@@ -29,22 +29,35 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     made = parser(command)
     given = made.parse_args(arguments)
     found = [given.pid] if given.pid else sorted(set(served_by(Path("/proc/net/unix").read_text())))
+    if not found:
+        made.error("no zketcd runs here")
     if len(found) != 1:
-        made.error(
-            f"which process? {'These run: ' + ', '.join(map(str, found)) if found else 'None runs here'}"
-        )
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
-        try:
-            end.connect(name_of(found[0]))
-            end.sendall(REQUEST)
-            outcome = end.makefile(encoding="utf-8").read().strip()
-        except OSError as error:
-            made.error(f"process {found[0]}: {error.strerror}: it is no zketcd that serves clients")
+        made.error(f"which process? {'; '.join(f'{pid}: {_served(pid)}' for pid in found)}")
+    try:
+        outcome = _ask(found[0], REQUEST)
+    except OSError as error:
+        made.error(f"process {found[0]}: {error.strerror}: it is no zketcd that serves clients")
     if outcome.startswith(DONE):
         print(outcome)
         return 0
     print(f"zketcd: {outcome or 'not allowed: only root and the user that runs it may ask'}", file=sys.stderr)
     return 1
+
+
+def _ask(pid: int, request: bytes) -> str:
+    """The answer of a process. Raises OSError."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
+        end.connect(name_of(pid))
+        end.sendall(request)
+        return end.makefile(encoding="utf-8").read().strip()
+
+
+def _served(pid: int) -> str:
+    """What a process serves, if it says that: to this user, and in this release."""
+    try:
+        return _ask(pid, WHICH)
+    except OSError as error:
+        return str(error.strerror)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ VARIABLE = "_ZKETCD_TAKE_OVER"
 PORTS = "_ZKETCD_PORTS"
 _HEADER = Struct(">II")  # bytes, and sockets
 _MOST_BYTES = 1 << 30
-MOST_SOCKETS = 250  # of one message; Linux takes 253
+MOST_SOCKETS = 100  # of one message; Linux takes 253
 
 
 class HandoverError(Exception):
@@ -45,9 +45,6 @@ class Line(Protocol):
         self, kind: str, fds: list[int] | None = None, timeout: float = 10.0, **fields: Any
     ) -> None:
         """Send one message. Raises HandoverError if the other process is gone."""
-
-    async def send_all(self, messages: list[Message], timeout: float = 10.0) -> None:
-        """Send these messages. Raises HandoverError if the other process is gone."""
 
     async def receive(self, *kinds: str, timeout: float | None = 10.0) -> Message:
         """Wait for a message of one of these kinds. Raises HandoverError for the end, or for another one."""
@@ -82,25 +79,24 @@ class Channel:
         self, kind: str, fds: list[int] | None = None, timeout: float = 10.0, **fields: Any
     ) -> None:
         """Send one message. Raises HandoverError if the other process is gone."""
-        await self.send_all([Message(kind, fields, fds or [])], timeout)
-
-    async def send_all(self, messages: list[Message], timeout: float = 10.0) -> None:
-        """Send these messages. Raises HandoverError if the other process is gone."""
-        await asyncio.to_thread(self._send_all, messages, timeout)
+        await asyncio.to_thread(self._send, Message(kind, fields, _copies(fds or [])), timeout)
 
     async def receive(self, *kinds: str, timeout: float | None = 10.0) -> Message:
         """Wait for a message of one of these kinds. Raises HandoverError for the end, or for another one."""
         return await asyncio.to_thread(self._receive_one, kinds, timeout)
 
-    def _send_all(self, messages: list[Message], timeout: float) -> None:
+    def _send(self, message: Message, timeout: float) -> None:
+        kind, fields, fds = message
         self._end.settimeout(timeout)
         try:
-            for kind, fields, fds in messages:
-                body = json.dumps({"kind": kind, **fields}).encode()
-                socket.send_fds(self._end, [_HEADER.pack(len(body), len(fds))], fds)
-                self._end.sendall(body)
+            body = json.dumps({"kind": kind, **fields}).encode()
+            socket.send_fds(self._end, [_HEADER.pack(len(body), len(fds))], fds)
+            self._end.sendall(body)
         except OSError as error:
             raise HandoverError(f"the other process cannot be reached: {error}") from error
+        finally:
+            for fd in fds:
+                os.close(fd)
 
     def _receive_one(self, kinds: tuple[str, ...], timeout: float | None) -> Message:
         wanted = " or ".join(map(repr, kinds))
@@ -139,3 +135,18 @@ class Channel:
             parts.append(part)
             count -= len(part)
         return b"".join(parts)
+
+
+def _copies(fds: list[int]) -> list[int]:
+    """Other numbers of the same sockets: a thread sends them, and a client may go meanwhile.
+
+    Raises HandoverError.
+    """
+    made: list[int] = []
+    try:
+        made.extend(map(os.dup, fds))
+    except OSError as error:
+        for fd in made:
+            os.close(fd)
+        raise HandoverError(f"the clients' sockets cannot be passed on: {error}") from error
+    return made

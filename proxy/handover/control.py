@@ -1,4 +1,4 @@
-"""How a process that serves takes requests for an upgrade: by a Unix socket, and by a signal."""
+"""How a process that serves is asked for an upgrade, by a Unix socket or a signal, and for what it serves."""
 
 import asyncio
 import logging
@@ -13,6 +13,8 @@ log = logging.getLogger("zketcd")
 _PEER = struct.Struct("3i")  # pid, uid, gid
 #: A request for an upgrade.
 REQUEST = b"upgrade\n"
+#: A request for what the process serves: its address and prefix.
+WHICH = b"which\n"
 #: The answer to a request that succeeded begins with this.
 DONE = "process "
 
@@ -26,7 +28,9 @@ def _peer_of(end: socket.socket) -> tuple[int, int]:
 class Control:
     """Takes requests for an upgrade, by the socket and by a signal, and answers with the outcome."""
 
-    def __init__(self) -> None:
+    def __init__(self, serves: str = "") -> None:
+        """`serves`: the answer to WHICH."""
+        self._serves = serves
         self.requested = asyncio.Event()
         self._waiting: list[asyncio.StreamWriter] = []
         self._server: asyncio.Server | None = None
@@ -62,8 +66,11 @@ class Control:
 
     async def _asked(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         _, user = _peer_of(writer.get_extra_info("socket"))
-        if user not in (0, os.geteuid()) or await reader.readline() != REQUEST:
-            writer.close()
+        request = b"" if user not in (0, os.geteuid()) else await reader.readline()
+        if request == REQUEST:
+            self._waiting.append(writer)
+            self.requested.set()
             return
-        self._waiting.append(writer)
-        self.requested.set()
+        if request == WHICH:
+            writer.write(self._serves.encode() + b"\n")
+        writer.close()

@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from proxy.frontend.connection import Connection
 from proxy.frontend.moved import FORM, encode
-from proxy.handover.channel import MOST_SOCKETS, HandoverError, Line, Message
+from proxy.handover.channel import MOST_SOCKETS, HandoverError, Line
 from proxy.server import Server
 
 log = logging.getLogger("zketcd")
@@ -18,6 +18,7 @@ _CARRIED = 3.0  # seconds to carry the sessions over
 _UNREAD = 1.0  # seconds for clients to read their replies; those that do not are closed at the end
 _STANDSTILL = 0.05  # seconds without any progress of theirs: the same
 _SERVING = 60.0  # seconds for the new process to serve, once it has everything
+_MOST_CLIENTS = 500  # of one message
 _POLL = 0.002
 _TAKEN_BACK = 2.0  # seconds for the sessions to return to a process that has to end
 
@@ -63,6 +64,8 @@ class Giver:
         self._frozen = False
         self._heir = ""  # the new process's incarnation, once it may append
         self._held = asyncio.Event()  # the sessions are carried over, and nothing after that is applied
+        # The connections whose sockets the new process has: the number of each, and its mark then.
+        self._given: dict[Connection, tuple[int, object]] = {}
 
     async def run(self, start: Callable[[], Awaitable[Heir]]) -> int:
         """Hand over to the process that `start` starts; its id.
@@ -105,6 +108,7 @@ class Giver:
                 raise HandoverError(f"{what} is {theirs} now, and was {ours}: restart instead")
         if not server.log.contact().in_touch:
             raise HandoverError("etcd does not answer, or this proxy's state is old")
+        await self._pass_sockets(channel)
         began = loop.time()
         self._frozen = True
         server.freeze()
@@ -115,13 +119,44 @@ class Giver:
         await channel.send("frozen", incarnation=server.log.incarnation)
         await channel.receive("carried", timeout=_CARRIED)
         await self._all_carried()
-        await self._read()
-        moving = [each for each in server.connections if each.can_move and each.is_quiet]
-        await channel.send_all(self._everything(moving))
+        await self._pass_sockets(channel)
+        moving = await self._pass_clients(channel)
+        given = {name: each.fileno() for name, each in self._listeners.items() if each is not None}
+        await channel.send("listeners", [*given.values()], names=[*given])
         await channel.receive("taken")
         await channel.send("go")
         server.log.outbox.queue.clear()  # of connections that are closed, unanswered
-        log.info("gave %d connections away; they waited %.3f s so far", len(moving), loop.time() - began)
+        log.info("gave %d connections away; they waited %.3f s so far", moving, loop.time() - began)
+
+    async def _pass_sockets(self, channel: Line) -> None:
+        """Give the sockets of clients that the new process has not got yet."""
+        new = [each for each in self._server.connections if each.fd >= 0 and each not in self._given]
+        for some in _parts(new, MOST_SOCKETS):
+            clients, fds = [], []
+            for each in some:
+                if each.fd < 0:
+                    continue  # it is closed by now
+                if self._frozen:
+                    each.freeze()  # it has come after the others were frozen
+                mark = each.mark if each.can_move and each.is_quiet else None
+                self._given[each] = len(self._given), mark
+                clients.append((each.address, each.port, None if mark is None else encode(each.packed())))
+                fds.append(each.fd)
+            await channel.send("sockets", fds, clients=clients)
+            await channel.receive("adopted")
+
+    async def _pass_clients(self, channel: Line) -> int:
+        """Say which connections move, and what has changed since their sockets were given; how many."""
+        moving = [each for each in await self._quiet() if each.can_move]
+        for some in _parts(moving, _MOST_CLIENTS):
+            numbers, changed = [], []
+            for each in some:
+                number, mark = self._given[each]
+                numbers.append(number)
+                if mark is None or mark != each.mark:
+                    changed.append((number, encode(each.packed())))
+            await channel.send("clients", numbers=numbers, changed=changed)
+        return len(moving)
 
     async def _answered(self) -> None:
         """Wait until all requests are answered, except to clients that do not read.
@@ -151,42 +186,33 @@ class Giver:
                 f"{left} sessions were not carried over: this proxy's lease ran out meanwhile"
             )
 
-    async def _read(self) -> None:
-        """Wait until clients have read their replies and events, while any of them still reads."""
+    async def _quiet(self) -> Iterable[Connection]:
+        """Wait until clients have read their replies and events, while any of them still reads.
+
+        Those that have read all.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _UNREAD
         before, since = (0, 0), loop.time()
-        busy: Iterable[Connection] = self._server.connections  # no event is sent any more, so none joins them
-        while busy := [each for each in busy if not each.is_quiet]:
+        # No event is sent any more, so none joins them.
+        busy = {each for each in self._given if not each.is_quiet}
+        while busy:
             left = sum(each.outstanding for each in busy), sum(each.unsent for each in busy)
             now = loop.time()
             if left != before:
                 before, since = left, now
             elif now - since > _STANDSTILL:
-                return
+                break
             if now > deadline:
-                return
+                break
             await asyncio.sleep(_POLL)
+            busy = {each for each in busy if not each.is_quiet}
+        return (each for each in self._given if each not in busy)
 
     def _carried(self) -> None:
         if not self._held.is_set():
             self._held.set()
             self._server.log.applier.worker.hold()
-
-    def _everything(self, moving: list[Connection]) -> list[Message]:
-        messages = [
-            Message(
-                "clients",
-                {"connections": [encode(each.packed()).decode() for each in some]},
-                [each.fd for each in some],
-            )
-            for some in (
-                moving[start : start + MOST_SOCKETS] for start in range(0, len(moving), MOST_SOCKETS)
-            )
-        ]
-        given = {name: each for name, each in self._listeners.items() if each is not None}
-        fds = [each.fileno() for each in given.values()]
-        return [*messages, Message("listeners", {"names": list(given)}, fds)]
 
     async def _go_on(self, heir: Heir, *, is_ending: bool) -> None:
         """The new process has failed, or this one has to end: end the new one, and serve as before.
@@ -208,3 +234,9 @@ class Giver:
             log.warning("the sessions stay with %s: their clients have to reconnect", self._heir)
         finally:
             server.log.outbox.release()
+
+
+def _parts(connections: list[Connection], most: int) -> Iterator[list[Connection]]:
+    """As many at a time."""
+    for start in range(0, len(connections), most):
+        yield connections[start : start + most]

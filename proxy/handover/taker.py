@@ -2,98 +2,139 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from socket import socket
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from proxy.admin.environment import VERSION
+from proxy.frontend.connection import Connection
 from proxy.frontend.moved import FORM, Moved, decode
-from proxy.handover.channel import HandoverError, Line
+from proxy.handover.channel import HandoverError, Line, Message
 from proxy.server import Server
 
 log = logging.getLogger("zketcd")
 
+#: Makes the transport of a client's socket, and calls the connection's `connection_made`. Raises OSError.
+Adopt: TypeAlias = Callable[[int, Connection], Awaitable[object]]
 
-class Before(asyncio.Protocol):
-    """Keeps what a transport reads before the connection takes its place."""
-
-    def __init__(self) -> None:
-        self.data = b""
-
-    def data_received(self, data: bytes) -> None:
-        """Keep it: a transport reads as soon as it exists."""
-        self.data += data
+# A connection, and what it was in the old process, if that is known.
+_Adopted: TypeAlias = tuple[Connection, Moved | None]
 
 
-#: Makes the transport of a client's socket, which does not read when it is returned. Raises OSError.
-Adopt: TypeAlias = Callable[[int, Before], Awaitable[asyncio.Transport]]
-
-
-async def _transport(fd: int, before: Before) -> asyncio.Transport:
+async def _adopt(fd: int, connection: Connection) -> None:
     client = socket(fileno=fd)
     client.setblocking(False)
-    transport, _ = await asyncio.get_running_loop().connect_accepted_socket(lambda: before, client)
-    transport.pause_reading()
-    return transport
+    await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, client)
 
 
-async def take(channel: Line, server: Server, adopt: Adopt = _transport) -> dict[str, int]:
+async def take(channel: Line, server: Server, adopt: Adopt = _adopt) -> dict[str, int]:
     """Take the clients over; returns the listening sockets by name, none if the old process just ends.
 
     Raises HandoverError. `adopt` makes the transports of clients' sockets.
     """
     own = server.log.incarnation
+    worker = server.log.applier.worker
+    taker = _Taker(channel, server, adopt)
+    server.connections.freeze()
     await channel.send(
         "hello", form=FORM, release=VERSION.partition(",")[0], incarnation=own, place=server.place
     )
-    frozen = await channel.receive("frozen", "restart", timeout=None)
+    frozen = await taker.receive("frozen", "restart", timeout=None)
     if frozen.kind == "restart":
         await channel.ended()
+        server.connections.thaw()
         return {}
-    worker = server.log.applier.worker
     error = await server.log.carry_over(frozen.fields["incarnation"], worker.hold, own)
     try:
         if error:
             raise HandoverError(f"the sessions cannot be carried over: error {error}")
         await channel.send("carried")
-        taken: list[tuple[Moved, int]] = []
-        while (message := await channel.receive("clients", "listeners")).kind == "clients":
-            taken += zip(map(decode, message.fields["connections"]), message.fds, strict=True)
+        while (message := await taker.receive("clients", "listeners")).kind == "clients":
+            taker.take_over(message)
         await channel.send("taken")
         await channel.receive("go")
-        await _continue(server, taken, adopt)
+        taker.serve()
     finally:
         worker.release()
     return dict(zip(message.fields["names"], message.fds, strict=True))
 
 
-async def _continue(server: Server, taken: list[tuple[Moved, int]], adopt: Adopt) -> None:
-    """Serve these clients."""
-    befores = [Before() for _ in taken]
-    adopted = [adopt(fd, before) for (_, fd), before in zip(taken, befores, strict=True)]
-    made = await asyncio.gather(*adopted, return_exceptions=True)
-    for (moved, _), before, transport in zip(taken, befores, made, strict=True):
-        if isinstance(transport, BaseException):
-            log.info("a client has gone meanwhile: %s", transport)
-            continue
-        try:
-            _serve(server, moved._replace(unhandled=moved.unhandled + before.data), transport)
-        except Exception:  # the other clients are served
-            log.exception("cannot continue the connection of %s", moved.address)
-            transport.abort()
-    log.info("took %d connections over", len(taken))
+class _Taker:
+    """The connections that are taken over."""
+
+    def __init__(self, channel: Line, server: Server, adopt: Adopt) -> None:
+        self._channel = channel
+        self._server = server
+        self._adopt = adopt
+        # In the order of the old process's numbers.
+        self._adopted: list[_Adopted] = []
+        self._moved: set[Connection] = set()
+
+    async def receive(self, *kinds: str, timeout: float | None = 10.0) -> Message:
+        """The next message of these kinds; until then, adopt the clients whose sockets come."""
+        while (message := await self._channel.receive("sockets", *kinds, timeout=timeout)).kind == "sockets":
+            await self._adopt_all(message)
+            await self._channel.send("adopted")
+        return message
+
+    async def _adopt_all(self, message: Message) -> None:
+        """Make connections that read nothing: the old process still does."""
+        loop = asyncio.get_running_loop()
+        clients = message.fields["clients"]
+        new = [self._connection(address, port) for address, port, _ in clients]
+        made = asyncio.gather(*map(self._adopt, message.fds, new), return_exceptions=True)
+        # A transport begins to read when it is made: in the turn of the loop after next, to which this adds a
+        # call. Bytes are read only after that turn.
+        loop.call_soon(loop.call_soon, partial(_freeze, new))
+        for connection, error in zip(new, await made, strict=True):
+            if isinstance(error, BaseException):
+                log.info("a client has gone meanwhile: %s", error)
+                connection.close()
+        for connection, (_, _, fields) in zip(new, clients, strict=True):
+            self._adopted.append(_unpacked(connection, fields))
+
+    def _connection(self, address: str, port: int) -> Connection:
+        connection = self._server.connection()
+        connection.identity.address, connection.identity.port = address, port
+        return connection
+
+    def take_over(self, message: Message) -> None:
+        """Make these connections what they are in the old process now."""
+        for number, fields in message.fields["changed"]:
+            self._adopted[number] = _unpacked(self._adopted[number][0], fields)
+        for number in message.fields["numbers"]:
+            connection, moved = self._adopted[number]
+            assert moved is not None
+            try:
+                self._take_over(connection, moved)
+            except Exception:  # the other clients are served
+                log.exception("cannot continue the connection of %s", connection.address)
+
+    def _take_over(self, connection: Connection, moved: Moved) -> None:
+        session = self._server.sessions.get(moved.session_id) if moved.session_id else None
+        if not connection.is_closed and (session is not None or not moved.session_id):
+            connection.take_over(moved, session)
+            self._moved.add(connection)
+
+    def serve(self) -> None:
+        """Serve the clients from now on; the old process does not."""
+        for connection, _ in self._adopted:
+            if connection not in self._moved:
+                connection.close()
+        self._server.connections.thaw()
+        log.info("took %d connections over", len(self._moved))
 
 
-def _serve(server: Server, moved: Moved, transport: asyncio.Transport) -> None:
-    """Serve one client."""
-    session = server.sessions.get(moved.session_id) if moved.session_id else None
-    if (moved.session_id and session is None) or transport.is_closing():
-        transport.close()
-        return
-    connection = server.connection()
-    connection.identity.address, connection.identity.port = moved.address, moved.port
-    connection.connection_made(transport)
-    transport.set_protocol(connection)
-    if not transport.is_closing():  # a limit may be lower now
-        transport.resume_reading()
-        connection.unpack(moved, session)
+def _unpacked(connection: Connection, fields: Sequence[Any] | None) -> _Adopted:
+    """The connection is as these say, if they are given."""
+    if fields is None:
+        return connection, None
+    moved = decode(fields)
+    connection.unpack(moved)
+    return connection, moved
+
+
+def _freeze(connections: list[Connection]) -> None:
+    for connection in connections:
+        connection.freeze()

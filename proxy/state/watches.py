@@ -174,6 +174,15 @@ class WatchTable:
         )
         return data, children, persistent, recursive
 
+    def count_of(self, watcher: Watcher) -> int:
+        """How many watches a connection has."""
+        count = 0
+        for table in self._all:
+            paths = table.by_watcher.get(watcher)
+            if paths is not None:
+                count += len(paths)
+        return count
+
     def put(self, watcher: Watcher, paths: tuple[list[str], list[str], list[str], list[str]]) -> None:
         """Set the watches of a connection that another process had."""
         for table, of_table in zip(self._all, paths, strict=True):

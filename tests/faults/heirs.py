@@ -18,7 +18,7 @@ from proxy.handover import taker
 from proxy.handover.channel import VARIABLE, Channel
 
 #: What the new process does at each: it says, or waits for, a message of this kind.
-STEPS = ("hello", "frozen", "carried", "listeners", "taken", "go")
+STEPS = ("hello", "adopted", "frozen", "carried", "listeners", "taken", "go")
 
 #: Or it takes over in another form than the old process.
 OTHER_FORM = "other form"

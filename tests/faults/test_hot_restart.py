@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from lab.client import requests
 from lab.client.blocking import EPHEMERAL, Client
 from lab.servers import EtcdServer, UpgradableServer, free_port, wait_until
 from tests.faults import heirs
+from tests.faults.workers import Threads
 
 _WRITERS = 4
 _WINDOW = 20
@@ -56,48 +58,39 @@ def server(etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path) -> Iterato
         yield made
 
 
-class Load:
-    """Clients that pipeline writes and reads, each to its node, and one that watches all of them."""
+class Load(Threads):
+    """Clients that pipeline writes and reads, each to its node, and one that watches them and pings."""
 
     def __init__(self, port: int) -> None:
-        self._over = threading.Event()
-        self._failures: list[BaseException] = []
+        super().__init__([self._ping, *(partial(self._write, f"/n{number}") for number in range(_WRITERS))])
         self.writes = Counter[str]()
         self._port = port
-        self._threads = [
-            threading.Thread(target=self._guarded, args=(f"/n{number}",)) for number in range(_WRITERS)
-        ]
 
+    @override
     def __enter__(self) -> "Load":
         self._watcher = Client(self._port)
         self._watcher.call(requests.add_watch("/", recursive=True))
-        for thread in self._threads:
-            thread.start()
-        return self
+        return super().__enter__()
 
+    @override
     def __exit__(self, *_: object) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join()
-        assert not self._failures
+        super().__exit__()
         assert sum(self.writes.values()) > _WRITERS * _WINDOW
         self._watcher.create("/last")  # its reply follows all events before it
         seen = Counter(event.path for event in self._watcher.events if event.type == zk.CHANGED)
         assert seen == self.writes
         self._watcher.drop()
 
-    def _guarded(self, path: str) -> None:
-        try:
-            self._write(path)
-        except BaseException as error:  # noqa: BLE001 - the test reports it
-            self._failures.append(error)
+    def _ping(self) -> None:
+        while not self.over.wait(1):
+            self._watcher.ping()
 
     def _write(self, path: str) -> None:
         """Each write raises the version by one, and the read after it sees that: in the order of requests."""
         with Client(self._port) as client:
             client.create(path, mode=EPHEMERAL)
             version = 0
-            while not self._over.is_set():
+            while not self.over.is_set():
                 pairs = [(requests.set_data(path, b"x"), requests.get(path)) for _ in range(_WINDOW)]
                 for xid in client.send(*(request for pair in pairs for request in pair)):
                     answer = client.result(xid)
@@ -201,7 +194,7 @@ def test_an_etcd_that_does_not_answer_is_not_waited_for(server: Upgradable, etcd
 def test_a_release_with_another_form_starts_as_after_a_restart(server: Upgradable) -> None:
     with Client(server.port) as client:
         client.create("/kept", mode=EPHEMERAL)
-        assert "takes over in form 3, this one in form 2" in server.upgrade(heirs.OTHER_FORM)
+        assert "takes over in form 4, this one in form 3" in server.upgrade(heirs.OTHER_FORM)
         client.until_closed()
         wait_until(lambda: server.log_text().count("\nready: ") == 2, "the new process serves")
         client.reconnect(server.port)

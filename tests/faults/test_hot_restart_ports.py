@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from queue import Queue
 
@@ -24,55 +25,39 @@ from lab.servers import EtcdServer, UpgradableServer, free_port, wait_until
 from lab.servers.process import REPOSITORY
 from lab.servers.tls import Authority
 from proxy.handover.supervisor import descendants
+from tests.faults.workers import Threads
 
 
-class Scrapes:
+class Scrapes(Threads):
     """Asks the admin port all the time: by a new connection for each request, and by one that is kept.
 
     Prometheus keeps its connections, and asks again by another one if the server has closed an idle one.
     """
 
     def __init__(self, port: int) -> None:
+        super().__init__([partial(self._run, kept) for kept in (False, True)])
         self.answered = 0
         self._port = port
-        self._over = threading.Event()
-        self._failures: list[BaseException] = []
-        self._threads = [threading.Thread(target=self._run, args=(kept,)) for kept in (False, True)]
-
-    def __enter__(self) -> "Scrapes":
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join()
-        assert not self._failures
 
     def _run(self, kept: bool) -> None:
         connection = self._connection()
         fresh = True
-        try:
-            while not self._over.wait(0.01):
-                try:
-                    connection.request("GET", "/metrics")
-                    answer = connection.getresponse()
-                    assert answer.status == 200
-                    assert b"\nzketcd_proxy_info{" in answer.read()
-                except (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected):
-                    assert not fresh
-                    connection, fresh = self._connection(), True
-                    continue
-                self.answered += 1
-                fresh = False
-                if not kept:
-                    connection.close()
-                    connection, fresh = self._connection(), True
-        except BaseException as error:  # noqa: BLE001 - the test reports it
-            self._failures.append(error)
-        finally:
-            connection.close()
+        while not self.over.wait(0.01):
+            try:
+                connection.request("GET", "/metrics")
+                answer = connection.getresponse()
+                assert answer.status == 200
+                assert b"\nzketcd_proxy_info{" in answer.read()
+            except (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected):
+                assert not fresh
+                connection, fresh = self._connection(), True
+                continue
+            self.answered += 1
+            fresh = False
+            if not kept:
+                connection.close()
+                connection, fresh = self._connection(), True
+        connection.close()
 
     def _connection(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)

@@ -1,7 +1,7 @@
-"""Clients that repeat one piece of work without pause, each in a thread of its own."""
+"""Threads of a test: functions, and clients that repeat one piece of work without pause."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
@@ -9,6 +9,32 @@ from lab.client.blocking import Client
 from lab.servers import wait_until
 
 _PATIENCE_S = 60.0
+
+
+class Threads:
+    """Functions that run in threads of their own in a `with`, until `over` is set at its end."""
+
+    def __init__(self, runs: Sequence[Callable[[], None]]) -> None:
+        self.over = threading.Event()
+        self._failures: list[BaseException] = []
+        self._threads = [threading.Thread(target=self._guarded, args=(run,)) for run in runs]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        for thread in self._threads:
+            thread.join()
+        assert not self._failures
+
+    def _guarded(self, run: Callable[[], None]) -> None:
+        try:
+            run()
+        except BaseException as error:  # noqa: BLE001 - the test reports it
+            self._failures.append(error)
 
 
 class Worker:

@@ -1,9 +1,13 @@
 """A new process takes over from a simulated proxy: no client loses its connection."""
 
+from typing import Any
+
 import pytest
 
 from proof.simulation import nemesis
 from proof.simulation.simulation import Simulation
+from proxy.frontend.connection import Connection
+from proxy.frontend.moved import Moved
 
 _SEEDS = (1, 4)
 _HOURS = 0.03
@@ -37,6 +41,20 @@ def test_no_client_loses_its_connection(seed: int, monkeypatch: pytest.MonkeyPat
     assert world.run().violations == []
     assert world.taken_over > 3
     assert [when for when in world.lost if when < _HOURS * 3600] == [], "before clients stop"
+
+
+def test_bytes_that_are_lost_would_cost_clients_their_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that the old process has read, and not handled."""
+    monkeypatch.setattr(nemesis, "any_trouble", lambda _rng: None)
+    take_over = Connection.take_over
+
+    def losing(connection: Connection, packed: Moved, *given: Any) -> None:
+        take_over(connection, packed._replace(unhandled=b""), *given)
+
+    monkeypatch.setattr(Connection, "take_over", losing)
+    world = _Counted(12)  # in which a client is just sending something
+    world.run()
+    assert [when for when in world.lost if when < _HOURS * 3600]
 
 
 def test_a_restart_that_fails_at_some_step_does_no_harm() -> None:

@@ -17,7 +17,7 @@ _QUICK = (
     "no rollback",
     "sequence by children",
     "events after replies",
-    "a handover answers twice",
+    "a handover forgets a watch",
 )
 _ALL = os.environ.get("SIMULATION_PLANTED") == "all"
 _FAULTS = read_planted()

@@ -11,9 +11,8 @@ from proxy.handover.channel import VARIABLE, Channel, HandoverError, Message
 async def test_messages_arrive_with_their_sockets() -> None:
     ours, theirs = map(Channel, socketpair())
     carried, other = socketpair()
-    await ours.send_all(
-        [Message("client", {"text": "x" * 10_000}, [carried.fileno()]), Message("go", {}, [])]
-    )
+    await ours.send("client", [carried.fileno()], text="x" * 10_000)
+    await ours.send("go")
     message = await theirs.receive("client", "listeners")
     assert (message.kind, len(message.fields["text"]), len(message.fds)) == ("client", 10_000, 1)
     assert not os.get_inheritable(message.fds[0])

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from proxy.handover import __main__ as program
 from proxy.handover.__main__ import main
 from proxy.handover.control import DONE, Control
 
@@ -36,6 +37,22 @@ async def test_the_outcome_is_reported(outcome: str, code: int, capsys: pytest.C
     control.close()
     printed = capsys.readouterr()
     assert outcome in (printed.out if code == 0 else printed.err)
+
+
+async def test_of_several_processes_it_lists_what_each_serves(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control = Control("--listen 127.0.0.1:2181 --prefix /zketcd")
+    await control.open()
+    monkeypatch.setattr(program, "served_by", lambda _sockets: [os.getpid(), 1 << 22])
+    with pytest.raises(SystemExit):
+        await asyncio.to_thread(main, [])
+    await _turns()
+    control.close()
+    assert not control.requested.is_set()
+    error = capsys.readouterr().err
+    serves = f"{os.getpid()}: --listen 127.0.0.1:2181 --prefix /zketcd"
+    assert f"which process? {serves}; {1 << 22}: Connection refused" in error
 
 
 async def test_a_name_that_is_taken_keeps_nobody_from_serving(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,69 @@
+"""Connections that a new process takes over: it reads nothing from them before it serves them."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+import uvloop
+
+from lab.client import packets
+from lab.fakes.connection import PaperHost, PaperLoop
+from lab.servers import eventually
+from proxy.frontend.connection import Connection
+from proxy.handover.channel import Channel
+from proxy.handover.taker import _adopt, _Taker
+from proxy.server import Server
+
+
+@pytest.mark.parametrize("make", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_the_old_process_gets_what_is_sent_before_the_new_one_serves(
+    make: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    with asyncio.Runner(loop_factory=make) as runner:
+        runner.run(_take_two())
+
+
+async def _take_two() -> None:
+    loop = asyncio.get_running_loop()
+    host = PaperHost(cast(PaperLoop, loop))
+    host.are_frozen = True
+    made: list[Connection] = []
+
+    def connection() -> Connection:
+        made.append(Connection(host.services(), loop))
+        return made[-1]
+
+    old, new = map(Channel, socket.socketpair())
+    taker = _Taker(new, cast(Server, SimpleNamespace(connection=connection)), _adopt)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        clients = [socket.create_connection(listener.getsockname()) for _ in range(2)]
+        accepted = [listener.accept()[0] for _ in clients]
+    for client in clients:
+        client.sendall(packets.connect())
+    names = [client.getsockname() for client in clients]
+    await old.send("sockets", [each.fileno() for each in accepted], clients=[(*name, None) for name in names])
+    await old.send("frozen")
+    await taker.receive("frozen")
+    await old.receive("adopted")
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+    assert [each.recv(1000) for each in accepted] == [packets.connect()] * 2
+    assert [(each.address, each.port) for each in made] == names
+    for client, each in zip(clients, made, strict=True):
+        client.sendall(packets.connect())
+        each.thaw()
+
+    async def both() -> bool:
+        return len(host.attached) == 2
+
+    await eventually(both, "both are read")
+    for each in made:
+        each.close()
+    await asyncio.sleep(0.01)
+    for sock in (*clients, *accepted):
+        sock.close()
+    old.close()
+    new.close()
