@@ -29,6 +29,12 @@ EXCEPTIONS = {
     "kazoo.tests.test_client.TestReconfig.test_bad_input": _RECONFIG,
     "kazoo.tests.test_client.TestReconfig.test_add_remove_observer": _RECONFIG,
 }
+# Tests that a server may fail in one way, with what pytest says then.
+RACES = {
+    # The client sends 1 MB, and drops its connection in the next turn of its loop. On a busy machine that turn
+    # comes so late that the server has answered.
+    "kazoo.tests.test_connection.TestConnectionDrop.test_connection_dropped": "DID NOT RAISE ConnectionLoss"
+}
 _SASL_TESTS = {
     "TestLegacySASLDigestAuthentication": ("test_connect_sasl_auth", "test_invalid_sasl_auth"),
     "TestSASLDigestAuthentication": ("test_connect_sasl_auth", "test_invalid_sasl_auth"),
@@ -266,8 +272,12 @@ def test_kazoo_suite(
     for part in parts:
         outcomes |= part.outcomes()
     failed = {test: why for test, why in outcomes.items() if why}
-    unexpected = [f"{test}\n{why}" for test, why in failed.items() if test not in EXCEPTIONS]
+    unexpected = [f"{test}\n{why}" for test, why in failed.items() if not _is_known(test, why)]
     assert not unexpected, "\n\n".join([f"{len(unexpected)} tests of kazoo do not pass:", *unexpected])
     assert EXCEPTIONS.keys() - failed.keys() == set(), (
         "these pass, or are there no more: take them off the list"
     )
+
+
+def _is_known(test: str, why: str) -> bool:
+    return test in EXCEPTIONS or (test in RACES and RACES[test] in why)
