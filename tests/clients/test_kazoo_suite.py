@@ -31,7 +31,7 @@ EXCEPTIONS = {
 }
 # Tests that a server may fail in one way, with what pytest says then.
 RACES = {
-    # The client sends 1 MB, and drops its connection in the next turn of its loop. On a busy machine that turn
+    # The client sends 1 MB, and drops its connection in the next turn of its loop. On a busy machine it
     # comes so late that the server has answered.
     "kazoo.tests.test_connection.TestConnectionDrop.test_connection_dropped": "DID NOT RAISE ConnectionLoss"
 }
