@@ -86,15 +86,20 @@ class Tap:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._target)
         asked: dict[int, tuple[str, float]] = {}
-        with suppress(asyncio.IncompleteReadError, ConnectionError):
+        try:
             # The handshake has no headers.
-            await _pass_on(reader, server_writer)
-            await _pass_on(server_reader, writer)
-            await asyncio.gather(
-                self._requests(reader, server_writer, asked), self._replies(server_reader, writer, asked)
-            )
-        server_writer.close()
-        writer.close()
+            server_writer.write(await _frame(reader))
+            writer.write(await _frame(server_reader))
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._requests(reader, server_writer, asked))
+                both.create_task(self._replies(server_reader, writer, asked))
+        except* (asyncio.IncompleteReadError, ConnectionError):
+            pass  # one of the two has ended the connection
+        finally:
+            for each in (server_writer, writer):
+                each.close()
+                with suppress(ConnectionError):
+                    await each.wait_closed()
 
     async def _requests(
         self,
@@ -103,9 +108,10 @@ class Tap:
         asked: dict[int, tuple[str, float]],
     ) -> None:
         while True:
-            frame = await _pass_on(source, sink)
-            xid, opcode = REQUEST_HEADER.unpack_from(frame)
-            asked[xid] = kind_of(opcode, frame[REQUEST_HEADER.size :]), time.perf_counter()
+            frame = await _frame(source)
+            xid, opcode = REQUEST_HEADER.unpack_from(frame, _SIZE)
+            asked[xid] = kind_of(opcode, frame[_SIZE + REQUEST_HEADER.size :]), time.perf_counter()
+            sink.write(frame)
 
     async def _replies(
         self,
@@ -114,17 +120,17 @@ class Tap:
         asked: dict[int, tuple[str, float]],
     ) -> None:
         while True:
-            frame = await _pass_on(source, sink)
-            xid, _, _ = REPLY_HEADER.unpack_from(frame)
-            if xid in asked:
+            frame = await _frame(source)
+            xid, _, _ = REPLY_HEADER.unpack_from(frame, _SIZE)
+            if xid in asked:  # noted before the client can have it, since that is another thread
                 self.passed.append(Passed(*asked.pop(xid), time.perf_counter()))
+            sink.write(frame)
 
 
-async def _pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> bytes:
+async def _frame(source: asyncio.StreamReader) -> bytes:
+    """A frame with its size before it."""
     size = await source.readexactly(_SIZE)
-    frame = await source.readexactly(int.from_bytes(size, "big"))
-    sink.write(size + frame)
-    return frame
+    return size + await source.readexactly(int.from_bytes(size, "big"))
 
 
 def kind_of(opcode: int, body: bytes) -> str:
