@@ -9,8 +9,9 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from statistics import median
 from typing import NamedTuple
 
@@ -27,6 +28,9 @@ INSERTS = 200
 _FIRST = 20  # inserts that are not counted
 _PAUSE = 0.02  # seconds between two inserts
 _SIZE = 4  # bytes before each frame
+
+_Asked = dict[int, tuple[str, float]]
+"""By xid, the requests without a reply: what each is, and when it passed."""
 
 _Key = tuple[str, int]
 """What a request is, and its place among the insert's requests of that kind."""
@@ -61,7 +65,6 @@ class Tap:
 
     def __init__(self, port: int) -> None:
         self.passed: list[Passed] = []
-        self.port = 0
         self._target = port
         self._loop = asyncio.new_event_loop()
         self._server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1"))
@@ -85,14 +88,14 @@ class Tap:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._target)
-        asked: dict[int, tuple[str, float]] = {}
+        asked: _Asked = {}
         try:
             # The handshake has no headers.
             server_writer.write(await _frame(reader))
             writer.write(await _frame(server_reader))
             async with asyncio.TaskGroup() as both:
-                both.create_task(self._requests(reader, server_writer, asked))
-                both.create_task(self._replies(server_reader, writer, asked))
+                both.create_task(_pass_on(reader, server_writer, partial(_requested, asked)))
+                both.create_task(_pass_on(server_reader, writer, partial(self._replied, asked)))
         except* (asyncio.IncompleteReadError, ConnectionError):
             pass  # one of the two has ended the connection
         finally:
@@ -101,30 +104,25 @@ class Tap:
                 with suppress(ConnectionError):
                     await each.wait_closed()
 
-    async def _requests(
-        self,
-        source: asyncio.StreamReader,
-        sink: asyncio.StreamWriter,
-        asked: dict[int, tuple[str, float]],
-    ) -> None:
-        while True:
-            frame = await _frame(source)
-            xid, opcode = REQUEST_HEADER.unpack_from(frame, _SIZE)
-            asked[xid] = kind_of(opcode, frame[_SIZE + REQUEST_HEADER.size :]), time.perf_counter()
-            sink.write(frame)
+    def _replied(self, asked: _Asked, frame: bytes) -> None:
+        xid, _, _ = REPLY_HEADER.unpack_from(frame, _SIZE)
+        if xid in asked:
+            self.passed.append(Passed(*asked.pop(xid), time.perf_counter()))
 
-    async def _replies(
-        self,
-        source: asyncio.StreamReader,
-        sink: asyncio.StreamWriter,
-        asked: dict[int, tuple[str, float]],
-    ) -> None:
-        while True:
-            frame = await _frame(source)
-            xid, _, _ = REPLY_HEADER.unpack_from(frame, _SIZE)
-            if xid in asked:  # noted before the client can have it, since that is another thread
-                self.passed.append(Passed(*asked.pop(xid), time.perf_counter()))
-            sink.write(frame)
+
+def _requested(asked: _Asked, frame: bytes) -> None:
+    xid, opcode = REQUEST_HEADER.unpack_from(frame, _SIZE)
+    asked[xid] = kind_of(opcode, frame[_SIZE + REQUEST_HEADER.size :]), time.perf_counter()
+
+
+async def _pass_on(
+    source: asyncio.StreamReader, sink: asyncio.StreamWriter, note: Callable[[bytes], None]
+) -> None:
+    """Note each frame before the other side can have it: the client is another thread."""
+    while True:
+        frame = await _frame(source)
+        note(frame)
+        sink.write(frame)
 
 
 async def _frame(source: asyncio.StreamReader) -> bytes:
