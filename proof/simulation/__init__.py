@@ -9,6 +9,7 @@
 `environment`  a simulated host's clocks and randomness, as the server takes them
 `seams`       what else of `proxy/` is replaced
 `nemesis`     the faults
+`aimed_faults`  those that wait for a moment that chance seldom meets
 `oracle`      the right order of the log and the right state, beside all proxies
 `exactly_once`  whether each request is in the log once, and what became of those without an answer
 `hot_restart` a new process takes over from a simulated proxy

@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
+from proof.simulation.aimed_faults import AimedFaults
 from proof.simulation.bug_faults import Begun, bug_faults
 from proof.simulation.clients import Client
 from proof.simulation.etcd import Cluster, Member
 from proof.simulation.hot_restart import HotRestart, any_trouble
 from proof.simulation.network import Network
+from proof.simulation.oracle import Oracle
 from proof.simulation.proxies import Proxy
 from proof.simulation.snapshot_faults import SnapshotFaults
 from proof.simulation.world import Host, World
@@ -24,6 +26,7 @@ class Subject(Protocol):
     world: World
     network: Network
     cluster: Cluster
+    oracle: Oracle
     proxies: list[Proxy]
     clients: list[Client]
 
@@ -59,6 +62,7 @@ class Nemesis:
         self._subject = subject
         self._random = subject.world.random("nemesis")
         self._snapshots = SnapshotFaults(subject.cluster, subject.proxies, self._random)
+        aimed = AimedFaults(subject.cluster, subject.oracle, subject.proxies, self._random)
         self.counts: dict[str, int] = {}
         self._kinds: dict[str, Callable[[], Fault | None]] = {
             "kill a proxy": self._kill_proxy,
@@ -95,6 +99,8 @@ class Nemesis:
             "client dies": self._client_dies,
             "memory": self._memory,
             "load anew": self._load_anew,
+            "end a proxy in a gap": partial(_as_fault, aimed.end_in_gap),
+            "load anew in a long write": partial(_as_fault, aimed.reload_in_write),
         }
         self.bugs = {
             name: partial(_as_fault, begin)

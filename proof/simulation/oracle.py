@@ -60,6 +60,8 @@ class Listeners:
     due: Callable[[str, Node], None] = lambda _path, _node: None
     #: An entry begins: incarnation and clock of its sender.
     entered: Callable[[str, int], None] = lambda *_entry: None
+    #: An entry has come before its predecessor: incarnation.
+    gap: Callable[[str], None] = lambda _incarnation: None
     #: A request was applied: incarnation, clock and rules of its sender, request, outcome, the machine.
     applied: Callable[[str, int, int, Request, Outcome, Machine], None] = lambda *_applied: None
 
@@ -150,6 +152,8 @@ class Oracle:
             self._numbers[incarnation] = following
             self.apply(incarnation, following, value)
             following += 1
+        if early:
+            self.listeners.gap(incarnation)
 
     def _is_late(self, incarnation: str, number: int) -> bool:
         """Whether the key of this incarnation is gone, which is wrong."""

@@ -16,7 +16,12 @@ def test_no_memory_is_damaged_in_the_middle_of_a_request() -> None:
     server = SimpleNamespace(machine=machine, log=SimpleNamespace(applier=SimpleNamespace(worker=state)))
     proxy = SimpleNamespace(name="proxy1", alive=True, serving=True, server=server)
     subject = SimpleNamespace(
-        world=World(1), cluster=None, proxies=[proxy], is_tainted=lambda: False, taint=lambda _proxy: None
+        world=World(1),
+        cluster=None,
+        oracle=None,
+        proxies=[proxy],
+        is_tainted=lambda: False,
+        taint=lambda _proxy: None,
     )
     nemesis = Nemesis(subject)
     assert nemesis.begin("memory") is None

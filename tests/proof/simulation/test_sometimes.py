@@ -1,8 +1,19 @@
 """Branches that matter are counted, and a long campaign that never takes one of them fails."""
 
+import pytest
+
 from proof.simulation.campaign import lacking
 from proof.simulation.simulation import simulate
-from proof.simulation.sometimes import BRANCHES, CARRY_OVER, ENOUGH_HOURS, FALLBACK, OVER_BUDGET, never_taken
+from proof.simulation.sometimes import (
+    BRANCHES,
+    CARRY_OVER,
+    ENOUGH_HOURS,
+    FALLBACK,
+    GAP_STAYS,
+    OVER_BUDGET,
+    RELOAD_IN_WRITE,
+    never_taken,
+)
 
 
 def test_a_world_counts_what_it_takes() -> None:
@@ -22,3 +33,13 @@ def test_what_was_never_taken_is_named_after_enough_hours() -> None:
     assert never_taken(taken, ENOUGH_HOURS) == [BRANCHES[0]]
     assert never_taken(taken, ENOUGH_HOURS / 2) == []
     assert never_taken(dict.fromkeys(BRANCHES, 1), ENOUGH_HOURS) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "branch"),
+    [("end a proxy in a gap", GAP_STAYS), ("load anew in a long write", RELOAD_IN_WRITE)],
+)
+def test_a_fault_waits_for_a_moment_that_chance_seldom_meets(fault: str, branch: str) -> None:
+    outcome = simulate(3, 0.03, (fault,))
+    assert outcome.violations == []
+    assert branch in outcome.branches
