@@ -121,6 +121,10 @@ class FakeEtcdClient:
             self._watchers.discard(watcher)
             self.store.unwatch(watcher)
 
+    def watched_member_is_suspect(self) -> bool:
+        """There is one member only."""
+        return False
+
     def leave_watched_member(self) -> None:
         """There is one member only."""
 

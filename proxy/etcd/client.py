@@ -168,6 +168,10 @@ class EtcdClient:
             unconfirmed.cancel()
             stream.close()
 
+    def watched_member_is_suspect(self) -> bool:
+        """Whether the member of the newest watch has left a request unanswered that another one answered."""
+        return self._watching is not None and self._watching.is_suspect
+
     def leave_watched_member(self) -> None:
         """The newest watch hangs: send requests to other members until its own answers a probe."""
         if self._watching is not None:

@@ -73,6 +73,9 @@ class Etcd(Reads, Protocol):
     ) -> None:
         """Follow the changes of a range until an exception ends it."""
 
+    def watched_member_is_suspect(self) -> bool:
+        """Whether the member of the newest watch has left a request unanswered that another one answered."""
+
     def leave_watched_member(self) -> None:
         """The newest watch hangs: use other members."""
 

@@ -424,6 +424,11 @@ class MemberStream:
             raise self._rpc.failure(self._endpoint, error.details) from None
         raise EtcdUnknown("the stream was ended")
 
+    @property
+    def is_suspect(self) -> bool:
+        """Whether its member did not answer lately, while another one did."""
+        return self._endpoint.suspect
+
     def distrust(self) -> None:
         """Use other endpoints from now on: this one does not answer."""
         self._rpc.leave(self._endpoint)

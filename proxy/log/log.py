@@ -82,7 +82,9 @@ class Log:
             machine, watches, self.outbox, self, sessions, self.stats, worker, environment.clock
         )
         self._stream = Stream(etcd, keys, follower, self, self._load_anew, environment.clock)
-        watch_guard = WatchGuard(follower, self._stream.renew, settings.max_staleness / 2)
+        watch_guard = WatchGuard(
+            follower, etcd.watched_member_is_suspect, self._stream.renew, settings.max_staleness / 2
+        )
         HeadReader(
             etcd,
             keys,

@@ -2,7 +2,8 @@
 
 A member of etcd that was stopped or cut off keeps its connections. The append goes to another member, which
 answers it, but clients get their replies by the watch, which still waits for the first member. `Staleness`
-would detect that after seconds; this class needs tenths of a second, as long as clients write.
+would detect that after seconds; this class needs tenths of a second, as long as clients write: fewer if the
+watch's member is the one that did not answer the append.
 """
 
 import asyncio
@@ -11,11 +12,12 @@ from collections.abc import Callable
 
 from proxy.log.follower import Follower
 
-_TICK = 0.1  # seconds between two checks
-_LEAST_TICKS = 3  # without the entry: a loop that was blocked proves nothing about the watch
+_TICK = 0.05  # seconds between two checks
+_LEAST_TICKS = 6  # without the entry: a loop that was blocked proves nothing about the watch
 # Seconds, or round trips if that is longer, after which the watch must have shown an entry.
 _SHOWN_WITHIN = 0.3
 _ROUND_TRIPS = 3
+_SUSPECT_TICKS = 1  # the same if the watch's member has just left a request unanswered
 
 
 class _Landed:
@@ -34,9 +36,19 @@ class _Landed:
 class WatchGuard:
     """Compares the answers to appends with what the stream has delivered."""
 
-    def __init__(self, follower: Follower, hangs: Callable[[], None], limit: float) -> None:
-        """`hangs` is called when the watch hangs, each time after a longer pause, up to `limit` seconds."""
+    def __init__(
+        self,
+        follower: Follower,
+        is_suspect: Callable[[], bool],
+        hangs: Callable[[], None],
+        limit: float,
+    ) -> None:
+        """`is_suspect`: whether the watch's member has left a request unanswered that another one answered.
+
+        `hangs` is called when the watch hangs, each time after a longer pause, up to `limit` seconds.
+        """
         self._follower = follower
+        self._is_suspect = is_suspect
         self._hangs = hangs
         self._limit = limit
         self._loop = asyncio.get_running_loop()
@@ -79,5 +91,8 @@ class WatchGuard:
 
     def _is_late(self, entry: _Landed, now: float) -> bool:
         entry.ticks += 1
-        allowed = min(self._factor * entry.within, self._limit)
-        return entry.ticks > _LEAST_TICKS and now - max(entry.since, self._replaced) > allowed
+        within, least = entry.within, _LEAST_TICKS
+        if self._is_suspect():
+            within, least = _SUSPECT_TICKS * _TICK, _SUSPECT_TICKS
+        allowed = min(self._factor * within, self._limit)
+        return entry.ticks > least and now - max(entry.since, self._replaced) > allowed

@@ -84,11 +84,13 @@ async def test_a_stopped_member_delays_appends_by_one_timeout_or_by_an_election(
             stopped = next(server for server in servers if server.address == client.endpoint)
             watch = watching(client, b"/log/", b"/log0", 0)
             await anext(watch)
+            assert not client.watched_member_is_suspect()
             stopped.pause()
             # All that are in flight time out together: the client moves on once, not once for each.
             sent = await asyncio.gather(*(_append_until_known(client, number) for number in range(8)))
             assert leads or sent == [2] * 8
             assert client.endpoint != stopped.address
+            assert client.watched_member_is_suspect()
             stopped.resume()
             # The watch at that member goes on, though Txns of its connection were reset.
             seen: list[bytes] = []

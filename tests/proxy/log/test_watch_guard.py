@@ -19,8 +19,10 @@ class World:
         self.follower = Follower(KEYS)
         self.follower.expect("p", 1)
         self.replaced: list[float] = []
+        self.suspect = False
         self._loop = asyncio.get_running_loop()
-        self.guard = WatchGuard(self.follower, lambda: self.replaced.append(self._loop.time()), limit)
+        replaced = lambda: self.replaced.append(self._loop.time())  # noqa: E731
+        self.guard = WatchGuard(self.follower, lambda: self.suspect, replaced, limit)
 
     def show(self, number: int) -> None:
         """The stream has delivered entries up to this number."""
@@ -41,6 +43,19 @@ async def test_a_watch_that_shows_not_every_entry_is_replaced(shown: int) -> Non
     await asyncio.sleep(0.8)
     assert bool(world.replaced) is (shown < 2)
     world.guard.stop()
+
+
+async def test_a_watch_at_a_member_that_has_just_left_a_request_unanswered_gets_less_time() -> None:
+    world = World()
+    pauses: list[float] = []
+    for suspect in (False, True):
+        world.suspect = suspect
+        began = asyncio.get_running_loop().time()
+        world.guard.landed("p", 1, 5.0 if suspect else 0.001)
+        await world.replacements(len(pauses) + 1)
+        pauses.append(world.replaced[-1] - began)
+        world.guard.stop()
+    assert pauses[1] < pauses[0]
 
 
 async def test_where_round_trips_are_long_the_watch_gets_longer() -> None:
