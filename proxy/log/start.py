@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdError, EtcdRefused, RefusalKind
+from proxy.etcd.model import EtcdError, EtcdRefused, KeyValue, RefusalKind
 from proxy.log import record as tree_record
 from proxy.log.catch_up import Caught, Truncated, catch_up
 from proxy.log.pages import UnusableSnapshot, read_snapshot
@@ -25,6 +25,8 @@ from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel
 from proxy.state.machine import Disagreement, Machine
 from proxy.state.node import full_node
 from proxy.support.throttled_log import ThrottledLog
+from schema.entry import Kind, decode_entry
+from schema.errors import BadValue, ForeignKey
 from schema.keys import Keyspace
 from schema.paths import CONFIG
 from schema.record import SnapshotRef, TreeRecord
@@ -151,9 +153,11 @@ class _Load:
         record = servable(found, self._keys, self._levels)
         machine, base = ready or await self._base(record)
         fell_back = not self._wants_old() and base != record.current
-        caught = await catch_up(self._etcd, self._keys, machine.applied, base.position if base else 0)
+        applied = machine.applied if machine else {}
+        caught = await catch_up(self._etcd, self._keys, applied, base.position if base else 0)
         # A newer record than the first may have raised the level.
         servable(await look(self._etcd, self._keys), self._keys, self._levels)
+        machine = machine or self._new_machine(caught)
         replay = Replay(self._keys, machine, caught, self._report, self._execute)
         lost = record.current
         if fell_back and lost is not None:
@@ -161,7 +165,7 @@ class _Load:
             self._confirm(machine, base, lost)
         elif base is None and lost is not None:
             # An older state is wanted. The log of an imported tree does not begin with an empty one.
-            whole = capture.new_machine(record.cluster_id, record.level)
+            whole = self._new_machine(caught)
             await Replay(self._keys, whole, caught, self._report).run(lost.position)
             if whole.compute_digest() != lost.digest:
                 raise self._no_base(record)
@@ -183,8 +187,8 @@ class _Load:
     def _wants_old(self) -> bool:
         return self._wanted != Wanted()
 
-    async def _base(self, record: TreeRecord) -> tuple[Machine, SnapshotRef | None]:
-        """The newest usable snapshot, or an empty tree if the log begins with one."""
+    async def _base(self, record: TreeRecord) -> tuple[Machine, SnapshotRef] | tuple[None, None]:
+        """The newest usable snapshot; None if the log begins with an empty tree."""
         wanted = self._wanted
         refs = [record.previous] if wanted.previous else [record.current, record.previous]
         for ref in refs:
@@ -206,7 +210,22 @@ class _Load:
         if record.previous is not None:
             raise self._no_base(record)
         # Nothing was truncated yet. The log of an imported tree is not complete, which `_confirm` finds out.
-        return capture.new_machine(record.cluster_id, record.level), None
+        return None, None
+
+    def _new_machine(self, caught: Caught) -> Machine:
+        """The empty tree with which the log begins."""
+        record = caught.record
+        is_raised = any(self._raises_level(kv) for kv in caught.entries)
+        return capture.new_machine(record.cluster_id, OF_NEW_TREES if is_raised else record.level)
+
+    def _raises_level(self, entry: KeyValue) -> bool:
+        """Such an entry is the first and only one of a visitor."""
+        try:
+            if self._keys.parse(entry.key).number != 1:
+                return False
+            return any(request.kind == Kind.LEVEL for request in decode_entry(entry.value).requests)
+        except (ForeignKey, BadValue):
+            return False  # the replay says what is wrong
 
     def _no_base(self, record: TreeRecord) -> TreeNotServable:
         prefix = self._keys.prefix.decode()

@@ -8,8 +8,10 @@ import pytest
 from lab.fakes.etcd import FakeEtcdClient
 from proxy.etcd.model import Delete, EtcdRefused, Get, Put, RefusalKind
 from proxy.log.follower import Follower
+from proxy.log.levels import raise_level
 from proxy.log.record import TreeNotServable
 from proxy.log.start import Loaded, NotInLog, Wanted, load
+from schema.budgets import encode_rule
 from schema.entry import Kind, Request, encode_level
 from schema.record import encode_record
 from tests.proxy.log.trees import Ran, Tree, created, pages_of, value_of
@@ -196,6 +198,24 @@ async def test_the_first_snapshot_may_be_damaged_too(tree: World) -> None:
     tree.change(Delete(tree.keys.entry("a", 1)), Delete(tree.keys.entry("a", 2)))
     with pytest.raises(TreeNotServable, match="the log does not hold all that was in it"):
         await tree.load()
+
+
+async def test_a_log_without_its_first_snapshot_begins_at_the_level_that_the_tree_had_then() -> None:
+    tree = World()
+    await tree.make()
+    await tree.come("a", levels=(1, 2))
+    refused = Request(Kind.BUDGET, 0, 0, (), encode_rule("/", 1, 0))  # level 1 has no budgets
+    await tree.send("a", [refused])
+    first = (await tree.snapshot("a")).ref
+    assert first is not None
+    assert await raise_level(tree.etcd, tree.keys, 2)
+    position = await tree.create("a", "/end")
+    tree.change(Delete(tree.keys.node_page(first.name, 0)))
+    assert not (await tree.check()).machine.budgets
+    # And who asks for an older state gets that of its level.
+    older = await tree.load(wanted=Wanted(upto=first.position))
+    assert older.machine.level == 1
+    assert (await tree.load(wanted=Wanted(upto=position))).machine.level == 2
 
 
 async def test_two_damaged_snapshots_are_the_end(tree: World) -> None:
