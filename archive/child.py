@@ -14,8 +14,7 @@ from archive.catalog import ArchiveError
 from archive.follower import Archiver
 from archive.stats import Stats
 from archive.store import store_of
-from proxy.etcd.client import EtcdClient
-from proxy.etcd.tls import Tls
+from proxy.etcd.access import Access
 from proxy.support.child import order, until_orphaned
 from proxy.support.logs import configure
 from schema.keys import Keyspace
@@ -42,13 +41,7 @@ async def _run(config: dict[str, Any]) -> None:
     stats = ReportedStats()
     stats.write()
     store = await asyncio.to_thread(store_of, config["url"])
-    etcd = EtcdClient(
-        config["etcd"],
-        tls=Tls(config["ca"], config["cert"], config["key"]),
-        user=config["user"],
-        password=config["password"],
-        transport=config["transport"],
-    )
+    etcd = Access.ordered(config).client()
     try:
         await Archiver(etcd, Keyspace(config["prefix"]), store, keep_ms=config["keep_ms"], stats=stats).run()
     finally:

@@ -25,9 +25,8 @@ from archive.history import History
 from archive.moment import moment
 from archive.past import state_at
 from archive.store import store_of
-from proxy.etcd.client import EtcdClient
+from proxy.etcd.access import Access
 from proxy.etcd.model import EtcdError
-from proxy.etcd.tls import Tls
 from proxy.log.record import TreeNotServable
 from proxy.log.start import load
 from proxy.state.auth.scheme import Identity
@@ -93,13 +92,7 @@ def _present(given: dict[str, Any]) -> Machine:
     """The tree as of now."""
 
     async def loaded() -> Machine:
-        etcd = EtcdClient(
-            given["etcd"],
-            tls=Tls(given["ca"], given["cert"], given["key"]),
-            user=given["user"],
-            password=given["password"],
-            transport=given["transport"],
-        )
+        etcd = Access.ordered(given).client()
         try:
             keys = Keyspace(given["prefix"])
             return (await load(etcd, keys, make=False, timeout=_PATIENCE)).machine

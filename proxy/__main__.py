@@ -15,7 +15,7 @@ import uvloop
 
 from proxy.admin.environment import VERSION
 from proxy.config import Config, parse, parser
-from proxy.etcd.client import EtcdClient
+from proxy.etcd.access import Access
 from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError, EmbeddedEtcdUnusable
 from proxy.etcd.endpoints import connector
 from proxy.etcd.failures import said
@@ -31,7 +31,7 @@ from proxy.handover.upgrade import report_serving, upgraded
 from proxy.home import home_of, numbers_of
 from proxy.log.archiving import Archiving
 from proxy.log.record import TreeNotServable
-from proxy.log.writer_process import Access, WriterProcess
+from proxy.log.writer_process import WriterProcess
 from proxy.sasl.gssapi_server import Missing
 from proxy.sasl.login import Login
 from proxy.server import Server
@@ -120,7 +120,7 @@ def prepare(config: Config) -> Prepared:
     return Prepared(
         TlsContext(config.tls) if config.tls.cert else None,
         Login(config.sasl) if config.sasl.is_on else None,
-        Tls(config.etcd_access.ca, config.etcd_access.cert, config.etcd_access.key),
+        _access(config, _NO_ETCD).tls(),
         _admin_settings(config) if config.admin else None,
         _tracer(config) if config.traces else None,
     )
@@ -217,7 +217,7 @@ async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) ->
         loop.add_signal_handler(signum, stopped.set)
     loop.add_signal_handler(signal.SIGUSR2, log.error, "no upgrade: the past is served: restart instead")
     async with AsyncExitStack() as stack:
-        etcd = _etcd_client(config, _NO_ETCD, prepared.etcd_tls)  # it is never asked
+        etcd = _access(config, _NO_ETCD).client(prepared.etcd_tls)  # it is never asked
         stack.push_async_callback(etcd.close)
         writer = WriterProcess(_access(config, _NO_ETCD))
         order = _order(config, _NO_ETCD)
@@ -279,9 +279,10 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         if not endpoints:
             embedded = await stack.enter_async_context(EmbeddedEtcd(config.data_dir))
             endpoints = (embedded.endpoint,)
-        etcd = _etcd_client(config, endpoints, prepared.etcd_tls)
+        access = _access(config, endpoints)
+        etcd = access.client(prepared.etcd_tls)
         stack.push_async_callback(etcd.close)
-        writer = WriterProcess(_access(config, endpoints))
+        writer = WriterProcess(access)
         order = _order(config, endpoints)
         server = Server(
             config,
@@ -361,16 +362,6 @@ async def _take(config: Config, channel: Channel, server: Server, listeners: Lis
     return listeners
 
 
-def _etcd_client(config: Config, endpoints: Sequence[str], tls: Tls) -> EtcdClient:
-    return EtcdClient(
-        endpoints,
-        tls=tls,
-        user=config.etcd_access.user,
-        password=config.etcd_access.password,
-        transport=config.etcd_transport,
-    )
-
-
 def _quota_reader(endpoints: Sequence[str], tls: Tls) -> Callable[[str], Awaitable[int]]:
     """Reads the quota of the member at HOST:PORT."""
     scheme = "https" if endpoints[0].startswith("https://") else "http"
@@ -384,11 +375,8 @@ def _quota_reader(endpoints: Sequence[str], tls: Tls) -> Callable[[str], Awaitab
 
 
 def _access(config: Config, endpoints: tuple[str, ...]) -> Access:
-    """How the child process that writes snapshots reaches etcd."""
-    given = config.etcd_access
-    return Access(
-        endpoints, given.ca, given.cert, given.key, given.user, given.password, config.etcd_transport
-    )
+    """How this process and its children reach etcd."""
+    return Access.given(endpoints, config.etcd_access, config.etcd_transport)
 
 
 def _order(config: Config, endpoints: tuple[str, ...]) -> dict[str, Any]:

@@ -37,14 +37,23 @@ class EtcdAccess:
         metavar="WORD",
         secret=True,
     )
+    password_file: str = option(
+        "file with the password of --etcd-user, read whenever zketcd authenticates",
+        name="--etcd-password-file",
+        type=values.file,
+        metavar="FILE",
+        secret_file=True,
+    )
 
 
 def check(access: EtcdAccess, endpoints: Sequence[str]) -> None:
     """Raises ValueError for an option without its partner, and for TLS that would not be used."""
     if bool(access.cert) != bool(access.key):
         raise ValueError("--etcd-cert and --etcd-key must be given together")
-    if bool(access.user) != bool(access.password):
-        raise ValueError("--etcd-user and --etcd-password must be given together")
+    if access.password and access.password_file:
+        raise ValueError("--etcd-password and --etcd-password-file exclude each other")
+    if bool(access.user) != bool(access.password or access.password_file):
+        raise ValueError("--etcd-user and --etcd-password or --etcd-password-file must be given together")
     if (access.ca or access.cert) and not all(each.startswith("https://") for each in endpoints):
         raise ValueError(
             "--etcd-ca and --etcd-cert are for https:// endpoints: connections to others are not encrypted"

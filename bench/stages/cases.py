@@ -19,7 +19,8 @@ from bench.stages.parts import told
 from bench.workloads import WORKLOADS, preparation
 from proxy.__main__ import collect_rarely
 from proxy.config import Config, parse
-from proxy.log.writer_process import Access, WriterProcess
+from proxy.etcd.access import Access
+from proxy.log.writer_process import WriterProcess
 from proxy.server import Server
 
 FANOUT = "fanout"

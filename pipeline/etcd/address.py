@@ -10,7 +10,15 @@ import re
 #: Schemes of such names, and etcd's own.
 SCHEMES = {"etcd": "http", "etcds": "https"}
 #: Options of access to etcd that are not part of a name, as argparse names them.
-ACCESS = ("etcd_ca", "etcd_cert", "etcd_key", "etcd_user", "etcd_password", "etcd_transport")
+ACCESS = (
+    "etcd_ca",
+    "etcd_cert",
+    "etcd_key",
+    "etcd_user",
+    "etcd_password",
+    "etcd_password_file",
+    "etcd_transport",
+)
 
 _URL = re.compile(r"(etcds?)://([^/?]+)(?:/?\?prefix=(.*)|(/.*[^/])/*)", re.DOTALL)
 

@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple
 
 from pipeline.etcd.address import ACCESS, taken_apart
+from proxy.etcd.access import Access
+from proxy.etcd.authenticator import read_password
 from proxy.etcd.client import EtcdClient
-from proxy.etcd.tls import Tls
 from proxy.etcd.transport import HTTP2, TRANSPORTS
 from schema.keys import Keyspace
 
@@ -26,6 +27,7 @@ class Connection(NamedTuple):
     etcd_key: str = ""
     etcd_user: str = ""
     etcd_password: str = ""
+    etcd_password_file: str = ""
     etcd_transport: str = HTTP2
 
     @classmethod
@@ -37,8 +39,13 @@ class Connection(NamedTuple):
             raise ValueError("the option etcd is missing: etcd's client URLs, separated by commas")
         if bool(given.get("etcd_cert")) != bool(given.get("etcd_key")):
             raise ValueError("etcd-cert and etcd-key go together")
-        if bool(given.get("etcd_user")) != bool(given.get("etcd_password")):
-            raise ValueError("etcd-user and etcd-password go together")
+        password, password_file = given.get("etcd_password"), given.get("etcd_password_file")
+        if password and password_file:
+            raise ValueError("etcd-password and etcd-password-file exclude each other")
+        if password_file:
+            read_password(password_file)
+        if bool(given.get("etcd_user")) != bool(password or password_file):
+            raise ValueError("etcd-user and etcd-password or etcd-password-file go together")
         if (given.get("etcd_ca") or given.get("etcd_cert")) and "https://" not in given["etcd"]:
             raise ValueError("etcd-ca and etcd-cert are for https:// endpoints: others are not encrypted")
         transport = given.get("etcd_transport", HTTP2)
@@ -78,13 +85,11 @@ class Connection(NamedTuple):
     @contextlib.asynccontextmanager
     async def client(self) -> AsyncIterator[EtcdClient]:
         """A client in the running loop. Raises ValueError for a bad endpoint, OSError for a missing file."""
-        client = EtcdClient(
-            [endpoint.strip() for endpoint in self.etcd.split(",")],
-            tls=Tls(self.etcd_ca, self.etcd_cert, self.etcd_key),
-            user=self.etcd_user,
-            password=self.etcd_password,
-            transport=self.etcd_transport,
+        access = Access(
+            tuple(endpoint.strip() for endpoint in self.etcd.split(",")),
+            **{name.removeprefix("etcd_"): getattr(self, name) for name in ACCESS},
         )
+        client = access.client()
         try:
             yield client
         finally:
@@ -99,6 +104,7 @@ _HELP = {
     "etcd_key": ("FILE", "PEM file of the client certificate's key"),
     "etcd_user": ("NAME", "etcd user, if etcd has authentication enabled"),
     "etcd_password": ("WORD", "password of --etcd-user; safer in the environment, ZKETCD_ETCD_PASSWORD"),
+    "etcd_password_file": ("FILE", "file with the password of --etcd-user"),
     "etcd_transport": (
         "|".join(TRANSPORTS),
         "implementation of gRPC: http2 is built in, grpcio is for gateways that http2 fails with",

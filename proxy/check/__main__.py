@@ -4,14 +4,14 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from proxy import config as configuration
 from proxy.check.etcd import check_etcd
 from proxy.check.finding import Finding, document, exit_code, page
 from proxy.check.host import check_host
 from proxy.config import Config
-from proxy.etcd.tls import Tls
+from proxy.etcd.access import Access
 from proxy.option_parser import OptionParser
 from proxy.support.stdout import guarded
 
@@ -37,18 +37,21 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     logging.basicConfig(level=logging.ERROR)
     findings = list(check_host(config))
     if config.etcd:
-        findings += asyncio.run(_of_etcd(config))
+        findings += _of_etcd(config)
     print(json.dumps(document(findings), indent=2) if as_json else page(findings))
     return exit_code(findings)
 
 
-async def _of_etcd(config: Config) -> list[Finding]:
-    access = config.etcd_access
+def _of_etcd(config: Config) -> list[Finding]:
     try:
-        tls = Tls(access.ca, access.cert, access.key)
+        tls = Access.given(config.etcd, config.etcd_access, config.etcd_transport).tls()
     except (OSError, ValueError):
         return []  # already found among the files
-    return [finding async for finding in check_etcd(config, tls)]
+    return asyncio.run(_listed(check_etcd(config, tls)))
+
+
+async def _listed(findings: AsyncIterator[Finding]) -> list[Finding]:
+    return [finding async for finding in findings]
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from statistics import median
 from proxy.check.finding import Finding, doubtful, good, wrong
 from proxy.config import Config
 from proxy.etcd import metrics, versions
+from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.metrics import Metrics
 from proxy.etcd.model import Compare, EtcdError, EtcdNoSpace, EtcdRefused, Get, Put, Status, Txn
@@ -62,10 +63,7 @@ async def check_etcd(config: Config, tls: Tls) -> AsyncIterator[Finding]:
 
 
 def _client(config: Config, endpoints: tuple[str, ...], tls: Tls) -> EtcdClient:
-    access = config.etcd_access
-    return EtcdClient(
-        endpoints, tls=tls, user=access.user, password=access.password, transport=config.etcd_transport
-    )
+    return Access.given(endpoints, config.etcd_access, config.etcd_transport).client(tls)
 
 
 async def _why_not(endpoint: str, error: EtcdError) -> str:

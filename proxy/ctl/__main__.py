@@ -12,11 +12,12 @@ from typing import Any
 from proxy.ctl import backup, budgets, changes, history, reading, sessions
 from proxy.ctl.options import parser
 from proxy.ctl.output import CommandFailed, Output, WrongUsage, visible
+from proxy.etcd.access import Access
+from proxy.etcd.authenticator import read_password
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.failures import said
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdUnknown, Get
-from proxy.etcd.tls import Tls
 from proxy.etcd_options import EtcdAccess, check
 from proxy.log.record import TreeNotServable, look
 from proxy.log.start import Loaded, Wanted, load
@@ -65,21 +66,17 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
 
 
 def access_of(given: Any) -> EtcdAccess:
-    """The options of access to etcd. Raises ValueError."""
+    """The options of access to etcd. Raises ValueError; blocks."""
     access = EtcdAccess(**values_of(EtcdAccess, given))
     check(access, given.etcd)
+    if access.password_file:
+        read_password(access.password_file)
     return access
 
 
 def client_of(given: Any, access: EtcdAccess) -> EtcdClient:
     """The client of the etcd that a command line names. Raises OSError, ValueError."""
-    return EtcdClient(
-        given.etcd,
-        tls=Tls(access.ca, access.cert, access.key),
-        user=access.user,
-        password=access.password,
-        transport=given.etcd_transport,
-    )
+    return Access.given(given.etcd, access, given.etcd_transport).client()
 
 
 def _past(given: Any, at: str) -> Callable[[], Output]:

@@ -10,8 +10,8 @@ from functools import partial
 
 from proxy.etcd import failures, rpc, wire
 from proxy.etcd import rpc_pb2 as pb
+from proxy.etcd.authenticator import Authenticator
 from proxy.etcd.calls import Calls
-from proxy.etcd.credentials import Credentials
 from proxy.etcd.endpoints import Connect, Endpoints, connector
 from proxy.etcd.leases import LeaseKeeper
 from proxy.etcd.model import (
@@ -47,17 +47,20 @@ class EtcdClient:
         tls: Tls | None = None,
         user: str = "",
         password: str = "",
+        password_file: str = "",
         transport: str = HTTP2,
         connect: Connect | None = None,
         clock: Clock = HOST.clock,
     ) -> None:
         """Connects lazily. `tls` is for https endpoints. Raises ValueError for a bad endpoint.
 
+        `password_file`: where the password is, in place of `password`; it is read when a token is needed.
+
         `transport` is one of proxy.etcd.transport.TRANSPORTS; TransportMissing (a ValueError) says that its
         library is not installed. `connect`, if given, makes the channel to a host and port instead.
         """
         members = Endpoints(endpoints, tls, connect or connector(transport))
-        self._rpc = rpc.Rpc(members, Credentials(user, password), clock)
+        self._rpc = rpc.Rpc(members, Authenticator(user, password, password_file, clock), clock)
         self._watching: rpc.MemberStream | None = None
 
     @property

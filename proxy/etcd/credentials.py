@@ -9,10 +9,9 @@ from proxy.etcd.transport import Metadata
 class Credentials:
     """A user and its token; or no user, for an etcd without authentication."""
 
-    def __init__(self, user: str, password: str) -> None:
+    def __init__(self, user: str) -> None:
         """`user` "": none."""
         self.user = user
-        self._password = password
         self.token = ""
         #: The metadata of requests.
         self.metadata: Metadata = ()
@@ -27,10 +26,9 @@ class Credentials:
         self.token = token
         self.metadata = (("token", token),) if token else ()
 
-    @property
-    def request(self) -> bytes:
+    def request(self, password: str) -> bytes:
         """The AuthenticateRequest that asks for a token."""
-        return pb.AuthenticateRequest(name=self.user, password=self._password).SerializeToString()
+        return pb.AuthenticateRequest(name=self.user, password=password).SerializeToString()
 
     def expired(self, answer: object) -> bool:
         """Whether this answer to a request says that its token is not valid any more."""

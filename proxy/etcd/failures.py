@@ -55,6 +55,7 @@ def said(error: Exception, prefix: str) -> str:
     """An error in one line for an operator: etcd's own words do not say what access it denies."""
     if isinstance(error, EtcdRefused) and error.kind is RefusalKind.PERMISSION:
         return (
-            f"etcd denies access to the keys of {prefix}: {error} (--etcd-user, --etcd-password, --etcd-cert)"
+            f"etcd denies access to the keys of {prefix}: {error}"
+            " (--etcd-user, --etcd-password or --etcd-password-file, --etcd-cert)"
         )
     return str(error)

@@ -12,8 +12,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from proxy.etcd import failures, wire
 from proxy.etcd import rpc_pb2 as pb
+from proxy.etcd.authenticator import Authenticator
 from proxy.etcd.calls import Calls
-from proxy.etcd.credentials import Credentials
 from proxy.etcd.endpoints import Endpoint, Endpoints
 from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, Get
 from proxy.etcd.transport import ByteStream, Request, RpcError
@@ -59,16 +59,16 @@ _AUTHENTICATE = _method("Auth", "Authenticate")
 class Rpc:
     """All calls of one client. A failure of unknown outcome moves later requests to the next endpoint."""
 
-    def __init__(self, endpoints: Endpoints, credentials: Credentials, clock: Clock) -> None:
+    def __init__(self, endpoints: Endpoints, authenticator: Authenticator, clock: Clock) -> None:
         self.endpoints = endpoints
-        self.credentials = credentials
+        self.credentials = authenticator.credentials
         self.tasks = Tasks()
         #: clock.monotonic() of the last answer that etcd gave to a request or sent on a stream.
         self.last_contact = clock.monotonic()
         #: How long calls took, and which failed.
         self.calls = Calls()
         self.clock = clock
-        self._authenticating = asyncio.Lock()
+        self._authenticator = authenticator
         self._streams: set[MemberStream] = set()
         self._repeatable: dict[_Call[Any], None] = {}  # under way, if there are other members
         self._look_timer: asyncio.TimerHandle | None = None  # one for all of them
@@ -271,20 +271,19 @@ class Rpc:
         await self.endpoints.close()
 
     async def _authenticate(self, stale: str, timeout: float) -> None:
-        """Get a token in place of `stale`."""
-        async with self._authenticating:
-            if self.credentials.token != stale:
-                return  # another request has got a new one in the meantime
-            self.credentials.use("")
-            decode = partial(wire.decode, pb.AuthenticateResponse)
+        """Get a token in place of `stale`. Raises EtcdError."""
+        decode = partial(wire.decode, pb.AuthenticateResponse)
+
+        async def ask(request: bytes) -> str:
             try:
-                response = await self._answer_to(_AUTHENTICATE, self.credentials.request, timeout, decode)
+                answer = await self._answer_to(_AUTHENTICATE, request, timeout, decode, repeatable=True)
             except EtcdRefused as refusal:
                 if refusal.message != failures.AUTH_NOT_ENABLED:
                     raise
-                # As etcd's own client: an etcd without authentication accepts a user too.
-                return
-            self.credentials.use(response.token)
+                return ""  # as etcd's own client: an etcd without authentication accepts a user too
+            return answer.token
+
+        await self._authenticator.renew(stale, timeout, ask)
 
 
 class _Call(Generic[_Answer]):

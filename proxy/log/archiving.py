@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
+from proxy.etcd.access import Access
 from proxy.log.members import Members
-from proxy.log.writer_process import Access
 from proxy.support.child import end, start
 from proxy.support.logs import form_in_use
 

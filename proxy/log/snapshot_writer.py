@@ -20,11 +20,9 @@ from typing import Any, NamedTuple
 
 import uvloop
 
-from proxy.etcd.client import EtcdClient
+from proxy.etcd.access import Access
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdError, Put, Txn
-from proxy.etcd.tls import Tls
-from proxy.etcd.transport import HTTP2
 from proxy.log.record import TIMEOUT, TreeNotServable, incarnation_of, look
 from proxy.log.start import Loaded, NotInLog, Wanted, load
 from proxy.log.truncation import (
@@ -274,16 +272,9 @@ async def run(etcd: Etcd, what: Mapping[str, Any]) -> dict[str, Any]:
 
 async def _run(config: dict[str, Any]) -> dict[str, Any]:
     try:
-        tls = Tls(config.get("ca", ""), config.get("cert", ""), config.get("key", ""))
-    except OSError as error:
+        etcd = Access.ordered(config).client()
+    except (OSError, ValueError) as error:
         return {"ok": False, "error": str(error)}
-    etcd = EtcdClient(
-        config["etcd"],
-        tls=tls,
-        user=config.get("user", ""),
-        password=config.get("password", ""),
-        transport=config.get("transport", HTTP2),
-    )
     return await run(etcd, config)
 
 

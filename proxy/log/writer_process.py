@@ -4,26 +4,14 @@ import asyncio
 import json
 import logging
 from asyncio.subprocess import Process
-from typing import Any, NamedTuple
+from typing import Any
 
-from proxy.etcd.transport import HTTP2
+from proxy.etcd.access import Access
 from proxy.support.child import end, start
 from proxy.support.logs import form_in_use
 
 _LONGEST = 3600.0  # seconds that a child may take
 _MODULE = "proxy.log.snapshot_writer"
-
-
-class Access(NamedTuple):
-    """How the child reaches etcd."""
-
-    etcd: tuple[str, ...]
-    ca: str = ""
-    cert: str = ""
-    key: str = ""
-    user: str = ""
-    password: str = ""
-    transport: str = HTTP2
 
 
 class WriterProcess:

@@ -144,20 +144,21 @@ def test_values_become_options(everything: list[Manifest]) -> None:
     assert (config.tls.listen, config.proxy_protocol.mode) == ("only", "require")
     assert config.proxy_protocol.balancers == tuple(map(ipaddress.ip_network, ("10.0.0.0/24", "10.0.1.7/32")))
     names = [variable["name"] for variable in container["env"]]
-    assert names[-3:] == ["ZKETCD_ETCD_USER", "ZKETCD_ETCD_PASSWORD", "ZKETCD_SUPER_DIGEST"]
+    assert names[-3:] == ["ZKETCD_ETCD_USER", "ZKETCD_ETCD_PASSWORD_FILE", "ZKETCD_SUPER_DIGEST"]
 
 
-def test_files_of_tls_lie_in_secrets_that_are_mounted(manifests: list[Manifest]) -> None:
+def test_files_lie_in_secrets_that_are_mounted(manifests: list[Manifest]) -> None:
     spec, container = _container(manifests)
     config = configuration(container)
     access = config.etcd_access
-    files = [Path(file) for file in (access.ca, access.cert, access.key, *config.tls.files) if file]
+    of_etcd = (access.ca, access.cert, access.key, access.password_file)
+    files = [Path(file) for file in (*of_etcd, *config.tls.files) if file]
     mounts = container.get("volumeMounts", [])
     mounted = {mount["mountPath"]: mount["name"] for mount in mounts}
     volumes = {volume["name"]: volume["secret"]["secretName"] for volume in spec.get("volumes", [])}
     assert set(mounted.values()) == set(volumes)
     assert {str(file.parent) for file in files} == set(mounted)
-    assert {file.name for file in files} <= {"ca.crt", "tls.crt", "tls.key"}
+    assert {file.name for file in files} <= {"ca.crt", "tls.crt", "tls.key", "password"}
     # A renewed secret is not seen through subPath.
     assert not [mount for mount in mounts if "subPath" in mount]
 
@@ -229,7 +230,8 @@ def test_the_backup_is_started_as_the_command_understands(everything: list[Manif
     given = of_tool(container, container["args"])
     assert (given.command, given.keep, given.folder) == ("backup", 7, Path("/backup"))
     mounted = {each["mountPath"] for each in container["volumeMounts"]}
-    assert {str(Path(given.etcd_ca).parent)} == mounted - {"/backup"}
+    files = (given.etcd_ca, given.etcd_password_file)
+    assert {str(Path(file).parent) for file in files} == mounted - {"/backup"}
     assert container["env"] == _container(everything)[1]["env"][:-1]  # but for extraEnv
 
 
@@ -291,7 +293,8 @@ def test_options_of_the_chart_itself_cannot_be_given_again() -> None:
     helpers = (CHART / "templates" / "_helpers.tpl").read_text()
     args = {line.partition("=")[0][4:] for line in helpers.splitlines() if line.startswith("- --")}
     variables = re.findall(r"^- name: ZKETCD_(\w+)", helpers, re.MULTILINE)
-    assert reserved == args | {each.lower().replace("_", "-") for each in variables}
+    given = args | {each.lower().replace("_", "-") for each in variables}
+    assert reserved == given | {"etcd-password"}  # it excludes --etcd-password-file
     assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == VERSION
 
 

@@ -2,17 +2,19 @@
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from lab.client.blocking import CHANGED, EPHEMERAL, Client, events_of
-from lab.servers import EtcdServer, StartFailed, wait_until
+from lab.servers import EtcdServer, StartFailed, ZketcdServer, wait_until
 from tests.faults.conftest import Start
 from tests.faults.writers import Writers
 from tests.proxy.etcd import admin
 
 _TOKEN_TTL_S = 1
 _PREFIX = "/tenant"
+_SHORT_S = 5.0  # for writes to go on; the proxies need 0.1 s on an idle machine
 
 
 @pytest.fixture
@@ -49,6 +51,99 @@ def test_an_etcd_that_has_forgotten_all_tokens(start: Start, etcd: EtcdServer) -
             writers.progress()
             etcd.kill()
             etcd.start()
+        writers.progress()
+        writers.verify()
+
+
+class Password:
+    """The password of etcd's user, in etcd and in the file that proxies read."""
+
+    def __init__(self, etcd: EtcdServer, file: Path) -> None:
+        self._etcd = etcd
+        self.file = file
+        file.write_text("secret\n")
+        file.chmod(0o600)
+
+    def change_file(self, password: str) -> None:
+        """As Kubernetes does: another file gets the name."""
+        other = self.file.with_suffix(".new")
+        other.write_text(password)
+        other.chmod(0o600)
+        other.rename(self.file)
+
+    def change_etcd(self, password: str) -> None:
+        """etcd forgets the user's tokens."""
+        root = {"name": "root", "password": "root"}
+        token = admin.post(self._etcd.endpoint, "auth/authenticate", root)["token"]
+        changed = {"name": "tenant", "password": password}
+        admin.post(self._etcd.endpoint, "auth/user/changepw", changed, token)
+
+
+@pytest.fixture
+def password(etcd: EtcdServer, tmp_path: Path) -> Password:
+    return Password(etcd, tmp_path / "password")
+
+
+@pytest.fixture
+def proxies(start: Start, etcd: EtcdServer, password: Password) -> list[ZketcdServer]:
+    """Two that read the password from the file."""
+    access = {"etcd_user": "tenant", "etcd_password_file": password.file}
+    return [start(etcd, prefix=_PREFIX, snapshot_log_requests=200, **access) for _ in range(2)]
+
+
+def _said(proxies: list[ZketcdServer], what: str) -> bool:
+    return all(what in proxy.log_text() for proxy in proxies)
+
+
+def _snapshots(proxies: list[ZketcdServer]) -> int:
+    return sum(proxy.log_text().count(" snapshot: {") for proxy in proxies)
+
+
+def test_a_password_that_changes_first_in_the_file(proxies: list[ZketcdServer], password: Password) -> None:
+    with Writers(*(proxy.port for proxy in proxies)) as writers:
+        for word in ("second", "third"):
+            writers.progress()
+            password.change_file(word)
+            writers.progress()
+            changed = time.monotonic()
+            password.change_etcd(word)
+            writers.progress()
+            assert time.monotonic() - changed < _SHORT_S
+        writers.verify()
+    assert _said(proxies, f"etcd accepts the password of user tenant in {password.file}")
+    assert not any("etcd refuses" in proxy.log_text() for proxy in proxies)
+
+
+def test_a_password_that_changes_first_in_etcd(proxies: list[ZketcdServer], password: Password) -> None:
+    refused, accepted = (
+        f"etcd {verb} the password of user tenant in {password.file}" for verb in ("refuses", "accepts")
+    )
+    with Writers(*(proxy.port for proxy in proxies)) as writers:
+        writers.progress()
+        password.change_etcd("second")
+        wait_until(lambda: _said(proxies, refused), "the proxies miss the new password")
+        changed = time.monotonic()
+        password.change_file("second")
+        writers.progress()
+        assert time.monotonic() - changed < _SHORT_S
+        wait_until(lambda: _said(proxies, accepted), "each proxy has a token")
+        # The child processes that write snapshots read it, too.
+        before = _snapshots(proxies)
+        wait_until(lambda: _snapshots(proxies) > before, "a snapshot")
+        writers.verify()
+    assert not any("is over" in proxy.log_text() for proxy in proxies)
+
+
+def test_a_proxy_with_a_fixed_password_goes_on_when_it_is_right_again(
+    start: Start, etcd: EtcdServer, password: Password
+) -> None:
+    """It does not end, and asks etcd once a second."""
+    proxy = start(etcd, prefix=_PREFIX, etcd_user="tenant", etcd_password="secret")
+    with Writers(proxy.port) as writers:
+        writers.progress()
+        password.change_etcd("second")
+        wait_until(lambda: _said([proxy], "etcd refuses the password of user tenant (etcds"), "a message")
+        password.change_etcd("secret")
         writers.progress()
         writers.verify()
 

@@ -106,7 +106,14 @@ def test_a_broken_file(option: str, file: Path, complain: Callable[..., str]) ->
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--etcd-password", SECRET], "--etcd-user and --etcd-password must be given together"),
+        (
+            ["--etcd-password", SECRET],
+            "--etcd-user and --etcd-password or --etcd-password-file must be given",
+        ),
+        (
+            ["--etcd-user", "me", "--etcd-password", SECRET, "--etcd-password-file", __file__],
+            "--etcd-password and --etcd-password-file exclude each other",
+        ),
         (["--tls-key-password", SECRET], "--tls-key-password needs --tls-cert and --tls-key"),
         (["--sasl-user", f"bob:{SECRET}", "--sasl-user", f"bob:{SECRET}2"], "user 'bob' is given twice"),
         (["--sasl-user", f"bob:{{ha1}}{SECRET}"], "argument --sasl-user: user 'bob': after {ha1} belong 32"),

@@ -19,10 +19,11 @@ from lab.client.packets import ConnectReply
 from lab.client.requests import Reply
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.config import parse
+from proxy.etcd.access import Access
 from proxy.etcd.model import Get
 from proxy.frontend.ports import bound_socket
 from proxy.log.staleness import Staleness
-from proxy.log.writer_process import Access, WriterProcess
+from proxy.log.writer_process import WriterProcess
 from proxy.server import Server
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import until

@@ -1,6 +1,7 @@
 """How the pipeline reaches etcd: the options of the command line, the environment and Spark."""
 
 import argparse
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,19 @@ def test_the_same_options_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert given == Connection("http://e:1", etcd_user="me", etcd_password="word", etcd_transport="grpcio")
     assert Connection.from_options(given.options()) == given
     assert Connection.from_options({"etcd": "http://e:1"}) == Connection("http://e:1")
+
+
+def test_the_password_may_be_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("word\n")
+    given = _parsed("--etcd", "http://e:1", "--etcd-user", "me", "--etcd-password-file", str(file))
+    assert given.etcd_password_file == str(file)
+    assert Connection.from_options(given.options()) == given
+    with pytest.raises(ValueError, match="etcd-password and etcd-password-file exclude each other"):
+        Connection.from_options({**given.options(), "etcd-password": "word"})
+    file.write_text("")
+    with pytest.raises(ValueError, match="it is empty"):
+        Connection.from_options(given.options())
 
 
 def test_every_command_takes_user_and_password_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

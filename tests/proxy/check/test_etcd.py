@@ -3,6 +3,7 @@
 import json
 import subprocess
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -67,7 +68,9 @@ def test_a_touched_reserve_is_named(reserve: int, grade: Grade) -> None:
     assert next(found).grade is grade
 
 
-def test_access_rights(own_etcd_server: EtcdServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_access_rights(
+    own_etcd_server: EtcdServer, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     def ctl(*arguments: str) -> None:
         command = [find_program("etcdctl", "make test installs it"), "--endpoints", own_etcd_server.endpoint]
         subprocess.run([*command, *arguments], check=True, capture_output=True, timeout=30)
@@ -89,6 +92,17 @@ def test_access_rights(own_etcd_server: EtcdServer, capsys: pytest.CaptureFixtur
     given = ("--etcd", own_etcd_server.endpoint, "--etcd-user", "writer", "--etcd-password", "wrong")
     _, found = _checked(capsys, *given)
     assert _one(found, "authentication failed") == "wrong"
+    file = tmp_path / "password"
+    given = (*given[:-2], "--etcd-password-file", str(file))
+    for content, said, grade in (
+        ("word\n", "/zketcd may be read and written", "good"),
+        ("", "is empty", "wrong"),
+    ):
+        file.write_text(content)
+        file.chmod(0o644)
+        _, found = _checked(capsys, *given)
+        assert _one(found, said) == grade
+        assert _one(found, f"every user of this host can read the secrets in {file}") == "doubtful"
 
 
 def test_an_etcd_that_does_not_run(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,10 +32,17 @@ def put(key: bytes = KEY, value: bytes = b"v") -> Txn:
 
 @contextlib.asynccontextmanager
 async def connected(
-    *endpoints: str, tls: Tls | None = None, user: str = "", password: str = ""
+    *endpoints: str, tls: Tls | None = None, user: str = "", password: str = "", password_file: str = ""
 ) -> AsyncIterator[EtcdClient]:
     """A client for one test."""
-    client = EtcdClient(endpoints, tls=tls or Tls(), user=user, password=password, transport=_transports[-1])
+    client = EtcdClient(
+        endpoints,
+        tls=tls or Tls(),
+        user=user,
+        password=password,
+        password_file=password_file,
+        transport=_transports[-1],
+    )
     try:
         yield client
     finally:

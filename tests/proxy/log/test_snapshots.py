@@ -10,6 +10,7 @@ import pytest
 from codec.constants import OpCode
 from lab.fakes.clock import FakeClock
 from lab.servers import EtcdServer
+from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.log import snapshots as module
@@ -21,7 +22,7 @@ from proxy.log.space import Pressure
 from proxy.log.start import load
 from proxy.log.stats import Stats
 from proxy.log.status import LogStatus
-from proxy.log.writer_process import Access, WriterProcess
+from proxy.log.writer_process import WriterProcess
 from proxy.state.machine import Disagreement, Machine
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, decode_forget, encode_close

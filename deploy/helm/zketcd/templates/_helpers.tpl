@@ -52,11 +52,37 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
     secretKeyRef:
       name: {{ . }}
       key: username
-- name: ZKETCD_ETCD_PASSWORD
-  valueFrom:
-    secretKeyRef:
-      name: {{ . }}
-      key: password
+- name: ZKETCD_ETCD_PASSWORD_FILE
+  value: /etc/zketcd/etcd-user/password
+{{- end }}
+{{- end -}}
+
+{{/* The files for etcd, that `zketcd.env` names. Whole folders: Kubernetes does not renew single files (subPath). */}}
+{{- define "zketcd.etcdMounts" -}}
+{{- if .Values.etcd.tls.secretName }}
+- name: etcd-tls
+  mountPath: /etc/zketcd/etcd
+  readOnly: true
+{{- end }}
+{{- if .Values.etcd.auth.secretName }}
+- name: etcd-user
+  mountPath: /etc/zketcd/etcd-user
+  readOnly: true
+{{- end }}
+{{- end -}}
+
+{{- define "zketcd.etcdVolumes" -}}
+{{- with .Values.etcd.tls.secretName }}
+- name: etcd-tls
+  secret:
+    secretName: {{ . }}
+    defaultMode: 0440
+{{- end }}
+{{- with .Values.etcd.auth.secretName }}
+- name: etcd-user
+  secret:
+    secretName: {{ . }}
+    defaultMode: 0440
 {{- end }}
 {{- end -}}
 

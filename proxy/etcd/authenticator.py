@@ -1,0 +1,108 @@
+"""Gets the token that stands for etcd's user, and another one when etcd has forgotten it.
+
+A password in a file is read each time. After a change of it, etcd forgets the user's tokens. A process that
+was authenticated once does not give up then: file and etcd are not changed at one moment.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from proxy.etcd.credentials import Credentials
+from proxy.etcd.model import EtcdRefused, EtcdUnknown
+from proxy.support.environment import Clock
+from proxy.support.throttled_log import ThrottledLog
+
+_LOG = logging.getLogger(__name__)
+
+_LOOK = 0.1  # seconds between two looks at a file whose password etcd refuses
+_ASK_AGAIN = 1.0  # seconds until etcd gets the same password again: it hashes each one, which takes 0.1 s
+
+Ask = Callable[[bytes], Awaitable[str]]
+"""Sends an AuthenticateRequest; the token, "" for an etcd without authentication. Raises EtcdError."""
+
+
+def read_password(file: str) -> str:
+    """The password in a file: its only line. Blocks; raises ValueError."""
+    try:
+        text = Path(file).read_text()
+    except OSError as error:
+        raise ValueError(f"--etcd-password-file {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"--etcd-password-file {file}: it is not UTF-8") from None
+    password = text.removesuffix("\n").removesuffix("\r")
+    if not password:
+        raise ValueError(f"--etcd-password-file {file}: it is empty")
+    if "\n" in password:
+        raise ValueError(f"--etcd-password-file {file}: it has more than one line")
+    return password
+
+
+class Authenticator:
+    """Keeps the token of one client's credentials."""
+
+    def __init__(self, user: str, password: str, password_file: str, clock: Clock) -> None:
+        """`user` "": etcd gets no token. `password_file`: where the password is, if it is not given."""
+        self.credentials = Credentials(user)
+        self._password = password
+        self._file = password_file
+        self._whose = f"the password of user {user}" + (f" in {password_file}" if password_file else "")
+        self._clock = clock
+        self._throttled_log = ThrottledLog(_LOG, clock)
+        self._renewing = asyncio.Lock()
+        self._accepted = ""  # the last password for which etcd gave a token
+        self._refused = ""  # the last one for which it gave none since
+        self._ask_at = 0.0  # when it may be asked again for that
+        self._obstacle = ""  # why there is no token
+
+    async def renew(self, stale: str, timeout: float, ask: Ask) -> None:
+        """Get a token in place of `stale`.
+
+        Raises EtcdRefused if etcd refuses the password and has never accepted one, EtcdUnknown if there is no
+        token in `timeout` seconds, and what `ask` raises.
+        """
+        credentials = self.credentials
+        try:
+            async with asyncio.timeout(timeout), self._renewing:
+                if credentials.token and credentials.token != stale:
+                    return  # another request has got a new one in the meantime
+                credentials.use("")
+                credentials.use(await self._token(ask))
+        except TimeoutError:
+            raise EtcdUnknown(self._obstacle or f"etcd gave no token in {timeout:.1f} s") from None
+
+    async def _token(self, ask: Ask) -> str:
+        """Try until there is one."""
+        while True:
+            password = await self._current()
+            if password and (password != self._refused or self._clock.monotonic() >= self._ask_at):
+                try:
+                    token = await ask(self.credentials.request(password))
+                except EtcdRefused as refusal:
+                    if not self._accepted:
+                        raise
+                    self._refused, self._ask_at = password, self._clock.monotonic() + _ASK_AGAIN
+                    self._obstacle = f"etcd refuses {self._whose} ({refusal})"
+                else:
+                    self._took(password if token else "")
+                    return token
+            self._throttled_log.warn("%s: trying again", self._obstacle)
+            await asyncio.sleep(_LOOK)
+
+    async def _current(self) -> str:
+        """The password as of now; "" if there is none."""
+        if not self._file:
+            return self._password
+        try:
+            return await asyncio.to_thread(read_password, self._file)
+        except ValueError as error:
+            self._obstacle = str(error)
+            return ""
+
+    def _took(self, password: str) -> None:
+        """etcd has accepted this one; "": it has no authentication."""
+        if password and (self._obstacle or password != (self._accepted or password)):
+            _LOG.info("etcd accepts %s", self._whose)
+        self._accepted = password or self._accepted
+        self._refused = self._obstacle = ""

@@ -1,0 +1,143 @@
+"""How a token is got: which password etcd is asked with, how often, and what is said."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from proxy.etcd import rpc_pb2 as pb
+from proxy.etcd.access import Access
+from proxy.etcd.authenticator import Authenticator, read_password
+from proxy.etcd.model import EtcdRefused, EtcdUnknown, RefusalKind
+from proxy.support.environment import HOST
+
+_OLD, _NEW = "hunter2secret", "hunter3secret"
+_WORDS = "etcdserver: authentication failed, invalid user ID or password"
+
+
+class Authority:
+    """An etcd whose user has a password, and a client of its."""
+
+    def __init__(self, file: Path) -> None:
+        self.password = _OLD
+        self.file = file
+        self.asked: list[tuple[float, str]] = []
+        self.authenticator = Authenticator("tenant", "", str(file), HOST.clock)
+        file.write_text(f"{_OLD}\n")
+
+    @property
+    def token(self) -> str:
+        return self.authenticator.credentials.token
+
+    async def renew(self, stale: str = "", timeout: float = 20.0) -> None:
+        await self.authenticator.renew(stale, timeout, self._ask)
+
+    async def _ask(self, request: bytes) -> str:
+        given = pb.AuthenticateRequest.FromString(request)
+        assert given.name == "tenant"
+        self.asked.append((time.monotonic(), given.password))
+        if given.password != self.password:
+            raise EtcdRefused(RefusalKind.PERMISSION, _WORDS)
+        return f"{len(self.asked)}.{given.password}"
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "password")
+
+
+async def test_the_file_is_read_for_each_token(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    await authority.renew()
+    assert (authority.token, caplog.messages) == (f"1.{_OLD}", [])
+    authority.file.write_text(_NEW)
+    authority.password = _NEW
+    await authority.renew(stale=authority.token)
+    assert authority.token == f"2.{_NEW}"
+    assert caplog.messages == [f"etcd accepts the password of user tenant in {authority.file}"]
+    await authority.renew(stale="1.old")
+    assert len(authority.asked) == 2, "there is a newer token than that one"
+
+
+async def test_a_password_that_never_was_right_is_refused_at_once(authority: Authority) -> None:
+    authority.password = _NEW
+    with pytest.raises(EtcdRefused, match="authentication failed"):
+        await authority.renew()
+
+
+async def test_the_file_is_late(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    await authority.renew()
+    stale, authority.password = authority.token, _NEW
+    waiting = [asyncio.ensure_future(authority.renew(stale)) for _ in range(9)]
+    with pytest.raises(
+        EtcdUnknown, match=r"etcd refuses the password of user tenant in .*\(etcdserver: auth"
+    ):
+        await authority.renew(stale, timeout=0.4)
+    assert len(authority.asked) == 2, "an etcd with bcrypt needs 0.1 s of a processor for each"
+    authority.file.write_text(_NEW)
+    began = time.monotonic()
+    await asyncio.gather(*waiting)
+    assert time.monotonic() - began < 0.9
+    assert [password for _, password in authority.asked] == [_OLD, _OLD, _NEW]
+    assert [line.rpartition(": ")[2] for line in caplog.messages] == [
+        "trying again",
+        f"etcd accepts the password of user tenant in {authority.file}",
+    ]
+    assert "hunter" not in caplog.text
+
+
+async def test_etcd_is_late(authority: Authority) -> None:
+    await authority.renew()
+    authority.file.write_text(_NEW)
+    waiting = asyncio.ensure_future(authority.renew(authority.token))
+    await asyncio.sleep(0.3)
+    authority.password = _NEW
+    await waiting
+    (first, _), (second, _) = authority.asked[1:]
+    assert second - first > 0.9
+
+
+async def test_a_file_that_is_gone_for_a_moment(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    await authority.renew()
+    authority.file.unlink()
+    with pytest.raises(EtcdUnknown, match="password: No such file or directory"):
+        await authority.renew(authority.token, timeout=0.1)
+    assert not authority.token
+    authority.file.write_text(_OLD)
+    await authority.renew(stale="1.old")
+    assert authority.token == f"2.{_OLD}"
+    assert (
+        f"--etcd-password-file {authority.file}: No such file or directory: trying again" in caplog.messages
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "it is empty"),
+        (b"\n", "it is empty"),
+        (b"a\nhunter2\n", "it has more than one line"),
+        (b"hunter2\xff", "it is not UTF-8"),
+        (None, "No such file or directory"),
+    ],
+)
+def test_a_file_without_a_password(content: bytes | None, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    if content is not None:
+        file.write_bytes(content)
+    for read in (lambda: read_password(str(file)), Access((), password_file=str(file)).tls):
+        with pytest.raises(ValueError, match=f"^--etcd-password-file {file}: {said}$"):
+            read()
+
+
+@pytest.mark.parametrize("content", [b"a b", b"a b\n", b"a b\r\n"])
+def test_the_end_of_the_line_is_not_part_of_the_password(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_bytes(content)
+    assert read_password(str(file)) == "a b"
