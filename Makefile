@@ -167,7 +167,7 @@ past: setup-test ## Compare an archive's states with what clients saw, under fau
 	@exec $(VENV)/python -m proof.past $(ARGS)
 
 .PHONY: torture
-torture: setup-test ## Run real etcd, proxies and clients under faults, and judge what clients saw; ARGS="--minutes 60 --seed 7"
+torture: setup-test ## Run real etcd, proxies and clients under faults, and judge what clients saw; ARGS="--minutes 60 --seed 7", ARGS=--zookeeper
 	@exec $(VENV)/python -m proof.torture $(ARGS)
 
 .PHONY: upgrades

@@ -3,7 +3,8 @@
 A *way* leads from one host to another: what a host sends to another takes the same way, whichever of the two
 has opened the connection. A way that is stopped keeps the bytes, as a network does whose packets are sent
 again and again: they arrive when it is mended, unless the sender has given up and closed. Here: bytes. Not
-here: what they mean, but for the header by which etcd's members say who they are.
+here: what they mean, but for the header by which etcd's members say who they are, and the address that a
+ZooKeeper sends another one for elections.
 
 One thing is not as in a network: a connection over a stopped way is accepted, and then says nothing.
 """
@@ -13,6 +14,7 @@ import multiprocessing
 import re
 import selectors
 import signal
+import struct
 from collections import deque
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Self, cast
@@ -23,6 +25,8 @@ _AHEAD = 1 << 20  # bytes that a way may hold back before it stops reading
 _PIECE = 1 << 14  # bytes that a way with a bounded bandwidth sends at once
 _FROM = re.compile(rb"\r\nX-Server-From: ([0-9a-f]+)\r\n", re.IGNORECASE)
 _HEAD = 1 << 14  # bytes within which that header must come
+_OPENING = struct.Struct(">qqi")  # of a connection for elections: version, server, length of its address
+_LOOK = 0.01  # seconds between two looks at what has come
 _PATIENCE = 30.0  # seconds for an answer of the relays' process
 
 Way = tuple[str, str]
@@ -45,6 +49,10 @@ class Listener(NamedTuple):
     dialer: str | None
     target: str
     port: int
+    election: bool = False
+    """Whether it is a ZooKeeper's port for elections."""
+    patience: float = 0.0
+    """Seconds that a connection waits here while the target does not listen."""
 
 
 class _Pipe:
@@ -137,6 +145,10 @@ class _Side(asyncio.Protocol):
         """What has come so far, before the connection is joined."""
         return b"".join(data for data in self._early if data)
 
+    def replace_head(self, head: bytes) -> None:
+        """Something else has come so far."""
+        self._early = [head, *(data for data in self._early if data is None)]
+
     @property
     def over(self) -> bool:
         """Whether the connection has ended before it was joined."""
@@ -195,9 +207,13 @@ class _Relays:
         await asyncio.sleep(0)  # connection_made comes behind the protocol's making
         assert near.transport is not None
         dialer = listener.dialer or await _dialer(near)
-        try:
-            _, far = await self.loop.create_connection(lambda: _Side(self), "127.0.0.1", listener.port)
-        except OSError:
+        if listener.election:
+            await _hide_address(near)
+            # The port takes one connection after another, and waits until each has said whose it is.
+            while self.quality((dialer, listener.target)).stopped and not near.over:  # noqa: ASYNC110
+                await asyncio.sleep(_LOOK)
+        far = await self._reach(near, listener)
+        if far is None:
             near.transport.abort()
             return
         assert far.transport is not None
@@ -211,6 +227,19 @@ class _Relays:
         await far.lost.wait()
         del self._pipes[there], self._pipes[back]
 
+    async def _reach(self, near: _Side, listener: Listener) -> _Side | None:
+        """A connection to the target; None if it does not listen."""
+        deadline = self.loop.time() + listener.patience
+        while True:
+            try:
+                _, far = await self.loop.create_connection(lambda: _Side(self), "127.0.0.1", listener.port)
+            except OSError:
+                if near.over or self.loop.time() >= deadline:
+                    return None
+                await asyncio.sleep(_LOOK)
+            else:
+                return far
+
 
 async def _dialer(near: _Side) -> str:
     """Which member of etcd has opened a connection to another: the id in its first request, "" if none."""
@@ -221,8 +250,27 @@ async def _dialer(near: _Side) -> str:
             return found[1].decode()
         if b"\r\n\r\n" in head or len(head) > _HEAD or near.over:
             break
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(_LOOK)
     return ""
+
+
+async def _hide_address(near: _Side) -> None:
+    """Leave out where a ZooKeeper can be reached for elections, by which it opens a connection to another.
+
+    One with a higher id closes that connection and opens its own, to the address of the message: past the
+    relays. Where that is no address of one host it takes the one of its own configuration.
+    """
+    while not near.over:
+        head = near.head
+        if len(head) >= _OPENING.size:
+            version, server, length = _OPENING.unpack_from(head)
+            end = _OPENING.size + length
+            if len(head) >= end:
+                port = head[:end].rpartition(b":")[2]
+                address = b"0.0.0.0:" + port
+                near.replace_head(_OPENING.pack(version, server, len(address)) + address + head[end:])
+                return
+        await asyncio.sleep(_LOOK)
 
 
 def _run(told: Connection, exact: bool) -> None:
@@ -258,9 +306,15 @@ class Relays:
         self._process.start()
         told.close()
 
-    def listen(self, dialer: str | None, target: str, port: int) -> int:
-        """Relay connections to 127.0.0.1:`port`, which is `target`'s; returns the relay's own port."""
-        return int(self._ask("listen", Listener(dialer, target, port)))
+    def listen(
+        self, dialer: str | None, target: str, port: int, *, election: bool = False, patience: float = 0.0
+    ) -> int:
+        """Relay connections to 127.0.0.1:`port`, which is `target`'s; returns the relay's own port.
+
+        `election`: it is a ZooKeeper's port for elections. `patience`: while the target does not listen a
+        connection waits for so many seconds.
+        """
+        return int(self._ask("listen", Listener(dialer, target, port, election, patience)))
 
     def change(self, ways: dict[Way, Quality]) -> None:
         """Set how ways are; others stay as they are."""

@@ -99,7 +99,7 @@ def _changes(taken: Taken, steps: Sequence[Step], ends: Iterable[Call]) -> Chang
     for call in taken.calls:
         unknown = call.zxid is None and (call.reply is None or call.changed)
         if unknown or (call.session in ending and call.changed):
-            _may_be(changes, call, unknown=unknown, ends=call.session in ending)
+            _may_be(changes, call, unknown=unknown)
     owned: dict[int, set[str]] = {}
     owners: dict[str, int] = {}
     for step in steps:
@@ -130,8 +130,11 @@ def _changes(taken: Taken, steps: Sequence[Step], ends: Iterable[Call]) -> Chang
     return changes
 
 
-def _may_be(changes: Changes, call: Call, *, unknown: bool, ends: bool) -> None:
-    """Add what a call of unknown outcome may have changed, and the end of the ephemerals that it made."""
+def _may_be(changes: Changes, call: Call, *, unknown: bool) -> None:
+    """Add what a call of unknown outcome may have changed, and the end of the ephemerals that it made.
+
+    A session's end may be known, and that it took an ephemeral away whose create has no answer not.
+    """
     for place, part in enumerate(parts_of(call.request)):
         if isinstance(part, Create):
             path = part.path + "*" if part.sequential else part.path
@@ -140,7 +143,7 @@ def _may_be(changes: Changes, call: Call, *, unknown: bool, ends: bool) -> None:
                 path = made.path or part.path
             if unknown:
                 changes.change(None, CREATED, path)
-            if ends and part.ephemeral:
+            if part.ephemeral:
                 changes.change(None, DELETED, path)
         elif unknown and isinstance(part, Delete):
             changes.change(None, DELETED, part.path)

@@ -89,6 +89,26 @@ def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         "|---|--:|" + "--:|" * len(_COLUMNS),
     ]
     for row in rows:
-        cells = " | ".join(f"{row[name]['median']:.1f} / {row[name]['max']:.1f}" for name in _COLUMNS)
+        cells = " | ".join(_cell(row, name) for name in _COLUMNS)
         lines.append(f"| {row['fault']} | {row['times']} | {cells} |")
     return lines
+
+
+def compared(systems: Mapping[str, Iterable[Episode]]) -> list[str]:
+    """The summaries of several systems as one Markdown table."""
+    rows = {name: {row["fault"]: row for row in summary(found)} for name, found in systems.items()}
+    columns = [(measure, name) for measure in _COLUMNS for name in systems]
+    lines = [
+        f"| fault | times | {' | '.join(f'{measure}, s: {name}' for measure, name in columns)} |",
+        "|---|--:|" + "--:|" * len(columns),
+    ]
+    for fault in sorted(set().union(*rows.values())):
+        of_fault = {name: rows[name].get(fault) for name in systems}
+        times = ", ".join(str(row["times"] if row else 0) for row in of_fault.values())
+        cells = [_cell(of_fault[name], measure) for measure, name in columns]
+        lines.append(f"| {fault} | {times} | {' | '.join(cells)} |")
+    return lines
+
+
+def _cell(row: Mapping[str, Any] | None, measure: str) -> str:
+    return f"{row[measure]['median']:.1f} / {row[measure]['max']:.1f}" if row else "–"

@@ -5,20 +5,16 @@ dialer by etcd's own id of it. Proxies speak TLS with etcd; observers and operat
 relays, without TLS.
 """
 
-import ctypes
 import http.client
 import json
-import os
 import re
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
 from typing_extensions import override
 
@@ -27,19 +23,19 @@ from lab.servers.operator import etcdctl
 from lab.servers.relay import Relays, Way
 from lab.servers.tls import Authority, Pair
 from proof.simulation.proxies import PREFIX
+from proof.torture.acts import kill
+from proof.torture.host import HostClock, give_disk
 from proxy.handover.supervisor import descendants
 
 MEMBERS = 3
 CLIENTS = "clients"
 TICK_MS = 500
 _QUOTA = 96 << 20  # bytes
-_DISK = 512 << 20  # bytes: two segments of etcd's write-ahead log and a database of the quota, twice
 _SNAPSHOT_REQUESTS = 5_000
 _REGISTERED = re.compile(r" registered as ([0-9a-f]+)$", re.MULTILINE)
 PROXY_LEASE = 5  # seconds
 _DAYS = 30  # that a certificate is good for
 _PROXIES = "proxies"  # the name of the one certificate of all proxies
-_MNT_DETACH = 2
 _ADDRESS = "127.0.0.1"
 
 
@@ -96,7 +92,7 @@ class Member(EtcdServer):
 
 
 class TorturedProxy(UpgradableServer):
-    """A proxy whose clock may be set while it runs, if `library` (libfaketime's) is there."""
+    """A proxy with a clock of its own."""
 
     def __init__(
         self,
@@ -104,7 +100,6 @@ class TorturedProxy(UpgradableServer):
         endpoints: str,
         authority: Authority,
         client: Pair,
-        library: str,
         variables: Mapping[str, str],
     ) -> None:
         super().__init__(
@@ -121,23 +116,12 @@ class TorturedProxy(UpgradableServer):
             proxy_lease=PROXY_LEASE,
         )
         self.host = name
-        self._library = library
         self._lives: list[int] = []  # where in the log each begins
-        self._clock = self.folder / "clock"
-        self.set_clock(0)
+        self.clock = HostClock(self.folder)
 
     def environment(self) -> Mapping[str, str]:
-        """The wall clock is the library's; the monotonic clock stays."""
-        if not self._library:
-            return super().environment()
-        return {
-            **super().environment(),
-            "LD_PRELOAD": self._library,
-            "FAKETIME_TIMESTAMP_FILE": str(self._clock),
-            "FAKETIME_CACHE_DURATION": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "DONT_FAKE_MONOTONIC": "1",
-        }
+        """With the date of its own."""
+        return {**super().environment(), **self.clock.environment()}
 
     def ended_by_itself(self) -> int | None:
         """The exit status, if the process has ended and was not killed by us."""
@@ -177,12 +161,6 @@ class TorturedProxy(UpgradableServer):
         command = _command_line(self.serving or self.pid)
         return [pid for pid in descendants(self.serving or self.pid) if _command_line(pid) == command]
 
-    def set_clock(self, seconds: int) -> None:
-        """The host's date is ahead by this, or behind; it shows within a second."""
-        fresh = self._clock.with_suffix(".new")
-        fresh.write_text(f"{seconds:+d}\n")
-        fresh.replace(self._clock)
-
 
 def _command_line(pid: int) -> bytes:
     """b"" if the process has ended."""
@@ -201,13 +179,6 @@ def later_incarnations(log: str, incarnation: str) -> list[str]:
 def initial_cluster(members: Iterable[Member]) -> str:
     """As etcd's option of this name."""
     return ",".join(f"{member.host}={member.peer_url}" for member in members)
-
-
-class Abilities(NamedTuple):
-    """What this machine can do; each "" is possible, another text says why not."""
-
-    clocks: str
-    disks: str
 
 
 class Cluster:
@@ -231,7 +202,6 @@ class Cluster:
         self.proxies: list[TorturedProxy] = []
         #: Where clients reach each proxy.
         self.ports: dict[str, int] = {}
-        self.library = faketime_library()
         self._guests: list[Member] = []
         self._guest_count = 0  # of all that have come
         self._small_disks = small_disks
@@ -260,7 +230,8 @@ class Cluster:
             self.members.append(member)
             stack.callback(member.close)
             if self._small_disks:
-                self._give_disk(member)
+                stack.callback(give_disk(member.data_dir))
+                stack.callback(kill, member)  # before that
         for member in self.members:
             member.everybody = initial_cluster(self.members)
             member.launch()  # none serves before there is a quorum
@@ -272,7 +243,7 @@ class Cluster:
             ports = [self.relays.listen(name, member.host, member.tls_port) for member in self.members]
             turned = ports[number % MEMBERS :] + ports[: number % MEMBERS]
             endpoints = ",".join(f"https://{_ADDRESS}:{port}" for port in turned)
-            proxy = TorturedProxy(name, endpoints, self.authority, client, self.library, self._variables)
+            proxy = TorturedProxy(name, endpoints, self.authority, client, self._variables)
             self.proxies.append(proxy)
             stack.callback(proxy.close)
             proxy.launch()
@@ -310,17 +281,6 @@ class Cluster:
     def _everybody(self) -> list[Member]:
         return [*self.members, *self._guests]
 
-    def _give_disk(self, member: Member) -> None:
-        """A small file system of its own for a member's data."""
-        member.data_dir.mkdir(parents=True, exist_ok=True)
-        target = os.fsencode(member.data_dir)
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.mount(b"zketcd-torture", target, b"tmpfs", 0, f"size={_DISK},mode=700".encode()):
-            raise OSError(ctypes.get_errno(), f"cannot mount on {member.data_dir}")
-        # Before the member's folder is removed.
-        self._stack.callback(lambda: libc.umount2(target, _MNT_DETACH))
-        self._stack.callback(lambda: member.kill() if member.alive else None)
-
     # -- ways ------------------------------------------------------------------------------------------------
 
     def between(self, proxy: TorturedProxy, members: Sequence[Member]) -> tuple[list[Way], list[Way]]:
@@ -352,31 +312,3 @@ class Cluster:
     def leader(self) -> Member | None:
         """The member that leads; blocks for a moment."""
         return next((member for member in self._everybody if member.is_leader()), None)
-
-
-def abilities() -> Abilities:
-    """What this machine can do."""
-    return Abilities(
-        "" if faketime_library() else "faketime is not installed (make setup-test)",
-        "" if _may_mount() else "only root may mount a small file system",
-    )
-
-
-def faketime_library() -> str:
-    """What `faketime` preloads for programs with threads; "" if it is not installed."""
-    program = shutil.which("faketime")
-    if program is None:
-        return ""
-    command = [program, "-m", "-f", "+0", "printenv", "LD_PRELOAD"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
-
-
-def _may_mount() -> bool:
-    """Whether this process may mount; in a container root often may not."""
-    with tempfile.TemporaryDirectory(prefix="zketcd-torture-") as folder:
-        libc = ctypes.CDLL(None, use_errno=True)
-        target = os.fsencode(folder)
-        if libc.mount(b"zketcd-torture", target, b"tmpfs", 0, b"size=65536"):
-            return False
-        libc.umount2(target, _MNT_DETACH)
-        return True

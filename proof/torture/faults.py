@@ -4,44 +4,30 @@ A fault's function runs in a thread, since it may wait for a process; it draws f
 only, and returns what undoes it.
 """
 
-import contextlib
 import http.client
 import json
-import os
 import random
-import signal
 import subprocess
-import threading
 import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import NamedTuple
 
-from lab.servers import ServerProcess
 from lab.servers.operator import compact, etcdctl
-from lab.servers.relay import Quality, Way
+from lab.servers.relay import Way
 from proof.torture import maintenance
-from proof.torture.cluster import CLIENTS, Abilities, Cluster, Member, TorturedProxy
+from proof.torture.acts import Links, each, every, fill, kill, launch, pause, stop, stutter
+from proof.torture.cluster import CLIENTS, Cluster, Member, TorturedProxy
+from proof.torture.host import Abilities
+from proof.torture.system import Fault
 
-_STOPPED = Quality(stopped=True)
 _JUNK = "x" * (1 << 20)  # bytes of one value that fills etcd's database, or a disk
 _JUNK_KEY = "/junk"
 _FILLING = 20.0  # seconds within which etcd, or a disk, must be full
 _TRIES = 60  # seconds for an operator's command while etcd elects
-_STUTTER = (0.15, 0.05)  # seconds that a slow member stands still, and goes
-
-
-class Fault(NamedTuple):
-    """One fault that lasts: what it is, for people, and what ends it."""
-
-    what: str
-    end: Callable[[], None]
-    last: bool = False
-    """Whether other faults have to end before it."""
 
 
 FAULTS = {
@@ -86,6 +72,7 @@ class Faults:
     def __init__(self, cluster: Cluster, chance: random.Random) -> None:
         self._cluster = cluster
         self._random = chance
+        self._links = Links(cluster.relays, chance)
         self._begin: dict[str, Callable[[], Fault]] = {
             "kill-proxy": self._kill_proxy,
             "pause-proxy": self._pause_proxy,
@@ -130,142 +117,102 @@ class Faults:
         alive = [member for member in self._cluster.members if member.alive]
         return self._cluster.leader() or (alive or self._cluster.members)[0]
 
-    def _change(self, ways: Sequence[Way], quality: Quality) -> Callable[[], None]:
-        relays = self._cluster.relays
-        relays.change(dict.fromkeys(ways, quality))
-        return lambda: relays.change(dict.fromkeys(ways, Quality()))
-
-    def _one_way(self, there: Sequence[Way], back: Sequence[Way], who: str) -> Fault:
-        sends = self._random.random() < 0.5
-        end = self._change(back if sends else there, _STOPPED)
-        return Fault(f"{who} {'only sends' if sends else 'only hears'}", end)
-
     def _others(self, member: Member) -> list[Member]:
         return [other for other in self._cluster.members if other is not member]
 
-    def _slow(self, ways: Sequence[Way], who: str) -> Fault:
-        latency, bandwidth = self._random.choice(
-            ((0.02, 0.0), (0.2, 0.0), (1.0, 0.0), (0.0, 2e5), (0.05, 5e4))
-        )
-        end = self._change(ways, Quality(False, latency, bandwidth))
-        return Fault(f"{who}: {latency * 1000:.0f} ms, {bandwidth / 1000:.0f} KB/s (0: unbounded)", end)
+    def _to_etcd(self) -> set[Way]:
+        cluster = self._cluster
+        return {way for proxy in cluster.proxies for way in cluster.between(proxy, cluster.members)[0]}
 
     # -- proxies ---------------------------------------------------------------------------------------------
 
     def _kill_proxy(self) -> Fault:
         proxy = self._proxy()
-        _kill(proxy)
-        return Fault(proxy.host, lambda: _launch(proxy))
+        kill(proxy)
+        return Fault(proxy.host, lambda: launch(proxy))
 
     def _kill_all_proxies(self) -> Fault:
-        for proxy in self._cluster.proxies:
-            _kill(proxy)
-        return Fault("all", lambda: _launch(*self._cluster.proxies))
+        kill(*self._cluster.proxies)
+        return Fault("all", lambda: launch(*self._cluster.proxies))
 
     def _pause_proxy(self) -> Fault:
         proxy = self._proxy()
-        return Fault(proxy.host, _pause(proxy))
+        return Fault(proxy.host, pause(proxy))
 
     def _restart_proxy(self) -> Fault:
         proxy = self._proxy()
-        if proxy.alive:
-            # Its clients may be out of reach, or etcd: then it is killed.
-            with contextlib.suppress(TimeoutError):
-                proxy.stop()
-        return Fault(proxy.host, lambda: _launch(proxy))
+        stop(proxy)
+        return Fault(proxy.host, lambda: launch(proxy))
 
     # -- members of etcd -------------------------------------------------------------------------------------
 
     def _kill_leader(self) -> Fault:
         leader = self._leader()
-        _kill(leader)
-        return Fault(leader.host, lambda: _launch(leader))
+        kill(leader)
+        return Fault(leader.host, lambda: launch(leader))
 
     def _pause_leader(self) -> Fault:
         leader = self._leader()
-        return Fault(leader.host, _pause(leader))
+        return Fault(leader.host, pause(leader))
 
     def _no_majority(self) -> Fault:
         two = self._random.sample(self._cluster.members, 2)
-        for member in two:
-            _kill(member)
-        return Fault(", ".join(m.host for m in two), lambda: _launch(*two))
+        kill(*two)
+        return Fault(", ".join(m.host for m in two), lambda: launch(*two))
 
     def _kill_etcd(self) -> Fault:
-        for member in self._cluster.members:
-            _kill(member)
-        return Fault("all", lambda: _launch(*self._cluster.members))
+        kill(*self._cluster.members)
+        return Fault("all", lambda: launch(*self._cluster.members))
 
     def _slow_leader(self) -> Fault:
         leader = self._leader()
-        over = threading.Event()
-        if not leader.alive:
-            return Fault(leader.host, over.set)
-        process = leader.pid
-
-        def stutter() -> None:
-            with contextlib.suppress(ProcessLookupError):
-                while not over.is_set():
-                    os.kill(process, signal.SIGSTOP)
-                    over.wait(_STUTTER[0])
-                    os.kill(process, signal.SIGCONT)
-                    over.wait(_STUTTER[1])
-
-        return Fault(leader.host, _in_thread(stutter, over))
+        return Fault(leader.host, stutter(leader))
 
     # -- the network -----------------------------------------------------------------------------------------
 
     def _isolate_leader(self) -> Fault:
         leader = self._leader()
         there, back = self._cluster.peers(leader, self._others(leader))
-        return Fault(leader.host, self._change([*there, *back], _STOPPED))
+        return self._links.cut([*there, *back], leader.host)
 
     def _leader_one_way(self) -> Fault:
         leader = self._leader()
-        return self._one_way(*self._cluster.peers(leader, self._others(leader)), leader.host)
+        return self._links.one_way(*self._cluster.peers(leader, self._others(leader)), leader.host)
 
     def _cut_etcd(self) -> Fault:
         proxy = self._proxy()
         there, back = self._cluster.between(proxy, self._cluster.members)
-        return Fault(proxy.host, self._change([*there, *back], _STOPPED))
+        return self._links.cut([*there, *back], proxy.host)
 
     def _cut_etcd_one_way(self) -> Fault:
         proxy = self._proxy()
-        return self._one_way(*self._cluster.between(proxy, self._cluster.members), proxy.host)
+        return self._links.one_way(*self._cluster.between(proxy, self._cluster.members), proxy.host)
 
     def _cut_member(self) -> Fault:
         proxy, leader = self._proxy(), self._leader()
         there, back = self._cluster.between(proxy, [leader])
-        return Fault(f"{proxy.host} and {leader.host}", self._change([*there, *back], _STOPPED))
+        return self._links.cut([*there, *back], f"{proxy.host} and {leader.host}")
 
     def _cut_clients(self) -> Fault:
-        proxy = self._proxy()
-        there, back = [(CLIENTS, proxy.host)], [(proxy.host, CLIENTS)]
-        if self._random.random() < 0.4:
-            return Fault(f"{proxy.host}, both ways", self._change([*there, *back], _STOPPED))
-        return self._one_way(there, back, f"clients of {proxy.host}:")
+        return self._links.cut_clients(CLIENTS, self._proxy().host)
 
     def _reset(self) -> Fault:
-        seconds = self._random.choice((0.3, 1.0, 3.0))
-        cluster = self._cluster
-        ways = {(CLIENTS, proxy.host) for proxy in cluster.proxies}
-        for proxy in cluster.proxies:
-            ways |= set(cluster.between(proxy, cluster.members)[0])
-        return Fault(f"each {seconds} s", _every(seconds, lambda: cluster.relays.reset(ways)))
+        ways = {(CLIENTS, proxy.host) for proxy in self._cluster.proxies}
+        return self._links.reset(ways | self._to_etcd())
 
     def _slow_etcd(self) -> Fault:
         proxy = self._proxy()
         there, back = self._cluster.between(proxy, self._cluster.members)
-        return self._slow([*there, *back], proxy.host)
+        return self._links.slow([*there, *back], proxy.host)
 
     def _slow_peers(self) -> Fault:
         leader = self._leader()
         there, back = self._cluster.peers(leader, self._others(leader))
-        return self._slow([*there, *back], leader.host)
+        return self._links.slow([*there, *back], leader.host)
 
     def _slow_clients(self) -> Fault:
-        proxy = self._proxy()
-        return self._slow([(CLIENTS, proxy.host), (proxy.host, CLIENTS)], proxy.host)
+        host = self._proxy().host
+        return self._links.slow([(CLIENTS, host), (host, CLIENTS)], host)
 
     # -- space, compaction, clocks, certificates -------------------------------------------------------------
 
@@ -284,23 +231,20 @@ class Faults:
 
     def _full_disk(self) -> Fault:
         leader = self._leader()
-        ballast = leader.data_dir / "ballast"
-        with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-            while file.write(_JUNK.encode()):
-                pass
+        ballast = fill(leader.data_dir)
         # etcd notices when its database grows.
         self._fill(lambda: not leader.alive, leader)
         noticed = not leader.alive
 
         def end() -> None:
             ballast.unlink()
-            _launch(leader)
+            launch(leader)
             make_space(self._cluster)
 
         return Fault(f"{leader.host}, which {'ended' if noticed else 'did not notice'}", end, last=True)
 
     def _compaction(self) -> Fault:
-        return Fault("", _every(1.0, lambda: compact(self._leader())))
+        return Fault("", every(1.0, lambda: compact(self._leader())))
 
     def _clock_jumps(self) -> Fault:
         jumps = {
@@ -309,9 +253,9 @@ class Faults:
             if self._random.random() < 0.7
         }
         for proxy, seconds in jumps.items():
-            proxy.set_clock(seconds)
+            proxy.clock.set(seconds)
         said = ", ".join(f"{proxy.host} {seconds:+d} s" for proxy, seconds in jumps.items())
-        return Fault(said, lambda: _each(_setting(proxy) for proxy in jumps))
+        return Fault(said, lambda: each(_setting(proxy) for proxy in jumps))
 
     def _certificates(self) -> Fault:
         """Connections that are up stay so in TLS, so they are broken as well."""
@@ -319,8 +263,7 @@ class Faults:
         over = datetime.now(UTC) - timedelta(minutes=1)
         servers = self._random.random() < 0.5
         cluster.issue(**{"servers_end" if servers else "proxies_end": over})
-        ways = {way for proxy in cluster.proxies for way in cluster.between(proxy, cluster.members)[0]}
-        cluster.relays.reset(ways)
+        cluster.relays.reset(self._to_etcd())
         return Fault("etcd's" if servers else "the proxies'", cluster.issue)
 
 
@@ -367,57 +310,8 @@ def make_space(cluster: Cluster) -> None:
 
 def mend(cluster: Cluster) -> None:
     """Start what does not run: a fault may have ended more than it meant to."""
-    _launch(*cluster.members, *cluster.proxies)
-
-
-def _kill(server: ServerProcess) -> None:
-    if server.alive:
-        server.kill()
-
-
-def _launch(*servers: ServerProcess) -> None:
-    for server in servers:
-        if not server.alive:
-            server.launch()
-
-
-def _pause(server: ServerProcess) -> Callable[[], None]:
-    """Stop a process; returns what continues it."""
-    if not server.alive:
-        return lambda: None
-    server.pause()
-    return lambda: server.resume() if server.alive else None
+    launch(*cluster.members, *cluster.proxies)
 
 
 def _setting(proxy: TorturedProxy) -> Callable[[], None]:
-    return lambda: proxy.set_clock(0)
-
-
-def _each(acts: Iterable[Callable[[], None]]) -> None:
-    for act in acts:
-        act()
-
-
-def _every(seconds: float, act: Callable[[], object]) -> Callable[[], None]:
-    """Do something again and again; returns what ends that."""
-    over = threading.Event()
-
-    def again() -> None:
-        while not over.is_set():
-            # While etcd has no leader an operator gets an error, and tries again.
-            with contextlib.suppress(RuntimeError, OSError, subprocess.SubprocessError):
-                act()
-            over.wait(seconds)
-
-    return _in_thread(again, over)
-
-
-def _in_thread(act: Callable[[], None], over: threading.Event) -> Callable[[], None]:
-    thread = threading.Thread(target=act, daemon=True)
-    thread.start()
-
-    def end() -> None:
-        over.set()
-        thread.join()
-
-    return end
+    return lambda: proxy.clock.set(0)

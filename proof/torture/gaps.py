@@ -11,7 +11,6 @@ import os
 import random
 import signal
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -22,6 +21,7 @@ from lab.servers.operator import etcdctl
 from lab.servers.relay import Quality
 from proof.gap_options import gap_parser, kinds_of
 from proof.gaps import ALLOWED, Gap, line, measured, table
+from proof.torture.acts import stutter
 from proof.torture.cluster import Cluster, Member
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import EtcdError, Put, Txn
@@ -32,7 +32,6 @@ _OUTSTANDING = 200  # requests of one client
 _DIRECT_TIMEOUT = 6.0
 _SETTLE = 3.0  # seconds between the end of a fault and the next one
 _PATH = "/gaps"
-_STUTTER = (0.15, 0.05)  # seconds that a slow member stands still, and runs
 
 
 class Writers:
@@ -119,7 +118,7 @@ class Disturbances:
             os.kill(member.pid, signal.SIGSTOP)
             return partial(os.kill, member.pid, signal.SIGCONT)
         if kind.startswith("slow"):
-            return self._stutter(member)
+            return stutter(member)
         cluster = self._cluster
         if kind.startswith("isolate"):
             others = [other for other in cluster.members if other is not member]
@@ -147,26 +146,6 @@ class Disturbances:
             new = next(member for member in members if member is not follower)
             etcdctl(leader, "move-leader", new.id)
         return follower
-
-    def _stutter(self, member: Member) -> Callable[[], None]:
-        process = member.pid
-        over = threading.Event()
-
-        def stutter() -> None:
-            while not over.is_set():
-                os.kill(process, signal.SIGSTOP)
-                over.wait(_STUTTER[0])
-                os.kill(process, signal.SIGCONT)
-                over.wait(_STUTTER[1])
-
-        thread = threading.Thread(target=stutter, daemon=True)
-        thread.start()
-
-        def end() -> None:
-            over.set()
-            thread.join()
-
-        return end
 
 
 async def measure(cluster: Cluster, kinds: Sequence[str], seconds: float, chance: random.Random) -> list[Gap]:

@@ -112,6 +112,8 @@ class Verdict(NamedTuple):
     excused: int
     history: History
     """With the outcomes that the log knows."""
+    settled: bool
+    """Whether there was a log that knows them."""
 
 
 def judge(
@@ -135,7 +137,7 @@ def judge(
             aside += 1
         else:
             found.append(f"history: {violation.rule}: {violation.message}")
-    return Verdict(found, aside, history)
+    return Verdict(found, aside, history, settle)
 
 
 def _as_seen(history: History, writes: Mapping[int, list[Logged]]) -> dict[int, list[Logged]]:

@@ -15,10 +15,10 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from lab.servers import StartFailed
 from lab.servers.operator import etcdctl
@@ -45,8 +45,6 @@ KINDS = {
     "failed-upgrade": "`zketcd upgrade` of a proxy, again and again, whose new process is killed on the way",
 }
 """All of them."""
-ALONE = frozenset(("restore",))
-"""Those that need all members of etcd, so that no other fault lasts meanwhile."""
 
 _FAILURES = (RuntimeError, OSError, StartFailed, subprocess.SubprocessError)
 
@@ -112,16 +110,7 @@ class Maintenance:
         return _in_thread("", work)
 
     def _rolling_restart(self) -> Begun:
-        members = self._in_turn()
-
-        def work(_over: threading.Event) -> None:
-            for member in members:
-                if member.alive:
-                    member.stop()
-                _until_done(partial(_start, member))
-                time.sleep(_BETWEEN)
-
-        return _in_thread(", ".join(member.host for member in members), work)
+        return restart_in_turn(self._in_turn())
 
     def _replace_member(self) -> Begun:
         member = self._random.choice(self._cluster.members)
@@ -204,6 +193,38 @@ class Maintenance:
         return _in_thread(proxy.host, work)
 
 
+class Named(Protocol):
+    """A server of a host."""
+
+    host: str
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+
+    def stop(self) -> int:
+        """SIGTERM."""
+
+    def launch(self) -> None:
+        """Start it."""
+
+    def wait_until_serving(self) -> None:
+        """Blocks."""
+
+
+def restart_in_turn(servers: Sequence[Named]) -> Begun:
+    """SIGTERM of each; it serves again before the next one."""
+
+    def work(_over: threading.Event) -> None:
+        for server in servers:
+            if server.alive:
+                server.stop()
+            _until_done(partial(_start, server))
+            time.sleep(_BETWEEN)
+
+    return _in_thread(", ".join(server.host for server in servers), work)
+
+
 def _fail_to_upgrade(proxy: TorturedProxy, chance: random.Random) -> None:
     """Begin an upgrade, and kill the new process: while it starts, or more often while it takes over."""
     log = proxy.messages_from_now()
@@ -276,7 +297,7 @@ def _add(other: Member, member: Member) -> None:
             raise
 
 
-def _start(member: Member) -> None:
+def _start(member: Named) -> None:
     """Another fault that ends may start it, too."""
     if not member.alive:
         member.launch()

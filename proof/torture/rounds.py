@@ -4,8 +4,6 @@ A round has a history of its own, so that memory is bounded and a mistake is fou
 """
 
 import asyncio
-import random
-import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -26,26 +24,14 @@ from proof.history import (
 from proof.history.calls import failure
 from proof.history.records import Event, Request
 from proof.simulation.clients import Client
-from proof.simulation.mix import LOCKS, QUEUES, REGISTERS
+from proof.simulation.mix import LOCKS
 from proof.torture.availability import Episode, measured
-from proof.torture.cluster import PROXY_LEASE, Cluster
-from proof.torture.faults import Fault, Faults, mend
-from proof.torture.judge import (
-    Acknowledged,
-    Exceptions,
-    Home,
-    Seen,
-    Verdict,
-    differences,
-    judge,
-    questions,
-    tree_of,
-)
-from proof.torture.observer import Observer
+from proof.torture.judge import Acknowledged, Home, Seen, questions
 from proof.torture.real import RealAddress, RealClock
+from proof.torture.script import Scene, Script
+from proof.torture.system import Evidence, Fault, System
 
 _WRITES = Create | Delete | SetData | Multi
-ROOTS = (REGISTERS, QUEUES, LOCKS)
 TWO = "two at once"  # what an episode of two faults is called
 RECOVERY_LIMIT = 120.0  # seconds after a fault's end until everything works again
 _SETTLE_LIMIT = 150.0  # seconds until the sessions of dead clients are over, and all proxies are level
@@ -55,14 +41,9 @@ _THINK = 0.1  # seconds between two bursts of a client's requests, on average
 _NEVER = 1e9
 _TIMEOUTS_MS = (3_000, 6_000, 12_000)
 # Clients that have an ephemeral node and then only send pings. Their timeout is so long that they stay where
-# they are while their proxy is paused or cut off, so that their sessions have to be carried over.
+# they are while their server is paused or cut off, so that their sessions have to be carried over.
 _IDLE = 2
 _IDLE_TIMEOUT_MS = 24_000
-_HOLDS = (1.0, 3.0, 6.0, 12.0)  # seconds that a fault lasts
-_QUIET = (1.0, 2.0)  # seconds between a recovery and the next fault
-_STALENESS = 10.0 + 5.0  # seconds: --max-staleness, and how often that is looked at
-_LOADED = re.compile(r"the state was loaded anew: zxid (0x[0-9a-f]+)")
-_DEATHS = 0.2  # of the episodes have a client die
 
 
 class Plan(NamedTuple):
@@ -70,10 +51,8 @@ class Plan(NamedTuple):
 
     number: int
     clients: int
-    kinds: Sequence[str]
     least: int = 1
     """Faults that there are, however long they take."""
-    holds: Sequence[float] = _HOLDS
 
 
 class Judged(NamedTuple):
@@ -93,13 +72,9 @@ class Judged(NamedTuple):
 class Round:
     """One round."""
 
-    def __init__(
-        self, cluster: Cluster, clock: RealClock, observer: Observer, faults: Faults, plan: Plan
-    ) -> None:
-        self._cluster = cluster
+    def __init__(self, system: System, clock: RealClock, plan: Plan) -> None:
+        self._system = system
         self._clock = clock
-        self._observer = observer
-        self._faults = faults
         self._plan = plan
         self._random = clock.random(f"round {plan.number}")
         self._history = History()
@@ -117,15 +92,14 @@ class Round:
         self._stall = 0.0
         self._early: list[tuple[int, str]] = []  # sessions that ended too early, unless that is excused
         clock.on_error = self._violate
-        observer.on_expiry = self._expired
 
-    async def run(self, until: float, choose: Callable[[random.Random, Sequence[str]], list[str]]) -> Judged:
-        """Continue until a time of the clock; `choose` says which faults come next."""
-        self._observer.begin()
+    async def run(self, until: float, script: Script) -> Judged:
+        """Continue until a time of the clock."""
+        self._system.begin_round(self._expired)
         async with asyncio.TaskGroup() as group:
-            ports = self._cluster.ports
-            self._addresses = [RealAddress(name, port, group) for name, port in ports.items()]
-            self._direct = [RealAddress(proxy.host, proxy.port, group) for proxy in self._cluster.proxies]
+            system = self._system
+            self._addresses = [RealAddress(name, port, group) for name, port in system.ports.items()]
+            self._direct = [RealAddress(name, port, group) for name, port in system.direct.items()]
             measuring = group.create_task(self._measure_stalls())
             for _ in range(self._plan.clients):
                 self._new_client(group)
@@ -136,8 +110,9 @@ class Round:
             while (
                 self._clock.now < until or len(self._episodes) < self._plan.least
             ) and not self._violations:
-                await self._episode(group, choose(self._random, self._plan.kinds))
-                await asyncio.sleep(self._random.uniform(*_QUIET))
+                scene = script.next()
+                await self._episode(group, scene)
+                await asyncio.sleep(scene.quiet)
             await self._finish()
             seen = await self._audit(group)
             measuring.cancel()
@@ -230,22 +205,21 @@ class Round:
 
     # -- faults ----------------------------------------------------------------------------------------------
 
-    async def _episode(self, group: asyncio.TaskGroup, kinds: Sequence[str]) -> None:
+    async def _episode(self, group: asyncio.TaskGroup, scene: Scene) -> None:
         """One fault, or two at once."""
+        kinds = scene.kinds
         for times in (*self._writes.values(), *self._reads.values()):
             times.clear()
         self._stall = 0.0
-        hold = self._random.choice(self._plan.holds)
-        dies = self._random.random() < _DEATHS
         name = kinds[0] if len(kinds) == 1 else TWO
         began = self._clock.now
         going: list[Fault] = []
         for kind in kinds:
-            self._clock.trace("faults", f"{kind} begins, for {hold:.0f} s")
-            going.append(await asyncio.to_thread(self._faults.begin, kind))
-        if dies:
+            self._clock.trace("faults", f"{kind} begins, for {scene.hold:.0f} s")
+            going.append(await asyncio.to_thread(self._system.begin, kind))
+        if scene.dies:
             self._kill_client(group)
-        await asyncio.sleep(hold)
+        await asyncio.sleep(scene.hold)
         what = ", ".join(f"{kind} ({fault.what})" for kind, fault in zip(kinds, going, strict=True))
         await self._end(what, going)
         ended = self._clock.now
@@ -264,32 +238,29 @@ class Round:
     async def _end(self, what: str, going: Sequence[Fault]) -> None:
         for fault in sorted(going, key=lambda fault: fault.last):
             await asyncio.to_thread(fault.end)
-        for proxy in self._cluster.proxies:
-            status = proxy.ended_by_itself()
-            if status is not None:
-                self._violate(f"{proxy.host} has ended by itself under {what}, with status {status}")
-        await asyncio.to_thread(mend, self._cluster)
+        for server in self._system.ended():
+            self._violate(f"ended by itself under {what}: {server}")
+        await asyncio.to_thread(self._system.mend)
 
     async def _recover(self, since: float, after: str) -> float | None:
         """Wait until everything works; when that was, None if it takes too long."""
         for client in self._clients:
             client.urge()
         while self._clock.now - since < RECOVERY_LIMIT:
-            lacking = self._what_lacks(since)
+            lacking = await self._what_lacks(since)
             if not lacking:
                 return self._clock.now
             await asyncio.sleep(_POLL)
-        self._violate(f"no recovery within {RECOVERY_LIMIT:.0f} s after {after}: {self._what_lacks(since)}")
+        lacking = await self._what_lacks(since)
+        self._violate(f"no recovery within {RECOVERY_LIMIT:.0f} s after {after}: {lacking}")
         return None
 
-    def _what_lacks(self, since: float) -> str:
-        for proxy in self._cluster.proxies:
-            if not proxy.alive or not proxy.serves():
-                return f"{proxy.host} does not serve"
+    async def _what_lacks(self, since: float) -> str:
         for client in self._clients:
             if client.worked_at < since:
                 return f"{client.name} has not {'read' if client.reads_only else 'written'}"
-        return ""
+        server = await asyncio.to_thread(self._system.lacks)
+        return f"{server} does not serve" if server else ""
 
     # -- the end ---------------------------------------------------------------------------------------------
 
@@ -303,9 +274,12 @@ class Round:
             self._violate("clients could not close their sessions")
         for client in clients:
             client.stopped = True
-        if not await self._until(lambda: not self._observer.oracle.machine.sessions):
-            left = [hex(session) for session in self._observer.oracle.machine.sessions]
-            self._violate(f"sessions of dead clients have not ended: {left}")
+        deadline = self._clock.now + _SETTLE_LIMIT
+        while left := await self._system.sessions():
+            if self._clock.now > deadline:
+                self._violate(f"sessions of dead clients have not ended: {', '.join(left)}")
+                break
+            await asyncio.sleep(_POLL)
         for address in self._addresses:
             address.close()
 
@@ -318,9 +292,9 @@ class Round:
         return True
 
     async def _audit(self, group: asyncio.TaskGroup) -> dict[str, Seen]:
-        """The whole tree as each proxy has it, read by sessions that are part of the history."""
+        """The whole tree as each server has it, read by sessions that are part of the history."""
         seen: dict[str, Seen] = {}
-        paths = sorted(tree_of(self._observer.oracle.machine, ROOTS))
+        paths = sorted(await self._system.tree())
         for address in self._direct:
             answers = seen[address.name] = Seen({}, {})
             deadline = self._clock.now + _AUDIT_LIMIT
@@ -339,41 +313,25 @@ class Round:
                 await self._until(partial(_is_through, client), _AUDIT_LIMIT)
                 client.stopped = True
         last = max((answer.reply.zxid or 0 for answer in self._answers), default=0)
-        if not await self._until(lambda: self._observer.oracle.machine.zxid >= last):
+        if not await self._until(lambda: self._system.knows(last)):
             self._violate(f"the log does not hold zxid {last:#x}, which clients have seen")
         return seen
 
     async def _judge(self, seen: dict[str, Seen]) -> Judged:
-        oracle = self._observer.oracle
-        excused = await asyncio.to_thread(self._observer.excused)
-        for session, what in self._early:
-            if session not in excused:
-                self._violate(what)
-        trees = differences(tree_of(oracle.machine, ROOTS), seen) if not self._violations else []
-        verdict: Verdict = await asyncio.to_thread(
-            judge,
-            self._history,
-            oracle,
-            self._answers,
-            exceptions=Exceptions(
-                excused,
-                PROXY_LEASE,
-                {proxy.host: loads_of(proxy.whole_log()) for proxy in self._cluster.proxies},
-                self._homes,
-            ),
-            settle=not self._observer.lost,
-            max_staleness=_STALENESS,
+        broken = bool(self._violations)
+        verdict = await self._system.judge(
+            Evidence(self._history, self._answers, self._homes, self._early, seen, broken)
         )
         return Judged(
             self._episodes,
-            [*self._violations, *verdict.violations, *trees],
+            [*self._violations, *verdict.violations],
             verdict.excused,
             sum(client.operations for client in self._everybody),
             sum(client.sessions for client in self._everybody),
             sum(client.expiries for client in self._everybody),
             sum(isinstance(record, Event) for record in self._history.records),
             verdict.history,
-            not self._observer.lost,
+            verdict.settled,
         )
 
 
@@ -390,8 +348,3 @@ def _recorder(answers: Seen) -> Callable[[int, Request, Reply], None]:
             answers.children[request.path] = reply
 
     return record
-
-
-def loads_of(log: str) -> set[int]:
-    """The zxids of states that a proxy has loaded anew, as its log says."""
-    return {int(found[1], 16) for found in _LOADED.finditer(log)}

@@ -1,8 +1,6 @@
 """The whole run: rounds until the time is over, the proxies' logs, and what is kept of mistakes."""
 
 import asyncio
-import random
-import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,17 +11,14 @@ from typing import Any, NamedTuple
 from lab.client.blocking import NO_NODE, Client, Disconnected, Refused, delete
 from lab.servers import wait_until
 from proof.history.lines import to_lines
+from proof.simulation.mix import ROOTS
 from proof.torture.availability import Episode, summary
-from proof.torture.cluster import Cluster, TorturedProxy
-from proof.torture.faults import Faults, make_space
-from proof.torture.maintenance import ALONE
-from proof.torture.observer import Observer
 from proof.torture.real import RealClock
-from proof.torture.rounds import ROOTS, Judged, Plan, Round
+from proof.torture.rounds import Judged, Plan, Round
+from proof.torture.script import Script
+from proof.torture.system import System
 
 ROUND_SECONDS = 120.0
-_UNEXPECTED = re.compile(r"^Traceback .*|.* entries its digest was .*", re.MULTILINE)
-_SNAPSHOT = " INFO proxy.log.snapshots: snapshot: "
 _CLEANING = 120.0  # seconds
 _SHOWN = 10  # violations that are printed of a round
 
@@ -34,7 +29,8 @@ class Options(NamedTuple):
     seed: int
     minutes: float
     faults: Sequence[str]
-    proxies: int
+    servers: int
+    """That clients connect to."""
     clients: int
     work_dir: Path
     keep_going: bool
@@ -60,6 +56,7 @@ class Totals:
     excused: int = 0
     unsettled: int = 0
     snapshots: int = 0
+    system: str = ""
     episodes: list[Episode] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
 
@@ -85,7 +82,7 @@ class Totals:
         """For `--json`."""
         return {
             "seed": options.seed,
-            "proxies": options.proxies,
+            "servers": options.servers,
             "clients": options.clients,
             **{
                 name: value
@@ -111,56 +108,30 @@ class Totals:
         ]
 
 
-class Chooser:
-    """Which faults come next: each kind once, in the seed's order, and then again; sometimes two at once."""
-
-    def __init__(self, pairs: float) -> None:
-        """`pairs`: how many of the episodes have two faults, from 0 to 1."""
-        self._pairs = pairs
-        self._left: list[str] = []
-
-    def __call__(self, chance: random.Random, kinds: Sequence[str]) -> list[str]:
-        """One or two of `kinds`."""
-        in_pairs = [kind for kind in kinds if kind not in ALONE]
-        if self._pairs and len(in_pairs) > 1 and chance.random() < self._pairs:
-            return chance.sample(in_pairs, 2)
-        if not self._left:
-            self._left = list(kinds)
-            chance.shuffle(self._left)
-        return [self._left.pop()]
-
-
-async def torture(cluster: Cluster, options: Options, tell: Callable[[Judged, list[str]], None]) -> Totals:
-    """Run on a cluster that serves. `tell` gets each round, and lines for people."""
+async def torture(
+    make: Callable[[RealClock], System], options: Options, tell: Callable[[Judged, list[str]], None]
+) -> Totals:
+    """Run on a system that serves. `tell` gets each round, and lines for people."""
     clock = RealClock(options.seed)
-    faults = Faults(cluster, clock.random("faults"))
-    observer = Observer(clock, [member.endpoint for member in cluster.members])
-    observer.successors = lambda incarnation: [
-        name for proxy in cluster.proxies for name in proxy.successors(incarnation)
-    ]
-    totals, chooser = Totals(), Chooser(options.pairs)
-    async with observer.following():
+    system = make(clock)
+    totals = Totals(system=system.name)
+    script = Script(clock.random("script"), options.faults, options.pairs, options.holds)
+    async with system.following():
         while not totals.rounds or (  # one, also if the observer's start took the whole time
             clock.now < options.minutes * 60 and (options.keep_going or not totals.violations)
         ):
             if totals.rounds:
-                await asyncio.to_thread(_clean, cluster)
-            plan = Plan(totals.rounds + 1, options.clients, options.faults, options.least)
-            if options.holds:
-                plan = plan._replace(holds=options.holds)
+                await asyncio.to_thread(_clean, system)
+            plan = Plan(totals.rounds + 1, options.clients, options.least)
             until = min(options.minutes * 60, clock.now + options.round_seconds)
-            already = [_unexpected(proxy) for proxy in cluster.proxies]
-            judged = await Round(cluster, clock, observer, faults, plan).run(until, chooser)
-            for proxy, before in zip(cluster.proxies, already, strict=True):
-                judged.violations.extend(
-                    f"log of {proxy.host}: {line}" for line in _unexpected(proxy)[len(before) :]
-                )
+            judged = await Round(system, clock, plan).run(until, script)
+            judged.violations.extend(system.unexpected())
             totals.add(judged)
             totals.seconds = clock.now
-            totals.snapshots = sum(proxy.whole_log().count(_SNAPSHOT) for proxy in cluster.proxies)
+            totals.snapshots = system.snapshots()
             lines = [_line(judged, totals)]
             if judged.violations:
-                lines += keep(cluster, options, clock, judged, totals.rounds)
+                lines += keep(system, options, clock, judged, totals.rounds)
             tell(judged, lines)
     return totals
 
@@ -173,18 +144,13 @@ def _line(judged: Judged, totals: Totals) -> str:
     )
 
 
-def _unexpected(proxy: TorturedProxy) -> list[str]:
-    """Lines of a proxy's log that no fault explains."""
-    return [found.group() for found in _UNEXPECTED.finditer(proxy.whole_log())]
-
-
-def keep(cluster: Cluster, options: Options, clock: RealClock, judged: Judged, number: int) -> list[str]:
+def keep(system: System, options: Options, clock: RealClock, judged: Judged, number: int) -> list[str]:
     """Write down what shows a mistake; returns what to tell about it, whether it could be written or not."""
     folder = options.work_dir / f"seed-{options.seed}-round-{number}"
     found = [f"VIOLATION: {violation}" for violation in judged.violations[:_SHOWN]]
     count = f"seed {options.seed}: {len(judged.violations)} violations."
     try:
-        history = _write(folder, cluster, clock, judged)
+        history = _write(folder, system, clock, judged)
     except OSError as error:
         return [*found, f"{count} History, trace and logs could not be kept in {folder}: {error.strerror}"]
     return [
@@ -194,7 +160,7 @@ def keep(cluster: Cluster, options: Options, clock: RealClock, judged: Judged, n
     ]
 
 
-def _write(folder: Path, cluster: Cluster, clock: RealClock, judged: Judged) -> Path:
+def _write(folder: Path, system: System, clock: RealClock, judged: Judged) -> Path:
     """Write everything into the folder; returns the file of the history."""
     folder.mkdir(parents=True, exist_ok=True)
     history = folder / "history.jsonl"
@@ -208,20 +174,19 @@ def _write(folder: Path, cluster: Cluster, clock: RealClock, judged: Judged) -> 
     ]
     (folder / "faults").write_text("\n".join(faults) + "\n")
     (folder / "violations").write_text("\n".join(judged.violations) + "\n", errors="surrogateescape")
-    logs = {server.host: server.log_path for server in cluster.members}
-    logs |= {server.host: server.log_path for server in cluster.proxies}
-    for host, path in logs.items():
+    for host, path in system.logs().items():
         shutil.copyfile(path, folder / f"{host}.log")
     return history
 
 
-def _clean(cluster: Cluster) -> None:
+def _clean(system: System) -> None:
     """Remove the round's nodes and make space, so that each round begins with an empty tree.
 
     Raises TimeoutError.
     """
-    wait_until(lambda: _is_removed(cluster.proxies[0].port), "an empty tree", _CLEANING)
-    make_space(cluster)
+    port = next(iter(system.direct.values()))
+    wait_until(lambda: _is_removed(port), "an empty tree", _CLEANING)
+    system.clean()
 
 
 def _is_removed(port: int) -> bool:

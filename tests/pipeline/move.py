@@ -30,7 +30,7 @@ from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, free_port, wa
 from lab.servers.clickhouse import ClickHouseServer, QueryRefused
 from lab.servers.four_letter import four_letter_word
 from lab.servers.process import REPOSITORY, ServerProcess
-from proof.torture.cluster import faketime_library
+from proof.torture.host import faketime_library
 from tests.clients.clickhouse_tables import Writer, check, create_table, wait_for_progress, writing
 from tests.clients.jvm import java_virtual_machine
 from tests.clients.spark import SparkMaster, SparkWorker

@@ -123,6 +123,13 @@ RIGHT: dict[str, list[Step]] = {
         (1, GetData("/a", watch=True), Reply(zxid=1, data=b"")),
         _the_log_has_its_outcome,
     ],
+    "a session closes whose create of an ephemeral had no answer": [
+        opened(1, 6_000),
+        (1, Create("/e", ephemeral=True)),
+        (2, GetData("/e", watch=True), Reply(zxid=1, data=b"")),
+        (1, r.CloseSession(), Reply(zxid=2)),
+        told(2, r.DELETED, "/e", 2),
+    ],
     "an id is below 0": [
         opened(-5, 10),
         (-5, Create("/e", ephemeral=True), created("/e", 1)),

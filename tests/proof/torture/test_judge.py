@@ -10,7 +10,7 @@ from proof.simulation.oracle import Done, Oracle
 from proof.simulation.packets import asked
 from proof.torture.judge import Acknowledged, Exceptions, Home, Seen, Verdict, differences, judge
 from proof.torture.real import RealClock
-from proof.torture.rounds import loads_of
+from proof.torture.zketcd import loads_of
 from tests.proxy.log.proxies import Proxy, answered, until
 
 _SESSION = 5

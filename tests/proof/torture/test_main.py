@@ -25,6 +25,9 @@ def test_all_faults_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         ["--plant", "nothing like that"],
         ["--seed", "x"],
         ["--pairs", "2"],
+        ["--zookeeper", "--faults", "compaction"],
+        ["--zookeeper", "--proxies", "2"],
+        ["--comparable", "--faults", "certificates"],
         ["--json", "/no/such/folder/file"],
         ["--work-dir", "/dev/null/folder"],
     ],
@@ -40,6 +43,7 @@ def test_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> 
 def test_proxies_with_a_planted_fault_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figures = tmp_path / "figures.json"
     arguments = ["--minutes", "0.1", "--proxies", "1", "--clients", "6", "--faults", "compaction"]
+    arguments += ["--seed", "3"]  # whose first fault lasts for 6 s
     planted = ["--plant", "versions unchecked", "--work-dir", str(tmp_path), "--json", str(figures)]
     assert main([*arguments, *planted]) == 1
     said = capsys.readouterr().out

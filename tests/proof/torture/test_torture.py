@@ -1,6 +1,7 @@
 """A short run on real processes: nothing is wrong, and a mistake would be seen."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from proof.history.records import Disconnected, Event, Invoked, Replied
 from proof.torture.cluster import Cluster
 from proof.torture.rounds import Judged
 from proof.torture.torture import Options, Totals, torture
+from proof.torture.zketcd import Zketcd
 
 pytestmark = pytest.mark.real
 
@@ -29,15 +31,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Totals, Judged]:
         seed=1,
         minutes=0.01,
         faults=_FAULTS,
-        proxies=2,
+        servers=2,
         clients=5,
         work_dir=tmp_path_factory.mktemp("torture"),
         keep_going=False,
         least=len(_FAULTS),
         holds=(1.0,),
     )
-    with Cluster(options.proxies) as cluster:
-        totals = asyncio.run(torture(cluster, options, lambda judged, _lines: rounds.append(judged)))
+    with Cluster(options.servers) as cluster:
+        totals = asyncio.run(
+            torture(partial(Zketcd, cluster), options, lambda judged, _lines: rounds.append(judged))
+        )
     (judged,) = rounds
     return totals, judged
 

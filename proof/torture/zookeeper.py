@@ -1,0 +1,116 @@
+"""ZooKeeper itself as a `System`: no log says what became of requests without an answer."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from lab.servers.zookeeper import zookeeper_jar_version
+from proof.history import Violation, check
+from proof.history.records import Record, Replied
+from proof.simulation.mix import ROOTS
+from proof.torture.acts import launch
+from proof.torture.ensemble import Ensemble, snapshots_of, tree_of
+from proof.torture.ensemble_faults import EnsembleFaults
+from proof.torture.judge import Verdict, differences
+from proof.torture.real import RealClock
+from proof.torture.system import Evidence, Fault
+
+_UNDECIDED, _SYNC = "undecided", "sync"
+_COUNTER = 0xFFFFFFFF  # of a zxid; what is above is the epoch
+_PATIENCE = 60.0  # seconds for the whole tree
+_PAUSE = 0.2
+
+
+class ZooKeeper:
+    """Three servers that serve."""
+
+    def __init__(self, ensemble: Ensemble, clock: RealClock) -> None:
+        self._ensemble = ensemble
+        self._faults = EnsembleFaults(ensemble, clock.random("faults"))
+        self.name = f"ZooKeeper {zookeeper_jar_version()}"
+        self.ports: Mapping[str, int] = ensemble.ports
+        self.direct: Mapping[str, int] = {server.host: server.port for server in ensemble.servers}
+
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """There is nothing to follow."""
+        yield
+
+    def begin_round(self, on_expiry: Callable[[int], None]) -> None:
+        """Nothing tells when sessions end."""
+
+    def begin(self, kind: str) -> Fault:
+        """Make one fault, by the name of zketcd's."""
+        return self._faults.begin(kind)
+
+    def mend(self) -> None:
+        """Start what does not run."""
+        launch(*self._ensemble.servers)
+
+    def ended(self) -> Sequence[str]:
+        """None: a ZooKeeper may exit, as a member of etcd may. It is started again after the fault."""
+        return ()
+
+    def lacks(self) -> str:
+        """A server that is no part of a quorum."""
+        servers = self._ensemble.servers
+        return next((server.host for server in servers if not server.figure("srvr", "Mode")), "")
+
+    async def sessions(self) -> Sequence[str]:
+        """How many there are."""
+        count = await asyncio.to_thread(self._ensemble.sessions)
+        return () if count == "0" else (count or "unknown",)
+
+    async def tree(self) -> Mapping[str, bytes | None]:
+        """As the first server that answers has it."""
+        async with asyncio.timeout(_PATIENCE):
+            while True:
+                for port in self.direct.values():
+                    found = await asyncio.to_thread(tree_of, port, ROOTS)
+                    if found is not None:
+                        return found
+                await asyncio.sleep(_PAUSE)
+
+    def knows(self, zxid: int) -> bool:
+        """There is no log that may lag behind."""
+        del zxid
+        return True
+
+    async def judge(self, evidence: Evidence) -> Verdict:
+        """The history, and that all servers have the same tree."""
+        found = await asyncio.to_thread(check, evidence.history)
+        aside = [each for each in found if is_no_promise(each, evidence.history.records)]
+        violations = [f"history: {each.rule}: {each.message}" for each in found if each not in aside]
+        if not evidence.broken:
+            violations += differences(await self.tree(), evidence.seen)
+        return Verdict(violations, len(aside), evidence.history, False)
+
+    def clean(self) -> None:
+        """Nothing has to be made room for."""
+
+    def unexpected(self) -> Sequence[str]:
+        """ZooKeeper logs exceptions under faults as a matter of course."""
+        return ()
+
+    def snapshots(self) -> int:
+        """As the data directories have them."""
+        return sum(snapshots_of(server.data_dir) for server in self._ensemble.servers)
+
+    def logs(self) -> Mapping[str, Path]:
+        """By server."""
+        return {server.host: server.log_path for server in self._ensemble.servers}
+
+
+def is_no_promise(violation: Violation, records: Sequence[Record]) -> bool:
+    """What ZooKeeper does not promise: a search that was given up, and a sync at the start of an epoch.
+
+    A new leader has the first zxid of its epoch before anything has changed; its followers have the last one
+    of the epoch before, until the first write. A client that reads at both sees the zxid go back, with the
+    same state.
+    """
+    if violation.rule == _SYNC:
+        seen = records[violation.records[0]]
+        zxid = seen.reply.zxid if isinstance(seen, Replied) else 0
+        return zxid is not None and zxid > 0 and not zxid & _COUNTER
+    return violation.rule == _UNDECIDED

@@ -1,0 +1,70 @@
+"""Three real ZooKeepers under the script of zketcd's faults."""
+
+import asyncio
+import re
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from proof.history import History, Reply, Sync, check
+from proof.torture.ensemble import Ensemble
+from proof.torture.ensemble_faults import KINDS, NONE
+from proof.torture.faults import FAULTS
+from proof.torture.rounds import Judged
+from proof.torture.torture import Options, torture
+from proof.torture.zookeeper import ZooKeeper, is_no_promise
+
+_PAGE = Path(__file__).parents[3] / "docs" / "reliability.md"
+_ROW = re.compile(r"^\| `([a-z-]+)` \| (.+?) \|$", re.MULTILINE)
+_FAULTS = ("kill-leader", "isolate-leader")
+
+
+def test_each_fault_has_a_counterpart_or_a_reason_why_not() -> None:
+    assert not KINDS.keys() & NONE.keys()
+    assert KINDS.keys() | NONE.keys() == FAULTS.keys()
+
+
+def test_the_document_has_the_counterparts() -> None:
+    section = _PAGE.read_text().partition("### Compared with ZooKeeper")[2].partition("\n## ")[0]
+    assert dict(_ROW.findall(section)) == KINDS | {name: f"none: {why}" for name, why in NONE.items()}
+
+
+@pytest.mark.parametrize(("zxid", "promised"), [(0x5_0000_0000, False), (0x5_0000_0001, True)])
+def test_at_the_start_of_an_epoch_a_sync_may_have_a_zxid_of_the_epoch_before(
+    zxid: int, promised: bool
+) -> None:
+    history = History()
+    for session in (1, 2):
+        history.opened(session, session, 6_000, f"client{session}")
+    for time, session, seen in ((10, 1, zxid), (20, 2, 0x4_0000_0007)):
+        call = history.invoke(time, session, Sync())
+        history.reply(time + 1, call, Reply(0, seen))
+    (violation,) = check(history)
+    assert violation.rule == "sync"
+    assert is_no_promise(violation, history.records) != promised
+
+
+@pytest.mark.real
+def test_a_round_is_right_and_the_faults_really_happen(tmp_path: Path) -> None:
+    rounds: list[Judged] = []
+    options = Options(
+        seed=1,
+        minutes=0.01,
+        faults=_FAULTS,
+        servers=3,
+        clients=4,
+        work_dir=tmp_path,
+        keep_going=False,
+        least=len(_FAULTS),
+        holds=(4.0,),  # longer than followers wait for their leader
+    )
+    with Ensemble() as ensemble:
+        make = partial(ZooKeeper, ensemble)
+        totals = asyncio.run(torture(make, options, lambda judged, _lines: rounds.append(judged)))
+    assert totals.violations == []
+    assert {episode.fault for episode in totals.episodes} == set(_FAULTS)
+    without = {episode.fault: episode.writes for episode in totals.episodes}
+    assert without["isolate-leader"] > 2.0, "the leader was not cut off: syncLimit is 2.5 s"
+    assert max(episode.client for episode in totals.episodes) > 0.2
+    assert totals.operations > 100
