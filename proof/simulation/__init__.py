@@ -2,6 +2,8 @@
 
 `world`       the clock, the event loops of all hosts, the trace
 `network`     latency, loss and cuts between hosts
+`older_backup`  the end of some worlds: etcd is restored from a backup that lacks the newest writes
+`fresh_start`  the state that a proxy has that starts now
 `etcd`        a cluster of three members as its clients see it, on the tests' in-memory model
 `proxies`     whole real servers, their snapshot writers, and their clients' connections
 `clients`     sessions that roam between proxies; what they see is a history

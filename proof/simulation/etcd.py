@@ -6,9 +6,10 @@ up, committed twice, overtaken by a later one; an election stops everything for 
 leases; a member that is cut off from the others stays silent; a watch lags, stalls, is cut and fragmented.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from typing import Protocol
+from copy import deepcopy
+from typing import Any, Protocol
 
 from typing_extensions import override
 
@@ -27,6 +28,8 @@ _REPEATED_AFTER = 0.5
 _SERVER_TIMEOUT = 7.0  # seconds until a member gives a request up (5 s and two election timeouts)
 _LEASE_TICK = 0.5  # seconds between two looks of etcd's lessor
 _ELECTION = (1.0, 2.5)  # seconds
+# What a backup has of the model.
+_DATA = ("revision", "compacted", "_sorted_keys", "_versions", "_history", "_leases")
 REFUSED = "connecting: connection refused"
 _WRITES = frozenset(("Txn", "LeaseGrant", "LeaseRevoke"))
 
@@ -60,6 +63,17 @@ class Store(FakeEtcd):
     def lease_grant(self, lease_id: int, ttl: int) -> int:
         self.renewed[lease_id] = self.now
         return super().lease_grant(lease_id, ttl)
+
+    def backup(self) -> Mapping[str, Any]:
+        """What `etcdctl snapshot save` has."""
+        return deepcopy({name: getattr(self, name) for name in _DATA})
+
+    def restore(self, data: Mapping[str, Any]) -> None:
+        """Begin with a backup, as a new cluster does; each lease has its whole time again."""
+        for name, value in deepcopy(data).items():
+            setattr(self, name, value)
+        self._late.clear()
+        self.extend_leases()
 
 
 class OpenCall(Protocol):
@@ -328,6 +342,13 @@ class Cluster:
         """And begins again."""
         member.up = True
         self.check()
+
+    def restore(self) -> None:
+        """All members end, and their data go to a new cluster, whose members are to be started."""
+        for member in self.members:
+            self.kill(member)
+        self._in_flight.clear()
+        self.store.cluster_id = self.random.getrandbits(63)
 
     def pause(self, member: Member) -> None:
         """A member stands still."""

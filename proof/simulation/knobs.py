@@ -43,6 +43,10 @@ class Knobs(NamedTuple):
         0.5  # share of the time after which the servers are upgraded, and the tree's level raised
     )
 
+    backup: float = (
+        1.0  # share of the time after which a backup is made, which is restored at the end; 1: none is
+    )
+
     @property
     def options(self) -> list[str]:
         """The options of each server."""
@@ -73,6 +77,7 @@ class Knobs(NamedTuple):
             f" {'tight' if self.limits == _TIGHT else 'usual'} limits,"
             f"{' quotas enforced,' if self.enforces_quotas else ''}"
             f" level {self.level}, budgets {budgets}, level raised after {self.upgrade:.0%}"
+            + (f", backup after {self.backup:.0%}" if self.backup < 1 else "")
         )
 
 
@@ -92,6 +97,7 @@ def drawn(seed: int, rng: Random) -> Knobs:
         budgets=rng.choice(_BUDGETS),
         limits=rng.choice((LIMITS, _TIGHT)),
         upgrade=rng.choice((0.0, rng.random(), rng.random())),
+        backup=rng.choice((1.0, 1.0, rng.random())),
     )
 
 

@@ -79,6 +79,7 @@ class Nemesis:
             "isolate a member": self._isolate_member,
             "new leader": self._new_leader,
             "no majority": self._no_majority,
+            "restore etcd": self._restore,
             "lose answers": partial(self._set, "lose_answer", (0.05, 0.3, 0.8)),
             "lose requests": partial(self._set, "lose_request", (0.05, 0.3, 0.8)),
             "double requests": partial(self._set, "double", (0.1, 0.5)),
@@ -267,6 +268,18 @@ class Nemesis:
                 cluster.start(member)
 
         return Fault("", ", ".join(member.name for member in members), end)
+
+    def _restore(self) -> Fault:
+        """As an operator does it who has lost nothing: zxids continue in a new epoch."""
+        cluster = self._subject.cluster
+        cluster.restore()
+
+        def end() -> None:
+            for member in cluster.members:
+                if not member.up:
+                    cluster.start(member)
+
+        return Fault("", f"as cluster {cluster.store.cluster_id:x}", end)
 
     def _new_leader(self) -> Fault:
         self._subject.cluster.depose()

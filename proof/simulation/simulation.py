@@ -20,13 +20,15 @@ from proof.simulation.etcd import Cluster
 from proof.simulation.exactly_once import Logged
 from proof.simulation.expiry import ExpiryJudge
 from proof.simulation.features import FeaturesClient, featured
+from proof.simulation.fresh_start import fresh_start
 from proof.simulation.knobs import Knobs, drawn
 from proof.simulation.naive_judge import NaiveJudge
 from proof.simulation.nemesis import SPARE, Fault, Nemesis
 from proof.simulation.network import Network
+from proof.simulation.older_backup import OlderBackup
 from proof.simulation.oracle import Oracle
 from proof.simulation.outcome import Outcome
-from proof.simulation.proxies import PREFIX, Hardware, Proxy, config
+from proof.simulation.proxies import Hardware, Proxy, config
 from proof.simulation.rolling_upgrade import Upgrade
 from proof.simulation.sometimes import Sometimes
 from proof.simulation.telling import Telling
@@ -34,9 +36,7 @@ from proof.simulation.world import Host, World
 from proxy.frontend.sessions import Sessions
 from proxy.log.applier import Applier
 from proxy.log.pending import Pending
-from proxy.log.start import load
 from proxy.state.machine import Machine
-from schema.keys import Keyspace
 
 RECOVERY_LIMIT = 120.0  # seconds of simulated time after the end of faults until everything works again
 _SETTLE_LIMIT = 300.0  # seconds at the end, until no session of a dead client is left
@@ -97,6 +97,8 @@ class Simulation:
         self.recoveries: list[float] = []
         self.tainted: dict[Machine, None] = {}
         self._hours = hours
+        self._backup: OlderBackup | None = None
+        self._is_judged = False  # what follows is judged by the backup
         bugs = tuple(self.nemesis.bugs)
         self._kinds = kinds or (*self.nemesis.kinds, *(bugs if etcd_bugs else ()))
         if etcd_bugs:
@@ -189,6 +191,8 @@ class Simulation:
     # -- observers -------------------------------------------------------------------------------------------
 
     def _committed(self, _revision: int, events: list[Any]) -> None:
+        if self._is_judged:
+            return
         self.expiry.committed(events)
         self.oracle.committed(events)
 
@@ -196,6 +200,8 @@ class Simulation:
         """A machine has applied an entry; on whatever host."""
         host = asyncio.get_running_loop()
         assert isinstance(host, Host)
+        if self._is_judged:
+            return
         if machine in self.tainted:
             if machine.digest.settle(machine.tree.nodes) != self.oracle.steps[machine.entries - 1].digest:
                 return
@@ -310,6 +316,10 @@ class Simulation:
             self._settle()
         if not self.broken:
             self.answers.judge(self.history, self._writes(), self.expiry)
+        if self._backup is not None and not self.broken:
+            self._is_judged = True
+            for wrong in self._backup.restore(self.proxies, self.clients_host, self.oracle.machine.zxid):
+                self.violate(wrong)
 
     def _writes(self) -> dict[int, list[Logged]]:
         """What the log has of the sessions that the history knows."""
@@ -320,9 +330,12 @@ class Simulation:
         """Faults, one episode after another, and an upgrade."""
         world, rng = self.world, self.plan
         upgrade_at = world.now + self.knobs.upgrade * (until - world.now)
+        backup_at = world.now + self.knobs.backup * (until - world.now)
         episodes = 0
         while world.now < until and not self.broken:
             world.run(min(until, world.now + rng.expovariate(1 / 20)))
+            if world.now >= backup_at and self._backup is None:
+                self._backup = OlderBackup(self.cluster, self.oracle.machine)
             if world.now >= upgrade_at:
                 upgrade_at = float("inf")
                 self.upgrade()
@@ -429,25 +442,11 @@ class Simulation:
         for proxy in self.proxies:
             if proxy.server is not None:
                 self.oracle.compare_bytes(proxy.name, proxy.server.machine)
-        loaded: list[Machine] = []
-        operator = Host(world, "operator")
-        operator.levels = seams.NEXT_LEVELS
-
-        async def fresh() -> None:
-            etcd = self.proxies[0].client(operator)
-            loaded.append((await load(etcd, Keyspace(PREFIX), make=False)).machine)
-            await etcd.close()
-            world.stop()
-
-        operator.call_soon(lambda: operator.create_task(fresh()))
-        world.run(world.now + 60)
-        if not loaded:
+        fresh = fresh_start(world, self.proxies[0])
+        if fresh is None:
             self.violate("a fresh start does not come to an end")
-        for machine in loaded:
-            # Sessions may end between the two looks.
-            if machine.entries == self.oracle.machine.entries:
-                self.oracle.compare_bytes("a fresh start", machine)
-        operator.kill()
+        elif fresh.entries == self.oracle.machine.entries:  # sessions may end between the two looks
+            self.oracle.compare_bytes("a fresh start", fresh)
         self.naive.compare(self.oracle.machine)
 
     def _judge_end(self) -> None:
