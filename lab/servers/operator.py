@@ -12,13 +12,14 @@ from lab.servers import EtcdServer
 from lab.servers.process import REPOSITORY, find_program
 
 
-def etcdctl(etcd: EtcdServer | None, *arguments: str) -> str:
-    """Run etcdctl and return what it prints. Raises RuntimeError with its words."""
+def etcdctl(etcd: EtcdServer | None, *arguments: str, given: str = "") -> str:
+    """Run etcdctl with `given` as its input; what it prints. Raises RuntimeError with its words."""
     command = [find_program("etcdctl", "make test installs it where it may use apt")]
     if etcd is not None:
         command.append(f"--endpoints={etcd.address}")
     result = subprocess.run(
         [*command, *arguments],
+        input=given,
         capture_output=True,
         text=True,
         timeout=60,

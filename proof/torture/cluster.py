@@ -37,6 +37,8 @@ PROXY_LEASE = 5  # seconds
 _DAYS = 30  # that a certificate is good for
 _PROXIES = "proxies"  # the name of the one certificate of all proxies
 _ADDRESS = "127.0.0.1"
+USER, ROOT = "zketcd", "root"
+"""etcd's users, while it has authentication. root's password is its name."""
 
 
 class Member(EtcdServer):
@@ -100,6 +102,7 @@ class TorturedProxy(UpgradableServer):
         endpoints: str,
         authority: Authority,
         client: Pair,
+        password_file: Path,
         variables: Mapping[str, str],
     ) -> None:
         super().__init__(
@@ -109,6 +112,8 @@ class TorturedProxy(UpgradableServer):
             etcd_ca=authority.ca,
             etcd_cert=client.cert,
             etcd_key=client.key,
+            etcd_user=USER,
+            etcd_password_file=password_file,
             tick_time=TICK_MS,
             max_client_connections=0,
             max_session_timeout=40_000,
@@ -176,6 +181,14 @@ def later_incarnations(log: str, incarnation: str) -> list[str]:
     return names[names.index(incarnation) + 1 :] if incarnation in names else []
 
 
+def write_password(file: Path, password: str) -> None:
+    """As Kubernetes does it: another file gets the name."""
+    fresh = file.with_suffix(".new")
+    fresh.touch(mode=0o600)
+    fresh.write_text(f"{password}\n")
+    fresh.replace(file)
+
+
 def initial_cluster(members: Iterable[Member]) -> str:
     """As etcd's option of this name."""
     return ",".join(f"{member.host}={member.peer_url}" for member in members)
@@ -224,6 +237,8 @@ class Cluster:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="zketcd-torture-")))
         self.relays = stack.enter_context(Relays())
         self.authority = Authority(folder)
+        self.password_file = folder / "etcd-password"
+        write_password(self.password_file, USER)
         client = self._certificate(_PROXIES)
         for number in range(MEMBERS):
             member = self._new_member(number)
@@ -243,7 +258,9 @@ class Cluster:
             ports = [self.relays.listen(name, member.host, member.tls_port) for member in self.members]
             turned = ports[number % MEMBERS :] + ports[: number % MEMBERS]
             endpoints = ",".join(f"https://{_ADDRESS}:{port}" for port in turned)
-            proxy = TorturedProxy(name, endpoints, self.authority, client, self._variables)
+            proxy = TorturedProxy(
+                name, endpoints, self.authority, client, self.password_file, self._variables
+            )
             self.proxies.append(proxy)
             stack.callback(proxy.close)
             proxy.launch()

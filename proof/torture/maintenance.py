@@ -22,11 +22,21 @@ from typing import NamedTuple, Protocol
 
 from lab.servers import StartFailed
 from lab.servers.operator import etcdctl
-from proof.torture.cluster import Cluster, Member, TorturedProxy, initial_cluster
+from proof.simulation.proxies import PREFIX
+from proof.torture.cluster import (
+    ROOT,
+    USER,
+    Cluster,
+    Member,
+    TorturedProxy,
+    initial_cluster,
+    write_password,
+)
 
 _TRIES = 60.0  # seconds for one step
 _PAUSE = 0.5  # seconds between two tries
 _BETWEEN = 2.0  # seconds between two members: etcd refuses to change while one has just come
+_LATE = 1.0  # seconds between the change of a password in etcd and in the proxies' file
 _EARLY = 0.3  # of the new processes that are killed are so while they start
 _START = 1.0  # seconds that one takes to start
 _TAKES = 0.04  # seconds that it takes to take over
@@ -41,6 +51,7 @@ KINDS = {
     "replace-member": "a member of etcd is removed, and a new one with empty data takes its place",
     "add-member": "a fourth member joins etcd, and is removed at the end",
     "restore": "etcd is stopped, and all members are restored, as a new cluster, from what one of them has",
+    "password": "etcd has authentication meanwhile, and the proxies' password is changed again and again",
     "upgrade": "`zketcd upgrade` of all proxies, one after another",
     "failed-upgrade": "`zketcd upgrade` of a proxy, again and again, whose new process is killed on the way",
 }
@@ -70,6 +81,7 @@ class Maintenance:
             "replace-member": self._replace_member,
             "add-member": self._add_member,
             "restore": self._restore,
+            "password": self._password,
             "upgrade": self._upgrade,
             "failed-upgrade": self._failed_upgrade,
         }
@@ -168,6 +180,29 @@ class Maintenance:
     def _start_joined(self, other: Member, member: Member) -> None:
         self._cluster.learn_members(other)
         _start(member)
+
+    def _password(self) -> Begun:
+        """Either the proxies' file or etcd is changed first, and the other up to a second later."""
+        members = self._cluster.members
+        chance = random.Random(self._random.random())
+        _until_done(partial(_enable_authentication, members[0]))
+
+        def work(over: threading.Event) -> None:
+            while not over.is_set():
+                password = f"{chance.getrandbits(64):x}"
+                acts = [
+                    partial(write_password, self._cluster.password_file, password),
+                    partial(_until_done, partial(_change_password, chance.choice(members), password)),
+                ]
+                chance.shuffle(acts)
+                acts[0]()
+                time.sleep(chance.uniform(0, _LATE))
+                acts[1]()
+                over.wait(_BETWEEN)
+            # Commands of other faults have no password.
+            _until_done(partial(_as_root, members[0], "auth", "disable"))
+
+        return _in_thread("", work)
 
     # -- upgrades --------------------------------------------------------------------------------------------
 
@@ -302,6 +337,31 @@ def _start(member: Named) -> None:
     if not member.alive:
         member.launch()
     member.wait_until_serving()
+
+
+def _enable_authentication(member: Member) -> None:
+    """With root, and the proxies' user, who may be there from the last time."""
+    permission = ("grant-permission", USER, "readwrite", "--prefix=true", PREFIX)
+    for arguments in (
+        *(("user", "add", f"{name}:{name}") for name in (ROOT, USER)),
+        *(("role", "add", name) for name in (ROOT, USER)),
+        ("role", *permission),
+        *(("user", "grant-role", name, name) for name in (ROOT, USER)),
+    ):
+        try:
+            etcdctl(member, *arguments)
+        except RuntimeError as error:
+            if "already" not in str(error):
+                raise
+    etcdctl(member, "auth", "enable")
+
+
+def _as_root(member: Member, *arguments: str, given: str = "") -> None:
+    etcdctl(member, f"--user={ROOT}:{ROOT}", *arguments, given=given)
+
+
+def _change_password(member: Member, password: str) -> None:
+    _as_root(member, "user", "passwd", USER, "--interactive=false", given=f"{password}\n")
 
 
 def _until_done(act: Callable[[], object]) -> None:

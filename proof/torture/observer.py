@@ -13,6 +13,7 @@ from typing import NamedTuple
 from proof.simulation.clients import Clock
 from proof.simulation.oracle import Oracle
 from proof.simulation.proxies import PREFIX
+from proof.torture.cluster import ROOT
 from proxy.etcd.client import EtcdClient
 from proxy.log.catch_up import Truncated, catch_up
 from proxy.log.follower import Apply, Follower, Item, ProxyCame, ProxyGone
@@ -40,7 +41,7 @@ class Observer:
     """One follower of the log. The consumer of its stream."""
 
     def __init__(self, clock: Clock, endpoints: Sequence[str]) -> None:
-        self._etcd = EtcdClient(endpoints)
+        self._etcd = EtcdClient(endpoints, user=ROOT, password=ROOT)
         self._keys = Keyspace(PREFIX)
         self._orphans: list[_Orphan] = []
         self._last: dict[str, int] = {}  # position of the last entry, by incarnation

@@ -7,8 +7,8 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
-ALONE = frozenset(("restore",))
-"""Kinds that need all members of etcd, so that no other fault lasts meanwhile."""
+ALONE = frozenset(("restore", "password"))
+"""Kinds that need all members of etcd, or its operator, so that no other fault lasts meanwhile."""
 HOLDS = (1.0, 3.0, 6.0, 12.0)  # seconds that a fault lasts
 _QUIET = (1.0, 2.0)  # seconds between a recovery and the next fault
 _DEATHS = 0.2  # of the episodes have a client die

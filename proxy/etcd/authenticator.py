@@ -69,6 +69,7 @@ class Authenticator:
                     return  # another request has got a new one in the meantime
                 credentials.use("")
                 credentials.use(await self._token(ask))
+                credentials.needless = not credentials.token
         except TimeoutError:
             raise EtcdUnknown(self._obstacle or f"etcd gave no token in {timeout:.1f} s") from None
 

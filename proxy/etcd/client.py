@@ -196,7 +196,8 @@ class EtcdClient:
         error = failures.error_for(
             response.cancel_reason.rpartition("desc = ")[2] or "the watch was cancelled"
         )
-        if self._rpc.credentials.expired(error):
-            self._rpc.credentials.use("")  # the next request or stream gets a new one
+        credentials = self._rpc.credentials
+        if credentials.expired(error, credentials.token):
+            credentials.use("")  # the next request or stream gets a new one
             return EtcdUnknown(error.message)
         return error

@@ -2,7 +2,7 @@
 
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.failures import STALE_TOKEN
-from proxy.etcd.model import EtcdRefused
+from proxy.etcd.model import EtcdRefused, RefusalKind
 from proxy.etcd.transport import Metadata
 
 
@@ -13,23 +13,31 @@ class Credentials:
         """`user` "": none."""
         self.user = user
         self.token = ""
+        #: etcd has said that it has no authentication, and has refused no request without a token since.
+        self.needless = False
         #: The metadata of requests.
         self.metadata: Metadata = ()
 
     @property
     def incomplete(self) -> bool:
         """Whether requests need a token that is not there."""
-        return bool(self.user) and not self.token
+        return bool(self.user) and not self.token and not self.needless
 
     def use(self, token: str) -> None:
-        """Make requests with this token; "": with none."""
+        """Make requests with this token; "": with none, and get one."""
         self.token = token
+        self.needless = False
         self.metadata = (("token", token),) if token else ()
 
     def request(self, password: str) -> bytes:
         """The AuthenticateRequest that asks for a token."""
         return pb.AuthenticateRequest(name=self.user, password=password).SerializeToString()
 
-    def expired(self, answer: object) -> bool:
-        """Whether this answer to a request says that its token is not valid any more."""
-        return bool(self.user) and isinstance(answer, EtcdRefused) and answer.message in STALE_TOKEN
+    def expired(self, answer: object, token: str) -> bool:
+        """Whether this answer to a request with this token says that another token is needed.
+
+        A request without one counts as made by the user that the certificate of the connection names.
+        """
+        if not self.user or not isinstance(answer, EtcdRefused):
+            return False
+        return answer.message in STALE_TOKEN or (not token and answer.kind is RefusalKind.PERMISSION)

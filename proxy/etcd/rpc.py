@@ -88,20 +88,21 @@ class Rpc:
         A task is needed only to get a token first.
         """
         if self.credentials.user:
-            if not self.credentials.token:
+            if self.credentials.incomplete:
                 return self._begin_in_task(method, request, timeout, decode, on_answer)
             again = partial(self._begin_in_task, method, request, timeout, decode)
-            on_answer = partial(self._take_unless_expired, again, on_answer)
+            on_answer = partial(self._take_unless_expired, again, on_answer, self.credentials.token)
         return self._send(method, request, timeout, decode, on_answer, repeatable=True)
 
     def _take_unless_expired(
         self,
         again: Callable[[Callable[[_Answer | EtcdError], None]], Request],
         on_answer: Callable[[_Answer | EtcdError], None],
+        token: str,
         answer: _Answer | EtcdError,
     ) -> None:
         """Pass an answer on; if it says that the token is not valid any more, send the request again."""
-        if self.credentials.expired(answer):
+        if self.credentials.expired(answer, token):
             again(on_answer)
         else:
             on_answer(answer)
@@ -141,7 +142,7 @@ class Rpc:
         try:
             return await self._answer_to(method, request, timeout, decode, repeatable=repeatable)
         except EtcdRefused as refusal:
-            if not self.credentials.expired(refusal):
+            if not self.credentials.expired(refusal, token):
                 raise
         await self._authenticate(token, timeout)
         return await self._answer_to(method, request, timeout, decode, repeatable=repeatable)

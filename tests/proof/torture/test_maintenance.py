@@ -82,3 +82,19 @@ def test_upgrades_fail(cluster: Cluster, operator: Maintenance) -> None:
     assert proxy.ended_by_itself() is None
     if not proxy.alive:
         proxy.start()
+
+
+def test_the_password_changes_and_authentication_ends(cluster: Cluster, operator: Maintenance) -> None:
+    (proxy,) = cluster.proxies
+    before = cluster.password_file.read_text()
+    said = proxy.messages_from_now()
+    begun = operator.begin("password")
+    with Client(proxy.port) as client:
+        client.create("/password")
+        with pytest.raises(RuntimeError, match="user name is empty"):
+            etcdctl(cluster.members[0], "get", "what")
+        wait_until(lambda: said().count("etcd accepts the password of user zketcd") > 1, "two changes")
+        begun.end()
+        client.write("/password", b"", 0)
+    assert cluster.password_file.read_text() != before
+    etcdctl(cluster.members[0], "get", "what")
