@@ -51,6 +51,7 @@ class Authenticator:
         self._clock = clock
         self._throttled_log = ThrottledLog(_LOG, clock)
         self._renewing = asyncio.Lock()
+        self._served = False  # etcd gave a token once, or needed none
         self._accepted = ""  # the last password for which etcd gave a token
         self._refused = ""  # the last one for which it gave none since
         self._ask_at = 0.0  # when it may be asked again for that
@@ -59,8 +60,8 @@ class Authenticator:
     async def renew(self, stale: str, timeout: float, ask: Ask) -> None:
         """Get a token in place of `stale`.
 
-        Raises EtcdRefused if etcd refuses the password and has never accepted one, EtcdUnknown if there is no
-        token in `timeout` seconds, and what `ask` raises.
+        Raises EtcdRefused if etcd refuses the first password, EtcdUnknown if there is no token in `timeout`
+        seconds, and what `ask` raises.
         """
         credentials = self.credentials
         try:
@@ -81,7 +82,7 @@ class Authenticator:
                 try:
                     token = await ask(self.credentials.request(password))
                 except EtcdRefused as refusal:
-                    if not self._accepted:
+                    if not self._served:
                         raise
                     self._refused, self._ask_at = password, self._clock.monotonic() + _ASK_AGAIN
                     self._obstacle = f"etcd refuses {self._whose} ({refusal})"
@@ -105,5 +106,6 @@ class Authenticator:
         """etcd has accepted this one; "": it has no authentication."""
         if password and (self._obstacle or password != (self._accepted or password)):
             _LOG.info("etcd accepts %s", self._whose)
+        self._served = True
         self._accepted = password or self._accepted
         self._refused = self._obstacle = ""

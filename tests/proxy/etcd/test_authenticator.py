@@ -37,6 +37,8 @@ class Authority:
         given = pb.AuthenticateRequest.FromString(request)
         assert given.name == "tenant"
         self.asked.append((time.monotonic(), given.password))
+        if not self.password:
+            return ""
         if given.password != self.password:
             raise EtcdRefused(RefusalKind.PERMISSION, _WORDS)
         return f"{len(self.asked)}.{given.password}"
@@ -88,6 +90,18 @@ async def test_the_file_is_late(authority: Authority, caplog: pytest.LogCaptureF
         f"etcd accepts the password of user tenant in {authority.file}",
     ]
     assert "hunter" not in caplog.text
+
+
+async def test_authentication_is_turned_on_with_another_password(authority: Authority) -> None:
+    authority.password = ""
+    await authority.renew()
+    assert not authority.authenticator.credentials.incomplete
+    authority.password = _NEW
+    with pytest.raises(EtcdUnknown, match="etcd refuses the password"):
+        await authority.renew(timeout=0.2)
+    authority.file.write_text(_NEW)
+    await authority.renew()
+    assert authority.token.endswith(_NEW)
 
 
 async def test_etcd_is_late(authority: Authority) -> None:
