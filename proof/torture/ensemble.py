@@ -20,7 +20,9 @@ from proof.torture.host import give_disk
 
 SIZE = 3
 _MAX_SESSION_MS = 40_000
-_SETTINGS = {"initLimit": "10", "syncLimit": "5"}  # ticks, as ZooKeeper's own zoo_sample.cfg
+_SYNC_LIMIT = 5  # ticks
+_SETTINGS = {"initLimit": "10", "syncLimit": str(_SYNC_LIMIT)}  # as ZooKeeper's own zoo_sample.cfg
+SYNC_MS = _SYNC_LIMIT * TICK_MS
 _JAVA = ("-Xmx256m",)
 # A new leader listens a moment after its followers know of it. They try five times, 100 ms apart, but a relay
 # would have taken their connection and broken it.

@@ -43,6 +43,7 @@ NONE = {
     "compaction": "ZooKeeper has no history that is compacted",
     "clock-jumps": "the waits of a JVM under libfaketime are wrong: servers do not find a leader",
     "certificates": "the servers run without TLS",
+    "password": "the servers do not ask each other for passwords",
     "defrag": "ZooKeeper has nothing to defragment",
     "move-leader": "ZooKeeper 3.9 has no command for it",
     "replace-member": "it would be a reconfiguration, which the run does not make",

@@ -6,21 +6,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from lab.servers.zookeeper import zookeeper_jar_version
-from proof.history import check
+from proof.history import Violation, check
+from proof.history.records import Expired, Opened, Record
 from proof.simulation.mix import ROOTS
 from proof.torture.acts import launch
-from proof.torture.ensemble import Ensemble, snapshots_of, tree_of
+from proof.torture.ensemble import SYNC_MS, Ensemble, snapshots_of, tree_of
 from proof.torture.ensemble_faults import EnsembleFaults
 from proof.torture.judge import Verdict, differences
 from proof.torture.real import RealClock
 from proof.torture.system import Evidence, Fault
 
-NO_PROMISE = frozenset(("undecided", "sync"))
-"""Rules of the checker that ZooKeeper may break.
-
-Without a log the search may have to be given up. A sync is no quorum operation (ZOOKEEPER-1675): the leader
-answers its own clients with what it has applied itself, when a follower may have answered with more.
-"""
+_NO_PROMISE = ("undecided", "sync")
 _PATIENCE = 60.0  # seconds for the whole tree
 _PAUSE = 0.2
 
@@ -83,7 +79,7 @@ class ZooKeeper:
     async def judge(self, evidence: Evidence) -> Verdict:
         """The history, and that all servers have the same tree."""
         found = await asyncio.to_thread(check, evidence.history)
-        aside = [each for each in found if each.rule in NO_PROMISE]
+        aside = [each for each in found if is_no_promise(each, evidence.history.records)]
         violations = [f"history: {each.rule}: {each.message}" for each in found if each not in aside]
         if not evidence.broken:
             violations += differences(await self.tree(), evidence.seen)
@@ -103,3 +99,20 @@ class ZooKeeper:
     def logs(self) -> Mapping[str, Path]:
         """By server."""
         return {server.host: server.log_path for server in self._ensemble.servers}
+
+
+def is_no_promise(violation: Violation, records: Sequence[Record]) -> bool:
+    """Whether a rule of the checker asks for more than ZooKeeper promises.
+
+    Without a log the search may have to be given up. A sync is no quorum operation (ZOOKEEPER-1675): the
+    leader answers its own clients with what it has applied itself, when a follower may have answered with
+    more. A follower that the leader does not hear serves clients until syncLimit: the leader counts nothing
+    of that.
+    """
+    if violation.rule != "lifetime":
+        return violation.rule in _NO_PROMISE
+    last, end = records[violation.records[0]], records[violation.records[-1]]
+    if not isinstance(end, Expired):
+        return False
+    opened = (each for each in records if isinstance(each, Opened) and each.session == end.session)
+    return (end.time - last.time) / 1e6 >= next(opened).timeout_ms - SYNC_MS

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from proof.history.checker import RULES
+from proof.history import History, Reply, Sync, check
 from proof.torture.ensemble import Ensemble
 from proof.torture.ensemble_faults import KINDS, NONE
 from proof.torture.faults import FAULTS
 from proof.torture.rounds import Judged
 from proof.torture.torture import Options, torture
-from proof.torture.zookeeper import NO_PROMISE, ZooKeeper
+from proof.torture.zookeeper import ZooKeeper, is_no_promise
 
 _PAGE = Path(__file__).parents[3] / "docs" / "reliability.md"
 _ROW = re.compile(r"^\| `([a-z-]+)` \| (.+?) \|$", re.MULTILINE)
@@ -30,8 +30,17 @@ def test_the_document_has_the_counterparts() -> None:
     assert dict(_ROW.findall(section)) == KINDS | {name: f"none: {why}" for name, why in NONE.items()}
 
 
-def test_only_rules_of_the_checker_are_set_aside() -> None:
-    assert RULES.keys() > NO_PROMISE
+@pytest.mark.parametrize(("seconds", "promised"), [(3.6, False), (3.4, True)])
+def test_a_session_may_end_early_by_as_much_as_a_follower_serves_without_its_leader(
+    seconds: float, promised: bool
+) -> None:
+    history = History()
+    history.opened(0, 1, 6_000, "client1")
+    history.reply(2, history.invoke(1, 1, Sync()), Reply(0, 1))
+    history.expired(int(seconds * 1e9), 1)
+    (violation,) = check(history)
+    assert violation.rule == "lifetime"
+    assert is_no_promise(violation, history.records) != promised
 
 
 @pytest.mark.real
