@@ -73,6 +73,8 @@ class Session:
     calls: list[Call] = field(default_factory=list)
     expired: int | None = None
     """Position of the record that says that the session is over."""
+    end: int | None = None
+    """The zxid of that end, if it is known."""
 
 
 @dataclass(slots=True)
@@ -118,6 +120,7 @@ def take_apart(records: list[Record]) -> Taken:
                 session.timeout_ms = record.timeout_ms
             elif isinstance(record, Expired) and session.expired is None:
                 session.expired = place
+                session.end = record.zxid
     return taken
 
 

@@ -93,7 +93,7 @@ def _short(value: Request | Reply | None) -> str:
 def _changes(taken: Taken, steps: Sequence[Step], ends: Iterable[Call]) -> Changes:
     """What the tree went through in the order that was found, and what else may have been."""
     changes = Changes()
-    ending = {end.session for end in ends} | {
+    ending = {end.session for end in ends if end.zxid is None} | {
         call.session for call in taken.calls if isinstance(call.request, CloseSession) and not call.zxid
     }
     for call in taken.calls:

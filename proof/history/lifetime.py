@@ -20,9 +20,9 @@ def ends_of(taken: Taken, orphans: Collection[int] = (), drift: float = 0.0) -> 
     """An end for each session that did not close itself.
 
     It is a call that the session never made: with an answer if the server said that the session is over (the
-    end came before that), without one else (at any time, or never). It is "invoked" when the session may end
-    at the earliest. `orphans` may end as soon as their last acknowledged write was sent: what they read
-    later may be older than their end.
+    end came before that, at its zxid if that is known), without one else (at any time, or never). It is
+    "invoked" when the session may end at the earliest. `orphans` may end as soon as their last acknowledged
+    write was sent: what they read later may be older than their end.
     """
     times = [record.time for record in taken.records]
     ends: dict[int, Call] = {}
@@ -40,7 +40,7 @@ def ends_of(taken: Taken, orphans: Collection[int] = (), drift: float = 0.0) -> 
         end = Call(-1 - session.id % _IDS, session.id, CloseSession(), earliest)
         if session.expired is not None:
             end.invoked = min(earliest, session.expired)  # `check_expiry` tells if that is too early
-            end.returned, end.reply = session.expired, Reply()
+            end.returned, end.reply = session.expired, Reply(zxid=session.end)
             end.high = high_after[session.expired]
         end.low = max((call.zxid or 0 for call in session.calls), default=0)
         ends[session.id] = end

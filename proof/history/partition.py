@@ -60,7 +60,8 @@ def partition(calls: Iterable[Call], ends: dict[int, Call]) -> Iterator[Part]:
     """Split calls; `ends` are the sessions' ends. Syncs go to each part in which their session has a call."""
     calls = [call for call in calls if judged(call)]
     settled = _settled(calls)
-    used = sorted({call.zxid for call in calls if call.zxid is not None and isinstance(call.request, Write)})
+    writes = (call for call in (*calls, *ends.values()) if isinstance(call.request, Write))
+    used = sorted({call.zxid for call in writes if call.zxid is not None})
     groups = _Groups()
     for call in calls:
         nodes = [node for part in parts_of(call.request) for node in _nodes(part, call, settled)]

@@ -168,10 +168,14 @@ class Disconnected(NamedTuple):
 
 
 class Expired(NamedTuple):
-    """The server said that the session is over (a handshake answered with session 0, SESSION_EXPIRED)."""
+    """The server said that the session is over (a handshake answered with session 0, SESSION_EXPIRED).
+
+    No client learns the `zxid` of that end; a log does, where there is one to look at.
+    """
 
     time: int
     session: int
+    zxid: int | None = None
 
 
 class Invoked(NamedTuple):

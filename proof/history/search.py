@@ -381,7 +381,7 @@ def _rank(call: Call) -> tuple[int, bool, int]:
 
 def _in_gap(call: Call) -> bool:
     """Whether a call has one of the zxids that no known write has: a lost one, or a session's end."""
-    return call.returned == NEVER or call.number < 0
+    return call.returned == NEVER or (call.number < 0 and call.zxid is None)
 
 
 def _bound(call: Call) -> bool:

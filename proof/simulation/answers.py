@@ -59,7 +59,7 @@ class Answers:
 
     def judge(self, history: History, writes: dict[int, list[Logged]], expiry: ExpiryJudge) -> None:
         """The whole history."""
-        whole = settled(history, writes, self._violate)
+        whole = settled(history, writes, self._violate, self._oracle.ends)
         excused = [f"session {session:#x} " for session in expiry.excused]
         # What a load has skipped is reported at the loaded state's zxid, as far as that still shows it.
         at_loads = {f"{zxid:#x}" for zxid in self.loaded}

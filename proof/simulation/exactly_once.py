@@ -4,12 +4,13 @@ What became of requests without an answer, the log says. With that, the history 
 that has to try all outcomes of twenty lost writes would not come to an end. Pure.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from codec.constants import ErrorCode
 from proof.history import History
-from proof.history.records import Invoked, Lost, Record, Replied, Request, Sync, Write
+from proof.history.records import Expired, Invoked, Lost, Record, Replied, Request, Sync, Write
 from proof.simulation import packets
 
 _NOT_DONE = (ErrorCode.SESSION_MOVED, ErrorCode.SESSION_EXPIRED)
@@ -35,8 +36,16 @@ class _Sent(NamedTuple):
     body: bytes
 
 
-def settled(history: History, log: dict[int, list[Logged]], violate: Callable[[str], None]) -> History:
-    """The history with the outcomes of lost calls that are in the log; tells what is in the log wrongly."""
+def settled(
+    history: History,
+    log: dict[int, list[Logged]],
+    violate: Callable[[str], None],
+    ends: Mapping[int, int] = MappingProxyType({}),
+) -> History:
+    """The history with the outcomes of lost calls that are in the log; tells what is in the log wrongly.
+
+    `ends`: zxids at which the log ends sessions that have not closed themselves.
+    """
     sent: dict[int, list[_Sent]] = {}
     answered: dict[int, int] = {}  # zxids by call
     lost: dict[int, int] = {}  # positions of records by call
@@ -51,7 +60,10 @@ def settled(history: History, log: dict[int, list[Logged]], violate: Callable[[s
             answered[record.call] = record.reply.zxid or 0
         elif isinstance(record, Lost):
             lost[record.call] = place
-    records: list[Record | None] = list(history.records)
+    records: list[Record | None] = [
+        record._replace(zxid=ends.get(record.session)) if isinstance(record, Expired) else record
+        for record in history.records
+    ]
     more: list[Record] = []
     for session, logged in sorted(log.items()):
         for write, entry in _matched(session, sent.get(session, []), logged, answered, violate):

@@ -81,6 +81,8 @@ class Oracle:
         self.steps: list[Step] = []
         #: Clients' writes, by session.
         self.writes: dict[int, list[Logged]] = {}
+        #: By session that did not close itself, the zxid of its end.
+        self.ends: dict[int, int] = {}
         #: By zxid, of clients' requests.
         self.done: dict[int, Done] = {}
         #: Requests that were applied, and branches of `sometimes` that the log shows.
@@ -119,6 +121,7 @@ class Oracle:
         self.times, self.zxids = [self._world.now], [self.machine.zxid]
         self.steps.clear()
         self.writes.clear()
+        self.ends.clear()
         self.done.clear()
 
     # -- the order -------------------------------------------------------------------------------------------
@@ -207,6 +210,7 @@ class Oracle:
             if request.opcode == OpCode.CLOSE_SESSION and not outcome.err:
                 self._check_ephemerals(request.session_id)
         elif request.kind == Kind.CLOSE and not outcome.err:
+            self.ends[request.session_id] = machine.zxid
             self.listeners.expired(request.session_id, decode_close(request.body).holder)
             self._check_ephemerals(request.session_id)
         elif request.kind == Kind.CARRY_OVER and not outcome.err:

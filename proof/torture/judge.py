@@ -128,7 +128,7 @@ def judge(
     """Judge one round. `settle`: the log was seen as a whole."""
     found: list[str] = [f"log: {violation}" for violation in oracle.violations]
     if settle:
-        history = settled(history, _as_seen(history, oracle.writes), found.append)
+        history = settled(history, _as_seen(history, oracle.writes), found.append, oracle.ends)
         found += _unlogged(oracle, answers)
         found += _stale(oracle, answers, max_staleness)
     aside = 0

@@ -1,7 +1,9 @@
 """What the log says of calls without an answer."""
 
-from proof.history import Delete, History, check
-from proof.history.records import GetData, Lost, Replied, Reply
+import pytest
+
+from proof.history import Create, Delete, Exists, History, check
+from proof.history.records import NO_NODE, GetData, Lost, Replied, Reply
 from proof.simulation import packets
 from proof.simulation.exactly_once import Logged, settled
 
@@ -42,3 +44,19 @@ def test_of_two_equal_calls_one_of_which_was_refused_the_log_does_not_say_which_
     told = settled(history, {_SESSION: log}, _never)
     assert [record.call for record in told.records if isinstance(record, Lost)] == [first, second]
     assert check(told) == []
+
+
+@pytest.mark.parametrize(("end", "rules"), [(None, set()), (5, set()), (12, {"linearizable"})])
+def test_a_session_ends_where_the_log_ends_it(end: int | None, rules: set[str]) -> None:
+    """A search for the places of many ends takes too many steps (torture's seeds 102 and 103)."""
+    history = History()
+    history.opened(0, _SESSION, 10)
+    made = history.invoke(1, _SESSION, Create("/e", ephemeral=True))
+    history.reply(2, made, Reply(zxid=1, path="/e"))
+    history.expired(100_000_000, _SESSION)
+    other = history.invoke(100_000_001, 2, Create("/b"))
+    history.reply(100_000_002, other, Reply(zxid=9, path="/b"))
+    read = history.invoke(100_000_003, 2, Exists("/e"))
+    history.reply(100_000_004, read, Reply(NO_NODE, 9))
+    told = settled(history, {}, _never, {} if end is None else {_SESSION: end})
+    assert {violation.rule for violation in check(told)} == rules
