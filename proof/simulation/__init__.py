@@ -18,6 +18,7 @@
 `expiry`      whether sessions end too early
 `simulation`  one stormy world of a seed: faults, recovery, judgement
 `calm`        one calm world: many hours, few requests, a fault now and then
+`following`   worlds whose tree follows a ZooKeeper, and is followed by its files
 `expiring_nodes`  TTL nodes and containers: a client that uses them, and when they must be deleted
 `census`      how much each part of a server keeps
 `bounds`      what may be left at the end of a calm world

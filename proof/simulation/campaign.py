@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from proof.simulation.calm import simulate_calm
+from proof.simulation.following.world import simulate_follow
 from proof.simulation.hunt import Hunt, Violation, hunt, hunt_in
 from proof.simulation.outcome import Outcome
 from proof.simulation.planted import Planted, planted
@@ -19,7 +20,7 @@ from proof.simulation.record import World
 from proof.simulation.simulation import simulate
 from proof.simulation.sometimes import BRANCHES, never_taken
 
-KINDS = ("mixed", "stormy", "calm", "etcd-bugs")
+KINDS = ("mixed", "stormy", "calm", "etcd-bugs", "follow")
 STORMY_HOURS = 0.25
 """Simulated hours of one stormy world. Its history is judged as a whole."""
 CALM_HOURS = (8.0, 12.0, 24.0)
@@ -37,6 +38,8 @@ def run(world: World) -> Outcome:
     """Simulate a world."""
     if world.kind == "calm":
         return simulate_calm(world.seed, world.hours)
+    if world.kind == "follow":
+        return simulate_follow(world.seed, world.hours)
     return simulate(world.seed, world.hours, etcd_bugs=world.kind == "etcd-bugs")
 
 
@@ -142,11 +145,14 @@ def _plan(kind: str, seed: int, hours: float, minutes: float | None) -> Iterator
     calm = cycle(CALM_HOURS)
     left, stormy, total = hours, 0.0, 0.0
     while (time.monotonic() - begun < minutes * 60) if minutes is not None else left > 0:
-        is_stormy = kind in ("stormy", "etcd-bugs") or (kind == "mixed" and stormy <= STORMY_SHARE * total)
+        is_stormy = kind in ("stormy", "etcd-bugs", "follow") or (
+            kind == "mixed" and stormy <= STORMY_SHARE * total
+        )
         of_this = STORMY_HOURS if is_stormy else next(calm)
         if minutes is None:
             of_this = min(left, of_this)
-        yield World(kind if kind == "etcd-bugs" else "stormy" if is_stormy else "calm", seed, of_this)
+        drawn = "stormy" if is_stormy else "calm"
+        yield World(drawn if kind == "mixed" else kind, seed, of_this)
         seed += 1
         left -= of_this
         total += of_this
@@ -171,8 +177,8 @@ def find(fault: Planted, seed: int, tries: int = TRIES, *, control: bool = True)
 
     `control`: then simulate the same seed without the fault, in which nothing may be wrong.
     """
-    hours = PLANTED_CALM_HOURS if fault.calm else PLANTED_HOURS
-    wanted = Hunt(fault.calm, seed, tries, hours, fault.faults)
+    hours = PLANTED_CALM_HOURS if fault.world == "calm" else PLANTED_HOURS
+    wanted = Hunt(fault.world, seed, tries, hours, fault.faults)
     with planted(fault) as source:
         found = hunt_in(source, wanted)
     if found is None or not control:
@@ -218,7 +224,7 @@ def _figures(total: Totals) -> Iterator[str]:
 
 def lacking(outcomes: list[Outcome]) -> list[str]:
     """Branches that matter and that the stormy worlds never took, though they were long enough for that."""
-    stormy = [outcome for outcome in outcomes if outcome.kind != "calm"]
+    stormy = [outcome for outcome in outcomes if outcome.kind not in ("calm", "follow")]
     counts: Counter[str] = Counter()
     for outcome in stormy:
         counts.update(outcome.branches)

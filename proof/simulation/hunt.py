@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from proof.simulation.calm import simulate_calm
+from proof.simulation.following.world import simulate_follow
 from proof.simulation.simulation import simulate
 
 
 class Hunt(NamedTuple):
     """Which seeds to simulate."""
 
-    calm: bool
+    world: str  # a key of _SIMULATED
     seed: int
     tries: int
     hours: float  # simulated, of each seed
@@ -31,9 +32,12 @@ class Violation(NamedTuple):
     what: str
 
 
+_SIMULATED = {"stormy": simulate, "calm": simulate_calm, "follow": simulate_follow}
+
+
 def hunt(wanted: Hunt) -> Violation | None:
     """Simulate one seed after the other until something is wrong."""
-    simulated = simulate_calm if wanted.calm else simulate
+    simulated = _SIMULATED[wanted.world]
     for seed in range(wanted.seed, wanted.seed + wanted.tries):
         violations = simulated(seed, wanted.hours, tuple(wanted.faults)).violations
         if violations:

@@ -33,7 +33,7 @@ class Planted(NamedTuple):
     what: str
     faults: Sequence[str]  # of the environment: they show it
     changes: Sequence[Change]
-    calm: bool  # it shows only after hours: a calm world has to find it
+    world: str  # which kind of worlds has to find it: "stormy", "follow"; "calm": it shows only after hours
 
 
 class DoesNotApply(Exception):
@@ -41,17 +41,16 @@ class DoesNotApply(Exception):
 
 
 def read_planted() -> list[Planted]:
-    """All of them, those of stormy worlds first."""
+    """All of them, those of calm worlds last."""
     found = [_read(file) for file in sorted(_FOLDER.glob("*.toml"))]
-    return sorted(found, key=lambda fault: fault.calm)
+    return sorted(found, key=lambda fault: fault.world == "calm")
 
 
 def _read(file: Path) -> Planted:
     fields = tomllib.loads(file.read_text(encoding="utf-8"))
     changes = [Change(**change) for change in fields["changes"]]
-    return Planted(
-        file.stem.replace("-", " "), fields["what"], fields["faults"], changes, fields.get("calm", False)
-    )
+    world = fields.get("world", "stormy")
+    return Planted(file.stem.replace("-", " "), fields["what"], fields["faults"], changes, world)
 
 
 def changed(fault: Planted, root: Path = ROOT) -> dict[str, str]:

@@ -65,6 +65,26 @@ class _Client(EtcdClient):
         return self._host.time() if self._host.world.is_quiet else super().last_contact
 
 
+def client_of(cluster: Cluster, host: Host) -> EtcdClient:
+    """A real client of the simulated etcd, in a process."""
+    members = {member.name: member for member in cluster.members}
+    names = list(members)
+    host.random.shuffle(names)
+    return _Client(names, host, lambda name, _port, _tls: Channel(cluster, host, members[name]))
+
+
+def end_process(cluster: Cluster, host: Host) -> None:
+    """End a process at once, with its connections to etcd."""
+    host.kill()
+    for member in cluster.members:
+        for call in list(member.calls):
+            if call.host is host:
+                call.over()
+    for watch in list(cluster.watches):
+        if watch.host is host:
+            watch.cancel()
+
+
 class _Writer:
     """Runs the snapshot writer of a proxy as a host of its own, with JSON between the two as in reality."""
 
@@ -181,10 +201,7 @@ class Proxy:
 
     def client(self, host: Host) -> EtcdClient:
         """A real client of the simulated etcd."""
-        members = {member.name: member for member in self._cluster.members}
-        names = list(members)
-        host.random.shuffle(names)
-        return _Client(names, host, lambda name, _port, _tls: Channel(self._cluster, host, members[name]))
+        return client_of(self._cluster, host)
 
     def kill(self, *, silently: bool = False) -> None:
         """End at once. `silently`: the machine is gone, so that clients are not notified."""
@@ -203,14 +220,7 @@ class Proxy:
     def end_process(self, host: Host) -> None:
         """End one process at once; its connections to clients stay for the caller to end."""
         self.others.pop(host, None)
-        host.kill()
-        for member in self._cluster.members:
-            for call in list(member.calls):
-                if call.host is host:
-                    call.over()
-        for watch in list(self._cluster.watches):
-            if watch.host is host:
-                watch.cancel()
+        end_process(self._cluster, host)
 
     async def stop(self) -> None:
         """Drain, as after SIGTERM; on the proxy's own host."""

@@ -88,6 +88,11 @@ class _Secrets:
         return _host().random.getrandbits(count)
 
 
+#: For other modules that take a clock, or `secrets`, as a module.
+HOST_TIME: Any = _Time
+HOST_SECRETS: Any = _Secrets
+
+
 class _Levels(Collection[int]):
     """The levels that the release of the host that runs knows."""
 
