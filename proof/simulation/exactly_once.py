@@ -42,15 +42,18 @@ def settled(
     violate: Callable[[str], None],
     ends: Mapping[int, int] = MappingProxyType({}),
 ) -> History:
-    """The history with the outcomes of lost calls that are in the log; tells what is in the log wrongly.
+    """The history with the outcomes of lost calls that are in the log, and without those that are not in it.
 
-    `ends`: zxids at which the log ends sessions that have not closed themselves.
+    Nothing may be on its way to the log any more. Tells what is in the log wrongly. `ends`: zxids at which
+    the log ends sessions that have not closed themselves.
     """
     sent: dict[int, list[_Sent]] = {}
     answered: dict[int, int] = {}  # zxids by call
-    lost: dict[int, int] = {}  # positions of records by call
+    invoked: dict[int, int] = {}  # positions of records by call
+    lost: dict[int, int] = {}
     for place, record in enumerate(history.records):
         if isinstance(record, Invoked):
+            invoked[record.call] = place
             if isinstance(record.request, Write) and not isinstance(record.request, Sync):
                 asked = packets.asked(record.request)
                 sent.setdefault(record.session, []).append(
@@ -65,17 +68,32 @@ def settled(
         for record in history.records
     ]
     more: list[Record] = []
-    for session, logged in sorted(log.items()):
-        for write, entry in _matched(session, sent.get(session, []), logged, answered, violate):
-            place = lost.get(write.call, -1)
-            if place < 0:
+    for session in sorted({*log, *sent}):
+        writes = sent.get(session, [])
+        matched = _matched(session, writes, log.get(session, []), answered, violate)
+        for write in writes:
+            was_lost = lost.get(write.call)
+            if was_lost is None or (write.opcode, write.body) in matched.unsure:
                 continue
-            former = history.records[place]
-            records[place] = None
-            answer = packets.reply(write.request, entry.zxid, entry.error, entry.body)
-            more.append(Replied(max(former.time, int(entry.time * 1e9)), write.call, answer))
+            records[was_lost] = None
+            entry = matched.entries.get(write.call)
+            if entry is None:
+                records[invoked[write.call]] = None
+            else:
+                answer = packets.reply(write.request, entry.zxid, entry.error, entry.body)
+                time = max(history.records[was_lost].time, int(entry.time * 1e9))
+                more.append(Replied(time, write.call, answer))
     kept = [record for record in records if record is not None]
     return History(sorted([*kept, *more], key=lambda record: record.time))
+
+
+class _Matched(NamedTuple):
+    """What the log has of a session's calls."""
+
+    entries: dict[int, Logged]
+    """By call."""
+    unsure: set[tuple[int, bytes]]
+    """Opcodes and bodies of calls of which the log does not say which it has."""
 
 
 def _matched(
@@ -84,14 +102,14 @@ def _matched(
     logged: list[Logged],
     answered: dict[int, int],
     violate: Callable[[str], None],
-) -> list[tuple[_Sent, Logged]]:
+) -> _Matched:
     """Which call each entry of the log is.
 
     Not where a call that is equal to it was refused, and neither has an answer: it may have been either.
     """
     refused = {(entry.opcode, entry.request) for entry in logged if entry.error in _NOT_DONE}
     by_zxid = {answered[write.call]: index for index, write in enumerate(sent) if write.call in answered}
-    pairs: list[tuple[_Sent, Logged]] = []
+    matched = _Matched({}, set())
     following = 0
     for entry in logged:
         if entry.error in _NOT_DONE:
@@ -113,8 +131,11 @@ def _matched(
                 f"session {session:#x}: the request at zxid {entry.zxid:#x} (opcode {entry.opcode}, error"
                 f" {entry.error}) is in the log twice, out of order, or was never sent"
             )
-            return pairs
+            matched.unsure.update((write.opcode, write.body) for write in sent)
+            return matched
         following = index + 1
         if is_certain:
-            pairs.append((sent[index], entry))
-    return pairs
+            matched.entries[sent[index].call] = entry
+        else:
+            matched.unsure.add((entry.opcode, entry.request))
+    return matched

@@ -3,7 +3,7 @@
 import pytest
 
 from proof.history import Create, Delete, Exists, History, check
-from proof.history.records import NO_NODE, GetData, Lost, Replied, Reply
+from proof.history.records import NO_NODE, GetData, Lost, Opened, Replied, Reply
 from proof.simulation import packets
 from proof.simulation.exactly_once import Logged, settled
 
@@ -60,3 +60,15 @@ def test_a_session_ends_where_the_log_ends_it(end: int | None, rules: set[str]) 
     history.reply(100_000_004, read, Reply(NO_NODE, 9))
     told = settled(history, {}, _never, {} if end is None else {_SESSION: end})
     assert {violation.rule for violation in check(told)} == rules
+
+
+def test_a_lost_call_that_is_not_in_the_log_was_never_done() -> None:
+    history = History()
+    history.opened(0, _SESSION)
+    call = history.invoke(1, _SESSION, Create("/a"))
+    history.lost(2, call)
+    assert [type(record) for record in settled(history, {}, _never).records] == [Opened]
+    read = history.invoke(3, 2, Exists("/a"))
+    history.reply(4, read, Reply(zxid=7))
+    assert check(history) == []
+    assert [violation.rule for violation in check(settled(history, {}, _never))] == ["linearizable"]
