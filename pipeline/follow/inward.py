@@ -118,7 +118,7 @@ class _Following:
             self._position.mark,
             torn=options.torn,
         )
-        self._settled = time.monotonic()  # when the files were last right
+        self._wrong: float | None = None  # since when the files are not right
         self._grows: float | None = None  # since when the log has grown although the end is asked for
         self._told = ""  # the fault that was last reported
         self._compares = True
@@ -177,13 +177,14 @@ class _Following:
             found = self._tail.read()
         except (Unsettled, BadFile, FileNotFoundError) as error:
             now = time.monotonic()
-            if now - self._settled > self._options.patience:
+            self._wrong = now if self._wrong is None else self._wrong
+            if now - self._wrong > self._options.patience:
                 raise Unsettled(f"stopped at zxid 0x{self._machine.zxid:x}: {error}") from error
-            if now - self._settled > _TELL_AFTER and str(error) != self._told:
+            if now - self._wrong > _TELL_AFTER and str(error) != self._told:
                 self._told = str(error)
                 print_progress(f"waiting: {error}")
             return None
-        self._settled = time.monotonic()
+        self._wrong = None
         return found
 
     async def _apply(self, found: Found) -> None:

@@ -24,7 +24,7 @@ from pipeline.follow import finishing, inward
 from pipeline.follow.base import ascii_digest_of
 from pipeline.follow.changes import Changes
 from pipeline.follow.inward import DONE, NOT_LEVEL, Options, follow
-from pipeline.follow.tail import Unsettled
+from pipeline.follow.tail import Found, Tail, Unsettled
 from pipeline.follow.target import FollowedTree, position_of, resume
 from pipeline.table import SessionRow
 from proxy.log import start
@@ -147,6 +147,40 @@ async def test_a_gap_ends_it_with_words(etcd: FakeEtcdClient, folder: Path) -> N
     write_log(folder / "version-2", *creates(8, 2))
     with pytest.raises(Unsettled, match=r"stopped at zxid 0x5: .*0x6 to 0x7 are missing"):
         await follow(etcd, KEYS, options(folder))
+
+
+async def test_the_time_of_a_slow_append_is_none_in_which_the_files_were_wrong(
+    etcd: FakeEtcdClient, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An append waits while etcd is away. The first look at a torn file after that must not end it."""
+    patience = 0.2
+    assert await follow(etcd, KEYS, options(folder, until_level=True)) == DONE
+    write_log(folder / "version-2", *creates(6, 2))
+    append, read = FollowedTree.append, Tail.read
+    looks: list[str] = []
+
+    async def slowly(tree: FollowedTree, *arguments: Any) -> None:
+        await asyncio.sleep(2 * patience)
+        await append(tree, *arguments)
+        looks.append("appended")
+
+    def torn_once(tail: Tail) -> Found:
+        if looks == ["appended"]:
+            looks.append("torn")
+            raise Unsettled("an entry is torn")
+        found = read(tail)
+        if looks == ["appended", "torn"]:
+            looks.append("right")
+        return found
+
+    monkeypatch.setattr(FollowedTree, "append", slowly)
+    monkeypatch.setattr(Tail, "read", torn_once)
+    following = asyncio.create_task(follow(etcd, KEYS, options(folder, patience=patience)))
+    while "right" not in looks and not following.done():  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    following.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await following
 
 
 async def test_a_tree_that_is_not_theirs(etcd: FakeEtcdClient, folder: Path) -> None:
