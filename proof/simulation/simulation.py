@@ -383,13 +383,17 @@ class Simulation:
                 return
             if self.broken:
                 return
-            for proxy in self.proxies:
-                if not proxy.alive:
-                    if proxy.ended:
-                        self.violate(f"{proxy.name} has ended by itself: {proxy.ended}")
-                    proxy.start()
+            self.start_ended()
             world.run(world.now + _POLL)
         self.recoveries.append(world.now - begun)
+
+    def start_ended(self) -> None:
+        """Start the servers that do not run; none may have ended without a fault."""
+        for proxy in self.proxies:
+            if not proxy.alive:
+                if proxy.ended:
+                    self.violate(f"{proxy.name} has ended by itself: {proxy.ended}")
+                proxy.start()
 
     def _awaited(self) -> list[Client]:
         """Clients that must be able to work soon after the end of a fault."""

@@ -14,10 +14,11 @@ from proxy.log.follower import Follower
 
 _TICK = 0.05  # seconds between two checks
 _LEAST_TICKS = 6  # without the entry: a loop that was blocked proves nothing about the watch
+# Instead of these and of what follows, if the watch's member has just left a request unanswered.
+_SUSPECT_TICKS = 1
 # Seconds, or round trips if that is longer, after which the watch must have shown an entry.
 _SHOWN_WITHIN = 0.3
 _ROUND_TRIPS = 3
-_SUSPECT_TICKS = 1  # the same if the watch's member has just left a request unanswered
 
 
 class _Landed:

@@ -240,11 +240,8 @@ class Follow(Simulation):
             if world.now - begun > _LIMIT:
                 self.violate(f"not level within {_LIMIT:.0f} s after {after}: {lacks}")
                 return
-            for proxy in self.proxies if self.judge.follows else []:
-                if not proxy.alive:
-                    if proxy.ended:
-                        self.violate(f"{proxy.name} has ended by itself: {proxy.ended}")
-                    proxy.start()
+            if self.judge.follows:
+                self.start_ended()
             world.run(world.now + _POLL)
         self.recoveries.append(world.now - begun)
 
