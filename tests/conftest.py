@@ -108,6 +108,13 @@ def zketcd_pair(etcd_server: EtcdServer, etcd_prefix: str) -> Iterator[tuple[Zke
         yield first, second
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Refuse parameters that are a set: xdist runs nothing if two processes list tests unlike."""
+    for mark in metafunc.definition.iter_markers("parametrize"):
+        if len(mark.args) > 1 and isinstance(mark.args[1], set | frozenset):
+            raise pytest.UsageError(f"{metafunc.definition.nodeid}: give its parameters an order (sorted)")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what uses a real server, before pytest selects by -m, and run it after all that is quicker."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from blockbuster import BlockingError
@@ -29,6 +30,14 @@ async def test_a_call_of_the_proxy_that_blocks_the_loop_is_an_error() -> None:
     with pytest.raises(BlockingError, match=r"time\.sleep"):
         exec(blocking, {})
     await asyncio.sleep(0)
+
+
+def test_parameters_that_are_a_set_are_refused() -> None:
+    """Two processes would list the same tests in another order, and pytest-xdist then runs none."""
+    definition = Mock(nodeid="a test")
+    definition.iter_markers.return_value = [pytest.mark.parametrize("letter", {"a", "b"}).mark]
+    with pytest.raises(pytest.UsageError, match="a test: give its parameters an order"):
+        conftest.pytest_generate_tests(Mock(definition=definition))
 
 
 def test_logs_of_servers_stand_by_a_failure() -> None:

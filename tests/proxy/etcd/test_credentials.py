@@ -8,7 +8,7 @@ from proxy.etcd.failures import STALE_TOKEN, error_for
 DENIED = "etcdserver: permission denied"
 
 
-@pytest.mark.parametrize("message", STALE_TOKEN)
+@pytest.mark.parametrize("message", sorted(STALE_TOKEN))
 def test_a_token_that_etcd_does_not_know_any_more(message: str) -> None:
     assert Credentials("me").expired(error_for(message), "token")
     assert not Credentials("").expired(error_for(message), ""), "there is no user"
