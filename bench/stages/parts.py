@@ -5,9 +5,10 @@ know of this. Whose work a callback or task as a whole is, the event loop knows 
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import Any
+from unittest.mock import patch
 
 from bench.stages.meter import DIGEST, MACHINE, OUTBOX, REPLY, WATCHES, Meter
 from proxy.frontend import turn
@@ -49,14 +50,10 @@ def told(meter: Meter) -> Iterator[None]:
         (Appender, "window", _WINDOW),
         (turn, "NANOSECONDS", 1 << 62),
     ]
-    originals = [(owner, name, vars(owner)[name]) for owner, name, _ in replaced]
-    for owner, name, replacement in replaced:
-        setattr(owner, name, replacement)
-    try:
+    with ExitStack() as stack:
+        for owner, name, replacement in replaced:
+            stack.enter_context(patch.object(owner, name, replacement))
         yield
-    finally:
-        for owner, name, original in originals:
-            setattr(owner, name, original)
 
 
 def _telling(method: Callable[..., Any], stage: str, meter: Meter) -> Callable[..., Any]:

@@ -22,6 +22,7 @@ from pipeline.formats import directory, log, snapshot, transactions
 from pipeline.formats.directory import TAIL
 from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
 from proxy.state.machine import Machine
+from proxy.support.durable import sync_folder
 from schema.paths import CONFIG
 from schema.znode import OPEN_ACL
 
@@ -65,7 +66,7 @@ class Files:
         if any(directory.files(str(self._path))):
             raise Failure(f"{self._path} holds a tree already, and no earlier export --follow has written it")
         mark.write_text(text)
-        _sync_folder(self._path)
+        sync_folder(self._path)
 
     def last_zxid(self) -> int | None:
         """The last complete transaction; None in an empty directory. A torn end is cut off.
@@ -103,7 +104,7 @@ class Files:
         self._log = (self._folder / f"{log.PREFIX}{zxid:x}").open("wb")
         self._log.write(log.pack_header())
         self._log_size = log.HEADER_SIZE
-        _sync_folder(self._folder)
+        sync_folder(self._folder)
 
     def sync(self) -> None:
         """Return when all added transactions are on disk."""
@@ -138,7 +139,7 @@ class Files:
             file.flush()
             os.fsync(file.fileno())
         part.rename(self._folder / name)
-        _sync_folder(self._folder)
+        sync_folder(self._folder)
         self._since_snapshot = 0
         self._purge()
 
@@ -187,11 +188,3 @@ def _chunks(machine: Machine) -> Iterable[bytes]:
             parts, size = [], 0
     parts.append(snapshot_file.END)
     yield b"".join(parts)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -38,6 +38,7 @@ from pipeline.folders import check_writable, named
 from pipeline.formats import digest, log, snapshot
 from pipeline.formats.compression import SNAPPY_HEADER, Compressor
 from pipeline.table import ZNODES, AclRow, SessionRow
+from proxy.support.durable import sync_folder
 
 TRAILERS = ("seal", "digest", "full")
 _FLUSH = 1 << 20
@@ -192,6 +193,7 @@ class ZooKeeperWriter:
             file.flush()
             os.fsync(file.fileno())
         whole.rename(self._options.folder / name)
+        sync_folder(self._options.folder)
 
     def _put(self, file: BinaryIO, raw: bytes) -> None:
         compressor = Compressor(self._options.codec)

@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Self
 
 from typing_extensions import override
 
@@ -22,6 +21,7 @@ from lab.servers import EtcdServer, UpgradableServer, free_port
 from lab.servers.operator import etcdctl
 from lab.servers.relay import Relays, Way
 from lab.servers.tls import Authority, Pair
+from lab.servers.together import Together
 from proof.simulation.proxies import PREFIX
 from proof.torture.acts import kill
 from proof.torture.host import HostClock, give_disk
@@ -194,7 +194,7 @@ def initial_cluster(members: Iterable[Member]) -> str:
     return ",".join(f"{member.host}={member.peer_url}" for member in members)
 
 
-class Cluster:
+class Cluster(Together):
     """All of it."""
 
     def __init__(
@@ -208,7 +208,6 @@ class Cluster:
 
         `small_disks`: each member of etcd has a small file system of its own, which only root may mount.
         """
-        self._stack = ExitStack()
         self._count = proxies
         self._variables = variables or {}
         self.members: list[Member] = []
@@ -219,21 +218,10 @@ class Cluster:
         self._guest_count = 0  # of all that have come
         self._small_disks = small_disks
 
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self._stack.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
     # -- start -----------------------------------------------------------------------------------------------
 
-    def _start(self) -> None:
-        stack = self._stack
+    @override
+    def _start(self, stack: ExitStack) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="zketcd-torture-")))
         self.relays = stack.enter_context(Relays())
         self.authority = Authority(folder)

@@ -8,12 +8,14 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
+
+from typing_extensions import override
 
 from lab.client.blocking import NO_NODE, Client, Disconnected, Refused, get
 from lab.servers import ZooKeeperServer, free_port
 from lab.servers.four_letter import four_letter_word
 from lab.servers.relay import Relays, Way
+from lab.servers.together import Together
 from proof.torture.acts import kill
 from proof.torture.cluster import CLIENTS, TICK_MS
 from proof.torture.host import give_disk
@@ -63,30 +65,18 @@ class Server(ZooKeeperServer):
         return found[1] if found else ""
 
 
-class Ensemble:
+class Ensemble(Together):
     """All of it."""
 
     def __init__(self, *, small_disks: bool = False) -> None:
         """`small_disks`: each server has a small file system of its own, which only root may mount."""
-        self._stack = ExitStack()
         self._small_disks = small_disks
         self.servers: list[Server] = []
         #: Where clients reach each server.
         self.ports: dict[str, int] = {}
 
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self._stack.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def _start(self) -> None:
-        stack = self._stack
+    @override
+    def _start(self, stack: ExitStack) -> None:
         self.relays = stack.enter_context(Relays())
         numbers = range(1, SIZE + 1)
         ports = {number: (free_port(), free_port()) for number in numbers}

@@ -19,6 +19,7 @@ from codec.snapshot_file import END, OPEN_ACL_ID, Stored, pack_head, pack_node
 from proxy.ctl.output import CommandFailed, Output, counted, size
 from proxy.state.machine import Machine
 from proxy.state.node import Node
+from proxy.support.durable import sync_folder
 from schema.paths import parent_of
 from schema.znode import OPEN_ACL, session_of
 
@@ -57,7 +58,7 @@ def backup(machine: Machine, prefix: str, position: int, folder: Path, keep: int
         file = partial / "version-2" / f"snapshot.{zxid:x}.gz"
         nodes, dropped = _write(machine, file, zxid)
         partial.rename(target)
-        _sync(folder)
+        sync_folder(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     written = (target / "version-2" / file.name).stat().st_size
@@ -108,7 +109,7 @@ def _write(machine: Machine, file: Path, zxid: int) -> tuple[int, int]:
         packed.close()
         raw.flush()
         os.fsync(raw.fileno())
-    _sync(file.parent)
+    sync_folder(file.parent)
     return len(paths), len(dropped)
 
 
@@ -137,11 +138,3 @@ def _prune(folder: Path, name: str, keep: int) -> list[Path]:
     for each in old:
         shutil.rmtree(each)
     return old
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -9,8 +9,9 @@ checkpoint    after so many bytes of entries as the seed has it
 import asyncio
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from typing_extensions import override
 
@@ -19,8 +20,6 @@ from pipeline.follow import files, finishing, inward, output, outward, patience,
 from pipeline.follow.files import Files
 from proof.simulation.seams import HOST_SECRETS, HOST_TIME
 from proof.simulation.world import Host
-
-_ABSENT = object()
 
 
 class _Files(Files):
@@ -59,14 +58,7 @@ def installed(said: Callable[[str, str], None], checkpoint_bytes: int, piece: in
         (outward, "Files", _Files),
         (files, "_LOG_BYTES", checkpoint_bytes),
     ]
-    former = [(module, name, vars(module).get(name, _ABSENT)) for module, name, _ in replaced]
-    for module, name, value in replaced:
-        setattr(module, name, value)
-    try:
+    with ExitStack() as stack:
+        for module, name, value in replaced:
+            stack.enter_context(patch.object(module, name, value))
         yield
-    finally:
-        for module, name, value in former:
-            if value is _ABSENT:
-                delattr(module, name)
-            else:
-                setattr(module, name, value)
