@@ -30,7 +30,9 @@ from schema.record import TreeRecord, decode_record
 log = logging.getLogger(__name__)
 
 _TRIES = 10  # of a load that finds an older state than this proxy has
-_RETRY = 0.2  # seconds before a broken watch is repaired, and between two tries of that
+# Seconds between two tries to repair a broken watch. One that lived for so long is repaired at once: clients'
+# writes wait for that.
+_RETRY = 0.2
 
 
 class Consumer(Protocol):
@@ -82,6 +84,7 @@ class Stream:
         self._following: asyncio.Timeout | None = None  # ends the watch
         self._distrusted = False
         self._hangs = False  # the watch was ended because it hangs; etcd answers, so no pause is needed
+        self._monotonic = clock.monotonic
         #: etcd's cluster id, as of the last load.
         self.cluster_id = 0
         #: Set while the watch is up.
@@ -105,6 +108,7 @@ class Stream:
     async def run(self) -> None:
         """Follow for ever. Raises TreeNotServable if the tree in etcd can no longer be served."""
         while True:
+            began = self._monotonic()
             try:
                 # If the state is distrusted during a load, it is loaded once more.
                 async with asyncio.timeout(0 if self._distrusted else None) as self._following:
@@ -118,11 +122,12 @@ class Stream:
                 self._throttled_log.warn("the watch broke: %s", error)
             self._following = None
             self.live.clear()
-            repaired = False
+            at_once = self._hangs or self._monotonic() - began >= _RETRY
+            self._hangs = repaired = False
             while not repaired and not self._distrusted:
-                if not self._hangs:
+                if not at_once:
                     await asyncio.sleep(_RETRY)
-                self._hangs = False
+                at_once = False
                 repaired = await self._repair()
             if self._distrusted:
                 self._distrusted = False

@@ -8,6 +8,7 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Delete, Event, Put, Txn, WatchMessage
+from proxy.log import stream
 from proxy.log.follower import Apply, Follower, Item, ProxyCame, ProxyGone
 from proxy.log.record import TreeNotServable
 from proxy.log.start import Loaded, load
@@ -28,7 +29,9 @@ class Proxy:
         self.tree = tree
         self.client = FakeEtcdClient(tree.store)
         self.follower = Follower(tree.keys)
-        self.stream = Stream(self.client, tree.keys, self.follower, self, self.load, HOST.clock)
+        self.now = 0.0
+        clock = mock.Mock(HOST.clock, monotonic=lambda: self.now)
+        self.stream = Stream(self.client, tree.keys, self.follower, self, self.load, clock)
         self.machine: Machine
         self.items: list[Item] = []
         self.replaced: list[bool] = []
@@ -301,6 +304,23 @@ async def test_a_watch_that_hangs_is_replaced_by_another(proxy: Proxy) -> None:
     await proxy.sees("a", "/2")
     proxy.check()
     assert proxy.loads == 1
+
+
+async def test_a_watch_that_lived_is_replaced_at_once_but_not_again_and_again(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "_RETRY", 300)
+    proxy.now += 300
+    proxy.tree.store.break_watches()
+    await proxy.sees("a", "/1")
+    await until(proxy.stream.live.is_set)
+    proxy.now += 299
+    proxy.tree.store.break_watches()
+    await until(lambda: not proxy.stream.live.is_set())
+    await proxy.tree.create("a", "/2")
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert "/2" not in proxy.machine.tree.nodes
 
 
 @pytest.mark.parametrize(
