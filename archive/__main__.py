@@ -29,6 +29,7 @@ from archive.verify import verify
 from proxy.ctl.__main__ import EMBEDDED, access_of, client_of
 from proxy.ctl.output import counted, size, visible
 from proxy.etcd.model import EtcdError
+from proxy.etcd_options import EtcdAccess
 from proxy.log.record import TreeNotServable
 from proxy.log.start import load
 from proxy.state.machine import Machine
@@ -64,13 +65,13 @@ def show(line: str) -> None:
 def _archive(given: Any, made: Any) -> int:
     if not given.etcd:
         made.error(EMBEDDED)
-    asyncio.run(_follow(given, store_of(given.url)))
+    asyncio.run(_follow(given, access_of(given, made), store_of(given.url)))
     return 0
 
 
-async def _follow(given: Any, store: Store) -> None:
+async def _follow(given: Any, access: EtcdAccess, store: Store) -> None:
     stats = Stats(given.metrics)
-    etcd = client_of(given, access_of(given))
+    etcd = client_of(given, access)
     try:
         gc.freeze()
         await Archiver(
@@ -130,10 +131,11 @@ def _history(given: Any, _made: Any) -> int:
     return 1 if history.gaps else 0
 
 
-def _diff(given: Any, _made: Any) -> int:
+def _diff(given: Any, made: Any) -> int:
     store = store_of(given.archive)
     before, after = (
-        _now(given) if each.by is By.NOW else state_at(store, each) for each in (given.before, given.after)
+        _now(given, made) if each.by is By.NOW else state_at(store, each)
+        for each in (given.before, given.after)
     )
     found = 0
     for each in differences(before.tree.nodes, after.tree.nodes, given.path):
@@ -148,11 +150,12 @@ def _diff(given: Any, _made: Any) -> int:
     return found
 
 
-def _now(given: Any) -> Machine:
+def _now(given: Any, made: Any) -> Machine:
     """The tree in etcd."""
+    access = access_of(given, made)
 
     async def loaded() -> Machine:
-        etcd = client_of(given, access_of(given))
+        etcd = client_of(given, access)
         try:
             return (await load(etcd, Keyspace(given.prefix), make=False, timeout=given.patience)).machine
         finally:
@@ -168,7 +171,7 @@ def _revert(given: Any, made: Any) -> int:
     store = store_of(given.archive)
     past = state_at(store, given.to).tree.nodes
     undone = None if given.until is None else state_at(store, given.until).tree.nodes
-    planned = plan(past, undone, _now(given).tree.nodes, given.path, force=given.force)
+    planned = plan(past, undone, _now(given, made).tree.nodes, given.path, force=given.force)
     for step in planned.steps:
         if given.json:
             show(json.dumps({"step": step.kind.value, "path": step.path, "times": step.times}))

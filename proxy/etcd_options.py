@@ -1,10 +1,14 @@
 """The options that say how to reach etcd and under which identity: the same for every program that does."""
 
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from proxy import option_values as values
 from proxy.option_table import option
+
+_LONGEST_PASSWORD = 4096  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,10 @@ class EtcdAccess:
 
 
 def check(access: EtcdAccess, endpoints: Sequence[str]) -> None:
-    """Raises ValueError for an option without its partner, and for TLS that would not be used."""
+    """Raises ValueError for what cannot be used; blocks.
+
+    That is an option without its partner, TLS that would not be used, and a password that cannot be sent.
+    """
     if bool(access.cert) != bool(access.key):
         raise ValueError("--etcd-cert and --etcd-key must be given together")
     if access.password and access.password_file:
@@ -58,3 +65,45 @@ def check(access: EtcdAccess, endpoints: Sequence[str]) -> None:
         raise ValueError(
             "--etcd-ca and --etcd-cert are for https:// endpoints: connections to others are not encrypted"
         )
+    for name, text in (("--etcd-user", access.user), ("--etcd-password", access.password)):
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # etcd takes nothing else
+            raise ValueError(f"{name}: it is not UTF-8") from None
+    if access.password_file:
+        read_password(access.password_file)
+
+
+def read_password(file: str) -> str:
+    """The password in a file: its only line. Blocks; raises ValueError."""
+    try:
+        return _only_line(_content(Path(file)))
+    except UnicodeDecodeError:
+        why = "it is not UTF-8"
+    except OSError as error:
+        why = error.strerror or str(error)
+    except ValueError as error:
+        why = str(error)
+    raise ValueError(f"--etcd-password-file {file}: {why}")
+
+
+def _content(file: Path) -> bytes:
+    """What is in a small file. Raises OSError, ValueError."""
+    if not stat.S_ISREG(file.stat().st_mode):  # to open a pipe may wait for ever
+        raise ValueError("it is not a regular file")
+    with file.open("rb") as opened:
+        content = opened.read(_LONGEST_PASSWORD + 1)
+    if len(content) > _LONGEST_PASSWORD:
+        raise ValueError(f"it has more than {_LONGEST_PASSWORD} bytes")
+    return content
+
+
+def _only_line(content: bytes) -> str:
+    """Raises ValueError."""
+    text = content.decode("utf-8-sig")  # with the mark that editors of Windows put before UTF-8
+    line = text.removesuffix("\n").removesuffix("\r")
+    if not line:
+        raise ValueError("it is empty")
+    if "\n" in line or "\r" in line:
+        raise ValueError("it has more than one line")
+    return line

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from pipeline.etcd.address import ACCESS, taken_apart
 from proxy.etcd.access import Access
-from proxy.etcd.authenticator import read_password
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.transport import HTTP2, TRANSPORTS
 from schema.keys import Keyspace
@@ -37,21 +36,11 @@ class Connection(NamedTuple):
         given = {name: options[option] for option, name in names.items() if option in options}
         if not given.get("etcd"):
             raise ValueError("the option etcd is missing: etcd's client URLs, separated by commas")
-        if bool(given.get("etcd_cert")) != bool(given.get("etcd_key")):
-            raise ValueError("etcd-cert and etcd-key go together")
-        password, password_file = given.get("etcd_password"), given.get("etcd_password_file")
-        if password and password_file:
-            raise ValueError("etcd-password and etcd-password-file exclude each other")
-        if password_file:
-            read_password(password_file)
-        if bool(given.get("etcd_user")) != bool(password or password_file):
-            raise ValueError("etcd-user and etcd-password or etcd-password-file go together")
-        if (given.get("etcd_ca") or given.get("etcd_cert")) and "https://" not in given["etcd"]:
-            raise ValueError("etcd-ca and etcd-cert are for https:// endpoints: others are not encrypted")
         transport = given.get("etcd_transport", HTTP2)
         if transport not in TRANSPORTS:
             raise ValueError(f"etcd-transport is {' or '.join(TRANSPORTS)}, not {transport}")
         connection = cls(**given)
+        connection.access.check()
         Keyspace(connection.prefix)
         return connection
 
@@ -82,14 +71,18 @@ class Connection(NamedTuple):
         """The keys of the tree."""
         return Keyspace(self.prefix)
 
-    @contextlib.asynccontextmanager
-    async def client(self) -> AsyncIterator[EtcdClient]:
-        """A client in the running loop. Raises ValueError for a bad endpoint, OSError for a missing file."""
-        access = Access(
+    @property
+    def access(self) -> Access:
+        """How to reach etcd."""
+        return Access(
             tuple(endpoint.strip() for endpoint in self.etcd.split(",")),
             **{name.removeprefix("etcd_"): getattr(self, name) for name in ACCESS},
         )
-        client = access.client()
+
+    @contextlib.asynccontextmanager
+    async def client(self) -> AsyncIterator[EtcdClient]:
+        """A client in the running loop. Raises ValueError for a bad endpoint, OSError for a missing file."""
+        client = self.access.client()
         try:
             yield client
         finally:

@@ -13,7 +13,6 @@ from proxy.ctl import backup, budgets, changes, history, reading, sessions
 from proxy.ctl.options import parser
 from proxy.ctl.output import CommandFailed, Output, WrongUsage, visible
 from proxy.etcd.access import Access
-from proxy.etcd.authenticator import read_password
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.failures import said
 from proxy.etcd.interface import Etcd
@@ -37,10 +36,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     given = options.parse_args(arguments)
     if not given.etcd:
         options.error(EMBEDDED)
-    try:
-        access = access_of(given)
-    except ValueError as error:
-        return int(options.error(str(error)))
+    access = access_of(given, options)
     if given.command == "budget" and (given.action == "list") == bool(given.budgets):
         options.error(
             "budget list takes no BUDGET" if given.budgets else f"budget {given.action} needs a BUDGET"
@@ -65,12 +61,13 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     return 0
 
 
-def access_of(given: Any) -> EtcdAccess:
-    """The options of access to etcd. Raises ValueError; blocks."""
+def access_of(given: Any, options: Any) -> EtcdAccess:
+    """The options of access to etcd; wrong ones end the process with exit code 2. Blocks."""
     access = EtcdAccess(**values_of(EtcdAccess, given))
-    check(access, given.etcd)
-    if access.password_file:
-        read_password(access.password_file)
+    try:
+        check(access, given.etcd)
+    except ValueError as error:
+        options.error(str(error))
     return access
 
 

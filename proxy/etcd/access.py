@@ -1,14 +1,13 @@
 """How a process reaches etcd: the same for the server, its child processes and tools."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any, NamedTuple, Self
 
-from proxy.etcd.authenticator import read_password
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.tls import Tls
 from proxy.etcd.transport import HTTP2
-from proxy.etcd_options import EtcdAccess
+from proxy.etcd_options import EtcdAccess, check
 
 
 class Access(NamedTuple):
@@ -33,10 +32,13 @@ class Access(NamedTuple):
         """As a process's order has it, together with other things."""
         return cls(**{name: order[name] for name in cls._fields if name in order})
 
+    def check(self) -> None:
+        """Raises ValueError for options that cannot be used; blocks."""
+        options = {each.name: getattr(self, each.name) for each in fields(EtcdAccess)}
+        check(EtcdAccess(**options), self.etcd)
+
     def tls(self) -> Tls:
         """What is made of its files. Blocks; raises OSError or ValueError for one that cannot be used."""
-        if self.password_file:
-            read_password(self.password_file)
         return Tls(self.ca, self.cert, self.key)
 
     def client(self, tls: Tls | None = None) -> EtcdClient:

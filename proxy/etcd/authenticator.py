@@ -7,10 +7,10 @@ was authenticated once does not give up then: file and etcd are not changed at o
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from proxy.etcd.credentials import Credentials
 from proxy.etcd.model import EtcdRefused, EtcdUnknown
+from proxy.etcd_options import read_password
 from proxy.support.environment import Clock
 from proxy.support.throttled_log import ThrottledLog
 
@@ -21,22 +21,6 @@ _ASK_AGAIN = 1.0  # seconds until etcd gets the same password again: it hashes e
 
 Ask = Callable[[bytes], Awaitable[str]]
 """Sends an AuthenticateRequest; the token, "" for an etcd without authentication. Raises EtcdError."""
-
-
-def read_password(file: str) -> str:
-    """The password in a file: its only line. Blocks; raises ValueError."""
-    try:
-        text = Path(file).read_text()
-    except OSError as error:
-        raise ValueError(f"--etcd-password-file {file}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"--etcd-password-file {file}: it is not UTF-8") from None
-    password = text.removesuffix("\n").removesuffix("\r")
-    if not password:
-        raise ValueError(f"--etcd-password-file {file}: it is empty")
-    if "\n" in password:
-        raise ValueError(f"--etcd-password-file {file}: it has more than one line")
-    return password
 
 
 class Authenticator:

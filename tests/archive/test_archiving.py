@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from archive.__main__ import main
 from archive.names import Segment, parse
 from archive.store import store_of
 from lab.client.blocking import Client
@@ -114,3 +115,11 @@ def test_wrong_options_are_refused(
         parse_config(arguments)
     assert ended.value.code == 2
     assert error in capsys.readouterr().err
+
+
+def test_wrong_access_to_etcd_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, at which systemd does not try again."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(tmp_path), "--etcd", "http://127.0.0.1:1", "--etcd-user", "me"])
+    assert ended.value.code == 2
+    assert "--etcd-user and --etcd-password or --etcd-password-file must be given" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from schema.budgets import Rule
 
 pytestmark = pytest.mark.usefixtures("no_environment")
 
+_ONE_LINE = str(Path(__file__).parents[1] / "__init__.py")
 _SUPER = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 # option -> (the field or fields, what is written, what it means)
 _OPTIONS: dict[str, tuple[str, str, Any]] = {
@@ -68,8 +69,8 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "etcd-password": ("etcd_access.password", "word", "word"),
     "etcd-password-file": (
         "etcd_access.password_file secret_files",
-        __file__,
-        (__file__, (("--etcd-password-file", __file__),)),
+        _ONE_LINE,
+        (_ONE_LINE, (("--etcd-password-file", _ONE_LINE),)),
     ),
     "traces": ("traces", "on", True),
     "etcd-transport": ("etcd_transport", "grpcio", "grpcio"),

@@ -30,7 +30,7 @@ def test_the_password_may_be_in_a_file(tmp_path: Path) -> None:
     given = _parsed("--etcd", "http://e:1", "--etcd-user", "me", "--etcd-password-file", str(file))
     assert given.etcd_password_file == str(file)
     assert Connection.from_options(given.options()) == given
-    with pytest.raises(ValueError, match="etcd-password and etcd-password-file exclude each other"):
+    with pytest.raises(ValueError, match="--etcd-password and --etcd-password-file exclude each other"):
         Connection.from_options({**given.options(), "etcd-password": "word"})
     file.write_text("")
     with pytest.raises(ValueError, match="it is empty"):

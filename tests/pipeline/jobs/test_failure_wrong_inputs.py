@@ -87,7 +87,7 @@ LINES = [
     (["inspect", "etcd://127.0.0.1:1/a", "--repair", "tail"], "--repair is for data directories"),
     (
         ["inspect", "etcd://127.0.0.1:1/a", "--etcd-user", "me"],
-        "etcd-password-file go together",
+        "etcd-password-file must be given together",
     ),
     (["inspect", "etcds://127.0.0.1:1/a", "--etcd-ca", "/nowhere"], "/nowhere: No such file"),
     (["inspect", "etcds://127.0.0.1:1/a", "--etcd-ca", "{files}/bad.pem"], "bad.pem"),
@@ -96,7 +96,7 @@ LINES = [
     (["verify", "{files}/nothing", "{files}/empty"], "nothing: is not there"),
     (
         ["verify", "etcd://host:1/a", SAMPLE, "--etcd-user", "me"],
-        "etcd-password-file go together",
+        "etcd-password-file must be given together",
     ),
     (["verify", SAMPLE, SAMPLE, "--repair", "all"], "--repair is of gap, tail, not all"),
     (["verify", SAMPLE], "the following arguments are required: right"),
@@ -109,7 +109,7 @@ LINES = [
     (["import", SAMPLE, *ETCD, "--prefix", "bad//prefix"], "prefix"),
     # A variable of a script that is not set: --overwrite must not delete the default tree.
     (["import", SAMPLE, *ETCD, "--prefix", "", "--overwrite"], "must not be empty"),
-    (["import", SAMPLE, *ETCD, "--etcd-cert", "c"], "etcd-cert and etcd-key go together"),
+    (["import", SAMPLE, *ETCD, "--etcd-cert", "c"], "etcd-cert and --etcd-key must be given together"),
     (["import", SAMPLE, *ETCD, "--etcd-transport", "tcp"], "etcd-transport is http2 or grpcio, not tcp"),
     (["import", SAMPLE, *ETCD, "--max-txn-ops", "0"], "'0' is not a whole number from 1 up"),
     (["import", SAMPLE, *ETCD, "--list", "some"], "'some' is not a whole number"),

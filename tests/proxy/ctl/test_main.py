@@ -285,7 +285,10 @@ def test_an_etcd_that_comes_back_within_the_patience(
         (["--etcd", "embedded", "ls", "/"], "give the URL of the embedded etcd"),
         (["--etcd-key", __file__, "ls", "/"], "must be given together"),
         (["--etcd-user", "x", "ls", "/"], "must be given together"),
-        (["--etcd-user", "x", "--etcd-password-file", os.devnull, "ls", "/"], "/dev/null: it is empty"),
+        (
+            ["--etcd-user", "x", "--etcd-password-file", os.devnull, "ls", "/"],
+            "/dev/null: it is not a regular file",
+        ),
         (["--prefix", "x//y", "ls", "/"], "prefix"),
     ],
 )

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from proxy.etcd import rpc_pb2 as pb
-from proxy.etcd.access import Access
-from proxy.etcd.authenticator import Authenticator, read_password
+from proxy.etcd.authenticator import Authenticator
 from proxy.etcd.model import EtcdRefused, EtcdUnknown, RefusalKind
 from proxy.support.environment import HOST
 
@@ -129,29 +128,3 @@ async def test_a_file_that_is_gone_for_a_moment(
     assert (
         f"--etcd-password-file {authority.file}: No such file or directory: trying again" in caplog.messages
     )
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"", "it is empty"),
-        (b"\n", "it is empty"),
-        (b"a\nhunter2\n", "it has more than one line"),
-        (b"hunter2\xff", "it is not UTF-8"),
-        (None, "No such file or directory"),
-    ],
-)
-def test_a_file_without_a_password(content: bytes | None, said: str, tmp_path: Path) -> None:
-    file = tmp_path / "password"
-    if content is not None:
-        file.write_bytes(content)
-    for read in (lambda: read_password(str(file)), Access((), password_file=str(file)).tls):
-        with pytest.raises(ValueError, match=f"^--etcd-password-file {file}: {said}$"):
-            read()
-
-
-@pytest.mark.parametrize("content", [b"a b", b"a b\n", b"a b\r\n"])
-def test_the_end_of_the_line_is_not_part_of_the_password(content: bytes, tmp_path: Path) -> None:
-    file = tmp_path / "password"
-    file.write_bytes(content)
-    assert read_password(str(file)) == "a b"
