@@ -74,7 +74,7 @@ class Answers:
         excused = [f"session {session:#x} " for session in expiry.excused]
         for violation in check(whole, expiry.excused, _DRIFT):
             rule, message = violation.rule, violation.message
-            if tells_a_load(violation, whole, self.loaded):
+            if is_of_a_load(violation, whole, self.loaded):
                 continue
             if rule == "lifetime" and any(words in message for words in excused):
                 continue
@@ -83,12 +83,12 @@ class Answers:
             self._violate(f"history: {rule}: {message}")
 
 
-def tells_a_load(violation: Violation, history: History, loaded: Set[int]) -> bool:
-    """Whether it concerns what a server told its clients when it had loaded its state anew.
+def is_of_a_load(violation: Violation, history: History, loaded: Set[int]) -> bool:
+    """Whether it concerns the events that a server sends when it has loaded its state anew.
 
-    All that the load has skipped is told at the zxid of the loaded state: those of `loaded`. If that made a
-    change of its own to a node with a lasting watch, earlier changes of that node seem to be left out, and
-    its own to be told twice.
+    The events of all that the load has skipped have the zxid of the loaded state, one of `loaded`. If a
+    change to the same node has this zxid, too, a lasting watch seems to leave out the node's earlier changes,
+    and to report this one twice.
     """
     records = (history.records[place] for place in violation.records)
     if violation.rule.startswith("watch") and any(
