@@ -227,7 +227,10 @@ class Log:
         for work, what in (
             (self._stream.run(), "follow the log"),
             (self.staleness.run(), "ask etcd for the newest entries"),
-            (self.incarnations.membership.keep_alive(), "keep this proxy's lease alive"),
+            (
+                self.incarnations.membership.keep_alive(lambda: self.staleness.cut_off),
+                "keep this proxy's lease alive",
+            ),
             (self.incarnations.run(), "be a member of the cluster"),
         ):
             self._running.append(self._tasks.start(work, what, reported=(TreeNotServable, EtcdError)))

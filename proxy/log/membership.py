@@ -116,10 +116,10 @@ class Membership:
         if self._lease:
             await self._revoked(self._lease)
 
-    async def keep_alive(self) -> None:
-        """Keep the lease alive, for ever."""
+    async def keep_alive(self, is_cut_off: Callable[[], bool]) -> None:
+        """Keep the lease alive, for ever. While etcd answers nothing else, other proxies are to take over."""
         while True:
-            if self._lease and self._asked is None:
+            if self._lease and self._asked is None and not is_cut_off():
                 self._asked = self._environment.clock.monotonic()
                 self._keeper.send(self._lease)
             await asyncio.sleep(keep_alive_interval(self.granted))

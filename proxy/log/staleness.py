@@ -3,9 +3,12 @@
 A lease that is kept alive proves nothing about the stream: a watch may hang while etcd answers other
 requests. So about once a second the proxy reads from etcd, linearizably, the proxies' keys and how many
 entries of each living proxy follow those that are applied. If it has not applied these entries within some
-seconds, it stops serving until it has. It also stops serving if etcd does not answer these reads although it
-answers other requests. Before that, if the stream has not delivered the entries, another watch is started,
-since a watch that hangs may hang for ever.
+seconds, it stops serving until it has. Before that, if the stream has not delivered the entries, another
+watch is started, since a watch that hangs may hang for ever.
+
+If etcd refuses these reads, or does not answer them although it answers other requests, the proxy stops
+serving as well, and does not keep its lease alive: it cannot end the sessions of clients that are gone, so
+that other proxies have to.
 
 While etcd answers no request at all, clients are still served: `frontend.sessions` closes each connection
 when its session's timeout has passed without a keep-alive.
@@ -19,7 +22,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdError, EtcdUnknown, Get, KeyValue, Op, RangeResult, Txn
+from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, Get, KeyValue, Op, RangeResult, Txn
 from proxy.log.follower import Follower, revision_of
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock
@@ -85,6 +88,7 @@ class Staleness:
         self._answers: deque[_Answer] = deque()
         # Monotonic time since which questions have no answer, while other requests have.
         self._unanswered_since: float | None = None
+        self._obstacle = ""
         self._wrong = False
         self._recent = asyncio.Event()
         #: Everything that was in etcd at this monotonic time is applied.
@@ -104,6 +108,12 @@ class Staleness:
     def age(self) -> float:
         """How many seconds old the state may be."""
         return self._now() - self.caught_up_at
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether etcd has left all questions unanswered for too long, but has not been silent."""
+        since = self._unanswered_since
+        return since is not None and self._now() - since > self._limit
 
     async def caught_up(self) -> None:
         """Wait until the state is recent."""
@@ -131,7 +141,7 @@ class Staleness:
                 await self.probe()
             except EtcdError as error:
                 log.debug("cannot ask etcd for the newest entries: %s", error)
-                self.unanswered(asked)
+                self.unanswered(asked, error)
             await asyncio.sleep(max(0.0, _INTERVAL - (self._now() - asked)))
 
     async def _judge(self) -> None:
@@ -176,9 +186,11 @@ class Staleness:
         self._unanswered_since = None
         self.judge()
 
-    def unanswered(self, asked: float) -> None:
+    def unanswered(self, asked: float, error: EtcdError) -> None:
         """A question that was asked then has failed."""
-        if self._etcd.last_contact < asked:
+        self._obstacle = f"etcd does not say what is new: {error}"
+        refused = isinstance(error, EtcdRefused)
+        if not refused and self._etcd.last_contact < asked and self._recent.is_set():
             self._unanswered_since = None  # etcd answers nothing else either
         elif self._unanswered_since is None:
             self._unanswered_since = asked
@@ -201,10 +213,8 @@ class Staleness:
     def _decide(self) -> None:
         """The state is recent if the proxy has caught up once, and nothing is overdue."""
         now = self._now()
-        overdue = [self._answers[0].asked] if self._answers else []
-        if self._unanswered_since is not None:
-            overdue.append(self._unanswered_since)
-        recent = self.caught_up_at > 0 and all(now - asked <= self._limit for asked in overdue)
+        overdue = bool(self._answers) and now - self._answers[0].asked > self._limit
+        recent = self.caught_up_at > 0 and not overdue and not self.cut_off
         if recent == self._recent.is_set():
             return
         if recent:
@@ -213,7 +223,8 @@ class Staleness:
         else:
             log.error("not caught up with etcd for %.1f s: no client is served until it is", self.age)
             self._recent.clear()
-            self._stopped("etcd has entries that this proxy has not applied in time")
+            late = "etcd has entries that this proxy has not applied in time"
+            self._stopped(self._obstacle if self.cut_off else late)
 
     def _renew_hanging(self) -> None:
         """Replace the watch if it has not delivered what etcd contained half of the limit ago."""

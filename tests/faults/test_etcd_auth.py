@@ -1,6 +1,8 @@
 """etcd with authentication: tokens that run out or are forgotten, a role for one prefix, wrong passwords."""
 
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 
 from lab.client.blocking import CHANGED, EPHEMERAL, Client, events_of
 from lab.servers import EtcdServer, StartFailed, ZketcdServer, wait_until
+from lab.servers.ports import free_port
 from tests.faults.conftest import Start
 from tests.faults.writers import Writers
 from tests.proxy.etcd import admin
@@ -73,10 +76,16 @@ class Password:
 
     def change_etcd(self, password: str) -> None:
         """etcd forgets the user's tokens."""
+        self._as_root("auth/user/changepw", {"name": "tenant", "password": password})
+
+    def revoke_role(self) -> None:
+        """The user's password is right, and every request is refused."""
+        self._as_root("auth/user/revoke", {"name": "tenant", "role": "tenant"})
+
+    def _as_root(self, path: str, body: dict[str, str]) -> None:
         root = {"name": "root", "password": "root"}
         token = admin.post(self._etcd.endpoint, "auth/authenticate", root)["token"]
-        changed = {"name": "tenant", "password": password}
-        admin.post(self._etcd.endpoint, "auth/user/changepw", changed, token)
+        admin.post(self._etcd.endpoint, path, body, token)
 
 
 @pytest.fixture
@@ -132,6 +141,33 @@ def test_a_password_that_changes_first_in_etcd(proxies: list[ZketcdServer], pass
         wait_until(lambda: _snapshots(proxies) > before, "a snapshot")
         writers.verify()
     assert not any("is over" in proxy.log_text() for proxy in proxies)
+
+
+@pytest.mark.parametrize("how", ["password", "role"])
+def test_a_proxy_that_etcd_refuses_does_not_hold_its_sessions(
+    start: Start, etcd: EtcdServer, password: Password, how: str
+) -> None:
+    """It serves nobody, and another proxy ends the sessions of its clients that are gone."""
+    options = {"prefix": _PREFIX, "max_staleness": 2, "proxy_lease": 2}
+    admin_port = free_port()
+    refused = start(
+        etcd,
+        etcd_user="tenant",
+        etcd_password_file=password.file,
+        admin_listen=f"127.0.0.1:{admin_port}",
+        **options,
+    )
+    other = start(etcd, etcd_user="root", etcd_password="root", **options)
+    with Client(refused.port, timeout_ms=2000) as gone, Client(other.port) as waiting:
+        gone.create("/lock", b"", EPHEMERAL)
+        waiting.sync()
+        time.sleep(1)  # the keep-alives of the proxy's lease have begun
+        password.change_etcd("second") if how == "password" else password.revoke_role()
+        gone.drop()
+        wait_until(lambda: waiting.stat("/lock") is None, "the end of the session")
+    with pytest.raises(urllib.error.HTTPError, match="503"):
+        urllib.request.urlopen(f"http://127.0.0.1:{admin_port}/ready")
+    assert "closing all connections: etcd does not say what is new: " in refused.log_text()
 
 
 def test_a_proxy_with_a_fixed_password_goes_on_when_it_is_right_again(

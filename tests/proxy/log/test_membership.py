@@ -124,7 +124,7 @@ async def test_a_full_etcd_is_reported_and_asked_again(world: World) -> None:
 async def test_the_lease_is_kept_alive(registered: World) -> None:
     world = registered
     first = world.membership.keep_alive_sent
-    world.tasks.start(world.membership.keep_alive(), "keep alive")
+    world.tasks.start(world.membership.keep_alive(bool), "keep alive")
     for _ in range(5):
         await asyncio.sleep(0.05)
         world.store.advance(4)
@@ -133,11 +133,23 @@ async def test_the_lease_is_kept_alive(registered: World) -> None:
     assert not world.membership.is_over
 
 
+async def test_a_proxy_that_is_cut_off_gives_up_its_lease(registered: World) -> None:
+    """It cannot end its sessions: another proxy has to."""
+    world = registered
+    first = world.membership.keep_alive_sent
+    world.tasks.start(world.membership.keep_alive(lambda: True), "keep alive")
+    for _ in range(2):
+        await asyncio.sleep(0.05)
+        world.store.advance(4)
+    assert not world.proxies()
+    assert world.membership.keep_alive_sent == first
+
+
 async def test_unanswered_keep_alives_do_not_count(registered: World) -> None:
     world = registered
     world.etcd.disconnect()
     first = world.membership.keep_alive_sent
-    world.tasks.start(world.membership.keep_alive(), "keep alive")
+    world.tasks.start(world.membership.keep_alive(bool), "keep alive")
     await asyncio.sleep(0.1)
     assert world.membership.keep_alive_sent == first
 
@@ -146,7 +158,7 @@ async def test_a_lease_that_is_gone_ends_the_incarnation(registered: World) -> N
     membership, first = registered.membership, registered.membership.incarnation
     membership.end("another", "test")
     assert not membership.is_over, "the end of another incarnation says nothing"
-    registered.tasks.start(membership.keep_alive(), "keep alive")
+    registered.tasks.start(membership.keep_alive(bool), "keep alive")
     registered.store.advance(10)
     await asyncio.wait_for(membership.ended(), 5)
     await membership.revoke()

@@ -7,7 +7,7 @@ import pytest
 
 from lab.fakes.clock import FakeClock
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
-from proxy.etcd.model import EtcdUnknown, Put, Txn
+from proxy.etcd.model import EtcdRefused, EtcdUnknown, Put, RefusalKind, Txn
 from proxy.log import staleness as module
 from proxy.log.follower import Apply, Follower
 from proxy.log.staleness import Staleness
@@ -17,6 +17,8 @@ from proxy.support.tasks import Tasks
 from schema.entry import decode_entry
 from tests.proxy.log.proxies import until
 from tests.proxy.log.trees import Tree
+
+_NO_ANSWER = EtcdUnknown("no answer")
 
 
 class World:
@@ -223,7 +225,7 @@ async def test_while_etcd_answers_nothing_clients_are_served_on(world: World) ->
         asked = world.clock.now
         with pytest.raises(EtcdUnknown):
             await world.seconds()
-        world.staleness.unanswered(asked)
+        world.staleness.unanswered(asked, _NO_ANSWER)
         world.staleness.judge()
     assert world.seen == (True, 0)
     world.client.reconnect()
@@ -236,11 +238,39 @@ async def test_an_etcd_that_answers_everything_but_the_question(world: World) ->
         asked = world.clock.now
         world.clock.now += 1
         world.client.last_contact = world.clock.now
-        world.staleness.unanswered(asked)
+        world.staleness.unanswered(asked, _NO_ANSWER)
         world.staleness.judge()
     assert world.seen == (False, 1)
     await world.staleness.probe()
     assert world.seen == (True, 1)
+
+
+async def test_an_etcd_that_refuses_the_question(world: World) -> None:
+    """It refuses at once, and nothing else is asked meanwhile."""
+    for _ in range(5):
+        asked = world.clock.now
+        world.clock.now += 1
+        world.staleness.unanswered(asked, EtcdRefused(RefusalKind.PERMISSION, "permission denied"))
+        world.staleness.judge()
+    assert (world.seen, world.staleness.cut_off) == ((False, 1), True)
+    assert "permission denied" in world.stops[0]
+    await world.staleness.probe()
+    assert (world.seen, world.staleness.cut_off) == ((True, 1), False)
+
+
+async def test_silence_is_no_reason_to_serve_again(world: World) -> None:
+    """Clients had been sent away while etcd answered other requests; now it answers none."""
+    for _ in range(5):
+        asked = world.clock.now
+        world.clock.now += 1
+        world.client.last_contact = world.clock.now
+        world.staleness.unanswered(asked, _NO_ANSWER)
+        world.staleness.judge()
+    for _ in range(5):
+        world.clock.now += 1
+        world.staleness.unanswered(world.clock.now, _NO_ANSWER)
+        world.staleness.judge()
+    assert (world.seen, world.staleness.cut_off) == ((False, 1), True)
 
 
 async def test_applying_that_falls_further_and_further_behind(world: World) -> None:
