@@ -9,9 +9,10 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from proxy.etcd.credentials import Credentials
-from proxy.etcd.model import EtcdRefused, EtcdUnknown
+from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown
 from proxy.etcd_options import read_password
 from proxy.support.environment import Clock
+from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
 
 _LOG = logging.getLogger(__name__)
@@ -34,29 +35,44 @@ class Authenticator:
         self._whose = f"the password of user {user}" + (f" in {password_file}" if password_file else "")
         self._clock = clock
         self._throttled_log = ThrottledLog(_LOG, clock)
-        self._renewing = asyncio.Lock()
+        self._tasks = Tasks()
+        self._renewal: asyncio.Task[None] | None = None
         self._served = False  # etcd gave a token once, or needed none
         self._accepted = ""  # the last password for which etcd gave a token
         self._refused = ""  # the last one for which it gave none since
         self._ask_at = 0.0  # when it may be asked again for that
         self._obstacle = ""  # why there is no token
+        self._reported = ""  # the last one that was logged, while it lasts
 
     async def renew(self, stale: str, timeout: float, ask: Ask) -> None:
         """Get a token in place of `stale`.
 
         Raises EtcdRefused if etcd refuses the first password, EtcdUnknown if there is no token in `timeout`
-        seconds, and what `ask` raises.
+        seconds, and what `ask` raises. All calls wait for the same request, which continues after their
+        timeouts: an etcd that needs seconds for a hash would never finish one otherwise.
         """
+        if self.credentials.token not in ("", stale):
+            return  # another request has got a new one in the meantime
+        if self._renewal is None:
+            self.credentials.use("")
+            self._renewal = self._tasks.start(self._renew(ask), "authenticate", reported=(EtcdError,))
+        renewal = self._renewal
+        await asyncio.wait((renewal,), timeout=timeout)
+        if not renewal.done() or renewal.cancelled():
+            raise EtcdUnknown(self._obstacle or f"etcd gave no token in {timeout:.1f} s")
+        renewal.result()
+
+    async def close(self) -> None:
+        """Get no more tokens."""
+        await self._tasks.close()
+
+    async def _renew(self, ask: Ask) -> None:
         credentials = self.credentials
         try:
-            async with asyncio.timeout(timeout), self._renewing:
-                if credentials.token and credentials.token != stale:
-                    return  # another request has got a new one in the meantime
-                credentials.use("")
-                credentials.use(await self._token(ask))
-                credentials.needless = not credentials.token
-        except TimeoutError:
-            raise EtcdUnknown(self._obstacle or f"etcd gave no token in {timeout:.1f} s") from None
+            credentials.use(await self._token(ask))
+            credentials.needless = not credentials.token
+        finally:
+            self._renewal = None
 
     async def _token(self, ask: Ask) -> str:
         """Try until there is one."""
@@ -73,6 +89,9 @@ class Authenticator:
                 else:
                     self._took(password if token else "")
                     return token
+            if self._obstacle != self._reported:
+                self._reported = self._obstacle
+                self._throttled_log = ThrottledLog(_LOG, self._clock)
             self._throttled_log.warn("%s: trying again", self._obstacle)
             await asyncio.sleep(_LOOK)
 
@@ -92,4 +111,4 @@ class Authenticator:
             _LOG.info("etcd accepts %s", self._whose)
         self._served = True
         self._accepted = password or self._accepted
-        self._refused = self._obstacle = ""
+        self._refused = self._obstacle = self._reported = ""

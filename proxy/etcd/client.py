@@ -115,7 +115,9 @@ class EtcdClient:
 
     def lease_keeper(self, on_alive: Callable[[int, int], None], answer_timeout: float = 3.0) -> LeaseKeeper:
         """Start a keep-alive stream, which lives until close(); see LeaseKeeper."""
-        keeper = LeaseKeeper(partial(self._rpc.open, rpc.LEASE_KEEP_ALIVE), on_alive, answer_timeout)
+        keeper = LeaseKeeper(
+            partial(self._rpc.open, rpc.LEASE_KEEP_ALIVE), on_alive, answer_timeout, self._rpc.clock
+        )
         self._rpc.tasks.start(keeper.run(), "keep leases alive")
         return keeper
 

@@ -11,6 +11,8 @@ from typing import Protocol
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd import wire
 from proxy.etcd.model import EtcdError, EtcdUnknown
+from proxy.support.environment import HOST, Clock
+from proxy.support.throttled_log import ThrottledLog
 
 _LOG = logging.getLogger(__name__)
 _FIRST_DELAY = 0.05
@@ -38,7 +40,9 @@ class LeaseKeeper:
         open_stream: Callable[[], Awaitable[_Stream]],
         on_alive: Callable[[int, int], None],
         answer_timeout: float,
+        clock: Clock = HOST.clock,
     ) -> None:
+        self._throttled_log = ThrottledLog(_LOG, clock)
         self._open_stream = open_stream
         self._on_alive = on_alive
         self._answer_timeout = answer_timeout
@@ -64,7 +68,7 @@ class LeaseKeeper:
             try:
                 await self._serve(await self._open_stream())
             except EtcdError as failure:
-                _LOG.warning("lease keep-alive stream broken, opening another: %s", failure)
+                self._throttled_log.warn("lease keep-alive stream broken, opening another: %s", failure)
             self._waiting = dict.fromkeys((*self._sent, *self._waiting))
             self._sent.clear()
             if self._waiting:

@@ -26,6 +26,7 @@ _Answer = TypeVar("_Answer")
 _TICK = 0.1  # seconds between two looks for requests that wait for long
 _PATIENCE = 0.4  # seconds until a request that may be sent again goes to another member too
 _ROUND_TRIPS = 4  # times the least time that calls took lately, if that is longer
+_AUTHENTICATE_TIMEOUT = 10.0  # seconds: etcd hashes a password for each user who asks
 _OPEN_TIMEOUT = 2.0  # seconds for opening a stream
 _PROBE_INTERVAL = 1.0  # seconds between two requests to members that did not answer
 _PROBE_TIMEOUT = 1.0
@@ -267,6 +268,7 @@ class Rpc:
     async def close(self) -> None:
         """End all streams, tasks and connections. Requests under way fail as unknown."""
         await self.tasks.close()
+        await self._authenticator.close()
         for stream in list(self._streams):
             stream.close()
         await self.endpoints.close()
@@ -277,7 +279,9 @@ class Rpc:
 
         async def ask(request: bytes) -> str:
             try:
-                answer = await self._answer_to(_AUTHENTICATE, request, timeout, decode, repeatable=True)
+                answer = await self._answer_to(
+                    _AUTHENTICATE, request, _AUTHENTICATE_TIMEOUT, decode, repeatable=True
+                )
             except EtcdRefused as refusal:
                 if refusal.message != failures.AUTH_NOT_ENABLED:
                     raise

@@ -262,7 +262,9 @@ class Appender:
             self._outbox.no_space(sent)
             return 0.0
         if isinstance(error, EtcdUnknown):
-            self._throttled_log.warn("entry %d of %s: outcome unknown (%s)", sent.number, incarnation, error)
+            self._throttled_log.warn(
+                "entry %d of %s is not confirmed, and is sent again: %s", sent.number, incarnation, error
+            )
             # After a timeout the Txn is sent again at once: the etcd client has changed to another endpoint.
             return 0.0 if seconds >= _TIMEOUTS[0] / 2 else next(pauses)
         if isinstance(error, EtcdRefused) and error.kind is RefusalKind.TOO_LARGE and not sent.over:

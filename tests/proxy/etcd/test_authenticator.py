@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.authenticator import Authenticator
 from proxy.etcd.model import EtcdRefused, EtcdUnknown, RefusalKind
 from proxy.support.environment import HOST
+from tests.proxy.log.proxies import until
 
 _OLD, _NEW = "hunter2secret", "hunter3secret"
 _WORDS = "etcdserver: authentication failed, invalid user ID or password"
@@ -22,6 +24,7 @@ class Authority:
         self.password = _OLD
         self.file = file
         self.asked: list[tuple[float, str]] = []
+        self.hashes = 0.0  # seconds for each password
         self.authenticator = Authenticator("tenant", "", str(file), HOST.clock)
         file.write_text(f"{_OLD}\n")
 
@@ -36,6 +39,7 @@ class Authority:
         given = pb.AuthenticateRequest.FromString(request)
         assert given.name == "tenant"
         self.asked.append((time.monotonic(), given.password))
+        await asyncio.sleep(self.hashes)
         if not self.password:
             return ""
         if given.password != self.password:
@@ -44,8 +48,10 @@ class Authority:
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path / "password")
+async def authority(tmp_path: Path) -> AsyncIterator[Authority]:
+    authority = Authority(tmp_path / "password")
+    yield authority
+    await authority.authenticator.close()
 
 
 async def test_the_file_is_read_for_each_token(
@@ -128,3 +134,47 @@ async def test_a_file_that_is_gone_for_a_moment(
     assert (
         f"--etcd-password-file {authority.file}: No such file or directory: trying again" in caplog.messages
     )
+
+
+async def test_an_etcd_that_needs_longer_for_a_hash_than_requests_wait(authority: Authority) -> None:
+    """A request that gives up must not make etcd begin again."""
+    authority.hashes = 0.5
+    waiting = [asyncio.ensure_future(authority.renew(timeout=0.2)) for _ in range(3)]
+    await asyncio.sleep(0.1)
+    later = asyncio.ensure_future(authority.renew(timeout=2))
+    for each in waiting:
+        with pytest.raises(EtcdUnknown, match="etcd gave no token in 0"):
+            await each
+    await later
+    assert authority.token == f"1.{_OLD}"
+    assert len(authority.asked) == 1
+
+
+async def test_requests_under_way_end_with_the_client(authority: Authority) -> None:
+    authority.hashes = 60
+    waiting = asyncio.ensure_future(authority.renew())
+    await asyncio.sleep(0.1)
+    await authority.authenticator.close()
+    with pytest.raises(EtcdUnknown):
+        await waiting
+
+
+async def test_another_obstacle_is_news(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+    """An operator who mends one mistake by another looks at the log."""
+    await authority.renew()
+    waiting = asyncio.ensure_future(authority.renew(authority.token))
+    authority.password = _NEW
+    for count, content in enumerate((_OLD, "", "a\nb"), 1):
+        authority.file.write_text(content)
+        await until(lambda: len(caplog.messages) == count)  # noqa: B023
+    authority.file.write_text(_NEW)
+    await waiting
+    assert [line.partition("password")[2].removesuffix(": trying again") for line in caplog.messages] == [
+        f" of user tenant in {authority.file} ({_WORDS})",
+        f"-file {authority.file}: it is empty",
+        f"-file {authority.file}: it has more than one line",
+    ]
+    authority.password = "fourth"
+    with pytest.raises(EtcdUnknown):
+        await authority.renew(authority.token, timeout=0.2)
+    assert caplog.messages[-1].startswith("etcd refuses the password"), "it was accepted in between"

@@ -134,3 +134,20 @@ async def test_an_answer_that_is_no_message_breaks_the_stream_and_not_the_keeper
         assert await stream.sent.get() == 7
         stream.answer(7, 5)
         assert await played.alive.get() == (7, 5)
+
+
+async def test_an_outage_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    tries = 0
+
+    async def refuse() -> PlayedStream:
+        nonlocal tries
+        tries += 1
+        raise EtcdUnknown("connection refused")
+
+    keeper = LeaseKeeper(refuse, lambda _lease, _ttl: None, 1.0)
+    keeper.send(1)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await keeper.run()
+    assert tries > 2
+    assert [line.partition(": ")[2] for line in caplog.messages] == ["connection refused"]
