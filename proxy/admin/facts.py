@@ -43,7 +43,7 @@ class Facts:
         if self.subject.settings.past:
             return ""
         if not self.subject.in_touch:
-            return "etcd does not answer, or has entries that this proxy has not applied in time"
+            return "etcd does not answer, or refuses, or has entries that this proxy has not applied in time"
         log = self.subject.log
         if log.is_registered:
             return ""
