@@ -15,6 +15,7 @@ import re
 import selectors
 import signal
 import struct
+import threading
 from collections import deque
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Self, cast
@@ -302,6 +303,7 @@ class Relays:
         """`exact`: latencies below some milliseconds count; takes more CPU, and 500 connections at most."""
         context = multiprocessing.get_context("spawn")
         self._pipe, told = context.Pipe()
+        self._asking = threading.Lock()  # faults of torture that come together have a thread each
         self._process = context.Process(target=_run, args=(told, exact), daemon=True)
         self._process.start()
         told.close()
@@ -337,10 +339,11 @@ class Relays:
         self.close()
 
     def _ask(self, name: str, argument: Any) -> Any:
-        self._pipe.send((name, argument))
-        if not self._pipe.poll(_PATIENCE):
-            raise TimeoutError("the relays' process does not answer")
-        return self._pipe.recv()
+        with self._asking:
+            self._pipe.send((name, argument))
+            if not self._pipe.poll(_PATIENCE):
+                raise TimeoutError("the relays' process does not answer")
+            return self._pipe.recv()
 
 
 class DelayingRelay(Relays):

@@ -5,6 +5,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -193,3 +194,16 @@ def _read(end: socket.socket, size: int) -> bytes:
         assert data, read
         read += data
     return read
+
+
+def test_several_threads_may_use_it() -> None:
+    """Two faults at once."""
+    way = ("near", "far")
+    with Relays() as relays, ThreadPoolExecutor(4) as threads:
+        asked = [
+            threads.submit(relays.reset, {way})
+            if turn % 2
+            else threads.submit(relays.change, {way: Quality()})
+            for turn in range(400)
+        ]
+        assert {each.result() for each in asked} == {0, None}
