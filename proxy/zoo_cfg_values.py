@@ -46,6 +46,6 @@ def oldest_tls(text: str) -> str:
 def first_line(path: str) -> str:
     """The first line of a file."""
     try:
-        return Path(path).read_text().split("\n", 1)[0].rstrip("\r")
+        return Path(path).read_text("utf-8-sig").split("\n", 1)[0].rstrip("\r")
     except (OSError, UnicodeDecodeError) as error:
         raise ArgumentTypeError(f"it cannot be read: {error}") from error

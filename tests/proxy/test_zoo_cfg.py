@@ -1,5 +1,7 @@
 """zoo.cfg: what Java's reader would find in the file, and what becomes of it."""
 
+from pathlib import Path
+
 import pytest
 
 from proxy import zoo_cfg
@@ -119,3 +121,9 @@ def test_what_has_no_meaning_is_named() -> None:
     found = read("server.1=a:1:2\nclientPort=1\nautopurge.purgeInterval=1\ndataDir=/x\nmine=1")
     assert found.ignored == ("server.1", "autopurge.purgeInterval", "dataDir")
     assert found.unknown == ("mine",)
+
+
+def test_a_password_is_the_first_line_of_its_file_in_utf_8(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_bytes("\ufeffw\u00f6rd\r\nmore".encode())
+    assert read(f"ssl.keyStore.passwordPath={file}").options == {"tls_key_password": "w\u00f6rd"}
