@@ -62,6 +62,7 @@ class Giver:
         self._server = server
         self._listeners = listeners
         self._frozen = False
+        self._failed = False
         self._heir = ""  # the new process's incarnation, once it may append
         self._held = asyncio.Event()  # the sessions are carried over, and nothing after that is applied
         # The connections whose sockets the new process has: the number of each, and its mark then.
@@ -210,7 +211,8 @@ class Giver:
         return (each for each in self._given if each not in busy)
 
     def _carried(self) -> None:
-        if not self._held.is_set():
+        """A session is carried over. What the new process has sent may be applied after its end."""
+        if not self._held.is_set() and not self._failed:
             self._held.set()
             self._server.log.applier.worker.hold()
 
@@ -220,6 +222,7 @@ class Giver:
         Clients' writes wait until the sessions are back. With an etcd that is away, that takes as long.
         """
         server = self._server
+        self._failed = True
         await heir.end()
         if not self._frozen:
             return
