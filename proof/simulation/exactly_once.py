@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from codec.constants import ErrorCode
 from proof.history import History
-from proof.history.records import Expired, Invoked, Lost, Record, Replied, Request, Sync, Write
+from proof.history.records import Expired, Invoked, Lost, Record, Replied, Reply, Request, Sync, Write
 from proof.simulation import packets
 
 _NOT_DONE = (ErrorCode.SESSION_MOVED, ErrorCode.SESSION_EXPIRED)
@@ -48,7 +48,7 @@ def settled(
     the log ends sessions that have not closed themselves.
     """
     sent: dict[int, list[_Sent]] = {}
-    answered: dict[int, int] = {}  # zxids by call
+    answered: dict[int, Reply] = {}  # by call
     invoked: dict[int, int] = {}  # positions of records by call
     lost: dict[int, int] = {}
     for place, record in enumerate(history.records):
@@ -60,7 +60,7 @@ def settled(
                     _Sent(record.call, record.request, asked.opcode, asked.body)
                 )
         elif isinstance(record, Replied):
-            answered[record.call] = record.reply.zxid or 0
+            answered[record.call] = record.reply
         elif isinstance(record, Lost):
             lost[record.call] = place
     records: list[Record | None] = [
@@ -100,7 +100,7 @@ def _matched(
     session: int,
     sent: list[_Sent],
     logged: list[Logged],
-    answered: dict[int, int],
+    answered: dict[int, Reply],
     violate: Callable[[str], None],
 ) -> _Matched:
     """Which call each entry of the log is.
@@ -108,13 +108,19 @@ def _matched(
     Not where a call that is equal to it was refused, and neither has an answer: it may have been either.
     """
     refused = {(entry.opcode, entry.request) for entry in logged if entry.error in _NOT_DONE}
-    by_zxid = {answered[write.call]: index for index, write in enumerate(sent) if write.call in answered}
+    # A server refuses a write with SYSTEMERROR at the zxid of its state. It is not in the log, but another
+    # one of the session may be, at this zxid.
+    outcomes = {
+        (reply.zxid, reply.error == ErrorCode.SYSTEM_ERROR): index
+        for index, write in enumerate(sent)
+        if (reply := answered.get(write.call)) is not None
+    }
     matched = _Matched({}, set())
     following = 0
     for entry in logged:
         if entry.error in _NOT_DONE:
             continue  # from a connection that the session has left, and without any effect
-        index = by_zxid.get(entry.zxid)
+        index = outcomes.get((entry.zxid, entry.error == ErrorCode.SYSTEM_ERROR))
         is_certain = index is not None or (entry.opcode, entry.request) not in refused
         if index is None:
             index = next(

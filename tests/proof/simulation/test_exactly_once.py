@@ -2,6 +2,7 @@
 
 import pytest
 
+from codec.constants import ErrorCode
 from proof.history import Create, Delete, Exists, History, check
 from proof.history.records import NO_NODE, GetData, Lost, Opened, Replied, Reply
 from proof.simulation import packets
@@ -72,3 +73,15 @@ def test_a_lost_call_that_is_not_in_the_log_was_never_done() -> None:
     history.reply(4, read, Reply(zxid=7))
     assert check(history) == []
     assert [violation.rule for violation in check(settled(history, {}, _never))] == ["linearizable"]
+
+
+def test_a_refusal_that_is_not_in_the_log_has_the_zxid_of_another_write() -> None:
+    """etcd is full: a lost write is done, and then the server refuses the next one (stormy seed 107)."""
+    history = History()
+    history.opened(0, _SESSION)
+    call = history.invoke(1, _SESSION, Delete("/d"))
+    history.lost(2, call)
+    refused = history.invoke(3, _SESSION, Create("/a"))
+    history.reply(4, refused, Reply(ErrorCode.SYSTEM_ERROR, 5))
+    told = settled(history, {_SESSION: [_logged(3e-9, 5, NO_NODE)]}, _never)
+    assert Replied(3, call, Reply(NO_NODE, 5)) in told.records
