@@ -338,6 +338,7 @@ class Sessions:
         """The state was loaded, at the start or again: sessions of dead proxies get their whole timeout.
 
         A newly elected leader of ZooKeeper does the same. Sessions that are already orphans remain orphans.
+        Those of living proxies have it if these die soon: they may have moved there just before.
         """
         now = self._time()
         orphans: dict[int, _Orphan] = {}
@@ -351,6 +352,8 @@ class Sessions:
                 if known is None or known.incarnation != incarnation:
                     known = _Orphan(incarnation, session.timeout_ms / 1000, now, whole=True)
                 orphans[session_id] = known
+            else:
+                self._came[session_id] = now  # at the latest: the log before that was not seen here
         self._orphans = orphans
 
     # -- periodic checks -------------------------------------------------------------------------------------

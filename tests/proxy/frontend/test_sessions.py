@@ -381,6 +381,17 @@ def test_a_session_that_came_to_a_proxy_just_before_its_end_has_its_timeout_from
     assert proxy.pass_to(110.0) == [(1, DEAD, 107.0)]
 
 
+def test_a_session_that_a_load_shows_at_a_proxy_before_its_end_has_its_timeout_from_then(
+    proxy: Proxy,
+) -> None:
+    """It may have moved there just before the load. Found by the simulation (stormy seed 1)."""
+    proxy.attached(DEAD, s1=8000)
+    proxy.now = 99.0
+    proxy.sessions.loaded({DEAD})
+    proxy.gone()
+    assert proxy.pass_to(110.0) == [(1, DEAD, 107.0)]
+
+
 def test_after_a_start_the_sessions_of_the_dead_have_their_whole_timeout(proxy: Proxy) -> None:
     proxy.attached(DEAD, s7=9000, s9=2000)
     proxy.attached(OTHER, s8=1000)
