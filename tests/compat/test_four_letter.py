@@ -6,7 +6,7 @@ import time
 import pytest
 
 from lab.oracle.wire import Connection
-from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
 from proxy.admin import words
 from tests.compat.asking import Asking
 from tests.compat.script import EPHEMERAL, Create, Exists, GetChildren, GetData
@@ -100,6 +100,8 @@ def test_what_the_resets_leave(pair_oracle: Server, pair: Server) -> None:
     for server in (pair, pair_oracle):
         client = Asking(server.ports[0])
         client.ask_for_reply(Exists("/"))
+        # ZooKeeper counts a reply after it was sent.
+        wait_until(lambda server=server: ",sent=2," in ask(server, b"cons"), "the reply counts")  # type: ignore[misc]
         line = next(line for line in ask(server, b"cons").splitlines() if ",sid=" in line)
         assert ",recved=2,sent=2," in line
         assert ",lop=EXIS," in line

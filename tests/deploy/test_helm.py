@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from lab.servers.manifests import CHART, CUSTOM, Manifest, check, helm, load, of_kind, pod, template
+from proxy import etcd_options
 from proxy.version import VERSION
 from tests.deploy.proxies import (
     check_grace,
@@ -80,6 +81,11 @@ def _rendered(name: str) -> list[Manifest]:
     made = template(*_VALUES[name])
     assert made.returncode == 0, made.stderr
     return load(made.stdout)
+
+
+@pytest.fixture(autouse=True)
+def _secrets_are_mounted_only_in_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(etcd_options, "read_password", str)
 
 
 @pytest.fixture(scope="module", params=_VALUES)

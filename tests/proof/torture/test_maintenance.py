@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.client.blocking import Client
+from lab.client.blocking import Client, Disconnected
 from lab.servers import wait_until
 from lab.servers.operator import etcdctl
 from proof.torture.cluster import Cluster
@@ -52,6 +52,16 @@ def test_a_member_is_replaced(cluster: Cluster, operator: Maintenance) -> None:
     assert _all_serve(cluster)
 
 
+def _creates(port: int, path: str) -> bool:
+    """Whether a client gets a session and writes."""
+    try:
+        with Client(port) as client:
+            client.create(path)
+    except Disconnected:
+        return False
+    return True
+
+
 def test_etcd_is_restored_with_all_that_it_had(cluster: Cluster, operator: Maintenance) -> None:
     etcdctl(cluster.members[0], "put", "what", "stays")
     before = _members(cluster)
@@ -59,8 +69,7 @@ def test_etcd_is_restored_with_all_that_it_had(cluster: Cluster, operator: Maint
     assert _members(cluster).isdisjoint(before)
     for member in cluster.members:
         assert etcdctl(member, "get", "what", "--print-value-only") == "stays\n"
-    with Client(cluster.proxies[0].port) as client:
-        client.create("/comes")
+    wait_until(lambda: _creates(cluster.proxies[0].port, "/comes"), "the proxy has loaded its tree")
 
 
 def test_proxies_are_upgraded(cluster: Cluster, operator: Maintenance) -> None:
