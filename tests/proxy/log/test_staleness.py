@@ -233,13 +233,18 @@ async def test_while_etcd_answers_nothing_clients_are_served_on(world: World) ->
     assert world.seen == (True, 0)
 
 
-async def test_an_etcd_that_answers_everything_but_the_question(world: World) -> None:
+def _answer_all_but_the_question(world: World) -> None:
+    """Let etcd do so for five seconds."""
     for _ in range(5):
         asked = world.clock.now
         world.clock.now += 1
         world.client.last_contact = world.clock.now
         world.staleness.unanswered(asked, _NO_ANSWER)
         world.staleness.judge()
+
+
+async def test_an_etcd_that_answers_everything_but_the_question(world: World) -> None:
+    _answer_all_but_the_question(world)
     assert world.seen == (False, 1)
     await world.staleness.probe()
     assert world.seen == (True, 1)
@@ -260,12 +265,7 @@ async def test_an_etcd_that_refuses_the_question(world: World) -> None:
 
 async def test_silence_is_no_reason_to_serve_again(world: World) -> None:
     """Clients had been sent away while etcd answered other requests; now it answers none."""
-    for _ in range(5):
-        asked = world.clock.now
-        world.clock.now += 1
-        world.client.last_contact = world.clock.now
-        world.staleness.unanswered(asked, _NO_ANSWER)
-        world.staleness.judge()
+    _answer_all_but_the_question(world)
     for _ in range(5):
         world.clock.now += 1
         world.staleness.unanswered(world.clock.now, _NO_ANSWER)
