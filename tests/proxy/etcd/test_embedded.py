@@ -36,8 +36,8 @@ def script(folder: Path, text: str) -> Path:
 
 
 async def fill(client: EtcdClient) -> None:
-    """Write 10 MB."""
-    for index in range(100):
+    """Write until etcd refuses: it counts what it has committed, every 100 ms, so a fast disk takes more."""
+    for index in range(10_000):
         await client.txn(Txn([], [Put(b"%d" % index, b"x" * 100_000)]), 10)
 
 

@@ -387,11 +387,11 @@ async def what_a_full_etcd_does(client: Etcd, operator: Operator) -> list[object
     await client.txn(put(b"/full/one"), 10)
     for number in itertools.count():
         if (
-            await asked(client.txn(Txn([], [Put(b"/full/filling-%03d" % number, bytes(65536))]), 10))
+            await asked(client.txn(Txn([], [Put(b"/full/filling-%04d" % number, bytes(65536))]), 10))
             is EtcdNoSpace
         ):
             break
-        assert number < 500
+        assert number < 10_000
     await ask_for_all_sorts()
     await client.lease_revoke(77)
     outcomes.append((await client.range(Get(b"/full/nested"), 10)).count)
