@@ -71,29 +71,29 @@ class Writer:
     def __init__(self, ports: list[int], seed: int) -> None:
         self._random = Random(seed)
         self._ports = ports
-        self._clients = [Client(port) for port in ports]
+        self.clients = [Client(port) for port in ports]
         self.history: dict[str, list[tuple[int, str]]] = {}  # zxid and change, by path
         self._ephemerals: dict[int, set[str]] = {}
         self.paths = [ROOT]
-        self._clients[0].create(ROOT)
-        self._note(ROOT, "created", self._clients[0].zxid)
+        self.clients[0].create(ROOT)
+        self._note(ROOT, "created", self.clients[0].zxid)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         """Leave the sessions open."""
-        for client in self._clients:
+        for client in self.clients:
             client.drop()
 
     def see(self) -> Seen:
         """What a client sees now."""
-        return seen_by(self._random.choice(self._clients))
+        return seen_by(self._random.choice(self.clients))
 
     def write(self, count: int) -> None:
         """So many requests."""
         for _ in range(count):
-            client = self._random.choice(self._clients)
+            client = self._random.choice(self.clients)
             kinds = (self._create, self._create, self._set, self._delete, self._acl, self._multi)
             self._random.choice(kinds)(client)
             if self._random.random() < 0.02:
@@ -159,8 +159,8 @@ class Writer:
             self._forget(path)
             self._note(path, "deleted", client.zxid)
         client.drop()
-        at = self._clients.index(client)
-        self._clients[at] = Client(self._ports[at])
+        at = self.clients.index(client)
+        self.clients[at] = Client(self._ports[at])
 
 
 class Archive:
@@ -173,7 +173,7 @@ class Archive:
         self.metrics = folder / "metrics"
         self._etcd = ["--etcd", etcd.endpoint, "--prefix", prefix]
         self._capsys = capsys
-        self.client: Client | None = None  # kept alive during waits
+        self.clients: list[Client] = []  # kept alive during waits
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def start(self, *arguments: str) -> None:
@@ -210,8 +210,8 @@ class Archive:
 
     def _until(self, reached: Callable[[dict[str, Any]], bool], what: str) -> None:
         def probe() -> bool:
-            if self.client is not None:
-                self.client.ping()
+            for client in self.clients:
+                client.ping()
             runs = self.list()["runs"]
             return bool(runs) and reached(runs[-1])
 

@@ -41,6 +41,7 @@ def test_every_state_is_the_one_that_clients_saw(
     """Archivers are killed, two of them run at once, and proxies write snapshots and truncate the log."""
     seen = []
     with Writer([server.port for server in zketcd_pair], seed=20) as writer:
+        archive.clients = writer.clients
         for step in range(9):
             if step % 3 == 0:
                 archive.kill()
@@ -53,6 +54,7 @@ def test_every_state_is_the_one_that_clients_saw(
             archive.until(seen[-1].zxid)
             if step % 3 == 1:
                 archive.snapshot()
+    archive.clients = []
     archive.until_complete(seen[-1])
     wait_until(lambda: archive.snapshots() >= 3, "the proxies' snapshots are archived")
     archive.kill()
@@ -111,7 +113,7 @@ def test_what_was_truncated_is_a_gap_that_a_snapshot_bridges(
     zketcd_server: ZketcdServer, archive: Archive
 ) -> None:
     with Client(zketcd_server.port) as client:
-        archive.client = client
+        archive.clients = [client]
         client.create(ROOT)
         archive.start()
         before = seen_by(client)
@@ -178,38 +180,46 @@ def test_to_read_the_prefix_is_all_that_an_archiver_needs(tmp_path: Path, capsys
     assert ROOT in state(archive.url, "now")
 
 
+def _lead(url: str, target: Path) -> None:
+    """Have the archive's path lead there, at once: the archiver may be writing."""
+    link = Path(f"{url}.new")
+    link.symlink_to(target)
+    link.replace(url)
+
+
 def test_a_store_that_is_away_and_an_etcd_that_is_restored(tmp_path: Path, capsys: Capture) -> None:
     with EtcdServer() as etcd:
         archive = Archive(etcd, "/zketcd", tmp_path, capsys)
+        disk, no_disk, backup = (tmp_path / name for name in ("disk", "no disk", "backup"))
+        disk.mkdir()
+        no_disk.write_text("not a directory")
+        _lead(archive.url, disk)
         archive.start()
-        place, backup = Path(archive.url), tmp_path / "backup"
         try:
             with ZketcdServer(etcd.endpoint) as server, Client(server.port) as client:
                 client.create(ROOT)
                 archive.until(client.zxid)
-                place.rename(tmp_path / "away")
-                place.write_text("not a directory")
+                _lead(archive.url, no_disk)
                 client.create(f"{ROOT}/meanwhile")
                 wait_until(lambda: "errors_total 0" not in archive.metrics.read_text(), "a failure")
-                place.unlink()
-                (tmp_path / "away").rename(place)
+                _lead(archive.url, disk)
                 archive.until(client.zxid)
             assert len(archive.list()["runs"]) == 1
             etcd.stop()
             shutil.copytree(etcd.data_dir, backup)
             etcd.start()
             with ZketcdServer(etcd.endpoint) as server, Client(server.port) as client:
-                archive.client = client
+                archive.clients = [client]
                 client.create(f"{ROOT}/undone")
                 undone = seen_by(client)
                 archive.until_complete(undone)
-                archive.client = None
+                archive.clients = []
             etcd.stop()
             shutil.rmtree(etcd.data_dir)
             shutil.copytree(backup, etcd.data_dir)
             etcd.start()
             with ZketcdServer(etcd.endpoint) as server, Client(server.port) as client:
-                archive.client = client
+                archive.clients = [client]
                 client.create(f"{ROOT}/instead")
                 instead = seen_by(client)
                 wait_until(lambda: len(archive.list()["runs"]) == 2, "another run", 60)

@@ -18,6 +18,7 @@ from lab.servers.ports import free_port
 from proxy.config import parse as parse_config
 from tests.archive.archives import ROOT, seen_by, state
 
+_SESSION_MS = 300_000  # no client has to ping while a busy machine takes its time
 _COMPLETE = "zketcd_archive_complete_timestamp_seconds"
 
 
@@ -32,6 +33,7 @@ class _Proxy(ZketcdServer):
             admin_listen=f"127.0.0.1:{self.admin}",
             proxy_lease=2,
             tick_time=500,
+            max_session_timeout=_SESSION_MS,
         )
 
     def complete(self) -> float:
@@ -57,7 +59,7 @@ def _until_archived(url: Path, zxid: int) -> None:
         found = [each[1] for each in map(parse, store_of(str(url)).list()) if each]
         return max((each.end.zxid for each in found if isinstance(each, Segment)), default=0)
 
-    wait_until(lambda: newest() >= zxid, f"{zxid:#x} is archived")
+    wait_until(lambda: newest() >= zxid, f"{zxid:#x} is archived", 60)
 
 
 def test_another_proxy_archives_when_one_dies(
@@ -67,17 +69,17 @@ def test_another_proxy_archives_when_one_dies(
     with (
         _Proxy(etcd_server.endpoint, etcd_prefix, url) as first,
         _Proxy(etcd_server.endpoint, etcd_prefix, url) as second,
-        Client(second.port) as client,
+        Client(second.port, _SESSION_MS) as client,
     ):
         client.create(ROOT, b"1")
         _until_archived(url, client.zxid)
-        wait_until(first.complete, "the eldest proxy archives")
+        wait_until(first.complete, "the eldest proxy archives", 60)
         assert second.complete() == 0
         (child,) = _children(first.pid)
         first.kill()
         wait_until(lambda: not _runs(child), "the archiver ends with its proxy")
         client.write(ROOT, b"2")
-        wait_until(second.complete, "the other proxy archives")
+        wait_until(second.complete, "the other proxy archives", 60)
         client.create(f"{ROOT}/n", b"3")
         seen = seen_by(client)
         _until_archived(url, seen.zxid)
@@ -91,7 +93,7 @@ def test_another_proxy_archives_when_one_dies(
         done = subprocess.run(upgrade, capture_output=True, text=True, timeout=60, check=True)
         heir = int(done.stdout.split()[1])
         try:
-            wait_until(second.complete, "the new process archives")
+            wait_until(second.complete, "the new process archives", 60)
             client.write(ROOT, b"4")
             _until_archived(url, client.zxid)
             (child,) = _children(heir)

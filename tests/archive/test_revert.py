@@ -27,7 +27,7 @@ class World:
     def __init__(self, archive: Archive, server: ZketcdServer, client: Client, etcd: list[str]) -> None:
         self.archive = archive
         self.client = client
-        archive.client = client
+        archive.clients = [client]
         self._etcd = etcd
         self._server = server
         for path, data in ((ROOT, b"root"), (f"{ROOT}/a", b"one"), (f"{ROOT}/a/b", None), (f"{ROOT}/q", b"")):

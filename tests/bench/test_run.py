@@ -61,7 +61,7 @@ def test_errors_in_replies_are_noticed(zookeeper_server: ZooKeeperServer, admin:
         pytest.raises(BadReply, match=r"reply 5: .* error -110"),
         connected(zookeeper_server.port, [workload.stream(0)]) as connections,
     ):
-        drive(connections, 4, 0.5)
+        drive(connections, 4, 60.0)
 
 
 def test_a_run_has_all_its_figures(zookeeper_server: ZooKeeperServer) -> None:

@@ -142,9 +142,9 @@ async def test_requests_of_all_kinds_are_answered_in_order() -> None:
 
 
 async def test_a_silent_client_expires_though_its_connection_is_open() -> None:
-    async with serving(FakeEtcd(), min_session_timeout=100) as server:
-        client = await Client.connected(server, timeout_ms=100)
-        assert client.session.timeout_ms == 100
+    async with serving(FakeEtcd(), min_session_timeout=800) as server:
+        client = await Client.connected(server, timeout_ms=800)
+        assert client.session.timeout_ms == 800
         client.send(packets.create(1, "/e", flags=1))
         await client.reply()
         await until(lambda: "/e" not in server.machine.tree.nodes)

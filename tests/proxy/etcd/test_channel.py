@@ -56,7 +56,7 @@ async def ask(channel: Channel, path: str, request: bytes, timeout: float) -> by
 async def asks(channel: Channel) -> bool:
     """Whether a request is answered."""
     try:
-        await ask(channel, RANGE, REQUEST, 2.0)
+        await ask(channel, RANGE, REQUEST, 30.0)
     except RpcError:
         return False
     return True

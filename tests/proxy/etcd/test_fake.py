@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -40,6 +40,13 @@ from tests.proxy.etcd.watching import watching
 PREFIX = b"/fake/"
 END = b"/fake0"
 RUNS = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def etcd_server() -> Iterator[EtcdServer]:
+    """Of this file alone: in the shared one, keys of earlier tests may go with their leases at any moment."""
+    with EtcdServer() as server:
+        yield server
 
 
 def shift(txn: Txn, base: int) -> Txn:

@@ -79,4 +79,4 @@ async def test_closing_blocks_nothing(etcd_server: EtcdServer) -> None:
     await client.close()
     del client
     await asyncio.sleep(0)
-    assert loop.time() - before < 1.0
+    assert loop.time() - before < 5.0

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proof.simulation.world import Host, World
 from proxy.etcd.frames import request_headers
 from proxy.etcd.transport import RpcError
 from tests.proxy.etcd.http2_server import HEAD, OK, TIMEOUT, Server, asked, frame, message
@@ -225,7 +226,9 @@ async def test_pings_are_answered_and_a_lost_connection_fails_its_calls() -> Non
 
 
 async def test_an_answer_goes_to_a_callback_once_and_the_earliest_deadline_counts() -> None:
+    world = World(1)
     server = Server()
+    server.connection.loop = Host(world, "client")  # whose deadlines come when the test says so
     answers: list[tuple[str, str]] = []
 
     def note(name: str, answer: bytes | RpcError) -> None:
@@ -240,12 +243,17 @@ async def test_an_answer_goes_to_a_callback_once_and_the_earliest_deadline_count
     failed = ((":status", "200"), ("grpc-status", "9"), ("grpc-message", "no"))
     server.h2.send_headers(calls["bad"].stream, failed, end_stream=True)
     server.exchange()
-    async with asyncio.timeout(TIMEOUT):
-        while len(answers) < 4:  # noqa: ASYNC110 - a callback sets no event
-            await asyncio.sleep(0.001)
-    server.exchange()
     late = "deadline exceeded"
-    assert answers == [("good", "b'answer'"), ("bad", "no"), ("quick", late), ("middle", late)]
+    expected: list[tuple[str, str]] = []
+    for now, more in (
+        (0.005, [("good", "b'answer'"), ("bad", "no")]),
+        (0.02, [("quick", late)]),
+        (0.06, [("middle", late)]),
+    ):
+        world.run(now)
+        expected += more
+        assert answers == expected
+    server.exchange()
     assert server.reset == [calls["quick"].stream, calls["middle"].stream]
     server.connection.close()
     assert [name for name, _ in answers[4:]] == ["slow"]

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from proxy.etcd import rpc
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, Get, Put, Txn, TxnResult
@@ -121,7 +122,9 @@ async def test_a_member_that_answers_a_probe_is_used_again(members: Members) -> 
     assert members.client.endpoint == "one:1"
 
 
-async def test_nothing_but_unknown_outcomes_is_one(members: Members) -> None:
+async def test_nothing_but_unknown_outcomes_is_one(members: Members, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rpc, "_TICK", 0.02)
+    monkeypatch.setattr(rpc, "_PATIENCE", 0.05)
     for each in members.all:
         each.hangs = True
     assert isinstance(await members.begin(1.5), EtcdUnknown)

@@ -5,6 +5,7 @@ import asyncio
 import h2.settings
 import pytest
 
+from proxy.etcd import sender
 from proxy.etcd.transport import RpcError
 from tests.proxy.etcd.http2_server import HEAD, OK, TIMEOUT, Server, asked, frame, message
 
@@ -103,7 +104,10 @@ async def test_a_window_that_grows_too_large_ends_the_call_alone() -> None:
     assert await other.result(TIMEOUT) == b"answer"
 
 
-async def test_the_answer_to_a_ping_leaves_with_other_frames_after_a_while() -> None:
+async def test_the_answer_to_a_ping_leaves_with_other_frames_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sender, "_PONG_DELAY", 60.0)
     server = Server()
     server.call()
     server.h2.ping(b"12345678")
@@ -111,7 +115,8 @@ async def test_the_answer_to_a_ping_leaves_with_other_frames_after_a_while() -> 
     server.call()
     server.exchange()
     assert server.pongs == 0  # else the server would ping anew, and wake us, at each Txn
-    await asyncio.sleep(0.11)
+    monkeypatch.setattr(sender, "_PONG_DELAY", 0.01)
+    await asyncio.sleep(0.02)
     server.call()
     server.exchange()
     assert server.pongs == 1

@@ -1,6 +1,7 @@
 """The periodic checks of sessions: what they submit, and which connections they close."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -22,15 +23,17 @@ from tests.proxy.log.proxies import until
 class Proxy:
     """A session with a connection, and what looks after it."""
 
-    def __init__(self, timeout_ms: int = 4000) -> None:
-        self.loop = asyncio.get_running_loop()
+    def __init__(self, timeout_ms: int = 4000, time: Callable[[], float] | None = None) -> None:
+        """`time`: the loop's, unless it stands still."""
+        loop = asyncio.get_running_loop()
+        time = time or loop.time
         self.link = Link()
-        self.link.keep_alive_sent = self.loop.time()
+        self.link.keep_alive_sent = time()
         self.outbox = Outbox()
         machine = new_machine(1)
-        sessions = Sessions(machine, Timeouts(10, 10000), 0.005, Counters(), self.loop.time)
-        read_only = ReadOnlySessions(machine, sessions, self.link, self.loop.time, HOST.randomness)
-        self.handshake = Handshake(machine, sessions, self.outbox, self.link, read_only, self.loop, HOST)
+        sessions = Sessions(machine, Timeouts(10, 10000), 0.005, Counters(), time)
+        read_only = ReadOnlySessions(machine, sessions, self.link, time, HOST.randomness)
+        self.handshake = Handshake(machine, sessions, self.outbox, self.link, read_only, loop, HOST)
         self.timer = SessionTimer(sessions, self.handshake, read_only, self.outbox, self.link, 0.005)
         self.applicant = Applicant()
         self.applicant.established(sessions.began(1, timeout_ms), b"")
@@ -46,7 +49,7 @@ async def test_a_session_that_is_due_is_closed() -> None:
 
 
 async def test_connections_without_a_lease_are_closed() -> None:
-    proxy = Proxy()
+    proxy = Proxy(time=lambda: 100.0)
     for passed, closed in ((3.8, False), (0.2, True)):
         proxy.link.keep_alive_sent -= passed
         proxy.timer.check()

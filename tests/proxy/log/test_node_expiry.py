@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from unittest import mock
 
 import pytest
 
@@ -142,12 +143,15 @@ async def test_nodes_come_and_go_while_they_are_looked_at() -> None:
 
 async def test_after_a_load_ages_are_counted_anew() -> None:
     async with _running() as proxy:
-        proxy.is_eldest = False
-        await asyncio.sleep(0.05)
-        proxy.stats.reloads += 1
-        proxy.is_eldest = True
-        await until(lambda: proxy.paths == {"/new", "/short", "/long"})
-        await until(lambda: proxy.paths == {"/new", "/long"})
+        with mock.patch.object(proxy.expiry, "_now", return_value=1000) as now:
+            proxy.is_eldest = False
+            await asyncio.sleep(0.05)
+            now.return_value += 50
+            proxy.stats.reloads += 1
+            proxy.is_eldest = True
+            await until(lambda: proxy.paths == {"/new", "/short", "/long"})
+            now.return_value += 30
+            await until(lambda: proxy.paths == {"/new", "/long"})
 
 
 async def test_refusals_are_tried_again_at_the_next_look(caplog: pytest.LogCaptureFixture) -> None:

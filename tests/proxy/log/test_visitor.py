@@ -1,16 +1,13 @@
 """A command's own incarnation lives as long as the command, whatever its length."""
 
-import asyncio
-
 import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
-from lab.servers import EtcdServer
-from proxy.etcd.client import EtcdClient
-from proxy.etcd.model import EtcdUnknown, Get
+from proxy.etcd.model import EtcdUnknown
 from proxy.log import visitor as module
 from proxy.log.visitor import visit
 from schema.record import decode_proxy
+from tests.proxy.log.proxies import until
 from tests.proxy.log.trees import Tree
 
 
@@ -40,13 +37,14 @@ async def test_it_goes_when_the_command_fails() -> None:
     assert tree.store.snapshot() == []
 
 
-async def test_its_lease_is_kept_alive(
-    etcd_server: EtcdServer, etcd_prefix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_its_lease_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LEASE", 2)
-    client = EtcdClient([etcd_server.endpoint])
-    tree = Tree(client, etcd_prefix)
-    async with visit(client, tree.keys, (1,), "") as visitor:
-        await asyncio.sleep(5)
-        assert (await client.range(Get(tree.keys.proxy(visitor.incarnation)), 5)).kvs
-    await client.close()
+    tree = Tree()
+    store = tree.store
+    async with visit(tree.etcd, tree.keys, (1,), "") as visitor:
+        (lease,) = store.lease_ids
+        for _ in range(3):
+            store.advance(1.5)
+            await until(lambda: store.seconds_left(lease) == 2)
+        (kv,) = store.snapshot()
+        assert kv.key == tree.keys.proxy(visitor.incarnation)
