@@ -129,6 +129,8 @@ def _measured(endpoint: str, status: Status, found: Metrics | None, reserve: int
     quota = samples.get(metrics.QUOTA, 0)
     if not quota:
         yield good(endpoint, f"{size}; this version does not show the quota, which is 2048 MiB by default")
+    elif quota < 0:
+        yield good(endpoint, f"{size} and no quota: --etcd-reserve has no effect")
     elif reserve and status.db_size_in_use > quota * (100 - reserve) / 100:
         yield wrong(
             endpoint,

@@ -28,7 +28,9 @@ class StatusPoller:
         learned: Callable[[int, int], float],
         read_quota: Callable[[str], Awaitable[int]] | None = None,
     ) -> None:
-        """`learned` takes the size in use and the quota, and returns the seconds until the next question.
+        """`learned` takes the size in use and the quota; it returns the seconds until the next question.
+
+        Quota: 0 while it is unknown, below 0 if there is none.
 
         `read_quota`: the quota of a member, 0 if it does not show it. Without it the quota is unknown.
         """

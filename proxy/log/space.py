@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 _NODE = 100  # bytes that a node takes besides its path and data, about
 _INTERVAL, _PRESSED_INTERVAL = 10.0, 1.0  # seconds between two looks at etcd's size
+_NEVER = float("inf")
 _DELETES = (OpCode.DELETE, KeeperOpCode.TRY_REMOVE)
 
 
@@ -49,7 +50,7 @@ class Space:
         self._reserve = 0
         # The size in use without what was applied here: between two looks at etcd the log shows its growth.
         self._base = 0
-        self._check_at = float("inf")  # when so many bytes are applied
+        self._check_at = _NEVER  # when so many bytes are applied
         self._pressed = False
         self._name, self._size = "", 0  # of the current snapshot
         self._applied = 0  # bytes that were applied when it came
@@ -62,17 +63,22 @@ class Space:
         return Pressure(self._reserve, self._quota - self._in_use, self._next_snapshot)
 
     def learned(self, in_use: int, quota: int, current: SnapshotRef | None) -> float:
-        """etcd's size in use and quota (0: not known yet), current snapshot; seconds until the next look."""
+        """etcd's size in use, its quota (0: not known yet; below 0: none), current snapshot.
+
+        Returns the seconds until the next look.
+        """
         self._quota = quota
         self._base = in_use - self._stats.applied_bytes
         if current is not None and current.name != self._name:
             self._name, self._size, self._applied = current.name, current.bytes, self._stats.applied_bytes
-        if quota and self._percent:
-            left = self._judge()
+        if quota > 0 and self._percent:
             # A tenth of the reserve more than needed, so that the refusals do not come and go.
-            if self._pressed and left > self._reserve // 10:
-                self._pressed = False
-                log.warning("etcd's size in use is %d MiB again: the tree may grow", in_use >> 20)
+            has_room = self._judge() > self._reserve // 10
+        else:
+            has_room, self._check_at = True, _NEVER
+        if self._pressed and has_room:
+            self._pressed = False
+            log.warning("etcd has room again, %d MiB are in use: the tree may grow", in_use >> 20)
         return _PRESSED_INTERVAL if self._pressed else _INTERVAL
 
     def is_short(self) -> bool:

@@ -68,6 +68,14 @@ def test_a_touched_reserve_is_named(reserve: int, grade: Grade) -> None:
     assert next(found).grade is grade
 
 
+def test_an_etcd_without_a_quota() -> None:
+    """`--quota-backend-bytes=-1`, which its metrics show as it is."""
+    status = Status("3.5.21", 1, 1, 91, 91, 1, 9, 2, 8, [])
+    found = next(_measured("http://e", status, Metrics({QUOTA: -1.0}, 0.0), 10))
+    assert found.grade is Grade.GOOD
+    assert "no quota" in found.text
+
+
 def test_access_rights(
     own_etcd_server: EtcdServer, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

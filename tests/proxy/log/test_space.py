@@ -127,6 +127,17 @@ def test_without_a_reserve_or_a_known_quota_nothing_is_refused(percent: int, quo
     assert proxy.goes(_GROWS)
 
 
+def test_an_etcd_without_a_quota_needs_no_reserve() -> None:
+    """Its metrics have -1 then. It may have had one before its restart."""
+    proxy = Proxy()
+    proxy.learn(99 * _MIB)
+    assert not proxy.goes(_GROWS)
+    assert proxy.learn(99 * _MIB, -1) == 10
+    proxy.stats.applied_bytes += 9 * _MIB
+    assert proxy.goes(_GROWS)
+    assert not proxy.is_pressed()
+
+
 def test_there_is_always_room_for_one_more_snapshot() -> None:
     proxy = Proxy(percent=1)
     current = _SNAPSHOT._replace(bytes=20 * _MIB)
