@@ -82,9 +82,14 @@ class Appender:
         stats: Stats,
         watch_guard: WatchGuard,
         on_over: Callable[[str, str], None],
+        on_refused: Callable[[float, EtcdError], bool],
         clock: Clock,
     ) -> None:
-        """`on_over(incarnation, why)`: the incarnation has to end."""
+        """`on_over(incarnation, why)`: the incarnation has to end.
+
+        `on_refused(seconds, error)`: etcd refuses an entry that was first sent so long ago; returns whether
+        the incarnation has to end for that.
+        """
         self._etcd = etcd
         self._keys = keys
         self._tasks = tasks
@@ -94,6 +99,7 @@ class Appender:
         self._stats = stats
         self._watch_guard = watch_guard
         self._on_over = on_over
+        self._on_refused = on_refused
         self._clock = clock
         self._scheduled = False
         self._txns: EntryTxns | None = None  # of the incarnation; None: there is none
@@ -226,7 +232,7 @@ class Appender:
         while isinstance(answer, EtcdError):
             pause = self._react(sent, txns.incarnation, answer, seconds, pauses)
             if pause is None:
-                self._give_up(sent, txns.incarnation, "its requests are sent again in smaller entries")
+                self._give_up(sent, txns.incarnation, f"its requests are sent again: {answer}")
                 return
             if pause:
                 await asyncio.sleep(pause)
@@ -275,7 +281,8 @@ class Appender:
             )
             return 0.0 if self._outbox.too_large(sent) else None
         self._throttled_log.warn("etcd refuses entries: %s", error)
-        return _REFUSED_PAUSE
+        is_over = self._on_refused(self._clock.perf_counter() - sent.began, error)
+        return None if is_over else _REFUSED_PAUSE
 
     def _give_up(self, sent: Sent, incarnation: str, why: str) -> None:
         """The incarnation has to end."""

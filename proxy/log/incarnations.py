@@ -7,8 +7,10 @@ the other requests again.
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from proxy.etcd.interface import Etcd
+from proxy.etcd.model import EtcdError
 from proxy.log.appender import Appender
 from proxy.log.applier import Applier
 from proxy.log.follower import Follower
@@ -47,14 +49,18 @@ class Incarnations:
         sessions: SessionKeeper,
         stats: Stats,
         watch_guard: WatchGuard,
+        stopped: Callable[[str], None],
         environment: Environment,
     ) -> None:
+        """`stopped(reason)`: clients have to go to another proxy."""
         self._machine = machine
         self._outbox = outbox
         self._applier = applier
         self._follower = follower
         self._sessions = sessions
         self._stats = stats
+        self._patience = settings.max_staleness
+        self._stopped = stopped
         value = encode_proxy(
             ProxyValue(tuple(sorted(settings.levels)), settings.version, settings.archives, settings.home)
         )
@@ -71,6 +77,7 @@ class Incarnations:
             stats,
             watch_guard,
             self.membership.end,
+            self._refused,
             environment.clock,
         )
         #: Set once the first incarnation is registered, or etcd is too full to register one.
@@ -144,6 +151,14 @@ class Incarnations:
             # The waiting requests are of these sessions: sent before this request, they would get
             # SESSION_MOVED.
             self._outbox.submit_first([pending])
+
+    def _refused(self, seconds: float, error: EtcdError) -> bool:
+        """etcd refuses an entry, and has for so long; whether other proxies have to take over."""
+        if seconds <= self._patience:
+            return False
+        if not self.membership.is_over:
+            self._stopped(f"etcd refuses entries: {error}")
+        return True
 
     def _no_space_to_register(self) -> None:
         self.appender.no_space()

@@ -106,6 +106,7 @@ class Log:
             sessions,
             self.stats,
             watch_guard,
+            listener.stopped_serving,
             environment,
         )
         self.staleness = Staleness(

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
     Compare,
+    Delete,
     EtcdError,
     EtcdNoSpace,
     EtcdRefused,
@@ -119,7 +120,7 @@ class Membership:
     async def keep_alive(self, is_cut_off: Callable[[], bool]) -> None:
         """Keep the lease alive, for ever. While etcd answers nothing else, other proxies are to take over."""
         while True:
-            if self._lease and self._asked is None and not is_cut_off():
+            if not self._over.is_set() and self._asked is None and not is_cut_off():
                 self._asked = self._environment.clock.monotonic()
                 self._keeper.send(self._lease)
             await asyncio.sleep(keep_alive_interval(self.granted))
@@ -140,8 +141,13 @@ class Membership:
             await self._failed("cannot get a lease", error)
             return False
         key = self._keys.proxy(incarnation)
+        # etcd does not check the permission for a put in an inner Txn (3.4.23), and proxies may not serve
+        # without it. It checks that for this deletion, of a key that never exists.
+        may_write = Delete(key + b"\0")
         txn = Txn(
-            (Compare(key, 0),), (Txn((), (Put(key, self._value, lease),)),), (Get(key, keys_only=True),)
+            (Compare(key, 0),),
+            (Txn((), (Put(key, self._value, lease),)),),
+            (Get(key, keys_only=True), may_write),
         )
         answer = None
         while answer is None:
@@ -153,7 +159,7 @@ class Membership:
                     return False
         self.revision = answer.revision
         if not answer.succeeded:
-            (found,) = answer.responses
+            found = answer.responses[0]
             assert isinstance(found, RangeResult)
             self.revision = found.kvs[0].create_revision  # an earlier try of this Txn
         self.granted = granted

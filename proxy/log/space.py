@@ -78,7 +78,7 @@ class Space:
             has_room, self._check_at = True, _NEVER
         if self._pressed and has_room:
             self._pressed = False
-            log.warning("etcd has room again, %d MiB are in use: the tree may grow", in_use >> 20)
+            log.warning("the reserve of etcd's quota is whole again: %d MiB are in use", in_use >> 20)
         return _PRESSED_INTERVAL if self._pressed else _INTERVAL
 
     def is_short(self) -> bool:

@@ -21,6 +21,8 @@ _DELETED = int(EventType.NODE_DELETED)
 _DATA_CHANGED = int(EventType.NODE_DATA_CHANGED)
 _CHILDREN_CHANGED = int(EventType.NODE_CHILDREN_CHANGED)
 
+_NOT_LOADED = "it is not in the state that was loaded anew"
+
 _ByDepth = dict[int, list[str]]
 
 
@@ -99,7 +101,8 @@ def session_changes(
         former = "" if before is None else before.incarnation
         incarnation = None if now is None else now.incarnation
         if former != incarnation:
-            found.append(SessionChange(session_id, former, incarnation))
+            reason = _NOT_LOADED if now is None else ""
+            found.append(SessionChange(session_id, former, incarnation, reason))
     return found
 
 

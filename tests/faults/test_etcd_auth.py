@@ -3,7 +3,8 @@
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from tests.proxy.etcd import admin
 
 _TOKEN_TTL_S = 1
 _PREFIX = "/tenant"
+_RANGE = b"/tenant/", b"/tenant0"
 _SHORT_S = 5.0  # for writes to go on; the proxies need 0.1 s on an idle machine
 
 
@@ -24,7 +26,7 @@ _SHORT_S = 5.0  # for writes to go on; the proxies need 0.1 s on an idle machine
 def etcd() -> Iterator[EtcdServer]:
     """An etcd where tokens live shortly, and a user may use one prefix."""
     with EtcdServer(f"--auth-token-ttl={_TOKEN_TTL_S}", "--bcrypt-cost=4") as server:
-        admin.enable_authentication(server.endpoint, "tenant", "secret", b"/tenant/", b"/tenant0")
+        admin.enable_authentication(server.endpoint, "tenant", "secret", *_RANGE)
         yield server
 
 
@@ -82,10 +84,17 @@ class Password:
         """The user's password is right, and every request is refused."""
         self._as_root("auth/user/revoke", {"name": "tenant", "role": "tenant"})
 
+    def forbid_writing(self) -> None:
+        """Reads and keep-alives go on."""
+        admin.grant(self._etcd.endpoint, *_RANGE, self._root_token(), write=False)
+
     def _as_root(self, path: str, body: dict[str, str]) -> None:
+        admin.post(self._etcd.endpoint, path, body, self._root_token())
+
+    def _root_token(self) -> str:
         root = {"name": "root", "password": "root"}
-        token = admin.post(self._etcd.endpoint, "auth/authenticate", root)["token"]
-        admin.post(self._etcd.endpoint, path, body, token)
+        token: str = admin.post(self._etcd.endpoint, "auth/authenticate", root)["token"]
+        return token
 
 
 @pytest.fixture
@@ -143,9 +152,16 @@ def test_a_password_that_changes_first_in_etcd(proxies: list[ZketcdServer], pass
     assert not any("is over" in proxy.log_text() for proxy in proxies)
 
 
-@pytest.mark.parametrize("how", ["password", "role"])
+@pytest.mark.parametrize(
+    ("refuse", "reason"),
+    [
+        (partial(Password.change_etcd, password="second"), "etcd does not say what is new"),
+        (Password.revoke_role, "etcd does not say what is new"),
+        (Password.forbid_writing, "etcd refuses entries"),
+    ],
+)
 def test_a_proxy_that_etcd_refuses_does_not_hold_its_sessions(
-    start: Start, etcd: EtcdServer, password: Password, how: str
+    start: Start, etcd: EtcdServer, password: Password, refuse: Callable[[Password], None], reason: str
 ) -> None:
     """It serves nobody, and another proxy ends the sessions of its clients that are gone."""
     options = {"prefix": _PREFIX, "max_staleness": 2, "proxy_lease": 2}
@@ -162,12 +178,12 @@ def test_a_proxy_that_etcd_refuses_does_not_hold_its_sessions(
         gone.create("/lock", b"", EPHEMERAL)
         waiting.sync()
         time.sleep(1)  # the keep-alives of the proxy's lease have begun
-        password.change_etcd("second") if how == "password" else password.revoke_role()
+        refuse(password)
         gone.drop()
         wait_until(lambda: waiting.stat("/lock") is None, "the end of the session")
     with pytest.raises(urllib.error.HTTPError, match="503"):
         urllib.request.urlopen(f"http://127.0.0.1:{admin_port}/ready")
-    assert "closing all connections: etcd does not say what is new: " in refused.log_text()
+    assert refused.log_text().count(f"closing all connections: {reason}: ") == 1
 
 
 def test_a_proxy_with_a_fixed_password_goes_on_when_it_is_right_again(

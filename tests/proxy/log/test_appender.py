@@ -94,6 +94,7 @@ class World:
         self.outbox = Outbox()
         self.stats = Stats()
         self.over: list[str] = []
+        self.patience = 60.0
         self.answers: list[tuple[bytes, int]] = []
         self.appender = Appender(
             self.etcd,
@@ -105,6 +106,7 @@ class World:
             self.stats,
             mock.Mock(spec=WatchGuard),
             lambda incarnation, _why: self.over.append(incarnation),
+            lambda seconds, _error: seconds >= self.patience,
             HOST.clock,
         )
 
@@ -339,3 +341,12 @@ async def test_a_refusal_that_only_an_operator_can_end_is_tried_again(
     await world.etcd.sent[0].fail(EtcdRefused(RefusalKind.PERMISSION, "permission denied"))
     await until(lambda: len(world.etcd.sent) == 2)
     assert world.etcd.sent[1].txn == world.etcd.sent[0].txn
+
+
+async def test_other_proxies_take_over_if_etcd_goes_on_refusing(world: World) -> None:
+    world.patience = 0
+    await world.send(b"1")
+    await world.etcd.sent[0].fail(EtcdRefused(RefusalKind.PERMISSION, "permission denied"))
+    assert world.over == ["p"]
+    assert len(world.etcd.sent) == 1
+    assert world.answers == []

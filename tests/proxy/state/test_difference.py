@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from codec.constants import EventType
 from codec.jute import Acl
 from proof.naive import Create, SetAcl
-from proxy.state.difference import tree_events
+from proxy.state.difference import session_changes, tree_events
 from proxy.state.node import make_node
+from proxy.state.pause import NO_PAUSE
 from proxy.state.watches import TreeEvent
 from schema.paths import parent_of
 from schema.znode import OPEN_ACL
@@ -32,6 +33,14 @@ def test_a_new_acl_is_no_event() -> None:
     there = World(machine=reloaded(here.machine), sessions=())
     there.do(SetAcl("/a", _ACL))
     assert tree_events(here.nodes, there.nodes) == []
+
+
+def test_a_session_that_is_gone_was_not_ended_by_its_client_for_certain() -> None:
+    """etcd was restored from a backup that is older than the session, or the proxy has fallen behind."""
+    there, nowhere = World().machine.sessions, World(sessions=()).machine.sessions
+    reasons = {change.reason for change in session_changes(there, nowhere, NO_PAUSE)}
+    assert reasons == {"it is not in the state that was loaded anew"}
+    assert {change.reason for change in session_changes(nowhere, there, NO_PAUSE)} == {""}
 
 
 _HISTORY = st.lists(st.builds(Ask, st.sampled_from(SESSIONS), requests), max_size=12)
