@@ -8,7 +8,8 @@ With T a session's timeout and L the time of a proxy's lease:
 - A client that sends nothing for T loses its session: this proxy appends CLOSE.
 - A connection is closed within T after the last answered keep-alive of this proxy was sent. Nor does a client
   get its session while it would be closed again by this rule. The other proxies end the session
-  max(2 s, T - L) after they saw the deletion of this proxy's key, which is no earlier. Nor do they end it
+  max(2 s, T - L) after they saw the deletion of this proxy's key, which is no earlier. This proxy's next
+  incarnation changes nothing of that, until it has carried the session over. Nor do they end the session
   before T has passed since it moved to that proxy, whose lease may have been about to end.
 - While etcd does not answer, no session times out. When it has answered a keep-alive again, each session has
   T, as after an election of ZooKeeper.
@@ -40,6 +41,11 @@ _CARRY_OVER = 2.0
 _NEVER = float("-inf")
 
 Done: TypeAlias = Callable[[Pending, int, int, bytes], None]
+
+
+def _wait_of_others(timeout: float, lease: float) -> float:
+    """Seconds that other proxies wait, after an incarnation's end, before they end one of its sessions."""
+    return max(_CARRY_OVER, timeout - lease)
 
 
 class Connection(Watcher, Protocol):
@@ -198,8 +204,10 @@ class Sessions:
         # Other proxies wait for at least L. So a connection whose timeout is below L need not be closed while
         # a keep-alive is in flight.
         least = min(OUTAGE, contact.lease)
-        unkept_then = self._time() - contact.keep_alive_sent + self._interval
-        return unkept_then < max(least, timeout_ms / 1000)
+        timeout = timeout_ms / 1000
+        then = self._time() + self._interval
+        is_alive = then - contact.keep_alive_sent < max(least, timeout)
+        return is_alive and then - contact.ended < _wait_of_others(timeout, contact.lease)
 
     # -- a session begins or continues here ------------------------------------------------------------------
 
@@ -394,11 +402,11 @@ class Sessions:
                 actions.to_close.append(session.connection)
                 session.connection = None
         if actions.to_close:
-            log.warning(
-                "etcd has not answered a keep-alive for %.1f s: closing the connections of %d sessions",
-                now - contact.keep_alive_sent,
-                len(actions.to_close),
-            )
+            if contact.ended < now:
+                why = f"the sessions are not carried over after {now - contact.ended:.1f} s"
+            else:
+                why = f"etcd has not answered a keep-alive for {now - contact.keep_alive_sent:.1f} s"
+            log.warning("%s: closing the connections of %d sessions", why, len(actions.to_close))
 
     def _end_silent(self, now: float, actions: Actions) -> None:
         for session_id in self._maybe_attached:
@@ -413,7 +421,7 @@ class Sessions:
 
     def _end_orphans(self, now: float, contact: Contact, actions: Actions) -> None:
         for session_id, orphan in self._orphans.items():
-            wait = orphan.timeout if orphan.whole else max(_CARRY_OVER, orphan.timeout - contact.lease)
+            wait = orphan.timeout if orphan.whole else _wait_of_others(orphan.timeout, contact.lease)
             due = max(orphan.since + wait, self._came.get(session_id, _NEVER) + orphan.timeout)
             if not orphan.ending and now >= due + contact.rank:
                 orphan.ending = True

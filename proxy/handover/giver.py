@@ -8,6 +8,7 @@ from typing import Protocol
 from proxy.frontend.connection import Connection
 from proxy.frontend.moved import FORM, encode
 from proxy.handover.channel import MOST_SOCKETS, HandoverError, Line
+from proxy.log.contact import Contact
 from proxy.server import Server
 
 log = logging.getLogger("zketcd")
@@ -65,6 +66,7 @@ class Giver:
         self._failed = False
         self._heir = ""  # the new process's incarnation, once it may append
         self._held = asyncio.Event()  # the sessions are carried over, and nothing after that is applied
+        self._went: Contact | None = None  # to etcd when they were
         # The connections whose sockets the new process has: the number of each, and its mark then.
         self._given: dict[Connection, tuple[int, object]] = {}
 
@@ -214,6 +216,7 @@ class Giver:
         """A session is carried over. What the new process has sent may be applied after its end."""
         if not self._held.is_set() and not self._failed:
             self._held.set()
+            self._went = self._server.log.contact()
             self._server.log.applier.worker.hold()
 
     async def _go_on(self, heir: Heir, *, is_ending: bool) -> None:
@@ -232,7 +235,7 @@ class Giver:
         try:
             if self._heir:
                 async with asyncio.timeout(_TAKEN_BACK if is_ending else None):
-                    await server.log.take_back(self._heir)
+                    await server.log.take_back(self._heir, self._went or server.log.contact())
         except TimeoutError:
             log.warning("the sessions stay with %s: their clients have to reconnect", self._heir)
         finally:

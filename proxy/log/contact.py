@@ -1,5 +1,6 @@
 """What a proxy knows of etcd at a moment, and of its own place among the proxies: a plain value. Pure."""
 
+import math
 from typing import NamedTuple, Protocol
 
 #: Seconds without an answer after which etcd counts as out of reach.
@@ -17,10 +18,11 @@ class Contact(NamedTuple):
     """The contact to etcd. Times are in seconds of a monotonic clock."""
 
     silence: float  # seconds since etcd last answered
-    keep_alive_sent: float  # when the last answered keep-alive was sent
+    keep_alive_sent: float  # when the last answered keep-alive of the sessions' incarnation was sent
     lease: float  # seconds of the proxy's lease, as granted
     rank: int  # how many living proxies are older than this one
     serving: bool = True  # whether the state may be shown to clients
+    ended: float = math.inf  # when that incarnation ended, if its sessions are not carried over yet
 
     @property
     def in_touch(self) -> bool:

@@ -7,7 +7,11 @@ the other requests again.
 
 import asyncio
 import logging
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import NamedTuple
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
@@ -31,6 +35,13 @@ from schema.record import ProxyValue, encode_proxy
 log = logging.getLogger(__name__)
 
 _EVERYTHING = 1 << 62  # more than the number of any entry
+
+
+class _Former(NamedTuple):
+    """An incarnation that has ended, while the log attaches sessions to it. Monotonic seconds."""
+
+    keep_alive_sent: float
+    ended: float
 
 
 class Incarnations:
@@ -80,8 +91,24 @@ class Incarnations:
             self._refused,
             environment.clock,
         )
+        self._clock = environment.clock
+        self._former: list[_Former] = []
         #: Set once the first incarnation is registered, or etcd is too full to register one.
         self.ready = asyncio.Event()
+
+    @property
+    def keep_alive_sent(self) -> float:
+        """When the last answered keep-alive was sent of the incarnation that the sessions are attached to.
+
+        By that incarnation other proxies end them until they are carried over.
+        """
+        formers = [former.keep_alive_sent for former in self._former]
+        return min([*formers, self.membership.keep_alive_sent])
+
+    @property
+    def ended(self) -> float:
+        """When that incarnation ended; infinity if it has not."""
+        return min((former.ended for former in self._former), default=math.inf)
 
     async def run(self) -> None:
         """Run one incarnation after the other, for ever."""
@@ -97,10 +124,12 @@ class Incarnations:
                 self.appender.start(incarnation, membership.revision)
             self.ready.set()
             await membership.ended()
+            former = _Former(membership.keep_alive_sent, self._clock.monotonic())
+            self._former.append(former)
             self.appender.stop()
             await membership.revoke()
             await membership.gone()
-            self._carry_over(incarnation)
+            self._carry_over(incarnation, former)
 
     async def retire(self) -> None:
         """Send nothing more. Delete the proxy key if no session needs it.
@@ -112,6 +141,20 @@ class Incarnations:
         own = self.membership.incarnation
         if all(session.incarnation != own for session in self._machine.sessions.values()):
             await self.membership.retire()
+
+    @contextmanager
+    def without_sessions(self, keep_alive_sent: float) -> Iterator[None]:
+        """Until the block ends, the sessions may be attached to another process of this host.
+
+        Other proxies do not end them before their timeout has passed since they went there.
+        `keep_alive_sent`: as of this incarnation then.
+        """
+        former = _Former(keep_alive_sent, math.inf)
+        self._former.append(former)
+        try:
+            yield
+        finally:
+            self._former.remove(former)
 
     def check_known(self, *, restored: bool) -> None:
         """A state was loaded: end the incarnation if it is unknown which of its requests took effect.
@@ -138,15 +181,18 @@ class Incarnations:
         body = encode_epoch(cluster_id, zxid)
         self._outbox.submit(CallbackRequest(Kind.EPOCH, 0, 0, (), body, done))
 
-    def _carry_over(self, old: str) -> None:
+    def _carry_over(self, old: str, former: _Former) -> None:
         """The next incarnation takes over the sessions, then sends again the requests without effect."""
         again = self._outbox.ended(self._machine.applied.get(old, 0))
         log.warning("carrying sessions over from %s; %d requests are sent again", old, len(again))
-        carry = CallbackRequest(Kind.CARRY_OVER, 0, 0, (), encode_carry_over(old), self._carried)
+        done = partial(self._carried, former)
+        carry = CallbackRequest(Kind.CARRY_OVER, 0, 0, (), encode_carry_over(old), done)
         self._outbox.submit_first([carry, *again])
 
-    def _carried(self, pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
-        if error:
+    def _carried(self, former: _Former, pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
+        if not error:
+            self._former.remove(former)
+        else:
             log.error("sessions were not carried over (error %d); trying again", error)
             # The waiting requests are of these sessions: sent before this request, they would get
             # SESSION_MOVED.

@@ -130,13 +130,14 @@ class Log:
 
     def contact(self) -> Contact:
         """The contact to etcd now."""
-        membership = self.incarnations.membership
+        incarnations, membership = self.incarnations, self.incarnations.membership
         return Contact(
             self.staleness.silence,
-            membership.keep_alive_sent,
+            incarnations.keep_alive_sent,
             membership.granted,
             self.members.rank(membership.incarnation),
             self.staleness.serving,
+            incarnations.ended,
         )
 
     def status(self) -> LogStatus:
@@ -185,20 +186,22 @@ class Log:
         self.outbox.submit_first([CallbackRequest(Kind.CARRY_OVER, 0, 0, (), body, done, is_wanted)])
         return await moved
 
-    async def take_back(self, heir: str) -> None:
+    async def take_back(self, heir: str, went: Contact) -> None:
         """Get the sessions back that another process, which has ended, may have carried over.
 
-        It may have an append in flight. None takes effect once its key is gone.
+        It may have an append in flight. None takes effect once its key is gone. `went`: the contact to etcd
+        when the sessions went.
         """
-        key = self._keys.proxy(heir)
-        while heir in {member.incarnation for member in self.members}:
-            try:
-                await self._etcd.txn(Txn((), (Delete(key),)), _TAKE_BACK)
-            except EtcdError as error:
-                log.warning("cannot delete the key of proxy %s: %s; trying again", heir, error)
-            await asyncio.sleep(_DRAIN_INTERVAL)
-        while code := await self.carry_over(heir, int):
-            log.error("sessions were not carried back (error %d); trying again", code)
+        with self.incarnations.without_sessions(went.keep_alive_sent):
+            key = self._keys.proxy(heir)
+            while heir in {member.incarnation for member in self.members}:
+                try:
+                    await self._etcd.txn(Txn((), (Delete(key),)), _TAKE_BACK)
+                except EtcdError as error:
+                    log.warning("cannot delete the key of proxy %s: %s; trying again", heir, error)
+                await asyncio.sleep(_DRAIN_INTERVAL)
+            while code := await self.carry_over(heir, int):
+                log.error("sessions were not carried back (error %d); trying again", code)
 
     def distrust(self) -> None:
         """The state differs from what the log makes: show it to no client, and load the tree anew."""

@@ -304,6 +304,20 @@ def test_a_connection_is_closed_before_others_may_have_ended_its_session(
         assert bool(proxy.sessions.check(Contact(0.0, 100.0, lease, 0)).to_close) is is_closed
 
 
+@pytest.mark.parametrize(("timeout_ms", "closed_at"), [(1000, 2.0), (6000, 2.0), (12_000, 7.0)])
+def test_a_connection_is_closed_if_its_session_is_not_carried_over_in_time(
+    proxy: Proxy, timeout_ms: int, closed_at: float
+) -> None:
+    """The others end it at the earliest max(2 s, T - L) after the end of its incarnation."""
+    session, connection = proxy.begin(1, timeout_ms)
+    session.ending = True
+    for now, is_closed in ((closed_at - INTERVAL - 0.01, False), (closed_at - INTERVAL, True)):
+        proxy.now = 100 + now
+        contact = Contact(0.0, proxy.now, LEASE, 0, ended=100.0)
+        assert proxy.sessions.is_kept(timeout_ms, contact) is not is_closed
+        assert (proxy.sessions.check(contact).to_close == [connection]) is is_closed
+
+
 def test_when_etcd_is_back_everybody_has_the_whole_timeout(proxy: Proxy) -> None:
     proxy.begin()
     proxy.attached(DEAD, s7=9000)

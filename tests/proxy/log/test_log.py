@@ -1,6 +1,7 @@
 """Whole proxies, without clients, on the model of etcd: each request counts exactly once and in order."""
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import AsyncIterator
@@ -12,6 +13,7 @@ from codec.constants import ErrorCode
 from lab.fakes.etcd import FakeEtcd, Fate
 from proxy.etcd.model import Put, Txn
 from proxy.log import truncation
+from proxy.log.contact import Contact
 from proxy.log.record import TreeNotServable
 from proxy.log.snapshot_writer import Writer, write
 from proxy.state.node import full_node
@@ -57,6 +59,56 @@ async def test_when_the_lease_runs_out_the_sessions_are_carried_over(world: Worl
     assert {"/xe", "/xb"} <= one.paths()
     await until(lambda: old in two.gone)
     await world.check()
+
+
+async def test_until_sessions_are_carried_over_the_keep_alives_of_their_incarnation_count(
+    world: World,
+) -> None:
+    """For other proxies end them by it, however well the new one is kept alive."""
+    one, two = await world.proxy(), await world.proxy()
+    await answered([one.open(1)])
+
+    def registered(incarnation: str) -> None:
+        one.registered_as = incarnation
+        world.client(one).unreachable = True  # nothing is carried over
+
+    async def registers_anew() -> Contact:
+        old = one.registered_as
+        world.client(one).unreachable = False
+        world.end_lease(one)
+        await until(lambda: one.registered_as != old)
+        return one.log.contact()
+
+    before = one.log.contact()
+    with mock.patch.object(one, "registered", registered):
+        first = await registers_anew()
+        second = await registers_anew()
+    assert before.ended == math.inf
+    assert before.keep_alive_sent == first.keep_alive_sent == second.keep_alive_sent
+    assert first.ended == second.ended < math.inf
+    world.client(one).unreachable = False
+    await until(lambda: two.log.machine.sessions[1].incarnation == one.log.incarnation)
+    await until(lambda: one.log.contact().ended == math.inf)
+    assert one.log.contact().keep_alive_sent > before.keep_alive_sent
+    await world.check()
+
+
+async def test_until_sessions_are_taken_back_the_keep_alives_since_they_went_do_not_count(
+    world: World,
+) -> None:
+    one, heir = await world.proxy(), await world.proxy()
+    await answered([one.open(1)])
+    went = one.log.contact()._replace(keep_alive_sent=1.0)
+    assert await heir.log.carry_over(one.log.incarnation, int) == 0
+    world.client(heir).disconnect()
+    world.client(one).unreachable = True
+    taking = asyncio.ensure_future(one.log.take_back(heir.log.incarnation, went))
+    await asyncio.sleep(0)
+    assert one.log.contact().keep_alive_sent == 1.0
+    world.client(one).unreachable = False
+    await asyncio.wait_for(taking, 10)
+    assert one.log.machine.sessions[1].incarnation == one.log.incarnation
+    assert one.log.contact().keep_alive_sent > 1.0
 
 
 async def test_a_session_that_moved_while_the_proxy_slept_is_not_carried_over(world: World) -> None:
