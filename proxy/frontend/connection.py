@@ -92,7 +92,10 @@ class Connection(Movable, asyncio.Protocol):
         received = self._clock.perf_counter_ns()
         waits = self._has_unhandled or self._outbound.frozen
         is_next = not waits and self._services.state_gate.admits(received)
-        if is_next and len(data) <= PIECE:
+        if self._awaits_session:
+            inbound.parked.append((data, received))
+            self._throttle.read_early()
+        elif is_next and len(data) <= PIECE:
             self._take(data, received)
         else:  # at most the first piece now, the rest in other turns of the loop
             inbound.parked.append((data, received))
@@ -235,10 +238,6 @@ class Connection(Movable, asyncio.Protocol):
         if requests:
             self._services.outbox.submit_all(requests)
 
-    def _send(self) -> None:
-        ready = self._order.ready
-        self._outbound.send(ready.packets, ready.close)
-
     def _begin_slow_read(self) -> None:
         self._services.state_gate.read_slowly(self, now=self._order.ready.take_slow_read().now)
 
@@ -257,16 +256,14 @@ class Connection(Movable, asyncio.Protocol):
     def _end(self) -> None:
         """Close after sending everything that is ready; handle no more packets."""
         self._order.end()
-        self._send()
+        self._outbound.send(self._order.ready.packets, self._order.ready.close)
 
     # -- the session -----------------------------------------------------------------------------------------
 
     def _take_opening(self, frames: list[bytes], broken: FrameTooLong | None) -> None:
         """Handle packets before the session exists: the connect request, or a four-letter word."""
         opening = self._opening
-        if opening.request is not None:
-            opening.frames += frames
-        elif frames:
+        if frames:
             self._request_session(frames)
         elif broken is not None:
             self._inbound.count += 1  # before the answer is made, which may include this connection
@@ -297,10 +294,10 @@ class Connection(Movable, asyncio.Protocol):
             self.refuse()
             return
         self._order.replies.wire = wire
-        # As ZooKeeper does, read no more until the session exists.
-        self._outbound.pause_reading()
         opening.frames = early
         services.handshake.attach(self, request)
+        if self._awaits_session:
+            self._throttle.read_early()
 
     def _answer_word(self, word: WordAnswer) -> None:
         if self._order.ready.close:
@@ -343,6 +340,7 @@ class Connection(Movable, asyncio.Protocol):
             self.latency.note(OpCode.CREATE_SESSION, 1, 0, zxid, opening.requested, now)
         order.replies.send(opening.response(order.replies.wire, session, password, read_only=read_only))
         if self._has_unhandled:
+            self._outbound.pause_reading()
             self._wait()
         else:
             self._throttle.resume()
@@ -356,7 +354,6 @@ class Connection(Movable, asyncio.Protocol):
 
     def send_elsewhere(self) -> None:
         """Send the client to another server: by Keeper's answer for that, or by closing the connection."""
-        log.info("closing %s: this server is out of touch with etcd", self.address)
         if self.is_keepers:
             self._order.replies.send(ELSEWHERE)
         self.close()

@@ -72,7 +72,7 @@ class Handshake:
         allowed = self._past == "all" or (request.read_only and not connection.is_keepers)
         read_only = self._read_only if allowed else None
         if self._past and read_only is None:
-            connection.send_elsewhere()
+            self._send_elsewhere(connection, "the past is served read-only, which it does not allow")
             return
         contact = self._link.contact()
         if contact.in_touch or (read_only is None and request.session_id):
@@ -83,7 +83,12 @@ class Handshake:
         elif read_only is not None:
             read_only.serve(connection, request)
         else:
-            connection.send_elsewhere()
+            self._send_elsewhere(connection, "this server is out of touch with etcd")
+
+    def _send_elsewhere(self, connection: Applicant, why: str) -> None:
+        """Reject a client. In an outage all clients come again and again."""
+        self._throttled_log.warn("closing %s: %s", connection.address, why)
+        connection.send_elsewhere()
 
     def check(self) -> None:
         """Continue with the clients that waited for etcd; called periodically."""

@@ -32,7 +32,9 @@ class Movable(ConnectionFacts):
             self.session.heard = self._loop.time()  # what it has sent meanwhile is read next
         if self.wants_session and self._opening.request is None and self._opening.timer is None:
             self._opening.wait(self._loop, self._give_up)
-        if self._may_take_more and not self._has_unhandled:
+        if self._awaits_session:
+            self._throttle.read_early()
+        elif self._may_take_more and not self._has_unhandled:
             self._throttle.resume()
         else:
             self._wait()

@@ -5,6 +5,8 @@ from proxy.frontend.load import Load
 from proxy.frontend.order import Order
 from proxy.frontend.outbound import Outbound
 
+_EARLY = 64 << 10  # bytes
+
 
 class Throttle:
     """Pauses reading from a client while too many of its requests wait, or too many of all clients."""
@@ -18,6 +20,13 @@ class Throttle:
         self._outbound = outbound
         self._requests = 0  # of this client in the load
         self._size = 0
+
+    def read_early(self) -> None:
+        """Read on while there is no session yet: else a client that goes is not noticed. Up to a limit."""
+        if sum(len(data) for data, _ in self._inbound.parked) > _EARLY:
+            self._outbound.pause_reading()
+        else:
+            self._outbound.resume_reading()
 
     def taken(self) -> None:
         """Requests were received that wait: if these are too many, pause until enough are answered."""

@@ -4,8 +4,10 @@ Where a session has to end its timeout is short; where it has to live on it is l
 may keep its client from pinging for a while.
 """
 
+import socket
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -14,6 +16,7 @@ from lab.client.blocking import (
     CHILDREN,
     DELETED,
     EPHEMERAL,
+    OK,
     SESSION_EXPIRED,
     SESSION_MOVED,
     Client,
@@ -21,13 +24,24 @@ from lab.client.blocking import (
     Reply,
     events_of,
 )
-from lab.servers import ZketcdServer, wait_until
+from lab.client.requests import connect, packet
+from lab.servers import EtcdServer, ZketcdServer, wait_until
+from proxy.log.contact import OUTAGE
 from tests.conftest import TICK_TIME_MS
+from tests.faults.conftest import Start
 
 Pair = tuple[ZketcdServer, ZketcdServer]
 
 BRIEF_MS = 3_000
 FIRM_MS = 4_000
+
+
+def let_in(port: int) -> bool:
+    """Whether a new client gets a session, which it ends."""
+    with suppress(Disconnected), Client(port) as client:
+        client.close()
+        return True
+    return False
 
 
 def rest_of(client: Client, connection: int) -> list[Reply]:
@@ -168,3 +182,28 @@ def test_a_session_with_very_many_ephemerals_ends_with_its_proxy(pair: Pair) -> 
         assert group is not None
         assert (group.cversion, group.num_children) == (5000, 0)
         assert_refused(client, second.port)
+
+
+@pytest.mark.parametrize("early", [0, 30])
+def test_a_client_that_gives_up_during_an_outage_is_not_let_in_after_it(
+    start: Start, own_etcd_server: EtcdServer, early: int
+) -> None:
+    """It has gone to another proxy. It may have sent a request at once, as Java's client does."""
+    proxies = [start(own_etcd_server) for _ in range(2)]
+    requests = b"".join(packet(xid, zk.set_data("/a", bytes(1000))) for xid in range(early))
+    with Client(proxies[0].port) as client:
+        client.create("/a", b"1")
+        own_etcd_server.pause()
+        silent = time.monotonic()
+        wait_until(lambda: time.monotonic() > silent + OUTAGE + 0.5, "the proxies notice the outage")
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", proxies[1].port)) as connection:
+                assert client.session is not None
+                known = client.session.session, client.session.password
+                connection.sendall(connect(30_000, client.zxid, *known) + requests)
+                time.sleep(0.1)
+        own_etcd_server.resume()
+        wait_until(lambda: let_in(proxies[1].port), "the proxy lets clients in again")
+        time.sleep(1)  # now those that waited are let in, too
+        assert "continued" not in proxies[1].log_text()
+        assert client.refusal(zk.set_data("/a", b"2")) == OK

@@ -51,8 +51,8 @@ def test_the_handshake() -> None:
     client.send(packets.connect(timeout_ms=9000, last_zxid=3))
     assert client.host.attached == [ConnectRequest(0, 3, 9000, 0, bytes(16), False)]
     assert client.received() == []
-    # While it waits for its session it is not read, but not let go either.
-    assert not client.transport.is_read()
+    # It waits for its session. It is read, since else its end would not be noticed.
+    assert client.transport.is_read()
     client.loop.wait(60)
     assert not client.transport.closed
     client.establish()
@@ -167,6 +167,22 @@ def test_what_comes_with_the_connect_request_waits_for_the_session() -> None:
     assert [reply.xid for reply in packets.replies(rest)] == [1, 2]
     client.send(packets.get(3, "/")[5:])
     assert client.xids() == [3]
+
+
+@pytest.mark.parametrize("first", [1, 1500])
+def test_what_comes_before_the_session_is_limited(first: int) -> None:
+    """`first`: requests that come with the connect request; so many are not handled in one turn."""
+    client = Client()
+    gets = [packets.get(xid, "/") for xid in range(4500)]
+    client.send(packets.connect() + b"".join(gets[:first]), b"".join(gets[first:3000]))
+    assert client.transport.is_read()
+    client.send(b"".join(gets[3000:]))
+    assert not client.transport.is_read()
+    client.establish()
+    client.loop.run()
+    _, *rest = client.received()
+    assert [reply.xid for reply in packets.replies(rest)] == list(range(4500))
+    assert client.transport.is_read()
 
 
 def test_what_comes_with_the_connect_request_is_handled_before_what_comes_next() -> None:

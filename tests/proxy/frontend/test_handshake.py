@@ -9,7 +9,7 @@ import pytest
 from codec.constants import ErrorCode, OpCode
 from codec.packets import ConnectRequest
 from lab.fakes.connection import PaperLoop
-from proxy.frontend.handshake import Handshake
+from proxy.frontend.handshake import Handshake, Past
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Session, Sessions, Timeouts
 from proxy.log.outbox import Header, Outbox
@@ -29,7 +29,7 @@ WISH = NEW._replace(read_only=True)
 class Proxy:
     """A handshake on a state machine."""
 
-    def __init__(self, *, read_only: bool = False) -> None:
+    def __init__(self, *, read_only: bool = False, past: Past = "") -> None:
         self.loop = PaperLoop()
         self.machine = new_machine(1)
         self.sessions = Sessions(self.machine, Timeouts(1000, 10000), 0.5, Counters(), self.loop.time)
@@ -49,6 +49,7 @@ class Proxy:
             self.read_only if read_only else None,
             cast(asyncio.AbstractEventLoop, self.loop),
             HOST,
+            past=past,
         )
 
     def attach(self, request: ConnectRequest = NEW, *, is_keepers: bool = False) -> Applicant:
@@ -300,6 +301,21 @@ def test_without_etcd_a_client_that_allows_it_is_served_read_only_if_the_server_
     assert proxy.attach(WISH, is_keepers=True).outcome == "turned away"
     assert proxy.attach(WISH._replace(session_id=99)).outcome == ("closed" if allowed else "waits")
     assert not proxy.pending
+
+
+@pytest.mark.parametrize(("past", "why"), [("", "out of touch with etcd"), ("allowed", "does not allow")])
+def test_clients_that_are_rejected_do_not_fill_the_log(
+    past: Past, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In an outage all clients come again and again."""
+    caplog.set_level(logging.INFO)
+    proxy = Proxy(read_only=True, past=past)
+    proxy.link.in_touch = bool(past)
+    for _ in range(9):
+        assert proxy.attach().outcome == "turned away"
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert why in record.getMessage()
 
 
 def test_a_client_that_waits_when_etcd_falls_silent_is_served_read_only() -> None:
