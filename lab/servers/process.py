@@ -235,6 +235,14 @@ class ServerProcess:
             running.remove(self)
 
 
+def lives(pid: int) -> bool:
+    """Whether a process has not ended; of one that nobody has waited for the kernel keeps the number."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def find_program(name: str, advice: str) -> str:
     """The path of a program. Raises BinaryMissing with `advice` (how to get it) if it is not there."""
     # Debian keeps servers in /usr/sbin, which is not on every user's PATH.

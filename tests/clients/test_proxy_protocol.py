@@ -102,7 +102,7 @@ def _lets_in(port: int, address: str, opened: list[socket.socket]) -> bool:
     """Try to open a session through a port from an address; the connection stays open."""
     try:
         opened.append(socket.create_connection(("127.0.0.1", port), 60, (address, 0)))
-        opened[-1].sendall(wire.frame(wire.pack_connect(timeout_ms=10_000)))
+        opened[-1].sendall(wire.frame(wire.pack_connect(timeout_ms=40_000)))
         return opened[-1].recv(1) != b""
     except ConnectionError:
         return False

@@ -14,7 +14,8 @@ class Asking:
 
     def __init__(self, port: int) -> None:
         self.connection = Connection(port, patience=60)
-        session = self.connection.connect()
+        # It sends no pings, and waits for others.
+        session = self.connection.connect(timeout_ms=40_000)
         assert isinstance(session, Session), session
         self.session = session
         self._xid = 0

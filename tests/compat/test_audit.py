@@ -46,6 +46,7 @@ logger.audit.appenderRef.out.ref=out
 rootLogger.level=error
 """
 _ENDED = "operation=ephemeralZNodeDeletionOnSessionCloseOrExpire"
+_EPHEMERALS = 3  # of REQUESTS, which go with the session
 
 
 _MULTI = Multi(
@@ -113,7 +114,8 @@ def _settled(read: Callable[[], str], session: str, mark: str) -> list[str]:
     """The lines, once those of the session's end are there: the reply may come before them."""
 
     def is_whole() -> bool:
-        return any("znode=/e\t" in line and _ENDED in line for line in _lines(read(), session, mark))
+        ended = [line for line in _lines(read(), session, mark) if _ENDED in line]
+        return len(ended) == _EPHEMERALS and all(line.endswith("result=success") for line in ended)
 
     wait_until(is_whole, "the lines of the session's end", timeout=60)
     return _lines(read(), session, mark)

@@ -35,8 +35,8 @@ def _lets_in(server: ServerProcess, address: str, opened: list[socket.socket]) -
     """Try to open a session from an address; the connection stays open."""
     # One that is turned away may find out while it still connects.
     try:
-        opened.append(socket.create_connection(("127.0.0.1", server.port), 10, (address, 0)))
-        opened[-1].sendall(wire.frame(wire.pack_connect(timeout_ms=10_000)))
+        opened.append(socket.create_connection(("127.0.0.1", server.port), 60, (address, 0)))
+        opened[-1].sendall(wire.frame(wire.pack_connect(timeout_ms=40_000)))
         return opened[-1].recv(1) != b""
     except ConnectionError:
         return False

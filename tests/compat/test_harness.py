@@ -42,7 +42,7 @@ def test_a_difference_is_found_and_shrunk(twins: tuple[Server, Server]) -> None:
         assert found is not None
         assert found.step == look
         assert "err: 0 against -101" in found.reason
-        assert shrink(script, differs) == [Open(2), look]
+        assert shrink(script, differs, seconds=240.0) == [Open(2), look]
         assert repr(look) in describe(found, script, *twins)
         # what both sides have in common does not differ
         assert run([Open(0), call(0, Create("/a"), Exists("/a"))], *twins) is None

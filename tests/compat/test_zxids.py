@@ -26,6 +26,7 @@ _OPEN = wire.pack_acls([(31, "world", "anyone")])
 _NULL = wire.pack_int(-1)
 _ANY = wire.pack_int(-1)
 _MULTI_HEADER = struct.Struct(">i?i")
+_LONG_MS = 60_000
 _END = _MULTI_HEADER.pack(-1, True, -1)
 _NO_ID = wire.pack_int(1) + wire.pack_int(1) + wire.pack_string("ip") + _NULL
 
@@ -220,7 +221,7 @@ def _play(port: int) -> Iterator[Taken]:
     connection.close()  # a wrong password has ended it where the session was
     connection, _ = history.session(session=session.id, password=session.password)
     yield history.taken("closeSession", history.ask(connection, wire.CLOSE_SESSION, b""))
-    silent, _ = history.session(timeout_ms=800)
+    silent, _ = history.session(timeout_ms=2000)
     history.ask(silent, wire.CREATE, _create("/silent", 1))
     history.taken("a session with an ephemeral")
     silent.close()
@@ -263,7 +264,7 @@ def _ensemble() -> Iterator[tuple[ZooKeeperServer, ZooKeeperServer]]:
     settings = {"initLimit": "50", "syncLimit": "50", **peers}
     with ExitStack() as stack:
         servers = [
-            ZooKeeperServer(tick_time=200, max_session_timeout=60_000, settings=settings) for _ in peers
+            ZooKeeperServer(tick_time=200, max_session_timeout=_LONG_MS, settings=settings) for _ in peers
         ]
         for number, server in enumerate(servers, 1):
             stack.callback(server.close)
@@ -288,15 +289,15 @@ def _play_moved(first: int, second: int, gateway: Gateway | None) -> Iterator[Ta
     for step, opcode, body in MOVED:
         connection = Connection(first)
         history.connections.append(connection)
-        session = connection.connect()
+        session = connection.connect(timeout_ms=_LONG_MS)  # its end would take a zxid
         assert isinstance(session, Session)
         request = wire.frame(struct.pack(">ii", 1, opcode) + body)
         if gateway is not None:
             gateway.decide(_holding)
             connection.send(request)
             gateway.await_held()
-        _, again = history.session(session=session.id, password=session.password)
-        assert again.id == session.id
+        _, again = history.session(session=session.id, password=session.password, timeout_ms=_LONG_MS)
+        assert (again.id, again.timeout_ms) == (session.id, _LONG_MS)
         history.taken("the session moves")
         if gateway is None:
             connection.send(request)
@@ -315,8 +316,9 @@ def test_requests_of_a_session_that_has_moved(etcd_server: EtcdServer) -> None:
     with ExitStack() as stack:
         prefix = f"/moved-{os.getpid()}"
         gateway = stack.enter_context(Gateway(etcd_server, prefix))
-        old = stack.enter_context(ZketcdServer(gateway.endpoint, prefix=prefix, tick_time=200))
-        new = stack.enter_context(ZketcdServer(etcd_server.endpoint, prefix=prefix, tick_time=200))
+        options = {"prefix": prefix, "tick_time": 200, "max_session_timeout": _LONG_MS}
+        old = stack.enter_context(ZketcdServer(gateway.endpoint, **options))  # type: ignore[arg-type]
+        new = stack.enter_context(ZketcdServer(etcd_server.endpoint, **options))  # type: ignore[arg-type]
         found = list(_play_moved(old.port, new.port, gateway))
     assert found == expected
     assert {taken.spent for taken in expected} == {1}

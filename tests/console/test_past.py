@@ -21,6 +21,7 @@ from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.browser import browsing
 from lab.servers.ports import free_port
+from lab.servers.process import lives
 from proxy.state.auth.digest import digest_identity
 from tests.console.consoles import Operator, alone, text
 
@@ -161,7 +162,7 @@ async def test_what_was_and_who_may_see_it(world: World) -> None:
         await operator.got("past/span")
         (reader,) = _readers(world)
     world.proxy.stop()
-    wait_until(lambda: not Path(f"/proc/{reader}").exists(), "the child ends with its proxy")
+    wait_until(lambda: not lives(reader), "the child ends with its proxy")
 
 
 async def test_the_command_that_reverts_names_an_embedded_etcd(tmp_path: Path) -> None:

@@ -1,5 +1,9 @@
 """The history of the traffic: rates, the longest times, and of an hour as many points as of three minutes."""
 
+import asyncio
+
+import pytest
+
 from codec.constants import OpCode
 from console.recorder import EVERY, Recorder
 from proxy.admin.facts import Facts
@@ -43,7 +47,8 @@ def test_an_hour_has_no_more_points_and_hides_no_slow_moment() -> None:
     assert len(recorder.history(10**9)["reads"]) == 90
 
 
-async def test_the_page_finds_a_history_when_it_opens() -> None:
+async def test_the_page_finds_a_history_when_it_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Recorder, "run", asyncio.Event().wait)  # no samples but those of the test
     async with alone() as (where, operator):
         recorder = where.console._api.recorder
         recorder.take(1.0)

@@ -61,7 +61,9 @@ def test_a_start_while_etcd_compacts_and_others_write(start: Start, own_etcd_ser
     etcd = own_etcd_server
     asyncio.run(make_tree(etcd.endpoint, _ZNODES))
     patience = 60 + _ZNODES / 20_000
+    began = time.monotonic()
     first = start(etcd, start_timeout=patience)
+    calm = time.monotonic() - began
     with compacting(etcd), Roamers(lambda: [first.port], count=4) as roamers:
         roamers.progress()
         began = time.monotonic()
@@ -85,4 +87,4 @@ def test_a_start_while_etcd_compacts_and_others_write(start: Start, own_etcd_ser
         assert "cannot be used" not in proxy.log_text()
         assert "loading the tree anew" not in proxy.log_text()
     assert counts == [(_ZNODES + _EACH - 1) // _EACH] * 3
-    assert took < 10 + _ZNODES / 10_000, f"the start took {took:.1f} s"
+    assert took < 10 + _ZNODES / 10_000 + 3 * calm, f"the start took {took:.1f} s"

@@ -103,11 +103,12 @@ def test_what_happens_before_the_carry_over_holds(
         eldest, proxy = start(etcd), start(gateway.endpoint)
         name = incarnations(etcd)[-1]
         moved, closed, stays, again, closing = (stack.enter_context(Client(proxy.port)) for _ in range(5))
-        ended = stack.enter_context(Client(proxy.port, _SHORT_MS))
         witness = stack.enter_context(Client(eldest.port))
         clients = {"moved": moved, "closed": closed, "stays": stays, "again": again, "closing": closing}
-        for path, client in {**clients, "ended": ended}.items():
+        for path, client in clients.items():
             client.create(f"/{path}", b"", EPHEMERAL)
+        ended = stack.enter_context(Client(proxy.port, _SHORT_MS))
+        ended.create("/ended", b"", EPHEMERAL)
         gateway.decide(holding(Kind.CARRY_OVER))
         end_lease_of(etcd, f"{_PROXIES}{name}")
         gateway.await_held()

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.real
 _HOUR = 3600
 _TTL_S = 2.0
 _INTERVAL_MS = 200
-#: Seconds that a deletion may be late: two looks of the eldest, and a busy machine.
-_LATE_S = 4.0
+#: Seconds that a deletion may be late, on a busy machine. With the wrong clock it would be an hour.
+_LATE_S = 25.0
 
 
 @pytest.mark.parametrize(("hours", "eldest"), [(1, True), (-1, True), (1, False)])
@@ -36,7 +36,7 @@ def test_nodes_and_sessions_end_on_time(
                     etcd_server,
                     prefix=etcd_prefix,
                     container_check_interval=_INTERVAL_MS,
-                    admin_listen=f"127.0.0.1:{admin}" if prelude == right else None,
+                    admin_listen=f"127.0.0.1:{admin}" if prelude == right else "none",
                 )
             )
             for prelude in ((wrong, right) if eldest else (right, wrong))
@@ -58,8 +58,8 @@ def test_nodes_and_sessions_end_on_time(
         # Written at the other proxy, whose clock is another one: its whole TTL begins anew.
         clients["exact"].call(create_ttl("/touched", int(1000 * _TTL_S)))
         clients["skewed"].sync()
-        clients["skewed"].write("/touched", b"x")
         made["/touched"] = time.monotonic()
+        clients["skewed"].write("/touched", b"x")
         now = 1000 * time.time()
         for name, shift in (("exact", 0), ("skewed", 1000 * _HOUR * hours)):
             stat = observer.stat(f"/e-{name}")

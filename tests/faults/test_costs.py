@@ -49,10 +49,11 @@ class Meter:
         )
 
     def _has_answered(self) -> bool:
+        samples = self._etcd.metrics()
         begun, ended = (
             sum(
                 value
-                for sample, value in self._etcd.metrics().items()
+                for sample, value in samples.items()
                 if sample.startswith(f"grpc_server_{what}_total{{") and f'grpc_service="{_KV}"' in sample
             )
             for what in ("started", "handled")
@@ -61,9 +62,10 @@ class Meter:
 
     def of(self, work: Callable[[], object]) -> Cost:
         """What some work costs. Nothing else may use etcd meanwhile."""
+        # A proxy may answer by the watch stream while etcd has still to count.
+        wait_until(self._has_answered, "etcd has answered all that was before")
         before = self.now()
         work()
-        # A proxy may answer by the watch stream while etcd has still to count.
         wait_until(self._has_answered, "etcd has answered all")
         return Cost(*(late - early for late, early in zip(self.now(), before, strict=True)))
 
@@ -145,13 +147,20 @@ def test_idle_sessions_cost_one_keep_alive_and_one_question_however_many_they_ar
         return etcd.metric("grpc_server_started_total", grpc_method="Txn")
 
     with ExitStack() as stack:
-        clients = [stack.enter_context(session(proxy, 4_000)) for _ in range(200)]
+        clients: list[Client] = []
+
+        def ping() -> None:
+            for client in clients:
+                client.ping()
+
+        for _ in range(10):  # on a slow disk the first would expire before the last is there
+            clients += [stack.enter_context(session(proxy, 10_000)) for _ in range(20)]
+            ping()
         begun, asked = keep_alives(), txns()
         started = time.monotonic()
 
         def has_been_renewed_twice() -> bool:
-            for client in clients:
-                client.ping()
+            ping()
             return keep_alives() - begun >= 2
 
         cost = meter.of(lambda: wait_until(has_been_renewed_twice, "two keep-alives", interval=0.1))

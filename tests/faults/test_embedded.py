@@ -8,6 +8,7 @@ import pytest
 
 from lab.client.blocking import EPHEMERAL, Client
 from lab.servers import ZketcdServer, wait_until
+from lab.servers.process import lives
 from tests.faults.conftest import Start
 
 pytestmark = pytest.mark.real
@@ -32,7 +33,7 @@ def test_neither_outlives_the_other_and_both_start_again_with_all_data(start: St
             assert "the embedded etcd ended" in proxy.log_text()
         else:
             proxy.kill()
-            wait_until(lambda: not Path(f"/proc/{etcd}").exists(), "the end of etcd")
+            wait_until(lambda: not lives(etcd), "the end of etcd")
         proxy.start()
         client.reconnect(proxy.port)
         assert client.read("/a")[0] == b"data"

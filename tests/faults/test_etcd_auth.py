@@ -1,9 +1,8 @@
 """etcd with authentication: tokens that run out or are forgotten, a role for one prefix, wrong passwords."""
 
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -11,8 +10,10 @@ import pytest
 
 from lab.client.blocking import CHANGED, EPHEMERAL, Client, events_of
 from lab.servers import EtcdServer, StartFailed, ZketcdServer, wait_until
+from lab.servers.operator import ask
 from lab.servers.ports import free_port
 from tests.faults.conftest import Start
+from tests.faults.workers import BUSY
 from tests.faults.writers import Writers
 from tests.proxy.etcd import admin
 
@@ -22,15 +23,30 @@ _RANGE = b"/tenant/", b"/tenant0"
 _SHORT_S = 5.0  # for writes to go on; the proxies need 0.1 s on an idle machine
 
 
-@pytest.fixture
-def etcd() -> Iterator[EtcdServer]:
-    """An etcd where tokens live shortly, and a user may use one prefix."""
-    with EtcdServer(f"--auth-token-ttl={_TOKEN_TTL_S}", "--bcrypt-cost=4") as server:
+@contextmanager
+def _served(*arguments: str) -> Iterator[EtcdServer]:
+    """An etcd where a user may use one prefix."""
+    with EtcdServer("--bcrypt-cost=4", *arguments) as server:
         admin.enable_authentication(server.endpoint, "tenant", "secret", *_RANGE)
         yield server
 
 
-def test_tokens_that_run_out_are_renewed(start: Start, etcd: EtcdServer) -> None:
+@pytest.fixture
+def etcd() -> Iterator[EtcdServer]:
+    """An etcd where a user may use one prefix."""
+    with _served() as server:
+        yield server
+
+
+@pytest.fixture
+def forgetful_etcd() -> Iterator[EtcdServer]:
+    """The same, and tokens that nobody uses end soon: on a busy machine also those of a proxy that lives."""
+    with _served(f"--auth-token-ttl={_TOKEN_TTL_S}") as server:
+        yield server
+
+
+def test_tokens_that_run_out_are_renewed(start: Start, forgetful_etcd: EtcdServer) -> None:
+    etcd = forgetful_etcd
     proxies = [start(etcd, prefix=_PREFIX, etcd_user="tenant", etcd_password="secret") for _ in range(2)]
     with Client(proxies[0].port) as first, Client(proxies[1].port) as second:
         first.create("/a")
@@ -120,13 +136,13 @@ def _snapshots(proxies: list[ZketcdServer]) -> int:
 def test_a_password_that_changes_first_in_the_file(proxies: list[ZketcdServer], password: Password) -> None:
     with Writers(*(proxy.port for proxy in proxies)) as writers:
         for word in ("second", "third"):
-            writers.progress()
+            calm = writers.calm()
             password.change_file(word)
             writers.progress()
             changed = time.monotonic()
             password.change_etcd(word)
             writers.progress()
-            assert time.monotonic() - changed < _SHORT_S
+            assert time.monotonic() - changed < _SHORT_S + BUSY * calm
         writers.verify()
     assert _said(proxies, f"etcd accepts the password of user tenant in {password.file}")
     assert not any("etcd refuses" in proxy.log_text() for proxy in proxies)
@@ -137,13 +153,13 @@ def test_a_password_that_changes_first_in_etcd(proxies: list[ZketcdServer], pass
         f"etcd {verb} the password of user tenant in {password.file}" for verb in ("refuses", "accepts")
     )
     with Writers(*(proxy.port for proxy in proxies)) as writers:
-        writers.progress()
+        calm = writers.calm()
         password.change_etcd("second")
         wait_until(lambda: _said(proxies, refused), "the proxies miss the new password")
         changed = time.monotonic()
         password.change_file("second")
         writers.progress()
-        assert time.monotonic() - changed < _SHORT_S
+        assert time.monotonic() - changed < _SHORT_S + BUSY * calm
         wait_until(lambda: _said(proxies, accepted), "each proxy has a token")
         # The child processes that write snapshots read it, too.
         before = _snapshots(proxies)
@@ -181,9 +197,10 @@ def test_a_proxy_that_etcd_refuses_does_not_hold_its_sessions(
         refuse(password)
         gone.drop()
         wait_until(lambda: waiting.stat("/lock") is None, "the end of the session")
-    with pytest.raises(urllib.error.HTTPError, match="503"):
-        urllib.request.urlopen(f"http://127.0.0.1:{admin_port}/ready")
-    assert refused.log_text().count(f"closing all connections: {reason}: ") == 1
+    message = f"closing all connections: {reason}: "
+    wait_until(lambda: ask(admin_port, "/ready")[0] == 503, "the refused one is not ready")
+    wait_until(lambda: message in refused.log_text(), "a message")
+    assert refused.log_text().count(message) == 1
 
 
 def test_a_proxy_with_a_fixed_password_goes_on_when_it_is_right_again(

@@ -15,6 +15,7 @@ from tests.faults.conftest import Start
 _MEGABYTES = int(os.environ.get("ZKETCD_TEST_MEGABYTES", "120"))
 _ENTRY = 400 << 10
 _SNAPSHOT_COUNT = 100
+_LONG_MS = 600_000
 #: What a watcher that takes nothing holds back in etcd: the messages of its channel, and some on their way.
 _STOPPED_WATCHER = 160 * _ENTRY
 
@@ -28,8 +29,9 @@ def anonymous_bytes(pid: int) -> int:
 
 def test_a_stopped_watcher_and_large_entries(start: Start) -> None:
     with EtcdServer(f"--snapshot-count={_SNAPSHOT_COUNT}") as etcd:
-        stopped, other = start(etcd), start(etcd)
-        with Client(stopped.port) as reader, Client(other.port) as writer:
+        # However slow the disk is, the session of the proxy that is stopped lives on.
+        stopped, other = (start(etcd, max_session_timeout=_LONG_MS) for _ in range(2))
+        with Client(stopped.port, _LONG_MS) as reader, Client(other.port) as writer:
             writer.create("/n")
             reader.sync()
             reader.read("/n", watch=True)

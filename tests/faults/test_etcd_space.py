@@ -34,10 +34,19 @@ def small_etcd() -> Iterator[EtcdServer]:
         yield etcd
 
 
-def _fill(client: Client) -> None:
-    """Write until etcd is full, always the same node; etcd counts what it has committed, every 100 ms."""
+def _fill(client: Client, *others: Client) -> None:
+    """Write until etcd is full, always the same node; etcd counts what it has committed, every 100 ms.
+
+    The others stay alive, however slow the disk is.
+    """
     client.create("/big")
-    wait_until(lambda: client.refusal(zk.set_data("/big", _DATA)) != OK, "etcd is full", interval=0)
+
+    def refused() -> bool:
+        for other in others:
+            other.ping()
+        return client.refusal(zk.set_data("/big", _DATA)) != OK
+
+    wait_until(refused, "etcd is full", timeout=120, interval=0)
 
 
 def _make_space(etcd: EtcdServer, client: Client) -> None:
@@ -107,7 +116,7 @@ def test_sessions_end_while_etcd_is_full(start: Start, small_etcd: EtcdServer) -
         for client, path in ((closing, "/d/closing"), (orphan, "/d/orphan"), (silent, "/d/silent")):
             client.create(path, b"", EPHEMERAL)
         watcher.sync()
-        _fill(watcher)
+        _fill(watcher, orphan)
         mortal.kill()
         for path in ("/d/closing", "/d/orphan"):
             assert watcher.stat(path, watch=True)
@@ -179,13 +188,13 @@ def test_a_nearly_full_etcd_is_no_outage_and_comes_back_by_deletes_alone(start: 
             made: list[str] = []
 
             def refused() -> bool:
-                path = f"/n/{len(made)}"
-                if client.refusal(zk.create(path, _DATA[:10_000])) == OK:
-                    made.append(path)
-                    return False
-                return True
+                paths = [f"/n/{len(made) + number}" for number in range(10)]
+                xids = client.send(*(zk.create(path, _DATA[:10_000]) for path in paths))
+                errors = [client.reply_to(xid).err for xid in xids]
+                made.extend(path for path, error in zip(paths, errors, strict=True) if error == OK)
+                return errors[-1] != OK
 
-            wait_until(refused, "the reserve is touched", interval=0)
+            wait_until(refused, "the reserve is touched", timeout=120, interval=0)
             with Client(proxy.port) as other:  # sessions are opened, continued and ended
                 other.reconnect(proxy.port)
                 assert other.refusal(zk.create("/e", b"", EPHEMERAL)) == SYSTEM_ERROR
@@ -194,8 +203,8 @@ def test_a_nearly_full_etcd_is_no_outage_and_comes_back_by_deletes_alone(start: 
                 assert other.refusal(zk.delete(made.pop())) == OK
             wait_until(lambda: client.stat("/ephemeral") is None, "the end of a silent session")
             assert client.refusal(zk.create("/e")) == SYSTEM_ERROR
-            while made:
-                assert client.refusal(zk.delete(made.pop())) == OK
+            for xid in client.send(*map(zk.delete, made)):
+                assert client.reply_to(xid).err == OK
             wait_until(
                 lambda: client.refusal(zk.create("/e", _DATA)) == OK, "the tree may grow", interval=0.2
             )

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from queue import Queue
@@ -22,7 +22,7 @@ from typing_extensions import override
 
 from lab.client.blocking import EPHEMERAL, Client
 from lab.servers import EtcdServer, UpgradableServer, free_port, wait_until
-from lab.servers.process import REPOSITORY
+from lab.servers.process import REPOSITORY, lives
 from lab.servers.tls import Authority
 from proxy.handover.supervisor import descendants
 from tests.faults.workers import Threads
@@ -163,19 +163,11 @@ def test_systemd_knows_which_process_serves(
             new = server.serving
             # The new process is not the main one yet when it is ready: the old one says that it is, and ends.
             assert [systemd.next(), systemd.next()] == [(new, "READY=1"), (old, f"MAINPID={new}")]
-            wait_until(lambda pid=old: not _lives(pid), "the old process has ended")  # type: ignore[misc]
+            wait_until(lambda pid=old: not lives(pid), "the old process has ended")  # type: ignore[misc]
             old = new
         wait_until(lambda: systemd.alive == new, "the new process gives signs of life")
         os.kill(new, signal.SIGTERM)
         assert systemd.next() == (new, "STOPPING=1")
-
-
-def _lives(pid: int) -> bool:
-    """Whether a process has not ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 class Contained(UpgradableServer):
@@ -204,7 +196,11 @@ class Contained(UpgradableServer):
 
     def processes(self) -> list[str]:
         """The command lines in the container, that of process 1 first; empty ones of zombies."""
-        return [Path(f"/proc/{pid}/cmdline").read_text() for pid in descendants(self.pid)]
+        found = []
+        for pid in descendants(self.pid):
+            with suppress(OSError):  # it has ended meanwhile
+                found.append(Path(f"/proc/{pid}/cmdline").read_text())
+        return found
 
 
 @contextmanager

@@ -31,7 +31,7 @@ def _is(proxy: ZketcdServer, word: str) -> bool:
 def test_reads_go_on_and_writes_come_back(start: Start, own_etcd_server: EtcdServer) -> None:
     proxy = start(own_etcd_server, read_only_mode="on")
     with ExitStack() as stack:
-        writer = stack.enter_context(Client(proxy.port))
+        writer = stack.enter_context(Client(proxy.port, 40_000))  # the longest: it is silent all the while
         writer.create("/a", b"data")
         writer.create("/mine", b"", EPHEMERAL)
         assert _version(proxy) == 11

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lab.client import blocking as zk
-from lab.client.blocking import CHILDREN, DELETED, Client, Request, events_of
+from lab.client.blocking import CHILDREN, CREATED, DELETED, Client, Request, add_watch, events_of
 from lab.client.requests import create_container, create_ttl
 from lab.servers import EtcdServer, ZooKeeperServer, wait_until
 from lab.servers.operator import ctl, end_lease_of
@@ -35,10 +35,10 @@ def story(port: int) -> list[object]:
             watcher.events.clear()
             writer.call(zk.delete("/due/x"))
             told.append(events_of(watcher, 3))
-        writer.call(create_container("/unused"))
         watcher.events.clear()
-        if watcher.stat("/unused", watch=True) is not None:
-            told.append(events_of(watcher, 1))
+        watcher.call(add_watch("/unused", recursive=False))
+        writer.call(create_container("/unused"))
+        told.append(events_of(watcher, 2))
         names, stat = writer.children("/")
         told.append((sorted(names), stat.version, stat.cversion, stat.num_children))
     return told
@@ -60,7 +60,7 @@ def test_as_on_real_zookeeper(start: Start, etcd_server: EtcdServer, etcd_prefix
         expected = story(zookeeper.port)
     assert story(proxy.port) == expected
     assert expected[0] == [(CHILDREN, "/due"), (DELETED, "/due"), (CHILDREN, "/")]
-    assert expected[2] == [(DELETED, "/unused")]
+    assert expected[2] == [(CREATED, "/unused"), (DELETED, "/unused")]
 
 
 def test_two_proxies_of_which_the_one_in_charge_dies(

@@ -99,7 +99,7 @@ def test_a_silent_session_ends_in_one_step_that_other_proxies_watch(pair: Pair) 
         assert left == set()
         assert (group.pzxid, group.cversion, group.num_children) == (zxid, 6, 0)
         # The proxy's own clock has ended it, and closed the connection that was open all the time.
-        assert f"session 0x{idle.id:x}: expired: " in first.log_text()
+        wait_until(lambda: f"session 0x{idle.id:x}: expired: " in first.log_text(), "the line of its end")
         idle.until_closed()
         assert_refused(idle, first.port)
         assert_refused(idle, second.port)
@@ -122,7 +122,8 @@ def test_a_timeout_changes_with_a_reattach_as_on_zookeeper(pair: Pair) -> None:
         began = time.monotonic()
         assert client.owner("/mine") == client.id
         assert events_of(watcher, 1) == [(DELETED, "/mine")]
-        assert BRIEF_MS / 1000 <= time.monotonic() - began + 0.01 < FIRM_MS / 1000 + 1, "by the new one"
+        took = time.monotonic() - began
+        assert BRIEF_MS / 1000 <= took + 0.01 < 2 * FIRM_MS / 1000, "by the new one, not by the one before"
 
 
 def test_a_proxy_that_has_not_heard_of_a_session_catches_up_first(pair: Pair) -> None:

@@ -16,6 +16,9 @@ from tests.faults.pinging import pinging
 
 pytestmark = pytest.mark.real
 
+#: Seconds that the end of a session may be late, on a busy machine.
+_BUSY_S = 12.0
+
 
 def gone_at(port: int, paths: list[str], timeout: float) -> dict[str, float]:
     """When each of these nodes was seen to be gone, by asking a proxy again and again."""
@@ -52,7 +55,8 @@ def test_a_proxy_whose_stream_stalls_stops_serving_in_time(
         with pytest.raises(Disconnected):
             wait_until(lambda: reader.read("/n")[0] != b"old", "the end of the connection")
         took = time.monotonic() - began
-        assert took < staleness + 3, f"it served for {took:.1f} s what was old"
+        # By default it would serve for ten seconds.
+        assert took < staleness + 6, f"it served for {took:.1f} s what was old"
         with pytest.raises(Disconnected):
             Client(stalling.port, timeout_s=2)
         # The lease lived all the while: the proxy is not dead, and its session neither.
@@ -101,12 +105,12 @@ def test_a_holder_that_is_cut_off_closes_the_connection_before_the_ephemerals_go
             client.sync()
         link.block()
         cut = time.monotonic()
-        gone = gone_at(other.port, [each.path for each in clients], 30)
+        gone = gone_at(other.port, [each.path for each in clients], 60)
         for each in clients:
             assert each.closed, f"{each.path} is gone, and its client is still connected"
             assert each.closed < gone[each.path], each.path
             # And not for ever: a lease, the session's timeout, and the time that others take to notice.
-            assert gone[each.path] - cut < lease + each.client.timeout_ms / 1000 + 5
+            assert gone[each.path] - cut < lease + each.client.timeout_ms / 1000 + _BUSY_S
 
 
 @pytest.mark.parametrize("how", ["stopped", "busy"])
@@ -121,7 +125,7 @@ def test_sessions_end_on_time_whatever_the_eldest_does(
         third = start(etcd_server, prefix=etcd_prefix)
         orphans = stack.enter_context(pinging(doomed.port, "/orphan", 1_000, 4_000))
         (silent,) = stack.enter_context(pinging(third.port, "/silent", 1_000))
-        (lively,) = stack.enter_context(pinging(third.port, "/lively", 1_500))
+        (lively,) = stack.enter_context(pinging(third.port, "/lively", 4_000))
         with Client(third.port) as client:
             client.sync()
         if how == "stopped":
@@ -129,13 +133,14 @@ def test_sessions_end_on_time_whatever_the_eldest_does(
         doomed.kill()
         silent.stop()
         died = time.monotonic()
-        gone = gone_at(third.port, [silent.path, *(each.path for each in orphans)], 30)
-        assert gone[silent.path] - died < 1 + 3
+        gone = gone_at(third.port, [silent.path, *(each.path for each in orphans)], 60)
+        # An eldest that is waited for costs 30 s.
+        assert gone[silent.path] - died < 1 + _BUSY_S
         for each in orphans:
             timeout = each.client.timeout_ms / 1000
             took = gone[each.path] - died
             # The key goes with the lease, after 2 s or more. The second eldest waits 1 s longer.
-            assert timeout - 1 < took < 2 + max(2, timeout - 2) + 1 + 4, f"{each.path}: {took:.1f} s"
+            assert timeout - 1 < took < 2 + max(2, timeout - 2) + 1 + _BUSY_S, f"{each.path}: {took:.1f} s"
         assert not lively.closed
         if how == "stopped":
             eldest.resume()

@@ -1,6 +1,7 @@
 """Threads of a test: functions, and clients that repeat one piece of work without pause."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Generic, Self, TypeVar
@@ -9,6 +10,9 @@ from lab.client.blocking import Client
 from lab.servers import wait_until
 
 _PATIENCE_S = 60.0
+
+BUSY = 10
+"""How often the calm time is added to a limit of time."""
 
 
 class Threads:
@@ -83,7 +87,7 @@ class Workers(Generic[W]):
             worker.stopping = True
             worker.client.drop()
 
-    def progress(self, rounds: int, timeout: float = 60.0) -> None:
+    def progress(self, rounds: int = 2, timeout: float = 60.0) -> None:
         """Wait until everyone has done its work so many more times."""
         before = [worker.rounds for worker in self.each]
 
@@ -92,6 +96,12 @@ class Workers(Generic[W]):
             return all(worker.rounds >= done + rounds for worker, done in zip(self.each, before, strict=True))
 
         wait_until(moved, "the work of every client", timeout=timeout)
+
+    def calm(self) -> float:
+        """Seconds that so much work takes while nothing is wrong: on a busy machine all takes longer."""
+        began = time.monotonic()
+        self.progress()
+        return time.monotonic() - began
 
     def finish(self) -> None:
         """Let all do what they have begun. Raises AssertionError for one that has failed."""

@@ -32,6 +32,11 @@ _DEFAULTS = {
 }
 # Small executors for the workers of the standalone cluster: Spark takes no less memory.
 _SMALL = ("--conf", "spark.executor.memory=512m", "--conf", "spark.executor.cores=1")
+# Nothing begins before both are there, however late one of them starts.
+_BOTH = (
+    *("--conf", "spark.cores.max=2", "--conf", "spark.scheduler.minRegisteredResourcesRatio=1.0"),
+    *("--conf", "spark.scheduler.maxRegisteredResourcesWaitingTime=300s"),
+)
 # Runs one command after another as `python __main__.py ...` would, in one application. It says on how many
 # executors, besides the driver.
 _PROGRAM = """
@@ -100,7 +105,7 @@ def standalone(tmp_path: Path) -> Iterator[Run]:
         submit = str(jar_folder().parent / "bin" / "spark-submit")
 
         def run(*lines: list[str]) -> str:
-            command = [submit, "--master", url, *_SMALL, "--py-files", str(archive)]
+            command = [submit, "--master", url, *_SMALL, *_BOTH, "--py-files", str(archive)]
             return _run([*command, *_program(tmp_path, list(lines))], tmp_path)
 
         yield run

@@ -32,6 +32,7 @@ def test_leader_latch(jvm: Jvm, connect: Connect, path: str) -> None:
     with started(second):
         wait_until(lambda: len(first.getParticipants()) == 2, "both take part")
         assert not second.hasLeadership()
+        two.sync().forPath(path)
         assert second.getLeader().getId() == "first"
         one.close()  # and with its session the node
         assert getattr(second, "await")(PATIENCE_S, seconds(jvm))
@@ -154,6 +155,7 @@ def test_semaphore(jvm: Jvm, clients: tuple[Client, Client], path: str) -> None:
     assert two.acquire(1, seconds(jvm)) is None, "all three are taken"
     one.returnAll(leases)
     more = two.acquire(2, PATIENCE_S, seconds(jvm))
+    clients[0].sync().forPath(path)
     assert len(one.getParticipantNodes()) == 3
     two.returnAll(more)
     two.returnLease(last)
@@ -255,6 +257,7 @@ def test_simple_queue(jvm: Jvm, clients: tuple[Client, Client], path: str) -> No
         for item in (b"first", b"second", b"third"):
             assert one.offer(item)
         assert bytes(taking.result()) == b"first"
+    clients[0].sync().forPath(path)
     assert bytes(one.peek()) == b"second"
     assert [bytes(one.poll()), bytes(two.poll(PATIENCE_S, seconds(jvm))), one.poll()] == [
         b"second",

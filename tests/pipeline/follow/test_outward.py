@@ -211,7 +211,7 @@ async def test_level_amid_writes(world: World, capsys: pytest.CaptureFixture[str
 
     await world.write()
     with mock.patch.object(outward, "catch_up", amid_writes):
-        options = Options(str(world.folder), until_level=True, timeout=5.0, interval=0.001)
+        options = Options(str(world.folder), until_level=True, timeout=60.0, interval=0.001)
         assert await mirror(world.client, world.tree.keys, options) == DONE
     assert "level at zxid" in capsys.readouterr().out
     await world.check()

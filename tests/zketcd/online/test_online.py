@@ -160,7 +160,7 @@ def test_a_terminal_has_a_prompt_completion_and_history(call: Caller, tmp_path: 
     until(b"inside")
     os.write(main_end, b"exit\n")
     until(b"exit")
-    assert shell.wait(20) == 0
+    assert shell.wait(60) == 0
     os.close(main_end)
     with open(f"{tmp_path}/.zketcd_history") as history:
         assert [line.strip() for line in history][-2:] == ["ls /folder", "exit"]
