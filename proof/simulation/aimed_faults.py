@@ -6,7 +6,8 @@ from random import Random
 from proof.simulation.bug_faults import Begun
 from proof.simulation.etcd import Cluster
 from proof.simulation.oracle import Oracle
-from proof.simulation.proxies import Proxy
+from proof.simulation.proxies import PREFIX, Proxy
+from schema.keys import Keyspace
 
 _LOST = 0.3  # of the writes to etcd, so that entries come before their predecessors
 _LOOK = 0.001  # seconds between two looks whether a long write is on its way
@@ -55,6 +56,22 @@ class AimedFaults:
         cluster.troubles.lose_request = _LOST
         listeners.gap = gap
         return "by a pause" if stands_still else "by a kill", end
+
+    def no_carry_over(self) -> Begun:
+        """A proxy registers again and again, and none of its entries comes to etcd."""
+        proxy, keys, troubles = self._random.choice(self._proxies), Keyspace(PREFIX), self._cluster.troubles
+
+        def is_lost(request: bytes) -> bool:
+            server = proxy.server
+            return server is not None and keys.entries_of(server.log.incarnation)[0] in request
+
+        def end() -> None:
+            troubles.lose_keep_alive = 0.0
+            troubles.losses.remove(is_lost)
+
+        troubles.losses.append(is_lost)
+        troubles.lose_keep_alive = 1.0
+        return proxy.name, end
 
     def reload_in_write(self) -> Begun:
         """Proxies find their states wrong while a long write is partially applied."""

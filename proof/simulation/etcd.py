@@ -148,6 +148,8 @@ class Troubles:
         self.lose_request = 0.0
         self.double = 0.0
         self.lose_keep_alive = 0.0
+        #: Each says which requests to write are lost.
+        self.losses: list[Callable[[bytes], bool]] = []
         #: Seconds that the disk adds to each commit.
         self.slow_disk = 0.0
         #: Time of the world until which leases that have run out are not revoked.
@@ -194,9 +196,13 @@ class Cluster:
             leader = 0 if not self.has_leader(member) else 1
             self._run(member, method, request, respond, leader)
             return
-        if method in _WRITES and self.random.random() < self.troubles.lose_request:
+        if method in _WRITES and self._is_lost(request):
             return
         self._propose(_Proposal(member, method, request, respond))
+
+    def _is_lost(self, request: bytes) -> bool:
+        troubles = self.troubles
+        return self.random.random() < troubles.lose_request or any(lost(request) for lost in troubles.losses)
 
     def _propose(self, proposal: _Proposal) -> None:
         member = proposal.member

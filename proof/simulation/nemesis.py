@@ -101,6 +101,7 @@ class Nemesis:
             "memory": self._memory,
             "load anew": self._load_anew,
             "end a proxy in a gap": partial(_as_fault, aimed.end_in_gap),
+            "no carry-over": partial(_as_fault, aimed.no_carry_over),
             "load anew in a long write": partial(_as_fault, aimed.reload_in_write),
         }
         self.bugs = {
