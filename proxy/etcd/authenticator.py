@@ -42,7 +42,6 @@ class Authenticator:
         self._refused = ""  # the last one for which it gave none since
         self._ask_at = 0.0  # when it may be asked again for that
         self._obstacle = ""  # why there is no token
-        self._reported = ""  # the last one that was logged, while it lasts
 
     async def renew(self, stale: str, timeout: float, ask: Ask) -> None:
         """Get a token in place of `stale`.
@@ -89,9 +88,6 @@ class Authenticator:
                 else:
                     self._took(password if token else "")
                     return token
-            if self._obstacle != self._reported:
-                self._reported = self._obstacle
-                self._throttled_log = ThrottledLog(_LOG, self._clock)
             self._throttled_log.warn("%s: trying again", self._obstacle)
             await asyncio.sleep(_LOOK)
 
@@ -111,4 +107,6 @@ class Authenticator:
             _LOG.info("etcd accepts %s", self._whose)
         self._served = True
         self._accepted = password or self._accepted
-        self._refused = self._obstacle = self._reported = ""
+        if self._obstacle:
+            self._throttled_log = ThrottledLog(_LOG, self._clock)  # the next obstacle is news
+        self._refused = self._obstacle = ""

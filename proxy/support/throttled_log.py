@@ -1,24 +1,32 @@
 """A warning about a lasting problem: logged at once, then every 30 s, so that the log stays readable."""
 
 import logging
+import re
 
 from proxy.support.environment import HOST, Clock
 
-_INTERVAL = 30.0  # seconds between two warnings of one object
+_INTERVAL = 30.0  # seconds between two warnings of one kind
+_KINDS = 4  # of one object in that time: what clients send may be in them
+_VARIABLE = re.compile(r"\w*\d\w*")  # numbers, addresses, names of incarnations
 
 
 class ThrottledLog:
-    """Warnings of one kind, for one logger."""
+    """Warnings for one logger. Those that differ in more than numbers are of another kind."""
 
     def __init__(self, log: logging.Logger, clock: Clock = HOST.clock) -> None:
         self._log = log
         self._clock = clock
-        self._warned = -_INTERVAL  # monotonic time of the last warning
+        self._warned: dict[str, float] = {}  # when a warning of each kind was logged, in monotonic seconds
 
     def warn(self, message: str, *arguments: object) -> None:
-        """Log a warning, or at level DEBUG if the last warning is less than 30 s old."""
+        """Log a warning, or at level DEBUG if the last one of its kind is less than 30 s old."""
         now = self._clock.monotonic()
-        level = logging.DEBUG if now - self._warned < _INTERVAL else logging.WARNING
-        if level == logging.WARNING:
-            self._warned = now
+        kind = _VARIABLE.sub("#", message % arguments)
+        warned = self._warned = {
+            known: time for known, time in self._warned.items() if now - time < _INTERVAL
+        }
+        level = logging.DEBUG
+        if kind not in warned and len(warned) < _KINDS:
+            level = logging.WARNING
+            warned[kind] = now
         self._log.log(level, message, *arguments)

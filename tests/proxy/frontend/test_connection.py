@@ -88,9 +88,9 @@ def test_health_checks_and_port_scanners_do_not_fill_the_log(caplog: pytest.LogC
         if not sent:
             client.loop.wait(10)
         assert client.transport.is_closed()
-    (warning,) = caplog.records
-    assert warning.levelno == logging.WARNING
-    assert warning.getMessage().startswith("closing ")
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
+    for record, why in zip(caplog.records, ("frame length", "connect request"), strict=True):
+        assert record.getMessage().startswith(f"closing 10.0.0.7: {why} ")
 
 
 def test_a_refused_client_is_told_so_and_let_go() -> None:

@@ -23,3 +23,23 @@ def test_the_same_warning_appears_every_30_seconds(caplog: pytest.LogCaptureFixt
         ("WARNING", (30.0,)),
         ("DEBUG", (31.0,)),
     ]
+
+
+def test_another_reason_appears_at_once_but_not_too_many(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FakeClock()
+    throttled_log = ThrottledLog(LOG, clock)
+
+    def seen(*reasons: str) -> list[str]:
+        caplog.clear()
+        for reason in reasons:
+            throttled_log.warn("the watch broke: %s", reason)
+        return [str(record.args[0]) for record in caplog.records if isinstance(record.args, tuple)]
+
+    first, other = "10.0.0.7:2379: closed by the peer", "10.0.0.7:2379: its certificate has expired"
+    assert seen(first, other, first, "10.0.0.8:2380: closed by the peer") == [first, other]
+    assert seen(*(f"a client sends {word}" for word in ("one", "two", "three", "four"))) == [
+        "a client sends one",
+        "a client sends two",
+    ]
+    clock.now = 31.0
+    assert seen(other, "a client sends three", other) == [other, "a client sends three"]
