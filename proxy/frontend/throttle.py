@@ -5,7 +5,8 @@ from proxy.frontend.load import Load
 from proxy.frontend.order import Order
 from proxy.frontend.outbound import Outbound
 
-_EARLY = 64 << 10  # bytes
+_EARLY = 64 << 10  # bytes before the session exists
+_EARLY_PIECES = 100
 
 
 class Throttle:
@@ -23,7 +24,8 @@ class Throttle:
 
     def read_early(self) -> None:
         """Read on while there is no session yet: else a client that goes is not noticed. Up to a limit."""
-        if sum(len(data) for data, _ in self._inbound.parked) > _EARLY:
+        parked = self._inbound.parked
+        if len(parked) > _EARLY_PIECES or sum(len(data) for data, _ in parked) > _EARLY:
             self._outbound.pause_reading()
         else:
             self._outbound.resume_reading()

@@ -185,6 +185,21 @@ def test_what_comes_before_the_session_is_limited(first: int) -> None:
     assert client.transport.is_read()
 
 
+def test_a_client_that_sends_single_bytes_before_its_session_costs_little() -> None:
+    client = Client()
+    client.send(packets.connect())
+    request = packets.get(1, "/") * 10
+    sent = 0
+    while client.transport.is_read():
+        client.send(request[sent : sent + 1])
+        sent += 1
+    assert sent < 200
+    client.establish()
+    client.send(request[sent:])
+    client.loop.run()
+    assert len(packets.replies(client.received()[1:])) == 10
+
+
 def test_what_comes_with_the_connect_request_is_handled_before_what_comes_next() -> None:
     client = Client()
     client.send(packets.connect() + packets.get(1, "/"))
