@@ -125,6 +125,9 @@ async def test_level_amid_writes(
         await append(self, *arguments)
         write_log(folder / "version-2", *creates(next(zxids), 1))
 
+    async def told() -> bool:
+        return "still written to" in capsys.readouterr().err
+
     assert await follow(etcd, KEYS, options(folder, until_level=True)) == DONE
     write_log(folder / "version-2", *creates(next(zxids), 1))
     with mock.patch.object(FollowedTree, "append", amid_writes):
@@ -135,7 +138,10 @@ async def test_level_amid_writes(
             mock.patch.object(inward, "_TELL_AFTER", 0.0),
         ):
             assert await follow(etcd, KEYS, options(folder, finish=True, timeout=0.5)) == NOT_LEVEL
-        assert "still written to" in capsys.readouterr().err
+            capsys.readouterr()
+            finish = asyncio.create_task(follow(etcd, KEYS, options(folder, finish=True, timeout=60.0)))
+            await eventually(told, "it says why it waits")
+    assert await finish == DONE  # the log does not grow any more
 
 
 async def test_a_gap_ends_it_with_words(etcd: FakeEtcdClient, folder: Path) -> None:
