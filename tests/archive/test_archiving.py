@@ -31,7 +31,7 @@ class _Proxy(ZketcdServer):
             archive=url,
             archive_keep="30d",
             admin_listen=f"127.0.0.1:{self.admin}",
-            proxy_lease=2,
+            proxy_lease=5,
             tick_time=500,
             max_session_timeout=_SESSION_MS,
         )
