@@ -150,16 +150,11 @@ class Handshake:
         is_new = request.session_id == 0
         password = self._randomness.token_bytes(PASSWORD_BYTES) if is_new else request.password or b""
         answered = partial(self._answered, connection, timeout_ms, password)
-        if is_new:
-            self._outbox.submit(
-                sessions.open(self._randomness.randbits(62) + 1, timeout_ms, password, answered)
-            )
-        else:
-            self._outbox.submit(
-                sessions.attach(
-                    request.session_id, timeout_ms, password, answered, lambda: connection.wants_session
-                )
-            )
+        session_id = self._randomness.randbits(62) + 1 if is_new else request.session_id
+        request_for = sessions.open if is_new else sessions.attach
+        self._outbox.submit(
+            request_for(session_id, timeout_ms, password, answered, lambda: connection.wants_session)
+        )
 
     def _answered(
         self,

@@ -211,9 +211,17 @@ class Sessions:
 
     # -- a session begins or continues here ------------------------------------------------------------------
 
-    def open(self, session_id: int, timeout_ms: int, password: bytes, done: Done) -> CallbackRequest:
-        """The request for a new session. Call `began` after it is applied."""
-        return CallbackRequest(Kind.OPEN, session_id, 0, (), encode_open(timeout_ms, hash_of(password)), done)
+    def open(
+        self,
+        session_id: int,
+        timeout_ms: int,
+        password: bytes,
+        done: Done,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> CallbackRequest:
+        """The request for a new session. Call `began` after it is applied. Sent only if it `is_wanted`."""
+        body = encode_open(timeout_ms, hash_of(password))
+        return CallbackRequest(Kind.OPEN, session_id, 0, (), body, done, is_wanted)
 
     def attach(
         self,

@@ -200,6 +200,17 @@ def test_an_attach_that_its_client_gave_up_is_not_sent(proxy: Proxy) -> None:
     assert closing.kind == Kind.CLOSE
 
 
+def test_a_session_that_its_client_gave_up_is_not_opened(proxy: Proxy) -> None:
+    """After an outage each client has come many times: such sessions would live for their timeouts."""
+    gone, stays = proxy.attach(), proxy.attach()
+    gone.gone = True
+    entry = proxy.outbox.cut(Header(1, 0, 0, 0))
+    assert entry is not None
+    for pending, error in ((entry.requests[0], 0), *entry.after):
+        pending.applied(1, error, b"")
+    assert (len(entry.requests), gone.session, stays.outcome) == (1, None, "established")
+
+
 # -- a client that has seen more ------------------------------------------------------------------------
 
 
