@@ -365,7 +365,9 @@ def decode(record: Construct, data: bytes, position: int = 0) -> Any:
     try:
         return record.parse(data[position:])
     except construct.ConstructError as error:
-        raise MalformedPacket(str(error)) from error
+        # The first line of its text is the path, which is the class's and the field's names.
+        field = str(error.path).rpartition(" -> ")[2]
+        raise MalformedPacket(f"{field}: {str(error).splitlines()[-1]}") from error
 
 
 def encode(record: Construct, fields: Mapping[str, Any]) -> bytes:

@@ -1,5 +1,6 @@
 """Every declaration, with values and bytes derived from it."""
 
+import struct
 from typing import Any
 
 import pytest
@@ -42,6 +43,12 @@ def test_broken_bytes_give_a_value_or_malformed_packet(name: str, data: st.DataO
     except MalformedPacket:
         return
     assert decode(RECORDS[name], packet + b"more") is not None
+
+
+def test_the_message_names_the_field_on_one_line() -> None:
+    """For it is logged."""
+    with pytest.raises(MalformedPacket, match=r"^passwd: [^\n]*expected 9999, found 0$"):
+        decode(records.ConnectRequest, struct.pack(">iqiqi", 0, 0, 10_000, 0, 9999))
 
 
 def test_every_opcode_that_a_client_may_send_has_a_request_and_a_response() -> None:
