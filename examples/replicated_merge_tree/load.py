@@ -15,7 +15,6 @@ from examples.runner import Pace, Period
 
 PARTITIONS = ("202401", "202402", "202403")
 _DUPLICATES = 0.1
-_QUORUM_INSERTS = 0.05
 _QUORUM = 2
 _ROWS = 10
 _CHANGES = ("query", "mutation", "query", "drop")
@@ -58,7 +57,8 @@ class Load:
             return replica.random.choice(recent)._replace(quorum=0)
         # With a host down a quorum might wait for it, and the host for entries of the log that do not come.
         possible = len(table.members) >= _QUORUM and all(each.host.up for each in table.members.values())
-        batch = new_batch(replica, _QUORUM if possible and replica.random.random() < _QUORUM_INSERTS else 0)
+        share = self._world.settings.quorum_inserts if possible else 0.0
+        batch = new_batch(replica, _QUORUM if replica.random.random() < share else 0)
         recent.append(batch)
         return batch
 

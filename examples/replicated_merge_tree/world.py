@@ -28,6 +28,8 @@ class Settings(NamedTuple):
     """A host with more entries in a queue lets its inserts wait."""
     logs_to_keep: int = 50
     """A replica that is away and farther behind the log is lost (ClickHouse: max_replicated_logs_to_keep)."""
+    quorum_inserts: float = 0.05
+    """The share of inserts that wait for a quorum, while all hosts are up."""
 
 
 class World(world.World):

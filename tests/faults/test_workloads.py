@@ -61,7 +61,14 @@ async def test_all_workloads(start: Start) -> None:
         tables = merge_tree.run(
             await surroundings(proxies, "/merge-tree"),
             merge_tree.Shape(hosts=3, tables=2, writers=1, rate=40.0, seconds=1.0, losses=4 * _ROUNDS),
-            Settings(storm.CONNECTING, least_to_merge=2, window=50, old_parts_s=1.0, logs_to_keep=10),
+            Settings(
+                storm.CONNECTING,
+                least_to_merge=2,
+                window=50,
+                old_parts_s=1.0,
+                logs_to_keep=10,
+                quorum_inserts=0.3,  # in the first second, before a host is lost
+            ),
             seed=1,
             meanwhile=faults,
         )
