@@ -92,7 +92,7 @@ class Connection(Movable, asyncio.Protocol):
         received = self._clock.perf_counter_ns()
         waits = self._has_unhandled or self._outbound.frozen
         is_next = not waits and self._services.state_gate.admits(received)
-        if self._awaits_session:
+        if session is None and self._awaits_session:
             inbound.parked.append((data, received))
             self._throttle.read_early()
         elif is_next and len(data) <= PIECE:

@@ -15,6 +15,7 @@ from archive.store import store_of
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.ports import free_port
+from lab.servers.process import lives
 from proxy.config import parse as parse_config
 from tests.archive.archives import ROOT, seen_by, state
 
@@ -47,13 +48,6 @@ def _children(pid: int) -> list[int]:
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 def _until_archived(url: Path, zxid: int) -> None:
     def newest() -> int:
         found = [each[1] for each in map(parse, store_of(str(url)).list()) if each]
@@ -77,7 +71,7 @@ def test_another_proxy_archives_when_one_dies(
         assert second.complete() == 0
         (child,) = _children(first.pid)
         first.kill()
-        wait_until(lambda: not _runs(child), "the archiver ends with its proxy")
+        wait_until(lambda: not lives(child), "the archiver ends with its proxy")
         client.write(ROOT, b"2")
         wait_until(second.complete, "the other proxy archives", 60)
         client.create(f"{ROOT}/n", b"3")
@@ -99,7 +93,7 @@ def test_another_proxy_archives_when_one_dies(
             (child,) = _children(heir)
         finally:
             os.kill(heir, signal.SIGTERM)
-        wait_until(lambda: not _runs(child) and not _runs(heir), "the archiver ends with its proxy")
+        wait_until(lambda: not lives(child) and not lives(heir), "the archiver ends with its proxy")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from lab.servers.process import REPOSITORY, find_program
+from lab.servers.process import REPOSITORY, find_program, lives
 from lab.servers.waiting import wait_until
 from proxy.etcd import embedded
 from proxy.etcd.client import EtcdClient
@@ -39,14 +39,6 @@ async def fill(client: EtcdClient) -> None:
     """Write until etcd refuses: it counts what it has committed, every 100 ms, so a fast disk takes more."""
     for index in range(10_000):
         await client.txn(Txn([], [Put(b"%d" % index, b"x" * 100_000)]), 10)
-
-
-def alive(pid: int) -> bool:
-    """Whether the process exists and is no zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_the_first_usable_binary_is_taken(tmp_path: Path) -> None:
@@ -87,7 +79,7 @@ def test_data_stay_from_run_to_run(tmp_path: Path, binary: Binary, run: object) 
             await client.close()
             first = etcd.pid
             assert os.getpgid(first) != os.getpgid(0)
-        assert not alive(first)
+        assert not lives(first)
         with pytest.raises(EmbeddedEtcdError, match="not running"):
             _ = etcd.pid
         async with EmbeddedEtcd(tmp_path / "new" / "data", binary=binary) as etcd:
@@ -144,7 +136,7 @@ async def test_an_etcd_that_never_serves_is_ended(tmp_path: Path) -> None:
     etcd = EmbeddedEtcd(tmp_path / "data", binary=Binary(str(slow), "3.4.23", False), start_timeout=4.0)
     with pytest.raises(EmbeddedEtcdError, match=r"did not serve within 4\.0 s: patience"):
         await etcd.start()
-    assert not alive(int(pid_file.read_text()))
+    assert not lives(int(pid_file.read_text()))
 
 
 @pytest.mark.real
@@ -156,7 +148,7 @@ async def test_other_ports_are_tried_if_one_was_taken(tmp_path: Path, binary: Bi
         "echo 'listen tcp 127.0.0.1:1: bind: address already in use' >&2; exit 1",
     )
     async with EmbeddedEtcd(tmp_path / "data", binary=Binary(str(first_fails), "3.4.23", False)) as etcd:
-        assert alive(etcd.pid)
+        assert lives(etcd.pid)
 
 
 @pytest.mark.real
@@ -192,9 +184,9 @@ def test_it_does_not_hear_ctrl_c(tmp_path: Path, binary: Binary) -> None:
     ) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
-        assert alive(pid)
+        assert lives(pid)
         # As the terminal does on Ctrl-C: to the whole group. We end etcd then, by SIGTERM.
         os.killpg(parent.pid, signal.SIGINT)
         parent.wait(30)
-    wait_until(lambda: not alive(pid), "etcd ends with its parent")
+    wait_until(lambda: not lives(pid), "etcd ends with its parent")
     assert "interrupt" not in (tmp_path / "etcd.log").read_text()
