@@ -17,10 +17,6 @@ class NullString(MalformedPacket):
         self.end = end
 
 
-class NullId(MalformedPacket):
-    """An ACL's entry without an id. ZooKeeper decodes it and fails later, as for a NullString."""
-
-
 class FrameTooLong(MalformedPacket):
     """A frame announces a length below 0 or above the limit.
 

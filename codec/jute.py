@@ -8,9 +8,9 @@ import re
 from collections.abc import Collection
 from struct import Struct
 from struct import error as StructError
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from codec.errors import MalformedPacket, NullId, NullString
+from codec.errors import MalformedPacket, NullString
 
 INT = Struct(">i")
 LONG = Struct(">q")
@@ -21,6 +21,23 @@ _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _SUPPLEMENTARY = re.compile("[\U00010000-\U0010ffff]")
 
 Number: TypeAlias = int  # within Reader the name `int` is a method
+
+
+class _NoText(str):
+    """A null scheme or id: written as an empty text, but equal to no text."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+
+#: The null scheme or id of an ACL that a client sent. No stored ACL has it: `proxy.state.acl` refuses it.
+NO_TEXT: Final[str] = _NoText()
 
 
 class Acl(NamedTuple):
@@ -146,7 +163,7 @@ class Reader:
         return None if count is None else [self.string() for _ in range(count)]
 
     def acls(self) -> tuple[Acl, ...] | None:
-        """ACL entries after their count. A null id is malformed where ZooKeeper would fail on it."""
+        """ACL entries after their count, each of whose texts may be `NO_TEXT`; None for a null count."""
         if self.data.startswith(OPEN_ACLS, self.position):
             self.position += OPEN_ACLS_SIZE
             return OPEN_TO_ALL
@@ -154,14 +171,8 @@ class Reader:
         return None if count is None else tuple([self._acl() for _ in range(count)])
 
     def _acl(self) -> Acl:
-        # PrepRequestProcessor.fixupACL refuses a null scheme, as it does "" and any unknown one, before it
-        # looks at the id; it replaces the id of "auth" unseen. Other null ids are a NullPointerException.
-        perms, scheme, identity = self.int(), self.string() or "", self.string()
-        if identity is None:
-            if scheme not in ("", "auth"):
-                raise NullId("the id of an ACL is null")
-            identity = ""
-        return Acl(perms, scheme, identity)
+        perms, scheme, identity = self.int(), self.string(), self.string()
+        return Acl(perms, NO_TEXT if scheme is None else scheme, NO_TEXT if identity is None else identity)
 
     def text(self) -> str:
         """A string that must be there. Raises NullString for null."""
@@ -174,15 +185,6 @@ class Reader:
         """The length of a vector: -1 is null, anything lower counts as 0 (BinaryInputArchive.startVector)."""
         count = self.int()
         return None if count == -1 else max(count, 0)
-
-
-class LenientReader(Reader):
-    """Reads an ACL's null id as an empty one, to see whether what is behind it is whole."""
-
-    __slots__ = ()
-
-    def _acl(self) -> Acl:
-        return Acl(self.int(), self.string() or "", self.string() or "")
 
 
 def pack_string(text: str | None) -> bytes:

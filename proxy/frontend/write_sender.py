@@ -9,7 +9,7 @@ from proxy.frontend.request_queue import BLOCKING, RequestQueue
 from proxy.frontend.traced import Sampled, TracedWrite
 from proxy.frontend.waiting import Held, Refused, Write, Writer
 from proxy.state.operation import WriteOperation
-from proxy.state.ops.unreadable import code_of, is_refused_at_once
+from proxy.state.ops.unreadable import code_of, spends_zxid
 
 
 class WriteSender:
@@ -53,7 +53,7 @@ class WriteSender:
             if not operation.has_parts or len(packet) <= self._decoded_at_once:
                 fields, _ = operation.decode(packet, position)
         except MalformedPacket as error:
-            if is_refused_at_once(opcode, error, packet, position):
+            if not spends_zxid(opcode, error):
                 code = code_of(opcode, error)
                 if type(packet) is Sampled:
                     packet.answered(self._identity, xid, opcode, code)

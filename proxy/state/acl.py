@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from codec.constants import ErrorCode
-from codec.jute import Acl
+from codec.jute import NO_TEXT, Acl
 from proxy.state.auth.scheme import Identities, Identity, same
 from proxy.state.auth.schemes import SCHEMES
 from proxy.state.refusal import Refusal
@@ -84,14 +84,17 @@ def demand(acl: Sequence[Acl], permission: int, identities: Iterable[Identity]) 
 
 
 def expand(acl: Sequence[Acl] | None, identities: Identities, schemes: frozenset[str]) -> tuple[Acl, ...]:
-    """The ACL to store for one that a client sent. Raises INVALIDACL as fixupACL does.
+    """The ACL to store for one that a client sent.
 
+    Raises INVALIDACL as fixupACL does, and MARSHALLINGERROR where fixupACL ends with a NullPointerException.
     `schemes`: those that the client's server offers. Equal ACLs are one tuple, since trees hold few.
     """
     if acl is OPEN_ACL:  # the codec knows it by its bytes
         return OPEN_ACL
     if not acl:
         raise Refusal(ErrorCode.INVALID_ACL)
+    if any(entry.id is NO_TEXT or entry.scheme is NO_TEXT for entry in acl):
+        _demand_comparable(acl)
     stored: list[Acl] = []
     for entry in dict.fromkeys(acl):
         if entry.scheme == "world" and entry.id == "anyone":
@@ -106,6 +109,8 @@ def expand(acl: Sequence[Acl] | None, identities: Identities, schemes: frozenset
             if not known:
                 raise Refusal(ErrorCode.INVALID_ACL)
             stored += (Acl(entry.perms, identity.scheme, identity.id) for identity in known)
+        elif entry.id is NO_TEXT and (entry.scheme == "world" or entry.scheme in schemes):
+            raise Refusal(ErrorCode.MARSHALLING_ERROR)
         elif entry.scheme in schemes and SCHEMES[entry.scheme].is_valid(entry.id):
             stored.append(entry)
         else:
@@ -116,6 +121,22 @@ def expand(acl: Sequence[Acl] | None, identities: Identities, schemes: frozenset
     if len(_shared) >= _MOST_SHARED:
         _shared.clear()
     return _shared.setdefault(expanded, expanded)
+
+
+def _demand_comparable(acl: Sequence[Acl]) -> None:
+    """Raise MARSHALLINGERROR if ZooKeeper cannot compare an entry, which has a null, with one before it.
+
+    It removes duplicates before it looks at the entries (PrepRequestProcessor.removeDuplicates). For that it
+    compares permissions, then schemes, then ids, by a method of the entry's own (ACL.equals, Id.equals).
+    """
+    perms_before: set[int] = set()
+    before: set[tuple[int, str]] = set()
+    for perms, scheme, name in acl:
+        null_scheme = scheme is NO_TEXT and perms in perms_before
+        if null_scheme or (name is NO_TEXT and (perms, scheme) in before):
+            raise Refusal(ErrorCode.MARSHALLING_ERROR)
+        perms_before.add(perms)
+        before.add((perms, scheme))
 
 
 def masked(acl: Sequence[Acl]) -> tuple[Acl, ...]:

@@ -113,7 +113,7 @@ class Transaction:
         return self.sender.keeper and path.split("/", 2)[1:2] == [SYSTEM] and _SYSTEM_PATH not in self.nodes
 
     def expand(self, acl: tuple[Acl, ...] | None) -> tuple[Acl, ...]:
-        """The ACL to store for the one that the client sent. Raises INVALIDACL."""
+        """The ACL to store for the one that the client sent. Raises Refusal as `acl.expand` does."""
         return expand(acl, self.identities, self.sender.schemes)
 
     def check_quota(self, path: str, count: int, size: int) -> None:

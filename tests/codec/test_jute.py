@@ -14,6 +14,7 @@ from codec.errors import MalformedPacket, NullString
 from codec.jute import (
     INT,
     LONG,
+    NO_TEXT,
     NULL,
     OPEN_ACL,
     Acl,
@@ -106,11 +107,11 @@ def test_null_schemes_and_ids_of_acls() -> None:
     def entry(scheme: str | None, identity: str | None) -> Reader:
         return Reader(INT.pack(1) + INT.pack(31) + pack_string(scheme) + pack_string(identity))
 
-    assert entry(None, "x").acls() == (Acl(31, "", "x"),)
-    assert entry(None, None).acls() == (Acl(31, "", ""),)
-    assert entry("auth", None).acls() == (Acl(31, "auth", ""),)
-    with pytest.raises(MalformedPacket):
-        entry("digest", None).acls()
+    assert entry(None, "x").acls() == (Acl(31, NO_TEXT, "x"),)
+    assert entry("digest", None).acls() == (Acl(31, "digest", NO_TEXT),)
+    assert NO_TEXT != ""
+    assert Acl(31, "ip", "") != Acl(31, "ip", NO_TEXT)
+    assert len({"", NO_TEXT}) == 2
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from codec import keeper, packets, records
 from codec.constants import KeeperOpCode
 from codec.errors import MalformedPacket, NullString
-from codec.jute import OPEN_ACL, OPEN_TO_ALL, Acl, Reader, pack_acls, pack_buffer, pack_string
+from codec.jute import NO_TEXT, OPEN_ACL, OPEN_TO_ALL, Acl, Reader, pack_acls, pack_buffer, pack_string
 from tests.codec.generate import BUFFERS, INTS, LONGS, TEXTS, broken_packets, plain, values
 from tests.codec.generate import packets as whole_packets
 
@@ -112,13 +112,10 @@ def _all_fields(declaration: Construct, packet: bytes) -> Fields:
 
 
 def _acls(entries: list[dict[str, Any]]) -> tuple[Acl, ...]:
-    acls = []
-    for entry in entries:
-        scheme, identity = entry["id"]["scheme"] or "", entry["id"]["id"]
-        if identity is None and scheme not in ("", "auth"):
-            raise MalformedPacket
-        acls.append(Acl(entry["perms"], scheme, identity or ""))
-    return tuple(acls)
+    def text(value: str | None) -> str:
+        return NO_TEXT if value is None else value
+
+    return tuple(Acl(entry["perms"], *map(text, entry["id"].values())) for entry in entries)
 
 
 @BY_TWIN

@@ -138,6 +138,56 @@ _WITHOUT_IDS = [
 ]
 
 
+# ACLs in which ZooKeeper meets a null early, late, or not at all: it compares the entries first, and then
+# looks at one after another.
+_NULLS_AND_MORE: list[list[tuple[int, str | None, str | None]]] = [
+    [(31, "ip", "10.0.0.1"), (31, "ip", None)],
+    [(1, "ip", "10.0.0.1"), (31, "ip", None), (31, "ip", None)],
+    [(31, "ip", "nowhere"), (31, "ip", None)],
+    [(1, "ip", "nowhere"), (31, "ip", None)],
+    [(31, "ip", None), (31, "ip", "")],
+    [(31, "unknown", "x"), (31, "ip", None)],
+    [(31, "unknown", None)],
+    [(31, "super", None)],
+    [(31, "x509", None)],
+    [(31, "sasl", None)],
+    [(31, "auth", None), (31, "auth", None)],
+    [(31, "auth", None), (1, "auth", None)],
+    [(31, "auth", None), (31, "auth", "")],
+    [(31, "world", "anyone"), (31, None, "x")],
+    [(31, "world", "anyone"), (1, None, "x")],
+    [(31, None, "x"), (31, None, "x")],
+]
+
+
+def _second_faults() -> Iterator[tuple[str, int, bytes]]:
+    """Requests with nulls in their ACLs, and with another fault: which one is answered?"""
+    for acl in (*_WITHOUT_IDS, *(wire.pack_acls(entries) for entries in _NULLS_AND_MORE)):
+        whole = (wire.CREATE, _create("/x", 0, acl))
+        missing = (wire.DELETE, _delete("/missing"))
+        for name, opcode, body in (
+            ("create", *whole),
+            ("flags", wire.CREATE, _create("/x", 9, acl)),
+            ("flags of a TTL", wire.CREATE, _create("/x", 5, acl)),
+            ("path", wire.CREATE, _create("relative", 0, acl)),
+            ("path with a null byte", wire.CREATE, _create("/x\0", 0, acl)),
+            ("invalid path", wire.CREATE, _create("/x//y", 0, acl)),
+            ("parent", wire.CREATE2, _create("/missing/x", 0, acl)),
+            ("node", wire.CREATE2, _create("/a", 0, acl)),
+            ("container", wire.CREATE_CONTAINER, _create("/a", 4, acl)),
+            ("mode without a TTL", wire.CREATE_TTL, _create("/a", 0, acl) + _TTL),
+            ("negative TTL", wire.CREATE_TTL, _create("/a", 5, acl) + wire.pack_long(-2)),
+            ("setACL", wire.SET_ACL, _set_acl("/missing", acl)),
+            ("setACL, path", wire.SET_ACL, _set_acl("relative", acl)),
+            ("setACL, null path", wire.SET_ACL, _set_acl(None, acl)),
+            ("setACL, version", wire.SET_ACL, wire.pack_string("/a") + acl + wire.pack_int(77)),
+            ("multi, part before", wire.MULTI, _multi(missing, whole)),
+            ("multi, part behind", wire.MULTI, _multi(whole, missing)),
+            ("multi, path", wire.MULTI, _multi((wire.CREATE, _create("relative", 0, acl)))),
+        ):
+            yield f"{name}, {acl!r}", opcode, body
+
+
 def _without_ids() -> Iterator[tuple[str, int, bytes]]:
     """Requests whose ACLs have no ids: cut at every byte behind the beginning of the ACL, and whole."""
     for acl in _WITHOUT_IDS:
@@ -207,7 +257,7 @@ def _play(port: int) -> Iterator[Taken]:
     history = _History(port)
     connection, session = history.session()
     yield history.taken("a session begins")
-    for step, opcode, body in (*STEPS, *_without_ids()):
+    for step, opcode, body in (*STEPS, *_without_ids(), *_second_faults()):
         yield history.taken(step, history.ask(connection, opcode, body))
     connection.close()
     connection, again = history.session(session=session.id, password=session.password)

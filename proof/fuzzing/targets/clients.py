@@ -7,16 +7,16 @@ from construct import Construct
 
 from codec import records
 from codec.constants import KeeperOpCode, OpCode
-from codec.errors import FrameTooLong, MalformedPacket, NullId, NullString
+from codec.errors import FrameTooLong, MalformedPacket, NullString
 from codec.framing import Framer
-from codec.jute import Acl, Reader
+from codec.jute import NO_TEXT, Acl, Reader
 from codec.keeper import OpeningFramer, decode_wide_connect
 from codec.packets import decode_connect
 from proof.fuzzing.target import Target, Wrong
 from proof.fuzzing.targets.pieces import Pieces, cut, same
 from proxy.frontend import proxy_protocol
 from proxy.state.ops import EXTENDED
-from proxy.state.ops.unreadable import NullAcl, is_refused_at_once
+from proxy.state.ops.unreadable import NullAcl
 
 
 def _frames(framer: Framer | OpeningFramer, chunks: Iterator[bytes]) -> tuple[list[bytes], int | None]:
@@ -99,13 +99,6 @@ def request(data: bytes) -> None:
         "behind other bytes", _shifted(found, 8), _outcome(lambda: operation.decode(b"8 before" + packet, 8))
     )
     if opcode in _TWINS:
-        if found is NullId:
-            # The decoder stops at the id, but what is cut behind it must not take a zxid.
-            same(
-                "cut",
-                is_refused_at_once(opcode, NullId(), b"8 before" + packet, 8),
-                expected is MalformedPacket,
-            )
         _compare(found, expected)
 
 
@@ -117,7 +110,7 @@ def _outcome(decode: Callable[[], Any]) -> Any:
     """The value, or the documented error's type."""
     try:
         return decode()
-    except (NullString, NullId, NullAcl) as error:
+    except (NullString, NullAcl) as error:
         return type(error)
     except MalformedPacket:
         return MalformedPacket
@@ -126,25 +119,24 @@ def _outcome(decode: Callable[[], Any]) -> Any:
 def _compare(found: Any, expected: Any) -> None:
     """A write's fields, or its error, against what the declaration has read."""
     if isinstance(expected, type):
-        same("an error", MalformedPacket if found is NullId else found, expected)
+        same("an error", found, expected)
         return
     fields = [value for name, value in _plain(expected).items()]
-    nulls = [entry for entry in _acls_of(expected) if entry["id"]["id"] is None]
-    if found in (NullString, NullId):
-        if fields[0] is not None and not nulls:
-            raise Wrong(f"{found.__name__}, but nothing is null: {fields}")
+    if found is NullString:
+        if fields[0] is not None:
+            raise Wrong(f"NullString, but nothing is null: {fields}")
         return
     values = found[0] if type(found[0]) is tuple else (found[0],)
     for value, field in zip(values, fields, strict=False):
         if isinstance(field, list) and isinstance(value, tuple):
             field = tuple(
-                Acl(entry["perms"], entry["id"]["scheme"] or "", entry["id"]["id"] or "") for entry in field
+                Acl(entry["perms"], _text(entry["id"]["scheme"]), _text(entry["id"]["id"])) for entry in field
             )
         same("a field", value, field)
 
 
-def _acls_of(record: Any) -> list[Any]:
-    return list(record.get("acl") or ())
+def _text(of_acl: str | None) -> str:
+    return NO_TEXT if of_acl is None else of_acl
 
 
 def _plain(value: Any) -> Any:

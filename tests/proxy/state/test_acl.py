@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.constants import ErrorCode, Perms
-from codec.jute import Acl
+from codec.jute import NO_TEXT, Acl
 from proxy.state.acl import demand, expand, masked, permits
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity
@@ -56,10 +56,12 @@ def test_other_entries_permit_nobody(scheme: str, name: str) -> None:
     assert not permits((Acl(31, scheme, name),), Perms.READ, (USER, Identity(scheme, name)))
 
 
-def _refused(acl: list[Acl] | None, identities: tuple[Identity, ...] = ()) -> None:
+def _refused(
+    acl: list[Acl] | None, identities: tuple[Identity, ...] = (), code: ErrorCode = ErrorCode.INVALID_ACL
+) -> None:
     with pytest.raises(Refusal) as refusal:
         _expanded(acl, *identities)
-    assert refusal.value.code is ErrorCode.INVALID_ACL
+    assert refusal.value.code is code
 
 
 @pytest.mark.parametrize(
@@ -76,6 +78,32 @@ def _refused(acl: list[Acl] | None, identities: tuple[Identity, ...] = ()) -> No
 )
 def test_acls_that_are_none(acl: list[Acl] | None) -> None:
     _refused(acl)
+
+
+IP = Acl(31, "ip", "10.0.0.1")
+
+
+# tests/compat/test_zxids.py compares these with ZooKeeper.
+@pytest.mark.parametrize(
+    ("acl", "code"),
+    [
+        ([Acl(31, "ip", NO_TEXT)], ErrorCode.MARSHALLING_ERROR),
+        ([Acl(31, "world", NO_TEXT)], ErrorCode.MARSHALLING_ERROR),
+        ([Acl(31, "unknown", NO_TEXT)], ErrorCode.INVALID_ACL),
+        ([Acl(31, NO_TEXT, NO_TEXT)], ErrorCode.INVALID_ACL),
+        ([Acl(1, "ip", "nowhere"), Acl(31, "ip", NO_TEXT)], ErrorCode.INVALID_ACL),
+        ([Acl(31, "ip", "nowhere"), Acl(31, "ip", NO_TEXT)], ErrorCode.MARSHALLING_ERROR),
+        ([IP, Acl(31, NO_TEXT, "x")], ErrorCode.MARSHALLING_ERROR),
+        ([IP, Acl(1, NO_TEXT, "x")], ErrorCode.INVALID_ACL),
+        ([Acl(31, "auth", NO_TEXT)] * 2, ErrorCode.MARSHALLING_ERROR),
+    ],
+)
+def test_where_a_null_in_an_acl_is_met(acl: list[Acl], code: ErrorCode) -> None:
+    _refused(acl, (USER,), code)
+
+
+def test_the_null_id_of_auth_is_not_looked_at() -> None:
+    assert _expanded([Acl(31, "auth", NO_TEXT), Acl(31, "auth", "")], USER) == (Acl(31, *USER),) * 2
 
 
 def test_the_open_acl_is_one_object() -> None:

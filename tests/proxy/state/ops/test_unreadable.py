@@ -4,14 +4,14 @@ import pytest
 
 from codec import records
 from codec.constants import ErrorCode, OpCode
-from codec.errors import MalformedPacket, NullId, NullString
+from codec.errors import MalformedPacket, NullString
 from codec.jute import INT, LONG, NULL, pack_buffer, pack_string
 from proxy.state.ops import EXTENDED
-from proxy.state.ops.unreadable import NullAcl, code_of, is_refused_at_once
+from proxy.state.ops.unreadable import NullAcl, code_of, spends_zxid
 from tests.proxy.state.ops.room import room
 from tests.proxy.state.world import all_pages, client
 
-CUT, NULL_PATH, NULL_ID, NULL_ACL = MalformedPacket(), NullString("", 0), NullId(), NullAcl()
+CUT, NULL_PATH, NULL_ACL = MalformedPacket(), NullString("", 0), NullAcl()
 
 
 _FIELDS = {
@@ -35,20 +35,18 @@ def test_a_request_that_is_cut_behind_a_null_id_stays_out_of_the_log(opcode: int
     names = _WITH_ACL[opcode]
     before = b"header"
     whole = before + b"".join(path if name == "path" else _FIELDS[name] for name in names)
-    for size in range(whole.index(NULL, len(before) + len(path)) + len(NULL), len(whole) + 1):
-        packet = whole[:size]
-        with pytest.raises(NullId) as null:
-            EXTENDED.writes[opcode].decode(packet, len(before))
-        assert is_refused_at_once(opcode, null.value, packet, len(before)) is (size < len(whole))
+    for size in range(whole.index(NULL, len(before) + len(path)) + len(NULL), len(whole)):
+        with pytest.raises(MalformedPacket) as cut:
+            EXTENDED.writes[opcode].decode(whole[:size], len(before))
+        assert not spends_zxid(opcode, cut.value)
 
 
 def test_a_multi_goes_through_the_log_also_when_it_is_cut() -> None:
-    assert not is_refused_at_once(OpCode.MULTI, NULL_ID, b"", 0)
-    assert not is_refused_at_once(OpCode.MULTI, CUT, b"", 0)
-    assert is_refused_at_once(OpCode.CREATE, CUT, b"", 0)
+    assert spends_zxid(OpCode.MULTI, CUT)
+    assert not spends_zxid(OpCode.CREATE, CUT)
 
 
-@pytest.mark.parametrize("error", [CUT, NULL_PATH, NULL_ID, NULL_ACL])
+@pytest.mark.parametrize("error", [CUT, NULL_PATH, NULL_ACL])
 def test_the_answer(error: MalformedPacket) -> None:
     for opcode in OpCode:
         checked = error is NULL_PATH and opcode in (OpCode.SET_DATA, OpCode.SET_ACL)
