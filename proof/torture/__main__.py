@@ -22,18 +22,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from lab.arguments import number, whole
 from lab.servers import BinaryMissing, StartFailed
 from proof.simulation.planted import Planted, planted, read_planted
-from proof.torture import ensemble_faults
+from proof.torture import ensemble_faults, faults
 from proof.torture.availability import summary, table
 from proof.torture.cluster import Cluster
 from proof.torture.ensemble import SIZE, Ensemble
-from proof.torture.faults import FAULTS, impossible
 from proof.torture.host import abilities
 from proof.torture.real import RealClock
-from proof.torture.system import System
+from proof.torture.system import Kind, System
 from proof.torture.torture import ROUND_SECONDS, Options, Totals, torture
 from proof.torture.zketcd import Zketcd
 from proof.torture.zookeeper import ZooKeeper
@@ -47,9 +47,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = _parser()
     given = parser.parse_args(arguments)
-    kinds = ensemble_faults.KINDS if given.zookeeper else FAULTS
+    kinds: Mapping[str, Kind[Any]] = ensemble_faults.KINDS if given.zookeeper else faults.KINDS
     if given.comparable:
-        kinds = {name: what for name, what in kinds.items() if name in ensemble_faults.KINDS}
+        kinds = {name: kind for name, kind in kinds.items() if name in ensemble_faults.KINDS}
     if given.list_faults:
         _list(kinds)
         return 0
@@ -59,8 +59,8 @@ def main(arguments: list[str] | None = None) -> int:
     unknown = sorted(set(wanted) - set(kinds))
     if unknown:
         parser.error(f"no such fault: {', '.join(unknown)}. --list-faults shows all")
-    faults = {fault.name: fault for fault in read_planted()}
-    if given.plant and given.plant not in faults:
+    to_plant = {fault.name: fault for fault in read_planted()}
+    if given.plant and given.plant not in to_plant:
         parser.error(f"no such planted fault: {given.plant!r}. docs/simulation.md lists them")
     try:
         options = Options(
@@ -74,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
             given.round_seconds,
             pairs=given.pairs,
         )
-        totals = _run(options, faults.get(given.plant), zookeeper=given.zookeeper)
+        totals = _run(options, to_plant.get(given.plant), zookeeper=given.zookeeper)
     except (BinaryMissing, StartFailed, TimeoutError, OSError) as error:
         print(f"proof.torture: cannot run: {error}", file=sys.stderr)
         return 2
@@ -115,19 +115,21 @@ def _run(options: Options, fault: Planted | None, *, zookeeper: bool) -> Totals:
 
 def _possible(wanted: Sequence[str], kinds: Collection[str]) -> list[str]:
     """The kinds to run: `wanted`, or all but those that cannot be made here. Raises BinaryMissing."""
-    missing = {name: reason for name, reason in impossible(abilities()).items() if name in kinds}
+    missing = {name: reason for name, reason in faults.impossible(abilities()).items() if name in kinds}
     for name, reason in missing.items():
         if name in wanted:
             raise BinaryMissing(f"{name}: {reason}")
         if not wanted:
             print(f"not possible here: {name}: {reason}", flush=True)
-    return list(wanted) or [name for name in FAULTS if name in kinds and name not in missing]
+    return list(wanted) or [name for name in faults.KINDS if name in kinds and name not in missing]
 
 
-def _list(kinds: Mapping[str, str]) -> None:
-    missing = impossible(abilities())
-    for name, what in kinds.items():
-        print(f"{name:20} {what}" + (f" (not possible here: {missing[name]})" if name in missing else ""))
+def _list(kinds: Mapping[str, Kind[Any]]) -> None:
+    missing = faults.impossible(abilities())
+    for name, kind in kinds.items():
+        print(
+            f"{name:20} {kind.what}" + (f" (not possible here: {missing[name]})" if name in missing else "")
+        )
 
 
 def _parser() -> argparse.ArgumentParser:

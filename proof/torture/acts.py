@@ -6,7 +6,7 @@ import random
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from lab.servers import ServerProcess
@@ -49,12 +49,11 @@ def pause(server: ServerProcess) -> Callable[[], None]:
 
 def stutter(server: ServerProcess) -> Callable[[], None]:
     """Have a process stand still for three quarters of the time; returns what ends that."""
-    over = threading.Event()
     if not server.alive:
-        return over.set
+        return lambda: None
     process = server.pid
 
-    def run() -> None:
+    def run(over: threading.Event) -> None:
         with contextlib.suppress(ProcessLookupError):
             while not over.is_set():
                 os.kill(process, signal.SIGSTOP)
@@ -62,27 +61,20 @@ def stutter(server: ServerProcess) -> Callable[[], None]:
                 os.kill(process, signal.SIGCONT)
                 over.wait(_STUTTER[1])
 
-    return _in_thread(run, over)
-
-
-def each(acts: Iterable[Callable[[], None]]) -> None:
-    """Do all."""
-    for act in acts:
-        act()
+    return in_thread(run)
 
 
 def every(seconds: float, act: Callable[[], object]) -> Callable[[], None]:
     """Do something again and again; returns what ends that."""
-    over = threading.Event()
 
-    def again() -> None:
+    def again(over: threading.Event) -> None:
         while not over.is_set():
             # While etcd has no leader an operator gets an error, and tries again.
             with contextlib.suppress(RuntimeError, OSError, subprocess.SubprocessError):
                 act()
             over.wait(seconds)
 
-    return _in_thread(again, over)
+    return in_thread(again)
 
 
 def fill(folder: Path) -> Path:
@@ -94,13 +86,28 @@ def fill(folder: Path) -> Path:
     return ballast
 
 
-def _in_thread(act: Callable[[], None], over: threading.Event) -> Callable[[], None]:
-    thread = threading.Thread(target=act, daemon=True)
+def in_thread(work: Callable[[threading.Event], None]) -> Callable[[], None]:
+    """Begin some work; returns what sets its event and waits until it is done.
+
+    If the work fails, that raises its exception.
+    """
+    over = threading.Event()
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work(over)
+        except BaseException as error:  # noqa: BLE001 - `end` raises it
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
 
     def end() -> None:
         over.set()
         thread.join()
+        if failed:
+            raise failed[0]
 
     return end
 

@@ -4,39 +4,174 @@ A follower stands for a proxy: it serves clients, and does not decide. The leade
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from proof.torture.acts import Links, fill, kill, launch, pause, stop, stutter
 from proof.torture.cluster import CLIENTS
 from proof.torture.ensemble import Ensemble, Server
 from proof.torture.maintenance import restart_in_turn
-from proof.torture.system import Fault
+from proof.torture.system import Fault, Kind
 
-KINDS = {
-    "kill-proxy": "kill -9 of a follower, which is started again",
-    "pause-proxy": "SIGSTOP and SIGCONT of a follower",
-    "restart-proxy": "SIGTERM of a follower, which is started again",
-    "kill-all-proxies": "kill -9 of all servers at once",
-    "kill-leader": "kill -9 of the leader",
-    "pause-leader": "SIGSTOP and SIGCONT of the leader",
-    "no-majority": "kill -9 of two of the three servers",
-    "kill-etcd": "kill -9 of all servers at once",
-    "isolate-leader": "the leader and the others do not hear each other",
-    "leader-one-way": "the leader only sends to the others, or only hears them",
-    "cut-etcd": "a follower and the others do not hear each other",
-    "cut-etcd-one-way": "a follower only sends to the others, or only hears them",
-    "cut-member": "a follower and the leader do not hear each other",
-    "cut-clients": "clients and a server, one way or both ways",
-    "reset-connections": "all connections of clients break, again and again",
-    "slow-etcd-link": "latency or little bandwidth between a follower and the others",
-    "slow-peer-links": "latency or little bandwidth between the leader and the others",
-    "slow-client-links": "latency or little bandwidth between clients and a server",
-    "slow-leader": "the leader stands still for three quarters of the time",
-    "full-disk": "no room on the disk of the leader",
-    "rolling-restart": "SIGTERM of the servers, one after another; each serves again before the next one",
-    "upgrade": "as rolling-restart: so a ZooKeeper is upgraded",
+# -- who -----------------------------------------------------------------------------------------------------
+
+
+def _any(ensemble: Ensemble, chance: random.Random) -> Server:
+    return chance.choice(ensemble.servers)
+
+
+def _leader(ensemble: Ensemble) -> Server:
+    """The first that lives if there is none."""
+    alive = [server for server in ensemble.servers if server.alive]
+    return ensemble.leader() or (alive or ensemble.servers)[0]
+
+
+def _follower(ensemble: Ensemble, chance: random.Random) -> Server:
+    return chance.choice(_others(ensemble, _leader(ensemble)))
+
+
+def _others(ensemble: Ensemble, server: Server) -> list[Server]:
+    return [other for other in ensemble.servers if other is not server]
+
+
+# -- processes -----------------------------------------------------------------------------------------------
+
+
+def _kill(servers: Sequence[Server]) -> Fault:
+    kill(*servers)
+    return Fault(", ".join(server.host for server in servers), lambda: launch(*servers))
+
+
+def _pause(server: Server) -> Fault:
+    return Fault(server.host, pause(server))
+
+
+def _restart(ensemble: Ensemble, chance: random.Random) -> Fault:
+    server = _follower(ensemble, chance)
+    stop(server)
+    return Fault(server.host, lambda: launch(server))
+
+
+def _rolling_restart(ensemble: Ensemble, chance: random.Random) -> Fault:
+    return restart_in_turn(chance.sample(ensemble.servers, len(ensemble.servers)))
+
+
+def _slow_leader(ensemble: Ensemble, _chance: random.Random) -> Fault:
+    leader = _leader(ensemble)
+    return Fault(leader.host, stutter(leader))
+
+
+# -- the network ---------------------------------------------------------------------------------------------
+
+
+def _links(ensemble: Ensemble, chance: random.Random) -> Links:
+    return Links(ensemble.relays, chance)
+
+
+def _isolate(ensemble: Ensemble, chance: random.Random, server: Server) -> Fault:
+    there, back = ensemble.between(server, _others(ensemble, server))
+    return _links(ensemble, chance).cut([*there, *back], server.host)
+
+
+def _one_way(ensemble: Ensemble, chance: random.Random, server: Server) -> Fault:
+    return _links(ensemble, chance).one_way(*ensemble.between(server, _others(ensemble, server)), server.host)
+
+
+def _cut_from_leader(ensemble: Ensemble, chance: random.Random) -> Fault:
+    leader = _leader(ensemble)
+    follower = chance.choice(_others(ensemble, leader))
+    there, back = ensemble.between(follower, [leader])
+    return _links(ensemble, chance).cut([*there, *back], f"{follower.host} and {leader.host}")
+
+
+def _slow(ensemble: Ensemble, chance: random.Random, server: Server) -> Fault:
+    there, back = ensemble.between(server, _others(ensemble, server))
+    return _links(ensemble, chance).slow([*there, *back], server.host)
+
+
+def _slow_clients(ensemble: Ensemble, chance: random.Random) -> Fault:
+    host = _any(ensemble, chance).host
+    return _links(ensemble, chance).slow([(CLIENTS, host), (host, CLIENTS)], host)
+
+
+def _reset(ensemble: Ensemble, chance: random.Random) -> Fault:
+    """Of clients only: zketcd's does not break those between members of etcd, either."""
+    return _links(ensemble, chance).reset([(CLIENTS, server.host) for server in ensemble.servers])
+
+
+# -- hosts ---------------------------------------------------------------------------------------------------
+
+
+def _full_disk(ensemble: Ensemble, _chance: random.Random) -> Fault:
+    leader = _leader(ensemble)
+    ballast = fill(leader.data_dir)
+
+    def end() -> None:
+        ballast.unlink()
+        launch(leader)
+
+    return Fault(leader.host, end, last=True)
+
+
+KINDS: dict[str, Kind[Ensemble]] = {
+    "kill-proxy": Kind(
+        "kill -9 of a follower, which is started again",
+        lambda ensemble, chance: _kill([_follower(ensemble, chance)]),
+    ),
+    "pause-proxy": Kind(
+        "SIGSTOP and SIGCONT of a follower", lambda ensemble, chance: _pause(_follower(ensemble, chance))
+    ),
+    "restart-proxy": Kind("SIGTERM of a follower, which is started again", _restart),
+    "kill-all-proxies": Kind(
+        "kill -9 of all servers at once", lambda ensemble, chance: _kill(ensemble.servers)
+    ),
+    "kill-leader": Kind("kill -9 of the leader", lambda ensemble, chance: _kill([_leader(ensemble)])),
+    "pause-leader": Kind(
+        "SIGSTOP and SIGCONT of the leader", lambda ensemble, chance: _pause(_leader(ensemble))
+    ),
+    "no-majority": Kind(
+        "kill -9 of two of the three servers",
+        lambda ensemble, chance: _kill(chance.sample(ensemble.servers, 2)),
+    ),
+    "kill-etcd": Kind("kill -9 of all servers at once", lambda ensemble, chance: _kill(ensemble.servers)),
+    "isolate-leader": Kind(
+        "the leader and the others do not hear each other",
+        lambda ensemble, chance: _isolate(ensemble, chance, _leader(ensemble)),
+    ),
+    "leader-one-way": Kind(
+        "the leader only sends to the others, or only hears them",
+        lambda ensemble, chance: _one_way(ensemble, chance, _leader(ensemble)),
+    ),
+    "cut-etcd": Kind(
+        "a follower and the others do not hear each other",
+        lambda ensemble, chance: _isolate(ensemble, chance, _follower(ensemble, chance)),
+    ),
+    "cut-etcd-one-way": Kind(
+        "a follower only sends to the others, or only hears them",
+        lambda ensemble, chance: _one_way(ensemble, chance, _follower(ensemble, chance)),
+    ),
+    "cut-member": Kind("a follower and the leader do not hear each other", _cut_from_leader),
+    "cut-clients": Kind(
+        "clients and a server, one way or both ways",
+        lambda ensemble, chance: _links(ensemble, chance).cut_clients(CLIENTS, _any(ensemble, chance).host),
+    ),
+    "reset-connections": Kind("all connections of clients break, again and again", _reset),
+    "slow-etcd-link": Kind(
+        "latency or little bandwidth between a follower and the others",
+        lambda ensemble, chance: _slow(ensemble, chance, _follower(ensemble, chance)),
+    ),
+    "slow-peer-links": Kind(
+        "latency or little bandwidth between the leader and the others",
+        lambda ensemble, chance: _slow(ensemble, chance, _leader(ensemble)),
+    ),
+    "slow-client-links": Kind("latency or little bandwidth between clients and a server", _slow_clients),
+    "slow-leader": Kind("the leader stands still for three quarters of the time", _slow_leader),
+    "full-disk": Kind("no room on the disk of the leader", _full_disk),
+    "rolling-restart": Kind(
+        "SIGTERM of the servers, one after another; each serves again before the next one", _rolling_restart
+    ),
+    "upgrade": Kind("as rolling-restart: so a ZooKeeper is upgraded", _rolling_restart),
 }
-"""zketcd's kinds that have a counterpart, and what that is."""
+"""zketcd's kinds that have a counterpart, by their names, and what that is."""
 
 NONE = {
     "no-space": "ZooKeeper has no quota of its storage",
@@ -52,123 +187,3 @@ NONE = {
     "failed-upgrade": "a ZooKeeper does not hand its connections over to a new process",
 }
 """zketcd's kinds without a counterpart, and why."""
-
-
-class EnsembleFaults:
-    """All kinds of faults, on one ensemble."""
-
-    def __init__(self, ensemble: Ensemble, chance: random.Random) -> None:
-        self._ensemble = ensemble
-        self._random = chance
-        self._links = Links(ensemble.relays, chance)
-        self._begin: dict[str, Callable[[], Fault]] = {
-            "kill-proxy": lambda: self._kill([self._follower()]),
-            "pause-proxy": lambda: self._pause(self._follower()),
-            "restart-proxy": self._restart,
-            "kill-all-proxies": lambda: self._kill(self._servers),
-            "kill-leader": lambda: self._kill([self._leader()]),
-            "pause-leader": lambda: self._pause(self._leader()),
-            "no-majority": lambda: self._kill(self._random.sample(self._servers, 2)),
-            "kill-etcd": lambda: self._kill(self._servers),
-            "isolate-leader": lambda: self._isolate(self._leader()),
-            "leader-one-way": lambda: self._one_way(self._leader()),
-            "cut-etcd": lambda: self._isolate(self._follower()),
-            "cut-etcd-one-way": lambda: self._one_way(self._follower()),
-            "cut-member": self._cut_from_leader,
-            "cut-clients": lambda: self._links.cut_clients(CLIENTS, self._any().host),
-            "reset-connections": self._reset,
-            "slow-etcd-link": lambda: self._slow(self._follower()),
-            "slow-peer-links": lambda: self._slow(self._leader()),
-            "slow-client-links": self._slow_clients,
-            "slow-leader": self._slow_leader,
-            "full-disk": self._full_disk,
-            "rolling-restart": self._rolling_restart,
-            "upgrade": self._rolling_restart,
-        }
-
-    def begin(self, name: str) -> Fault:
-        """Make one fault, by the name of zketcd's."""
-        return self._begin[name]()
-
-    # -- who -------------------------------------------------------------------------------------------------
-
-    @property
-    def _servers(self) -> list[Server]:
-        return self._ensemble.servers
-
-    def _any(self) -> Server:
-        return self._random.choice(self._servers)
-
-    def _leader(self) -> Server:
-        """The first that lives if there is none."""
-        alive = [server for server in self._servers if server.alive]
-        return self._ensemble.leader() or (alive or self._servers)[0]
-
-    def _follower(self) -> Server:
-        return self._random.choice(self._others(self._leader()))
-
-    def _others(self, server: Server) -> list[Server]:
-        return [other for other in self._servers if other is not server]
-
-    # -- processes -------------------------------------------------------------------------------------------
-
-    def _kill(self, servers: list[Server]) -> Fault:
-        kill(*servers)
-        return Fault(", ".join(server.host for server in servers), lambda: launch(*servers))
-
-    def _pause(self, server: Server) -> Fault:
-        return Fault(server.host, pause(server))
-
-    def _restart(self) -> Fault:
-        server = self._follower()
-        stop(server)
-        return Fault(server.host, lambda: launch(server))
-
-    def _rolling_restart(self) -> Fault:
-        servers = list(self._servers)
-        self._random.shuffle(servers)
-        what, end = restart_in_turn(servers)
-        return Fault(what, end, last=True)
-
-    def _slow_leader(self) -> Fault:
-        leader = self._leader()
-        return Fault(leader.host, stutter(leader))
-
-    # -- the network -----------------------------------------------------------------------------------------
-
-    def _isolate(self, server: Server) -> Fault:
-        there, back = self._ensemble.between(server, self._others(server))
-        return self._links.cut([*there, *back], server.host)
-
-    def _one_way(self, server: Server) -> Fault:
-        return self._links.one_way(*self._ensemble.between(server, self._others(server)), server.host)
-
-    def _cut_from_leader(self) -> Fault:
-        leader = self._leader()
-        follower = self._random.choice(self._others(leader))
-        there, back = self._ensemble.between(follower, [leader])
-        return self._links.cut([*there, *back], f"{follower.host} and {leader.host}")
-
-    def _slow(self, server: Server) -> Fault:
-        there, back = self._ensemble.between(server, self._others(server))
-        return self._links.slow([*there, *back], server.host)
-
-    def _slow_clients(self) -> Fault:
-        host = self._any().host
-        return self._links.slow([(CLIENTS, host), (host, CLIENTS)], host)
-
-    def _reset(self) -> Fault:
-        """Of clients only: zketcd's does not break those between members of etcd, either."""
-        return self._links.reset([(CLIENTS, server.host) for server in self._servers])
-
-    # -- hosts -----------------------------------------------------------------------------------------------
-
-    def _full_disk(self) -> Fault:
-        leader = self._leader()
-        ballast = fill(leader.data_dir)
-
-        def end() -> None:
-            ballast.unlink()
-            launch(leader)
-
-        return Fault(leader.host, end, last=True)

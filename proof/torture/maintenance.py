@@ -18,11 +18,12 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from lab.servers import StartFailed
 from lab.servers.operator import etcdctl
 from proof.simulation.proxies import PREFIX
+from proof.torture.acts import in_thread
 from proof.torture.cluster import (
     ROOT,
     USER,
@@ -32,6 +33,7 @@ from proof.torture.cluster import (
     initial_cluster,
     write_password,
 )
+from proof.torture.system import Fault, Kind
 
 _TRIES = 60.0  # seconds for one step
 _PAUSE = 0.5  # seconds between two tries
@@ -44,188 +46,150 @@ _POLL = 0.002
 _READY = " is ready to take over"
 _GAVE = " connections away; "
 
-KINDS = {
-    "defrag": "defragmentation of etcd, one member after another",
-    "move-leader": "etcd's leadership is moved to another member, each two seconds",
-    "rolling-restart": "SIGTERM of etcd's members, one after another; each serves again before the next one",
-    "replace-member": "a member of etcd is removed, and a new one with empty data takes its place",
-    "add-member": "a fourth member joins etcd, and is removed at the end",
-    "restore": "etcd is stopped, and all members are restored, as a new cluster, from what one of them has",
-    "password": "etcd has authentication meanwhile, and the proxies' password is changed again and again",
-    "upgrade": "`zketcd upgrade` of all proxies, one after another",
-    "failed-upgrade": "`zketcd upgrade` of a proxy, again and again, whose new process is killed on the way",
-}
-"""All of them."""
-
 _FAILURES = (RuntimeError, OSError, StartFailed, subprocess.SubprocessError)
 
 
-class Begun(NamedTuple):
-    """What an operator has begun."""
-
-    what: str
-    end: Callable[[], None]
-    """Wait until it is done."""
+def _in_turn(cluster: Cluster, chance: random.Random) -> list[Member]:
+    return chance.sample(cluster.members, len(cluster.members))
 
 
-class Maintenance:
-    """All kinds, on one cluster."""
+def _defrag(cluster: Cluster, chance: random.Random) -> Fault:
+    members = _in_turn(cluster, chance)
 
-    def __init__(self, cluster: Cluster, chance: random.Random) -> None:
-        self._cluster = cluster
-        self._random = chance
-        self._begin: dict[str, Callable[[], Begun]] = {
-            "defrag": self._defrag,
-            "move-leader": self._move_leader,
-            "rolling-restart": self._rolling_restart,
-            "replace-member": self._replace_member,
-            "add-member": self._add_member,
-            "restore": self._restore,
-            "password": self._password,
-            "upgrade": self._upgrade,
-            "failed-upgrade": self._failed_upgrade,
-        }
+    def work(_over: threading.Event) -> None:
+        for member in members:
+            _until_done(partial(etcdctl, member, "defrag"))
 
-    def begin(self, kind: str) -> Begun:
-        """Begin one."""
-        return self._begin[kind]()
+    return _begun(", ".join(member.host for member in members), work)
 
-    def _in_turn(self) -> list[Member]:
-        members = list(self._cluster.members)
-        self._random.shuffle(members)
-        return members
 
-    def _defrag(self) -> Begun:
-        members = self._in_turn()
+def _move_leader(cluster: Cluster, chance: random.Random) -> Fault:
+    chance = random.Random(chance.random())  # of its thread
 
-        def work(_over: threading.Event) -> None:
-            for member in members:
-                _until_done(partial(etcdctl, member, "defrag"))
+    def work(over: threading.Event) -> None:
+        while not over.is_set():
+            leader = cluster.leader()
+            if leader is not None:
+                others = [member for member in cluster.members if member is not leader]
+                try:
+                    etcdctl(leader, "move-leader", chance.choice(others).id)
+                except _FAILURES:
+                    over.wait(_PAUSE)
+                    continue
+            over.wait(_BETWEEN)
 
-        return _in_thread(", ".join(member.host for member in members), work)
+    return _begun("", work)
 
-    def _move_leader(self) -> Begun:
-        chance = random.Random(self._random.random())
 
-        def work(over: threading.Event) -> None:
-            while not over.is_set():
-                leader = self._cluster.leader()
-                if leader is not None:
-                    others = [member for member in self._cluster.members if member is not leader]
-                    try:
-                        etcdctl(leader, "move-leader", chance.choice(others).id)
-                    except _FAILURES:
-                        over.wait(_PAUSE)
-                        continue
-                over.wait(_BETWEEN)
+def _rolling_restart(cluster: Cluster, chance: random.Random) -> Fault:
+    return restart_in_turn(_in_turn(cluster, chance))
 
-        return _in_thread("", work)
 
-    def _rolling_restart(self) -> Begun:
-        return restart_in_turn(self._in_turn())
+def _replace_member(cluster: Cluster, chance: random.Random) -> Fault:
+    member = chance.choice(cluster.members)
+    other = next(each for each in cluster.members if each is not member)
 
-    def _replace_member(self) -> Begun:
-        member = self._random.choice(self._cluster.members)
-        other = next(each for each in self._cluster.members if each is not member)
+    def work(_over: threading.Event) -> None:
+        _until_done(partial(_remove, other, member))
+        if member.alive:
+            member.kill()
+        shutil.rmtree(member.data_dir, ignore_errors=True)
+        _join(cluster, other, member)
 
-        def work(_over: threading.Event) -> None:
+    return _begun(member.host, work)
+
+
+def _add_member(cluster: Cluster, chance: random.Random) -> Fault:
+    other = chance.choice(cluster.members)
+
+    def work(over: threading.Event) -> None:
+        with cluster.another_member() as member:
+            _join(cluster, other, member)
+            over.wait()
             _until_done(partial(_remove, other, member))
+
+    return _begun(f"by {other.host}", work)
+
+
+def _restore(cluster: Cluster, _chance: random.Random) -> Fault:
+    members = cluster.members
+
+    def work(_over: threading.Event) -> None:
+        for member in members:
             if member.alive:
-                member.kill()
-            shutil.rmtree(member.data_dir, ignore_errors=True)
-            self._join(other, member)
-
-        return _in_thread(member.host, work)
-
-    def _add_member(self) -> Begun:
-        cluster = self._cluster
-        other = self._random.choice(cluster.members)
-
-        def work(over: threading.Event) -> None:
-            with cluster.another_member() as member:
-                self._join(other, member)
-                over.wait()
-                _until_done(partial(_remove, other, member))
-
-        return _in_thread(f"by {other.host}", work)
-
-    def _restore(self) -> Begun:
-        members = self._cluster.members
-
-        def work(_over: threading.Event) -> None:
+                member.stop()  # it writes all that it has applied into its database
+        newest = max(members, key=lambda member: _revision(_database(member)))
+        with tempfile.TemporaryDirectory(prefix="zketcd-torture-") as folder:
+            backup = Path(folder, "backup")
+            shutil.copyfile(_database(newest), backup)
             for member in members:
-                if member.alive:
-                    member.stop()  # it writes all that it has applied into its database
-            newest = max(members, key=lambda member: _revision(_database(member)))
-            with tempfile.TemporaryDirectory(prefix="zketcd-torture-") as folder:
-                backup = Path(folder, "backup")
-                shutil.copyfile(_database(newest), backup)
-                for member in members:
-                    _restore_from(backup, member, initial_cluster(members), Path(folder, member.host))
-            for member in members:
-                if not member.alive:
-                    member.launch()
-            for member in members:
-                member.wait_until_serving()
-            self._cluster.learn_members(members[0])
+                _restore_from(backup, member, initial_cluster(members), Path(folder, member.host))
+        for member in members:
+            if not member.alive:
+                member.launch()
+        for member in members:
+            member.wait_until_serving()
+        cluster.learn_members(members[0])
 
-        return _in_thread("", work)
+    return _begun("", work)
 
-    def _join(self, other: Member, member: Member) -> None:
-        """Make a member part of etcd."""
-        member.joins = True
-        _until_done(partial(_add, other, member))
-        _until_done(partial(self._start_joined, other, member))
 
-    def _start_joined(self, other: Member, member: Member) -> None:
-        self._cluster.learn_members(other)
-        _start(member)
+def _join(cluster: Cluster, other: Member, member: Member) -> None:
+    """Make a member part of etcd."""
+    member.joins = True
+    _until_done(partial(_add, other, member))
+    _until_done(partial(_start_joined, cluster, other, member))
 
-    def _password(self) -> Begun:
-        """Either the proxies' file or etcd is changed first, and the other up to a second later."""
-        members = self._cluster.members
-        chance = random.Random(self._random.random())
-        _until_done(partial(_enable_authentication, members[0]))
 
-        def work(over: threading.Event) -> None:
-            while not over.is_set():
-                password = f"{chance.getrandbits(64):x}"
-                acts = [
-                    partial(write_password, self._cluster.password_file, password),
-                    partial(_until_done, partial(_change_password, chance.choice(members), password)),
-                ]
-                chance.shuffle(acts)
-                acts[0]()
-                time.sleep(chance.uniform(0, _LATE))
-                acts[1]()
-                over.wait(_BETWEEN)
-            # Commands of other faults have no password.
-            _until_done(partial(_as_root, members[0], "auth", "disable"))
+def _start_joined(cluster: Cluster, other: Member, member: Member) -> None:
+    cluster.learn_members(other)
+    _start(member)
 
-        return _in_thread("", work)
 
-    # -- upgrades --------------------------------------------------------------------------------------------
+def _password(cluster: Cluster, chance: random.Random) -> Fault:
+    """Either the proxies' file or etcd is changed first, and the other up to a second later."""
+    members = cluster.members
+    chance = random.Random(chance.random())  # of its thread
+    _until_done(partial(_enable_authentication, members[0]))
 
-    def _upgrade(self) -> Begun:
-        proxies = list(self._cluster.proxies)
-        self._random.shuffle(proxies)
+    def work(over: threading.Event) -> None:
+        while not over.is_set():
+            password = f"{chance.getrandbits(64):x}"
+            acts = [
+                partial(write_password, cluster.password_file, password),
+                partial(_until_done, partial(_change_password, chance.choice(members), password)),
+            ]
+            chance.shuffle(acts)
+            acts[0]()
+            time.sleep(chance.uniform(0, _LATE))
+            acts[1]()
+            over.wait(_BETWEEN)
+        # Commands of other faults have no password.
+        _until_done(partial(_as_root, members[0], "auth", "disable"))
 
-        def work(_over: threading.Event) -> None:
-            for proxy in proxies:
-                _until_done(partial(_upgraded, proxy))
+    return _begun("", work)
 
-        return _in_thread(", ".join(proxy.host for proxy in proxies), work)
 
-    def _failed_upgrade(self) -> Begun:
-        proxy = self._random.choice(self._cluster.proxies)
-        chance = random.Random(self._random.random())
+def _upgrade(cluster: Cluster, chance: random.Random) -> Fault:
+    proxies = chance.sample(cluster.proxies, len(cluster.proxies))
 
-        def work(over: threading.Event) -> None:
-            while not over.is_set() and proxy.alive:
-                with contextlib.suppress(*_FAILURES):  # another fault has ended the proxy
-                    _fail_to_upgrade(proxy, chance)
+    def work(_over: threading.Event) -> None:
+        for proxy in proxies:
+            _until_done(partial(_upgraded, proxy))
 
-        return _in_thread(proxy.host, work)
+    return _begun(", ".join(proxy.host for proxy in proxies), work)
+
+
+def _failed_upgrade(cluster: Cluster, chance: random.Random) -> Fault:
+    proxy = chance.choice(cluster.proxies)
+    chance = random.Random(chance.random())  # of its thread
+
+    def work(over: threading.Event) -> None:
+        while not over.is_set() and proxy.alive:
+            with contextlib.suppress(*_FAILURES):  # another fault has ended the proxy
+                _fail_to_upgrade(proxy, chance)
+
+    return _begun(proxy.host, work)
 
 
 class Named(Protocol):
@@ -247,7 +211,7 @@ class Named(Protocol):
         """Blocks."""
 
 
-def restart_in_turn(servers: Sequence[Named]) -> Begun:
+def restart_in_turn(servers: Sequence[Named]) -> Fault:
     """SIGTERM of each; it serves again before the next one."""
 
     def work(_over: threading.Event) -> None:
@@ -257,7 +221,7 @@ def restart_in_turn(servers: Sequence[Named]) -> Begun:
             _until_done(partial(_start, server))
             time.sleep(_BETWEEN)
 
-    return _in_thread(", ".join(server.host for server in servers), work)
+    return _begun(", ".join(server.host for server in servers), work)
 
 
 def _fail_to_upgrade(proxy: TorturedProxy, chance: random.Random) -> None:
@@ -377,23 +341,32 @@ def _until_done(act: Callable[[], object]) -> None:
             time.sleep(_PAUSE)
 
 
-def _in_thread(what: str, work: Callable[[threading.Event], None]) -> Begun:
-    over = threading.Event()
-    failed: list[BaseException] = []
+def _begun(what: str, work: Callable[[threading.Event], None]) -> Fault:
+    """Something that an operator begins, and whose end is waited for."""
+    return Fault(what, in_thread(work), last=True)
 
-    def run() -> None:
-        try:
-            work(over)
-        except BaseException as error:  # noqa: BLE001 - `end` raises it
-            failed.append(error)
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-
-    def end() -> None:
-        over.set()
-        thread.join()
-        if failed:
-            raise failed[0]
-
-    return Begun(what, end)
+KINDS: dict[str, Kind[Cluster]] = {
+    "defrag": Kind("defragmentation of etcd, one member after another", _defrag),
+    "move-leader": Kind("etcd's leadership is moved to another member, each two seconds", _move_leader),
+    "rolling-restart": Kind(
+        "SIGTERM of etcd's members, one after another; each serves again before the next one",
+        _rolling_restart,
+    ),
+    "replace-member": Kind(
+        "a member of etcd is removed, and a new one with empty data takes its place", _replace_member
+    ),
+    "add-member": Kind("a fourth member joins etcd, and is removed at the end", _add_member),
+    "restore": Kind(
+        "etcd is stopped, and all members are restored, as a new cluster, from what one of them has", _restore
+    ),
+    "password": Kind(
+        "etcd has authentication meanwhile, and the proxies' password is changed again and again", _password
+    ),
+    "upgrade": Kind("`zketcd upgrade` of all proxies, one after another", _upgrade),
+    "failed-upgrade": Kind(
+        "`zketcd upgrade` of a proxy, again and again, whose new process is killed on the way",
+        _failed_upgrade,
+    ),
+}
+"""All of them."""

@@ -1,9 +1,10 @@
 """What a round asks of the system that it tortures: zketcd on etcd, or ZooKeeper itself."""
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from proof.history import History
 from proof.torture.judge import Acknowledged, Home, Seen, Verdict
@@ -16,6 +17,21 @@ class Fault(NamedTuple):
     end: Callable[[], None]
     last: bool = False
     """Whether other faults have to end before it."""
+
+
+Servers = TypeVar("Servers")
+
+
+class Kind(NamedTuple, Generic[Servers]):
+    """One kind of fault, and the servers that can have it."""
+
+    what: str
+    """For people."""
+    begin: Callable[[Servers, random.Random], Fault]
+    """Make one fault; what is left to chance, the seed decides. Blocks.
+
+    Where another fault has left nothing to do, it does nothing.
+    """
 
 
 class Evidence(NamedTuple):
@@ -49,7 +65,7 @@ class System(Protocol):
         """Another history begins. `on_expiry` gets each session that expires, if that is seen."""
 
     def begin(self, kind: str) -> Fault:
-        """Make one fault. Blocks. Where another fault has left nothing to do, it does nothing."""
+        """Make one fault. Blocks."""
 
     def mend(self) -> None:
         """Start what does not run: a fault may have ended more than it meant to. Blocks."""

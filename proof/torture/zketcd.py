@@ -9,7 +9,7 @@ from pathlib import Path
 
 from proof.simulation.mix import ROOTS
 from proof.torture.cluster import PROXY_LEASE, Cluster
-from proof.torture.faults import Faults, make_space, mend
+from proof.torture.faults import KINDS, make_space, mend
 from proof.torture.judge import Exceptions, Verdict, differences, judge, tree_of
 from proof.torture.observer import Observer
 from proof.torture.real import RealClock
@@ -29,7 +29,7 @@ class Zketcd:
     def __init__(self, cluster: Cluster, clock: RealClock) -> None:
         """In a running loop."""
         self._cluster = cluster
-        self._faults = Faults(cluster, clock.random("faults"))
+        self._random = clock.random("faults")
         self._reported: Counter[str] = Counter()  # unexpected lines, by proxy
         self._observer = observer = Observer(clock, [member.endpoint for member in cluster.members])
         observer.successors = lambda incarnation: [
@@ -51,7 +51,7 @@ class Zketcd:
 
     def begin(self, kind: str) -> Fault:
         """Make one fault."""
-        return self._faults.begin(kind)
+        return KINDS[kind].begin(self._cluster, self._random)
 
     def mend(self) -> None:
         """Start what does not run."""

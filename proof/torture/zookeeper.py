@@ -11,7 +11,7 @@ from proof.history.records import Expired, Opened, Record
 from proof.simulation.mix import ROOTS
 from proof.torture.acts import launch
 from proof.torture.ensemble import SYNC_MS, Ensemble, snapshots_of, tree_of
-from proof.torture.ensemble_faults import EnsembleFaults
+from proof.torture.ensemble_faults import KINDS
 from proof.torture.judge import Verdict, differences
 from proof.torture.real import RealClock
 from proof.torture.system import Evidence, Fault
@@ -26,7 +26,7 @@ class ZooKeeper:
 
     def __init__(self, ensemble: Ensemble, clock: RealClock) -> None:
         self._ensemble = ensemble
-        self._faults = EnsembleFaults(ensemble, clock.random("faults"))
+        self._random = clock.random("faults")
         self.name = f"ZooKeeper {zookeeper_jar_version()}"
         self.ports: Mapping[str, int] = ensemble.ports
         self.direct: Mapping[str, int] = {server.host: server.port for server in ensemble.servers}
@@ -41,7 +41,7 @@ class ZooKeeper:
 
     def begin(self, kind: str) -> Fault:
         """Make one fault, by the name of zketcd's."""
-        return self._faults.begin(kind)
+        return KINDS[kind].begin(self._ensemble, self._random)
 
     def mend(self) -> None:
         """Start what does not run."""

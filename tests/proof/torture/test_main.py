@@ -7,13 +7,13 @@ import pytest
 
 from proof import check
 from proof.torture.__main__ import main
-from proof.torture.faults import FAULTS
+from proof.torture.faults import KINDS
 
 
 def test_all_faults_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list-faults"]) == 0
     said = capsys.readouterr().out
-    assert [line.split()[0] for line in said.splitlines()] == list(FAULTS)
+    assert [line.split()[0] for line in said.splitlines()] == list(KINDS)
 
 
 @pytest.mark.parametrize(

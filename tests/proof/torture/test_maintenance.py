@@ -11,7 +11,8 @@ from lab.client.blocking import Client, Disconnected
 from lab.servers import wait_until
 from lab.servers.operator import etcdctl
 from proof.torture.cluster import Cluster
-from proof.torture.maintenance import Maintenance
+from proof.torture.maintenance import KINDS
+from proof.torture.system import Fault
 
 pytestmark = pytest.mark.real
 
@@ -22,9 +23,8 @@ def cluster() -> Iterator[Cluster]:
         yield made
 
 
-@pytest.fixture
-def operator(cluster: Cluster) -> Maintenance:
-    return Maintenance(cluster, random.Random(1))
+def _begin(cluster: Cluster, kind: str) -> Fault:
+    return KINDS[kind].begin(cluster, random.Random(1))
 
 
 def _members(cluster: Cluster) -> set[int]:
@@ -36,18 +36,18 @@ def _all_serve(cluster: Cluster) -> bool:
     return all(member.serves() for member in cluster.members)
 
 
-def test_a_member_comes_and_goes(cluster: Cluster, operator: Maintenance) -> None:
+def test_a_member_comes_and_goes(cluster: Cluster) -> None:
     before = _members(cluster)
-    begun = operator.begin("add-member")
+    begun = _begin(cluster, "add-member")
     wait_until(lambda: len(_members(cluster)) == 4, "etcd has four members")
     begun.end()
     assert _members(cluster) == before
     assert _all_serve(cluster)
 
 
-def test_a_member_is_replaced(cluster: Cluster, operator: Maintenance) -> None:
+def test_a_member_is_replaced(cluster: Cluster) -> None:
     before = _members(cluster)
-    operator.begin("replace-member").end()
+    _begin(cluster, "replace-member").end()
     assert len(_members(cluster)) == 3
     assert len(_members(cluster) & before) == 2
     assert _all_serve(cluster)
@@ -62,29 +62,29 @@ def _creates(port: int, path: str) -> bool:
         return False
 
 
-def test_etcd_is_restored_with_all_that_it_had(cluster: Cluster, operator: Maintenance) -> None:
+def test_etcd_is_restored_with_all_that_it_had(cluster: Cluster) -> None:
     etcdctl(cluster.members[0], "put", "what", "stays")
     before = _members(cluster)
-    operator.begin("restore").end()
+    _begin(cluster, "restore").end()
     assert _members(cluster).isdisjoint(before)
     for member in cluster.members:
         assert etcdctl(member, "get", "what", "--print-value-only") == "stays\n"
     wait_until(lambda: _creates(cluster.proxies[0].port, "/comes"), "the proxy has loaded its tree")
 
 
-def test_proxies_are_upgraded(cluster: Cluster, operator: Maintenance) -> None:
+def test_proxies_are_upgraded(cluster: Cluster) -> None:
     (proxy,) = cluster.proxies
     log, before = proxy.messages_from_now(), proxy.serving
-    operator.begin("upgrade").end()
+    _begin(cluster, "upgrade").end()
     assert proxy.serving != before
     assert " connections away; " in log()
     assert proxy.ended_by_itself() is None
 
 
-def test_upgrades_fail(cluster: Cluster, operator: Maintenance) -> None:
+def test_upgrades_fail(cluster: Cluster) -> None:
     (proxy,) = cluster.proxies
     log = proxy.messages_from_now()
-    begun = operator.begin("failed-upgrade")
+    begun = _begin(cluster, "failed-upgrade")
     # The new process may also have been killed too late for the old one to continue.
     wait_until(lambda: "no upgrade: " in log() or not proxy.alive, "an upgrade fails")
     begun.end()
@@ -93,11 +93,11 @@ def test_upgrades_fail(cluster: Cluster, operator: Maintenance) -> None:
         proxy.start()
 
 
-def test_the_password_changes_and_authentication_ends(cluster: Cluster, operator: Maintenance) -> None:
+def test_the_password_changes_and_authentication_ends(cluster: Cluster) -> None:
     (proxy,) = cluster.proxies
     before = cluster.password_file.read_text()
     said = proxy.messages_from_now()
-    begun = operator.begin("password")
+    begun = _begin(cluster, "password")
     with Client(proxy.port) as client:
         client.create("/password")
         with pytest.raises(RuntimeError, match="user name is empty"):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from proof.history import History, Reply, Sync, check
+from proof.torture import faults
 from proof.torture.ensemble import Ensemble
 from proof.torture.ensemble_faults import KINDS, NONE
-from proof.torture.faults import FAULTS
 from proof.torture.rounds import Judged
 from proof.torture.torture import Options, torture
 from proof.torture.zookeeper import ZooKeeper, is_no_promise
@@ -22,12 +22,13 @@ _FAULTS = ("kill-leader", "isolate-leader")
 
 def test_each_fault_has_a_counterpart_or_a_reason_why_not() -> None:
     assert not KINDS.keys() & NONE.keys()
-    assert KINDS.keys() | NONE.keys() == FAULTS.keys()
+    assert KINDS.keys() | NONE.keys() == faults.KINDS.keys()
 
 
 def test_the_document_has_the_counterparts() -> None:
     section = _PAGE.read_text().partition("### Compared with ZooKeeper")[2].partition("\n## ")[0]
-    assert dict(_ROW.findall(section)) == KINDS | {name: f"none: {why}" for name, why in NONE.items()}
+    counterparts = {name: kind.what for name, kind in KINDS.items()}
+    assert dict(_ROW.findall(section)) == counterparts | {name: f"none: {why}" for name, why in NONE.items()}
 
 
 @pytest.mark.parametrize(("seconds", "promised"), [(3.6, False), (3.4, True)])
