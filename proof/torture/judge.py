@@ -8,6 +8,7 @@ anew (they tell what it missed, at the zxid of that state).
 """
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -29,6 +30,9 @@ from proof.simulation.exactly_once import Logged, settled
 from proof.simulation.oracle import Oracle
 from proxy.state.machine import Machine
 
+LEASE = "the session's proxy had lost its lease"
+LOADED = "the session's proxy had loaded its state anew"
+"""Why a finding is set aside."""
 _JUST_BEFORE = 1_000  # nanoseconds: less than any answer takes, and more than a float of seconds is off by
 
 
@@ -51,14 +55,13 @@ class Exceptions(NamedTuple):
     homes: Mapping[int, Sequence[Home]] = {}
     """By session, in the order of time."""
 
-    def explain(self, violation: Violation, records: Sequence[Record]) -> bool:
-        """Whether it is no broken promise. `records`: the history that was checked."""
-        if violation.rule == "lifetime":
-            return self._is_orphans(records, violation.records[-1])
-        if violation.rule.startswith("watch "):
-            event = records[violation.records[-1]]
-            return isinstance(event, Event) and self._is_of_a_load(event)
-        return False
+    def explain(self, violation: Violation, records: Sequence[Record]) -> str:
+        """Why it is no broken promise; "" if it is one. `records`: the history that was checked."""
+        if violation.rule == "lifetime" and self._is_orphans(records, violation.records[-1]):
+            return LEASE
+        if violation.rule.startswith("watch ") and self._is_of_a_load(records[violation.records[-1]]):
+            return LOADED
+        return ""
 
     def _is_orphans(self, records: Sequence[Record], place: int) -> bool:
         """Whether a session's end at this place is as late as it must be in any case.
@@ -81,7 +84,9 @@ class Exceptions(NamedTuple):
         earliest = max(written, default=0) + session.timeout_ms * 1_000_000 - int(self.lease * 1e9)
         return records[place].time >= earliest
 
-    def _is_of_a_load(self, event: Event) -> bool:
+    def _is_of_a_load(self, event: Record) -> bool:
+        if not isinstance(event, Event):
+            return False
         homes = self.homes.get(event.session, ())
         place = bisect_right(homes, event.time, key=lambda home: home.since) - 1
         return place >= 0 and event.zxid in self.loads.get(homes[place].proxy, ())
@@ -106,10 +111,11 @@ class Seen(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What was found, and what was set aside."""
+    """What was found."""
 
     violations: list[str]
-    excused: int
+    aside: Counter[str]
+    """Findings that were set aside, by their reason."""
     history: History
     """With the outcomes that the log knows."""
     settled: bool
@@ -131,10 +137,10 @@ def judge(
         history = settled(history, _as_seen(history, oracle.writes), found.append, oracle.ends)
         found += _unlogged(oracle, answers)
         found += _stale(oracle, answers, max_staleness)
-    aside = 0
+    aside = Counter[str]()
     for violation in check(history, exceptions.orphans):
-        if exceptions.explain(violation, history.records):
-            aside += 1
+        if reason := exceptions.explain(violation, history.records):
+            aside[reason] += 1
         else:
             found.append(f"history: {violation.rule}: {violation.message}")
     return Verdict(found, aside, history, settle)

@@ -4,6 +4,7 @@ A round has a history of its own, so that memory is bounded and a mistake is fou
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -60,7 +61,7 @@ class Judged(NamedTuple):
 
     episodes: list[Episode]
     violations: list[str]
-    excused: int
+    aside: Counter[str]
     operations: int
     sessions: int
     expiries: int
@@ -325,7 +326,7 @@ class Round:
         return Judged(
             self._episodes,
             [*self._violations, *verdict.violations],
-            verdict.excused,
+            verdict.aside,
             sum(client.operations for client in self._everybody),
             sum(client.sessions for client in self._everybody),
             sum(client.expiries for client in self._everybody),

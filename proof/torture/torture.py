@@ -53,10 +53,11 @@ class Totals:
     expiries: int = 0
     events: int = 0
     records: int = 0
-    excused: int = 0
     unsettled: int = 0
     snapshots: int = 0
     system: str = ""
+    aside: Counter[str] = field(default_factory=Counter)
+    """Findings that were set aside, by their reason."""
     episodes: list[Episode] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
 
@@ -73,7 +74,7 @@ class Totals:
         self.expiries += judged.expiries
         self.events += judged.events
         self.records += len(judged.history)
-        self.excused += judged.excused
+        self.aside += judged.aside
         self.unsettled += not judged.settled
         self.episodes += judged.episodes
         self.violations += judged.violations
@@ -103,8 +104,10 @@ class Totals:
             f" answered requests, {self.events} watch events, {self.sessions} sessions of which"
             f" {self.expiries} expired",
             f"{self.snapshots} snapshots; this program itself stood still for up to {self.stall:.2f} s",
-            f"{sum(counts.values())} faults of {len(counts)} kinds; {self.excused} findings set aside,"
-            f" {self.unsettled} histories judged without the log",
+            f"{sum(counts.values())} faults of {len(counts)} kinds; {self.unsettled} histories judged without"
+            " the log",
+            f"{self.aside.total()} findings set aside",
+            *(f"{count} of them: {reason}" for reason, count in self.aside.most_common()),
         ]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from proof.simulation.mix import ROOTS
 from proof.torture.cluster import PROXY_LEASE, Cluster
 from proof.torture.faults import KINDS, make_space, mend
-from proof.torture.judge import Exceptions, Verdict, differences, judge, tree_of
+from proof.torture.judge import LEASE, Exceptions, Verdict, differences, judge, tree_of
 from proof.torture.observer import Observer
 from proof.torture.real import RealClock
 from proof.torture.system import Evidence, Fault
@@ -100,7 +100,8 @@ class Zketcd:
             settle=not observer.lost,
             max_staleness=_STALENESS,
         )
-        return verdict._replace(violations=[*early, *verdict.violations, *trees])
+        aside = verdict.aside + Counter({LEASE: len(evidence.early) - len(early)})
+        return verdict._replace(violations=[*early, *verdict.violations, *trees], aside=aside)
 
     def clean(self) -> None:
         """Make space in etcd."""

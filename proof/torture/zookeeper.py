@@ -1,6 +1,7 @@
 """ZooKeeper itself as a `System`: no log says what became of requests without an answer."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +17,12 @@ from proof.torture.judge import Verdict, differences
 from proof.torture.real import RealClock
 from proof.torture.system import Evidence, Fault
 
-_NO_PROMISE = ("undecided", "sync")
+_NO_PROMISE = {
+    "undecided": "the search for an order was given up",
+    "sync": "a sync is no quorum operation",
+    "lifetime": "the leader does not count for how long a follower serves without it",
+}
+"""Why a finding of a rule may be set aside."""
 _PATIENCE = 60.0  # seconds for the whole tree
 _PAUSE = 0.2
 
@@ -83,7 +89,8 @@ class ZooKeeper:
         violations = [f"history: {each.rule}: {each.message}" for each in found if each not in aside]
         if not evidence.broken:
             violations += differences(await self.tree(), evidence.seen)
-        return Verdict(violations, len(aside), evidence.history, False)
+        reasons = Counter(_NO_PROMISE[each.rule] for each in aside)
+        return Verdict(violations, reasons, evidence.history, False)
 
     def clean(self) -> None:
         """Nothing has to be made room for."""

@@ -8,7 +8,17 @@ from proof.history.records import CREATED, Request
 from proof.simulation.exactly_once import Logged
 from proof.simulation.oracle import Done, Oracle
 from proof.simulation.packets import asked
-from proof.torture.judge import Acknowledged, Exceptions, Home, Seen, Verdict, differences, judge
+from proof.torture.judge import (
+    LEASE,
+    LOADED,
+    Acknowledged,
+    Exceptions,
+    Home,
+    Seen,
+    Verdict,
+    differences,
+    judge,
+)
 from proof.torture.real import RealClock
 from proof.torture.zketcd import loads_of
 from tests.proxy.log.proxies import Proxy, answered, until
@@ -95,10 +105,10 @@ def test_an_early_end_is_set_aside_only_for_a_session_whose_proxy_lost_its_lease
     assert "lifetime" in found
     orphans = Exceptions(orphans={_SESSION}, lease=5.0)
     verdict = _verdict(oracle, history=_ended_early(_SESSION), exceptions=orphans)
-    assert (verdict.violations, verdict.excused) == ([], 1)
+    assert (verdict.violations, verdict.aside) == ([], {LEASE: 1})
     # One of another session in the same round is found. The number begins with the same digit.
     verdict = _verdict(oracle, history=_ended_early(_SESSION, 0x5A), exceptions=orphans)
-    assert verdict.excused == 1
+    assert verdict.aside == {LEASE: 1}
     (found,) = verdict.violations
     assert "session 0x5a was over" in found
 
@@ -111,7 +121,7 @@ def test_a_session_does_not_end_earlier_than_its_last_write_and_the_lease_allow(
     history = _ended_early(_SESSION, at=int(at * _SECOND), request=Create("/a"))
     oracle.done[1] = Done(_SESSION, 1, 0)
     verdict = _verdict(oracle, history=history, exceptions=Exceptions(orphans={_SESSION}, lease=lease))
-    assert (len(verdict.violations), verdict.excused) == ((1, 0) if is_found else (0, 1))
+    assert (len(verdict.violations), verdict.aside) == ((1, {}) if is_found else (0, {LEASE: 1}))
 
 
 def _told(zxid: int, *moves: tuple[float, str]) -> Verdict:
@@ -128,9 +138,9 @@ def _told(zxid: int, *moves: tuple[float, str]) -> Verdict:
 
 def test_events_of_a_loaded_state_are_set_aside_only_where_it_was_loaded_and_at_its_zxid() -> None:
     verdict = _told(9, (0, "proxy1"))
-    assert (verdict.violations, verdict.excused) == ([], 1)
+    assert (verdict.violations, verdict.aside) == ([], {LOADED: 1})
     verdict = _told(9, (0, "proxy2"), (1, "proxy1"), (4, "proxy2"))
-    assert (verdict.violations, verdict.excused) == ([], 1)
+    assert (verdict.violations, verdict.aside) == ([], {LOADED: 1})
     for verdict in (
         _told(10, (0, "proxy1")),  # another zxid
         _told(20, (0, "proxy1")),  # another proxy's
@@ -141,7 +151,7 @@ def test_events_of_a_loaded_state_are_set_aside_only_where_it_was_loaded_and_at_
     ):
         (found,) = verdict.violations
         assert "watch without change" in found
-        assert verdict.excused == 0
+        assert not verdict.aside
 
 
 @pytest.mark.parametrize("loaded", [9, 8])
@@ -162,7 +172,7 @@ def test_events_of_a_loaded_state_come_in_any_order_and_in_place_of_older_ones(l
     exceptions = Exceptions(loads={"proxy1": {loaded}}, homes={_SESSION: [Home(0, "proxy1")]})
     verdict = _verdict(Oracle(RealClock(1), 0), history=history, exceptions=exceptions)
     assert [found for found in verdict.violations if "watch" in found and loaded == 9] == []
-    assert verdict.excused == (2 if loaded == 9 else 0)
+    assert verdict.aside == ({LOADED: 2} if loaded == 9 else {})
 
 
 def test_a_session_that_goes_back_is_found_also_where_a_state_was_loaded(oracle: Oracle) -> None:

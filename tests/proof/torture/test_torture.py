@@ -1,6 +1,7 @@
 """A short run on real processes: nothing is wrong, and a mistake would be seen."""
 
 import asyncio
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -11,13 +12,14 @@ from proof.history import GetData, History
 from proof.history.lines import to_lines
 from proof.history.records import Disconnected, Event, Invoked, Replied
 from proof.torture.cluster import Cluster
+from proof.torture.judge import LEASE, LOADED
 from proof.torture.rounds import Judged
 from proof.torture.torture import Options, Totals, torture
 from proof.torture.zketcd import Zketcd
 
 pytestmark = pytest.mark.real
 
-_FAULTS = (
+FAULTS = (
     *("kill-proxy", "pause-proxy", "pause-leader", "kill-etcd", "cut-etcd", "compaction"),
     *("reset-connections", "defrag", "move-leader", "replace-member", "upgrade"),
 )
@@ -30,12 +32,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Totals, Judged]:
     options = Options(
         seed=1,
         minutes=0.01,
-        faults=_FAULTS,
+        faults=FAULTS,
         servers=2,
         clients=5,
         work_dir=tmp_path_factory.mktemp("torture"),
         keep_going=False,
-        least=len(_FAULTS),
+        least=len(FAULTS),
         holds=(1.0,),
     )
     with Cluster(options.servers) as cluster:
@@ -46,6 +48,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Totals, Judged]:
     return totals, judged
 
 
+def test_the_summary_says_why_findings_were_set_aside() -> None:
+    totals = Totals(aside=Counter({LOADED: 3, LEASE: 1}))
+    assert totals.lines()[-3:] == [
+        "4 findings set aside",
+        f"3 of them: {LOADED}",
+        f"1 of them: {LEASE}",
+    ]
+    assert Totals().lines()[-1] == "0 findings set aside"
+
+
 def test_no_promise_is_broken(run: tuple[Totals, Judged]) -> None:
     totals, _ = run
     assert totals.violations == []
@@ -54,7 +66,7 @@ def test_no_promise_is_broken(run: tuple[Totals, Judged]) -> None:
 
 def test_the_faults_and_what_clients_do_really_happened(run: tuple[Totals, Judged]) -> None:
     totals, judged = run
-    assert {episode.fault for episode in totals.episodes} == set(_FAULTS)
+    assert {episode.fault for episode in totals.episodes} == set(FAULTS)
     assert all(episode.worked >= episode.ended >= episode.began + 1.0 for episode in totals.episodes)
     assert max(episode.client for episode in totals.episodes) > 0.5, "nobody had to wait"
     assert totals.operations > 300
