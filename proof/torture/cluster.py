@@ -44,8 +44,8 @@ USER, ROOT = "zketcd", "root"
 class Member(EtcdServer):
     """One member of etcd. Its own port is plain; the one for proxies asks for TLS."""
 
-    def __init__(self, number: int, certificate: Pair, authority: Authority) -> None:
-        super().__init__(f"--quota-backend-bytes={_QUOTA}")
+    def __init__(self, number: int, quota: int, certificate: Pair, authority: Authority) -> None:
+        super().__init__(f"--quota-backend-bytes={quota}")
         self.host = f"member{number}"
         self.tls_port = free_port()
         #: The relay's port by which the others reach this member.
@@ -203,8 +203,9 @@ class Cluster(Together):
         *,
         variables: Mapping[str, str] | None = None,
         small_disks: bool = False,
+        quota: int = _QUOTA,
     ) -> None:
-        """`variables`: more variables in the environment of each proxy.
+        """`variables`: more variables in the environment of each proxy. `quota`: etcd's, in bytes.
 
         `small_disks`: each member of etcd has a small file system of its own, which only root may mount.
         """
@@ -217,6 +218,7 @@ class Cluster(Together):
         self._guests: list[Member] = []
         self._guest_count = 0  # of all that have come
         self._small_disks = small_disks
+        self._quota = quota
 
     # -- start -----------------------------------------------------------------------------------------------
 
@@ -257,7 +259,7 @@ class Cluster(Together):
             proxy.wait_until_serving()
 
     def _new_member(self, number: int) -> Member:
-        member = Member(number, self._certificate(f"member{number}"), self.authority)
+        member = Member(number, self._quota, self._certificate(f"member{number}"), self.authority)
         member.relayed_port = self.relays.listen(None, member.host, member.peer_port)
         return member
 

@@ -16,6 +16,8 @@ from proof.torture.system import Fault
 
 pytestmark = pytest.mark.real
 
+FAULTS = ("add-member", "replace-member", "restore", "upgrade", "failed-upgrade", "password")
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
@@ -53,7 +55,7 @@ def test_a_member_is_replaced(cluster: Cluster) -> None:
     assert _all_serve(cluster)
 
 
-def _creates(port: int, path: str) -> bool:
+def creates(port: int, path: str) -> bool:
     """Whether a client gets a session and writes; an earlier one may have, without its answer."""
     try:
         with Client(port) as client:
@@ -69,7 +71,7 @@ def test_etcd_is_restored_with_all_that_it_had(cluster: Cluster) -> None:
     assert _members(cluster).isdisjoint(before)
     for member in cluster.members:
         assert etcdctl(member, "get", "what", "--print-value-only") == "stays\n"
-    wait_until(lambda: _creates(cluster.proxies[0].port, "/comes"), "the proxy has loaded its tree")
+    wait_until(lambda: creates(cluster.proxies[0].port, "/comes"), "the proxy has loaded its tree")
 
 
 def test_proxies_are_upgraded(cluster: Cluster) -> None:
