@@ -19,20 +19,29 @@ from lab.servers.relay import Quality, Way
 from proof.torture.cluster import Cluster, Member
 from proof.torture.faults import KINDS, impossible, mend
 from proof.torture.host import abilities
+from proof.torture.system import Fault
 from tests.proof.torture import test_maintenance, test_torture
 
 _QUOTA = 32 << 20  # bytes: full within seconds
 _AHEAD = 3.0  # seconds: less than any jump of a clock
 
 
-class _Before(NamedTuple):
-    """The cluster before a fault, and what has changed since."""
+class _Case(NamedTuple):
+    """A fault that lasts."""
 
-    leader: Member
+    cluster: Cluster
+    fault: Fault
     pids: set[int]
+    """Of etcd's members, before it."""
     said: Callable[[], str]
     """What the proxy has logged since."""
     ways: dict[Way, Quality]
+    """Those that have changed since."""
+
+    @property
+    def member(self) -> Member:
+        """The one that it is about."""
+        return next(each for each in self.cluster.members if self.fault.what.startswith(each.host))
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +51,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def before(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> _Before:
+def ways(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> dict[Way, Quality]:
     ways: dict[Way, Quality] = {}
     change = cluster.relays.change
 
@@ -51,60 +60,58 @@ def before(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> _Before:
         ways.update(qualities)
 
     monkeypatch.setattr(cluster.relays, "change", changed)
-    leader = wait_until(cluster.leader, "a leader")
-    assert leader is not None
-    return _Before(leader, _pids(cluster), cluster.proxies[0].messages_from_now(), ways)
+    return ways
 
 
 def _pids(cluster: Cluster) -> set[int]:
     return {member.pid for member in cluster.members if member.alive}
 
 
-def _members_are_down(count: int) -> Callable[[Cluster, _Before], bool]:
-    return lambda cluster, _before: len(_pids(cluster)) == len(cluster.members) - count
+def _members_are_down(count: int) -> Callable[[_Case], bool]:
+    return lambda case: len(_pids(case.cluster)) == len(case.cluster.members) - count
 
 
-def _proxy_is_down(cluster: Cluster, _before: _Before) -> bool:
-    return not cluster.proxies[0].alive
+def _proxy_is_down(case: _Case) -> bool:
+    return not case.cluster.proxies[0].alive
 
 
-def _another_leads(cluster: Cluster, before: _Before) -> bool:
-    return any(member.is_leader() for member in cluster.members if member is not before.leader)
+def _another_leads(case: _Case) -> bool:
+    return any(member.is_leader() for member in case.cluster.members if member is not case.member)
 
 
-def _leader_stands_still(_cluster: Cluster, before: _Before) -> bool:
-    return Path(f"/proc/{before.leader.pid}/stat").read_text().rpartition(") ")[2].startswith("T")
+def _leader_stands_still(case: _Case) -> bool:
+    return Path(f"/proc/{case.member.pid}/stat").read_text().rpartition(") ")[2].startswith("T")
 
 
-def _links_differ(_cluster: Cluster, before: _Before) -> bool:
-    return any(quality != Quality() for quality in before.ways.values())
+def _links_differ(case: _Case) -> bool:
+    return any(quality != Quality() for quality in case.ways.values())
 
 
-def _etcd_is_full(cluster: Cluster, _before: _Before) -> bool:
-    return "NOSPACE" in etcdctl(cluster.members[0], "alarm", "list")
+def _etcd_is_full(case: _Case) -> bool:
+    return "NOSPACE" in etcdctl(case.cluster.members[0], "alarm", "list")
 
 
-def _a_disk_is_full(cluster: Cluster, _before: _Before) -> bool:
-    return any(shutil.disk_usage(member.data_dir).free == 0 for member in cluster.members)
+def _a_disk_is_full(case: _Case) -> bool:
+    return any(shutil.disk_usage(member.data_dir).free == 0 for member in case.cluster.members)
 
 
-def _the_date_is_wrong(cluster: Cluster, before: _Before) -> bool:
-    with Client(cluster.proxies[0].port) as client:  # a session that opens is logged
+def _the_date_is_wrong(case: _Case) -> bool:
+    with Client(case.cluster.proxies[0].port) as client:  # a session that opens is logged
         client.close()
-    date = datetime.strptime(before.said().splitlines()[-1].partition(",")[0], "%Y-%m-%d %H:%M:%S")
+    date = datetime.strptime(case.said().splitlines()[-1].partition(",")[0], "%Y-%m-%d %H:%M:%S")
     return abs((datetime.now() - date).total_seconds()) > _AHEAD
 
 
-def _certificates_are_refused(_cluster: Cluster, before: _Before) -> bool:
-    return "certificate" in before.said()
+def _certificates_are_refused(case: _Case) -> bool:
+    return "certificate" in case.said()
 
 
-def _all_have_restarted(cluster: Cluster, before: _Before) -> bool:
-    now = _pids(cluster)
-    return len(now) == len(cluster.members) and now.isdisjoint(before.pids)
+def _all_have_restarted(case: _Case) -> bool:
+    now = _pids(case.cluster)
+    return len(now) == len(case.cluster.members) and now.isdisjoint(case.pids)
 
 
-_EFFECTS: dict[str, Callable[[Cluster, _Before], bool]] = {
+_EFFECTS: dict[str, Callable[[_Case], bool]] = {
     "kill-proxy": _proxy_is_down,
     "restart-proxy": _proxy_is_down,
     "kill-all-proxies": _proxy_is_down,
@@ -133,16 +140,18 @@ def test_each_fault_has_a_test() -> None:
 
 @pytest.mark.real
 @pytest.mark.parametrize("kind", list(_EFFECTS))
-def test_a_fault_happens_and_ends(cluster: Cluster, before: _Before, kind: str) -> None:
+def test_a_fault_happens_and_ends(cluster: Cluster, ways: dict[Way, Quality], kind: str) -> None:
     if reason := impossible(abilities()).get(kind):
         pytest.skip(reason)
+    pids, said = _pids(cluster), cluster.proxies[0].messages_from_now()
     fault = KINDS[kind].begin(cluster, random.Random(1))
     try:
-        wait_until(lambda: _EFFECTS[kind](cluster, before), f"{kind} happens", timeout=60)
+        case = _Case(cluster, fault, pids, said, ways)
+        wait_until(lambda: _EFFECTS[kind](case), f"{kind} happens", timeout=60)
     finally:
         fault.end()
     mend(cluster)
-    assert set(before.ways.values()) <= {Quality()}
+    assert set(ways.values()) <= {Quality()}
     wait_until(lambda: all(member.serves() for member in cluster.members), "etcd serves", timeout=60)
     wait_until(lambda: test_maintenance.creates(cluster.ports["proxy1"], "/works"), "writes", timeout=60)
     assert not etcdctl(cluster.members[0], "alarm", "list")
