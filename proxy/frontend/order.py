@@ -208,7 +208,7 @@ class Order:
             replies.packets.append(replies.wire.frame(write.xid, zxid, 0, body))
         if items:
             head = items[0]
-            if type(head) is not Write or head.zxid != UNKNOWN:
+            if not isinstance(head, Write) or head.zxid != UNKNOWN:
                 self.advance()
         return self.ready
 

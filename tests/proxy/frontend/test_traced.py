@@ -71,6 +71,17 @@ def test_a_multi_says_how_many_parts_it_has() -> None:
     assert "zookeeper.path" not in span.attributes
 
 
+def test_operators_see_traced_requests_that_wait_as_all_others() -> None:
+    client, _ = _traced()
+    client.send(packets.create(1, "/a") + packets.get(2, "/a") + packets.create(3, "/b"))
+    waiting = client.connection.waiting(5)
+    assert [(each.opcode, each.path, each.in_log) for each in waiting] == [
+        (OpCode.CREATE, "/a", True),
+        (OpCode.GET_DATA, None, False),
+        (OpCode.CREATE, "/b", True),
+    ]
+
+
 def test_only_what_the_tracer_wants_has_a_span() -> None:
     client, tracer = _traced(each=3)
     client.send(*(packets.get(xid, "/") for xid in range(1, 10)))
