@@ -134,7 +134,6 @@ class Server:
             self.log.outbox,
             self.log,
             read_only if config.read_only_mode or config.archive.read_only else None,
-            loop,
             environment,
             past=config.archive.read_only,
         )

@@ -75,7 +75,7 @@ class Connection(Movable, asyncio.Protocol):
         is_usable = self.identity.connected(transport)
         connections = self._services.connections
         if not connections.are_frozen:
-            self._opening.wait(self._loop, self._give_up)
+            self._opening.wait(self._loop, SESSIONLESS_TIMEOUT, self._give_up)
         if not connections.opened(self) or not is_usable:
             self._end()
         elif connections.are_frozen:
@@ -241,11 +241,6 @@ class Connection(Movable, asyncio.Protocol):
     def _begin_slow_read(self) -> None:
         self._services.state_gate.read_slowly(self, now=self._order.ready.take_slow_read().now)
 
-    @property
-    def wants_slow_read(self) -> bool:
-        """Whether a slow read is still to be answered."""
-        return self._order.wants_slow_read
-
     def answer_slow_read(self, pause: Pause) -> None:
         """Answer the read, in slices."""
         try:
@@ -285,6 +280,7 @@ class Connection(Movable, asyncio.Protocol):
             services.throttled_log.warn("closing %s: connect request %s", self.address, error)
             self._order.end()
             return
+        opening.stop_timer()
         opening.request = request
         opening.requested = self._clock.perf_counter_ns()
         self._inbound.count += 1
@@ -311,13 +307,19 @@ class Connection(Movable, asyncio.Protocol):
             self._order.replies.send(answer)
             self._end()
 
+    def limit_wait(self, seconds: float) -> None:
+        """Close the connection after so many seconds, unless it has its session by then."""
+        self._opening.wait(self._loop, seconds, self._give_up)
+
     def _give_up(self) -> None:
-        """The client has not sent a connect request in time."""
-        if self._opening.request is None:
+        """The client has not sent a connect request in time, or has not got its session in time."""
+        if self._opening.request is not None:
+            log.info("closing %s: it got no session in its timeout", self.address)
+        else:
             self._services.counters.sessionless_expired += 1
             # ZooKeeper does not log it either (NIOServerCnxnFactory.ConnectionExpirerThread).
             log.debug("closing %s: no connect request in %d s", self.address, SESSIONLESS_TIMEOUT)
-            self._end()
+        self._end()
 
     def established(self, session: Session, password: bytes, *, read_only: bool = False) -> None:
         """The session exists: answer the connect request, and handle the client's requests.

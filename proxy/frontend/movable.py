@@ -6,6 +6,7 @@ from typing import Any, cast
 from codec.packets import ConnectRequest
 from proxy.frontend.connection_facts import ConnectionFacts
 from proxy.frontend.moved import Moved
+from proxy.frontend.opening import SESSIONLESS_TIMEOUT
 from proxy.frontend.services import Services
 from proxy.frontend.sessions import Session
 from proxy.frontend.throttle import Throttle
@@ -31,7 +32,7 @@ class Movable(ConnectionFacts):
         if self.session is not None:
             self.session.heard = self._loop.time()  # what it has sent meanwhile is read next
         if self.wants_session and self._opening.request is None and self._opening.timer is None:
-            self._opening.wait(self._loop, self._give_up)
+            self._opening.wait(self._loop, SESSIONLESS_TIMEOUT, self._give_up)
         if self._awaits_session:
             self._throttle.read_early()
         elif self._may_take_more and not self._has_unhandled:

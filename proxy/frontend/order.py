@@ -194,7 +194,8 @@ class Order:
         items = queue.items
         if not items:
             return self.ready
-        if items[0] is not write:
+        head = items[0]
+        if head is not write:
             # Refused before it was in the log: its reply waits until it is at the head.
             write.zxid = zxid
             write.err = err
@@ -207,8 +208,8 @@ class Order:
             replies = self.replies
             replies.packets.append(replies.wire.frame(write.xid, zxid, 0, body))
         if items:
-            head = items[0]
-            if not isinstance(head, Write) or head.zxid != UNKNOWN:
+            following = items[0]
+            if not isinstance(following, Write) or following.zxid != UNKNOWN:
                 self.advance()
         return self.ready
 

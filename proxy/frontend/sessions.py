@@ -74,6 +74,9 @@ class Applicant(Connection, Protocol):
     def wants_session(self) -> bool:
         """Whether the client still waits for its session."""
 
+    def limit_wait(self, seconds: float) -> None:
+        """Close the connection after so many seconds, unless it has its session by then."""
+
     def established(self, session: "Session", password: bytes, *, read_only: bool = False) -> None:
         """The connection has its session."""
 
