@@ -190,8 +190,8 @@ class Connection(Movable, asyncio.Protocol):
 
     def applied(self, write: Write, zxid: int, err: int, body: bytes) -> None:
         """The log has applied a write: make the reply now, send it at the end of this turn of the loop."""
-        ready = self._order.applied(write, zxid, err, body)
-        if ready.slow_read is not None:
+        self._order.applied(write, zxid, err, body)
+        if self._order.ready.slow_read is not None:
             self._begin_slow_read()
         if not self._is_in_flush_queue:
             self._flush_soon()
