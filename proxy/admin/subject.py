@@ -119,7 +119,7 @@ class ClientConnection(Protocol):
         """The time of the monotonic clock when it is closed if the client stays silent."""
 
 
-class ConnectionFacts(Protocol):
+class ConnectionTable(Protocol):
     """All connections."""
 
     #: Packets of connections that are closed; each open connection counts its own.
@@ -214,7 +214,7 @@ class Subject:
     pauses: Histogram  # how late the event loop was, measured ten times a second
     replicated: LogFacts
     snapshots: SnapshotFacts
-    connections: ConnectionFacts
+    connections: ConnectionTable
     sessions: SessionTable
     ports: PortFacts
     etcd: EtcdFacts

@@ -30,7 +30,7 @@ from proxy.state.pause import Pause
 
 log = logging.getLogger(__name__)
 
-# So many watches of a closed connection are removed at once, and then each time that it is its turn.
+# Watches of a closed connection that are removed at once, and in each later turn of the loop.
 _DROPPED_AT_ONCE = 64
 _DROPPED = 1024
 
@@ -134,9 +134,9 @@ class Connection(Movable, asyncio.Protocol):
         """Continue in another turn of the loop, when the state is whole and it is this connection's turn."""
         if not self._waits:
             self._waits = True
-            self._services.state_gate.park(self.go_on)
+            self._services.state_gate.park(self.take_turn)
 
-    def go_on(self) -> None:
+    def take_turn(self) -> None:
         """Handle a piece of what has waited. A long queue becomes shorter first, see `_settle`."""
         self._waits = False
         order, parked = self._order, self._inbound.parked

@@ -1,4 +1,7 @@
-"""A connection that moves to another process: it stops, says what it consists of, and is made again there."""
+"""A connection that moves to another process.
+
+The old process stops it and sends its state, and the new process rebuilds it from that.
+"""
 
 import asyncio
 from typing import Any, cast
@@ -74,7 +77,7 @@ class Movable(ConnectionFacts):
 
     @property
     def mark(self) -> object:
-        """Another one whenever `packed` would be another; None if that is not known."""
+        """A value that changes whenever the result of `packed` changes; None if that cannot be known."""
         session = self.session
         if session is None or self._has_unhandled:
             return None

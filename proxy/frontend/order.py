@@ -28,7 +28,7 @@ from typing import Protocol
 
 from codec.constants import ErrorCode, OpCode
 from proxy.frontend.authentication_gate import AuthenticationGate
-from proxy.frontend.connection_requests import ConnectionRequests, Identity
+from proxy.frontend.connection_requests import AuthenticatingClient, ConnectionRequests
 from proxy.frontend.limits import LIMITS, Limits
 from proxy.frontend.read_answerer import HEAVY, ReadAnswerer
 from proxy.frontend.ready import Ready, SlowRead
@@ -73,7 +73,7 @@ class Order:
     def __init__(
         self,
         owner: Owner,
-        identity: Identity,
+        identity: AuthenticatingClient,
         machine: Machine,
         reading: Reading,
         operations: Operations,

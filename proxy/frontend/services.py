@@ -39,7 +39,7 @@ class Register(Protocol[Connection]):
     """The open connections (proxy.frontend.connections.Connections)."""
 
     def opened(self, connection: Connection) -> bool:
-        """A connection is open; False if there are too many from its address."""
+        """A connection is open; False if it must be closed: a limit is reached, or the server stops."""
 
     def gone(self, connection: Connection) -> None:
         """A connection has ended."""

@@ -82,7 +82,7 @@ class Giver:
             error.pid = heir.pid
             raise
         except BaseException as error:
-            await self._go_on(heir, is_ending=isinstance(error, asyncio.CancelledError))
+            await self._continue_serving(heir, is_ending=isinstance(error, asyncio.CancelledError))
             if isinstance(error, OSError):
                 raise HandoverError(str(error)) from error
             raise
@@ -219,7 +219,7 @@ class Giver:
             self._went = self._server.log.contact()
             self._server.log.applier.worker.hold()
 
-    async def _go_on(self, heir: Heir, *, is_ending: bool) -> None:
+    async def _continue_serving(self, heir: Heir, *, is_ending: bool) -> None:
         """The new process has failed, or this one has to end: end the new one, and serve as before.
 
         Clients' writes wait until the sessions are back. With an etcd that is away, that takes as long.

@@ -9,7 +9,7 @@ from codec.trace_context import TraceContext
 from lab.client import packets
 from lab.fakes.connection import Client, PaperHost, PaperLoop, connected
 from proxy.frontend.request_logs import Stages
-from proxy.frontend.traced import Facts, Traces
+from proxy.frontend.traced import Traces, TraceSources
 from proxy.traces.span import Decision, Span
 
 
@@ -33,7 +33,8 @@ def _traced(each: int = 1) -> tuple[Client, PaperTracer]:
     tracer = PaperTracer(each)
     moments = count(1)
     host = PaperHost(PaperLoop())
-    host.traces = Traces(tracer, Facts(lambda: 9, lambda: Stages(0, 0), lambda: 77), lambda: next(moments))
+    sources = TraceSources(lambda: 9, lambda: Stages(0, 0), lambda: 77)
+    host.traces = Traces(tracer, sources, lambda: next(moments))
     return connected(host), tracer
 
 
