@@ -107,22 +107,27 @@ class Traces:
         def traced(reading: Reading, client: Client, packet: bytes, position: int) -> bytes:
             if type(packet) is not Sampled:
                 return read(reading, client, packet, position)
+            # Without a span for other exceptions: a long read is begun again, and is not answered if its
+            # client goes.
             began = self._clock()
-            err = int(ErrorCode.OK)
             try:
-                return read(reading, client, packet, position)
-            except Refusal as error:
-                err = error.code
+                body = read(reading, client, packet, position)
+            except (Refusal, MalformedPacket) as error:
+                err = error.code if isinstance(error, Refusal) else ErrorCode.MARSHALLING_ERROR
+                self._of_read(client, packet, opcode, position, began, err)
                 raise
-            except MalformedPacket:
-                err = ErrorCode.MARSHALLING_ERROR
-                raise
-            finally:
-                path = _path_of_read(opcode, packet, position)
-                (xid,) = (INT if position == REQUEST_HEADER.size else LONG).unpack_from(packet)
-                self.record(client, packet, xid, opcode, err, path, (("read", began),))  # type: ignore[arg-type]
+            self._of_read(client, packet, opcode, position, began, ErrorCode.OK)
+            return body
 
         return traced
+
+    def _of_read(
+        self, client: Client, packet: Sampled, opcode: int, position: int, began: int, err: int
+    ) -> None:
+        """A read is answered, just now."""
+        path = _path_of_read(opcode, packet, position)
+        (xid,) = (INT if position == REQUEST_HEADER.size else LONG).unpack_from(packet)
+        self.record(client, packet, xid, opcode, err, path, (("read", began),))  # type: ignore[arg-type]
 
     def of_write(self, client: Author, packet: Sampled, write: Write, err: int) -> None:
         """A write was applied, just now."""

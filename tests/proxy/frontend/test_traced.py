@@ -3,6 +3,8 @@
 import struct
 from itertools import count
 
+import pytest
+
 from codec.constants import ErrorCode, OpCode
 from codec.jute import pack_string
 from codec.trace_context import TraceContext
@@ -10,6 +12,7 @@ from lab.client import packets
 from lab.fakes.connection import Client, PaperHost, PaperLoop, connected
 from proxy.frontend.request_logs import Stages
 from proxy.frontend.traced import Traces, TraceSources
+from proxy.state.pause import Lengths
 from proxy.traces.span import Decision, Span
 
 
@@ -81,6 +84,23 @@ def test_operators_see_traced_requests_that_wait_as_all_others() -> None:
         (OpCode.GET_DATA, None, False),
         (OpCode.CREATE, "/b", True),
     ]
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_long_read_has_one_span_and_none_if_its_client_goes(is_lost: bool) -> None:
+    """It is begun twice: the first time at once, to find that it is long."""
+    client, tracer = _traced()
+    client.send(packets.create(0, "/a") + packets.create(0, "/b"))
+    client.commit()
+    tracer.spans.clear()
+    client.host.reading.pause.lengths = Lengths(every=1, at_once=-1)
+    client.connection.data_received(packets.read(1, OpCode.GET_CHILDREN, "/"))
+    client.loop.turn()
+    assert tracer.spans == []
+    if is_lost:
+        client.lose()
+    client.loop.run()
+    assert [span.name for span in tracer.spans] == ["GET_CHILDREN"][is_lost:]
 
 
 def test_only_what_the_tracer_wants_has_a_span() -> None:
