@@ -27,7 +27,7 @@ class Admitted(Protocol):
     sent: int
 
     def freeze(self) -> None:
-        """Take no more requests, and answer those taken, until `thaw`."""
+        """Take no more requests until `thaw`; those that were taken are answered."""
 
     def thaw(self) -> None:
         """Continue."""

@@ -25,7 +25,7 @@ class Movable(ConnectionFacts):
     _throttle: Throttle
 
     def freeze(self) -> None:
-        """Take no more requests, and answer those taken, until `thaw`."""
+        """Take no more requests until `thaw`; those that were taken are answered."""
         self._outbound.pause_reading()
         self._outbound.frozen = True
 

@@ -66,7 +66,7 @@ class Giver:
         self._failed = False
         self._heir = ""  # the new process's incarnation, once it may append
         self._held = asyncio.Event()  # the sessions are carried over, and nothing after that is applied
-        self._went: Contact | None = None  # to etcd when they were
+        self._went: Contact | None = None  # to etcd at that moment
         # The connections whose sockets the new process has: the number of each, and its mark then.
         self._given: dict[Connection, tuple[int, object]] = {}
 
@@ -243,6 +243,6 @@ class Giver:
 
 
 def _parts(connections: list[Connection], most: int) -> Iterator[list[Connection]]:
-    """As many at a time."""
+    """The connections in lists of at most so many."""
     for start in range(0, len(connections), most):
         yield connections[start : start + most]
