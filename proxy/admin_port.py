@@ -71,7 +71,7 @@ def admin_settings(config: Config) -> AdminSettings:
     archive = config.archive
     at = (archive.at or "now") if archive.read_only else ""
     return AdminSettings(
-        console, certificates, archive.url, at, certificates.lasting() if certificates else None
+        console, certificates, archive.url, at, certificates.for_listener() if certificates else None
     )
 
 

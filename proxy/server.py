@@ -29,8 +29,7 @@ from proxy.frontend.services import Services
 from proxy.frontend.session_timer import SessionTimer, interval_of
 from proxy.frontend.sessions import Sessions, Timeouts
 from proxy.frontend.state_gate import StateGate
-from proxy.frontend.traced import Facts as TracedFacts
-from proxy.frontend.traced import Traces
+from proxy.frontend.traced import Traces, TraceSources
 from proxy.log.budgets import propose
 from proxy.log.log import Log
 from proxy.log.node_expiry import NodeExpiry, Pace
@@ -134,7 +133,6 @@ class Server:
             self.log.outbox,
             self.log,
             read_only if config.read_only_mode or config.archive.read_only else None,
-            loop,
             environment,
             past=config.archive.read_only,
         )
@@ -236,8 +234,8 @@ class Server:
         return Stages(int(applier.sent_at * 1e9), int(applier.slice_began * 1e9))
 
     def _traces(self, tracer: Tracer) -> Traces:
-        facts = TracedFacts(lambda: self.machine.zxid, self._stages, lambda: self.log.applier.position)
-        return Traces(tracer, facts, self._environment.clock.perf_counter_ns)
+        sources = TraceSources(lambda: self.machine.zxid, self._stages, lambda: self.log.applier.position)
+        return Traces(tracer, sources, self._environment.clock.perf_counter_ns)
 
     # -- life ----------------------------------------------------------------------------------------------
 

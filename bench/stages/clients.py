@@ -127,7 +127,7 @@ class Asker(Client):
         """The body of the reply to a read, which comes at once; raises BadReply for an error."""
         self.ask((opcode, body))
         if not self.frames:  # the time for requests in this turn of the loop is over
-            self._connection.go_on()
+            self._connection.take_turn()
         return self._bodies(1)[0]
 
     async def call_many(self, requests: Iterable[tuple[int, bytes]]) -> None:

@@ -3,6 +3,7 @@
 from http import HTTPStatus
 from typing import NamedTuple
 
+from codec.constants import Perms
 from proxy.admin.subject import Subject
 from proxy.state.acl import permits
 from proxy.state.auth.ip import IP
@@ -10,9 +11,8 @@ from proxy.state.auth.scheme import Identities, Peer
 from proxy.state.auth.schemes import AuthSchemes
 from schema.paths import ROOT
 
-_ALL_PERMISSIONS = 31
 _SUPER = "super"
-_NOBODY = ("world", IP.name)  # schemes whose ACLs name no user
+_WITHOUT_USERS = ("world", IP.name)  # schemes whose ACLs name no user
 
 
 class Refused(NamedTuple):
@@ -48,9 +48,9 @@ class Guard:
             return Refused(HTTPStatus.UNAUTHORIZED, "Not authenticated")
         acl = self._subject.machine.tree.nodes[ROOT].acl
         if named and not any(identity.scheme == _SUPER for identity in identities):
-            acl = tuple([each for each in acl if each.scheme not in _NOBODY])
+            acl = tuple([each for each in acl if each.scheme not in _WITHOUT_USERS])
             if not acl:  # which would permit everything
                 return Refused(HTTPStatus.FORBIDDEN, "Not authorized: this needs the super user")
-        if not all(permits(acl, 1 << bit, identities) for bit in range(_ALL_PERMISSIONS.bit_length())):
+        if not all(permits(acl, permission, identities) for permission in Perms):
             return Refused(HTTPStatus.FORBIDDEN, "Not authorized")
         return identities

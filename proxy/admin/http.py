@@ -103,11 +103,11 @@ class AdminServer:
         method = "GET" if request.method == "HEAD" else request.method
         name, authorization = request.match_info["name"], request.headers.get("Authorization")
         address = request.remote or ""
-        changed = await self._changes.run(method, name, await request.read(), authorization, address)
-        if changed is None:
+        response = await self._changes.run(method, name, await request.read(), authorization, address)
+        if response is None:
             run = partial(self._commands.run, method, name, arguments, authorization, address)
-            changed = await in_slices(run, self._facts.subject.clock)
-        status, body = changed
+            response = await in_slices(run, self._facts.subject.clock)
+        status, body = response
         parts = await in_slices(partial(encode, body), self._facts.subject.clock)
         return _whole(status, parts) if len(parts) <= _AT_ONCE else await _in_parts(request, status, parts)
 

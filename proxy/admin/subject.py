@@ -53,7 +53,7 @@ class WaitingRequest(Protocol):
 
     @property
     def received(self) -> int:
-        """When it came: nanoseconds of Clock.perf_counter_ns."""
+        """When it was received: nanoseconds of Clock.perf_counter_ns."""
 
 
 class SessionFacts(Protocol):
@@ -83,7 +83,7 @@ class ClientConnection(Protocol):
     def port(self) -> int:
         """The client's port."""
 
-    since: float  # when it came, in seconds since 1970
+    since: float  # when it was opened, in seconds since 1970
     received: int
     sent: int
     latency: ConnectionLatency
@@ -98,7 +98,7 @@ class ClientConnection(Protocol):
 
     @property
     def identities(self) -> Identities:
-        """Who the client has shown to be."""
+        """The identities that the client has proved."""
 
     @property
     def outstanding(self) -> int:
@@ -119,7 +119,7 @@ class ClientConnection(Protocol):
         """The time of the monotonic clock when it is closed if the client stays silent."""
 
 
-class ConnectionFacts(Protocol):
+class ConnectionTable(Protocol):
     """All connections."""
 
     #: Packets of connections that are closed; each open connection counts its own.
@@ -188,7 +188,7 @@ class EtcdFacts(Protocol):
 
     @property
     def status(self) -> Status | None:
-        """Some seconds ago; None before it has."""
+        """Some seconds ago; None before it has answered."""
 
 
 class ArchiveFacts(Protocol):
@@ -214,7 +214,7 @@ class Subject:
     pauses: Histogram  # how late the event loop was, measured ten times a second
     replicated: LogFacts
     snapshots: SnapshotFacts
-    connections: ConnectionFacts
+    connections: ConnectionTable
     sessions: SessionTable
     ports: PortFacts
     etcd: EtcdFacts
@@ -258,5 +258,5 @@ class Subject:
 
     @property
     def etcd_status(self) -> Status | None:
-        """What etcd said of itself some seconds ago; None before it has."""
+        """What etcd said of itself some seconds ago; None before it has answered."""
         return self.etcd.status

@@ -69,7 +69,7 @@ class TlsContext:
         self._changes = Changes(settings.files)
         self.current = context_of(settings)
 
-    def lasting(self) -> ssl.SSLContext:
+    def for_listener(self) -> ssl.SSLContext:
         """A context for a listener that keeps it. Each handshake uses the certificate that is current then.
 
         The CA that it trusts does not change. Blocks.

@@ -30,7 +30,7 @@ from proxy.state.pause import Pause
 
 log = logging.getLogger(__name__)
 
-# So many watches of a closed connection are removed at once, and then each time that it is its turn.
+# Watches of a closed connection that are removed at once, and in each later turn of the loop.
 _DROPPED_AT_ONCE = 64
 _DROPPED = 1024
 
@@ -75,7 +75,7 @@ class Connection(Movable, asyncio.Protocol):
         is_usable = self.identity.connected(transport)
         connections = self._services.connections
         if not connections.are_frozen:
-            self._opening.wait(self._loop, self._give_up)
+            self._opening.wait(self._loop, SESSIONLESS_TIMEOUT, self._give_up)
         if not connections.opened(self) or not is_usable:
             self._end()
         elif connections.are_frozen:
@@ -134,9 +134,9 @@ class Connection(Movable, asyncio.Protocol):
         """Continue in another turn of the loop, when the state is whole and it is this connection's turn."""
         if not self._waits:
             self._waits = True
-            self._services.state_gate.park(self.go_on)
+            self._services.state_gate.park(self.take_turn)
 
-    def go_on(self) -> None:
+    def take_turn(self) -> None:
         """Handle a piece of what has waited. A long queue becomes shorter first, see `_settle`."""
         self._waits = False
         order, parked = self._order, self._inbound.parked
@@ -190,8 +190,8 @@ class Connection(Movable, asyncio.Protocol):
 
     def applied(self, write: Write, zxid: int, err: int, body: bytes) -> None:
         """The log has applied a write: make the reply now, send it at the end of this turn of the loop."""
-        ready = self._order.applied(write, zxid, err, body)
-        if ready.slow_read is not None:
+        self._order.applied(write, zxid, err, body)
+        if self._order.ready.slow_read is not None:
             self._begin_slow_read()
         if not self._is_in_flush_queue:
             self._flush_soon()
@@ -241,11 +241,6 @@ class Connection(Movable, asyncio.Protocol):
     def _begin_slow_read(self) -> None:
         self._services.state_gate.read_slowly(self, now=self._order.ready.take_slow_read().now)
 
-    @property
-    def wants_slow_read(self) -> bool:
-        """Whether a slow read is still to be answered."""
-        return self._order.wants_slow_read
-
     def answer_slow_read(self, pause: Pause) -> None:
         """Answer the read, in slices."""
         try:
@@ -285,6 +280,7 @@ class Connection(Movable, asyncio.Protocol):
             services.throttled_log.warn("closing %s: connect request %s", self.address, error)
             self._order.end()
             return
+        opening.stop_timer()
         opening.request = request
         opening.requested = self._clock.perf_counter_ns()
         self._inbound.count += 1
@@ -311,13 +307,19 @@ class Connection(Movable, asyncio.Protocol):
             self._order.replies.send(answer)
             self._end()
 
+    def limit_wait(self, seconds: float) -> None:
+        """Close the connection after so many seconds, unless it has its session by then."""
+        self._opening.wait(self._loop, seconds, self._give_up)
+
     def _give_up(self) -> None:
-        """The client has not sent a connect request in time."""
-        if self._opening.request is None:
+        """The client has not sent a connect request in time, or has not got its session in time."""
+        if self._opening.request is not None:
+            log.info("closing %s: it got no session in its timeout", self.address)
+        else:
             self._services.counters.sessionless_expired += 1
             # ZooKeeper does not log it either (NIOServerCnxnFactory.ConnectionExpirerThread).
             log.debug("closing %s: no connect request in %d s", self.address, SESSIONLESS_TIMEOUT)
-            self._end()
+        self._end()
 
     def established(self, session: Session, password: bytes, *, read_only: bool = False) -> None:
         """The session exists: answer the connect request, and handle the client's requests.

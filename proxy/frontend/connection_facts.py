@@ -47,7 +47,7 @@ class ConnectionFacts:
 
     @property
     def due(self) -> float:
-        """The loop's time at which the connection is closed if the client sends nothing."""
+        """The loop's time at which the connection is closed if the client is silent, or gets no session."""
         session = self.session
         return self._opening.due if session is None else session.heard + session.timeout_ms / 1000
 
@@ -73,10 +73,15 @@ class ConnectionFacts:
 
     @property
     def _may_take_more(self) -> bool:
-        """Whether nothing is read from the client although it could be."""
+        """Whether reading is paused, and there is room for more requests."""
         outbound = self._outbound
         has_room = outbound.reading_paused and self._order.queue.has_room
         return has_room and not (self._awaits_session or outbound.frozen)
+
+    @property
+    def wants_slow_read(self) -> bool:
+        """Whether a slow read is still to be answered."""
+        return self._order.wants_slow_read
 
     @property
     def _has_unhandled(self) -> bool:

@@ -17,8 +17,8 @@ log = logging.getLogger("proxy.frontend.order")
 _PING = int(OpCode.PING)  # a plain number: looking up an enum's member costs more than the comparison
 
 
-class Identity(Author, Protocol):
-    """The client of the requests, and its authentication."""
+class AuthenticatingClient(Author, Protocol):
+    """The client of the requests, which may prove identities."""
 
     def prove(self, packet: bytes, position: int) -> bool | None:
         """Add the identities that an auth packet proves; False if it proves none, None if it is cut."""
@@ -32,7 +32,9 @@ class ConnectionRequests:
 
     __slots__ = ("_identity", "_ready", "_replies", "_times")
 
-    def __init__(self, identity: Identity, replies: Replies, ready: Ready, times: RequestTimes) -> None:
+    def __init__(
+        self, identity: AuthenticatingClient, replies: Replies, ready: Ready, times: RequestTimes
+    ) -> None:
         self._identity = identity
         self._replies = replies
         self._ready = ready

@@ -27,7 +27,7 @@ class Admitted(Protocol):
     sent: int
 
     def freeze(self) -> None:
-        """Take no more requests, and answer those taken, until `thaw`."""
+        """Take no more requests until `thaw`; those that were taken are answered."""
 
     def thaw(self) -> None:
         """Continue."""
@@ -39,7 +39,7 @@ class Admitted(Protocol):
         """Close after sending what is ready."""
 
 
-Kind = TypeVar("Kind", bound=Admitted)
+AnyConnection = TypeVar("AnyConnection", bound=Admitted)
 
 
 class ConnectionLimits:
@@ -75,14 +75,14 @@ class ConnectionLimits:
             del self._by_address[address]
 
 
-class Connections(Generic[Kind]):
+class Connections(Generic[AnyConnection]):
     """The open connections of one server."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self.received = 0  # packets of closed connections; each open connection counts its own
         self.sent = 0
-        self._open: dict[Kind, None] = {}  # a dict keeps the order in which they were opened
+        self._open: dict[AnyConnection, None] = {}  # a dict keeps the order in which they were opened
         self.are_frozen = False  # while another process takes over
         self._draining = False
         self._all_gone = asyncio.Event()
@@ -90,16 +90,16 @@ class Connections(Generic[Kind]):
     def __len__(self) -> int:
         return len(self._open)
 
-    def __iter__(self) -> Iterator[Kind]:
+    def __iter__(self) -> Iterator[AnyConnection]:
         return iter(list(self._open))
 
-    def opened(self, connection: Kind) -> bool:
+    def opened(self, connection: AnyConnection) -> bool:
         """Add a new connection; False if it must be closed: a limit is reached, or the server stops."""
         self._open[connection] = None
         connection.admitted = connection.admitted or self.limits.admit(connection.address)
         return connection.admitted and not self._draining
 
-    def gone(self, connection: Kind) -> None:
+    def gone(self, connection: AnyConnection) -> None:
         """A connection is closed."""
         self._open.pop(connection, None)
         if connection.admitted:

@@ -3,7 +3,6 @@
 ZooKeeper's rules are in ZooKeeperServer.processConnectRequest. Each step is one request in the log.
 """
 
-import asyncio
 import logging
 from functools import partial
 from typing import Literal, TypeAlias
@@ -38,15 +37,14 @@ class Handshake:
         outbox: Outbox,
         link: Link,
         read_only: ReadOnlySessions | None,
-        loop: asyncio.AbstractEventLoop,
         environment: Environment,
         *,
         past: Past = "",
     ) -> None:
         """`read_only`: None if there are no such sessions.
 
-        `past`: the state is that of a moment: all sessions are read-only, of `all` clients, or of those that
-        allow it.
+        `past`: a moment of an archive is served, so all sessions are read-only. "all": every client gets one;
+        "allowed": only clients that asked for read-only.
         """
         self._machine = machine
         self._sessions = sessions
@@ -54,7 +52,6 @@ class Handshake:
         self._link = link
         self._past = past
         self._read_only = read_only
-        self._loop = loop
         self._randomness = environment.randomness
         self._throttled_log = ThrottledLog(log, environment.clock)
         # Clients that wait for etcd: those with a session, and all that would be closed again before etcd
@@ -76,7 +73,7 @@ class Handshake:
             return
         contact = self._link.contact()
         if contact.in_touch or (read_only is None and request.session_id):
-            self._wait(connection, request)
+            connection.limit_wait(self._sessions.negotiate(request.timeout_ms) / 1000)
             self._start_or_wait(connection, request, contact)
             if read_only is not None and request.session_id == 0:
                 read_only.stand_by(connection, request)
@@ -107,16 +104,6 @@ class Handshake:
             self._start(connection, request)
         else:
             self._waiting.append((connection, request))
-
-    def _wait(self, connection: Applicant, request: ConnectRequest) -> None:
-        """Close a connection that still waits for its session after the session's timeout."""
-
-        def give_up() -> None:
-            if connection.wants_session:
-                log.info("closing %s: it got no session in its timeout", connection.address)
-                connection.close()
-
-        self._loop.call_later(self._sessions.negotiate(request.timeout_ms) / 1000, give_up)
 
     def _start(self, connection: Applicant, request: ConnectRequest) -> None:
         if request.last_zxid_seen <= self._machine.zxid:

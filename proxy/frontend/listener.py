@@ -91,9 +91,8 @@ class ClientListener:
         self._header_log = ThrottledLog(log)
 
     def open(self, listener: socket.socket) -> None:
-        """Listen on a bound socket, which belongs to this listener from now on."""
+        """Accept on a listening socket, which belongs to this listener from now on."""
         listener.setblocking(False)
-        listener.listen(1024)
         self._listener = listener
         self._loop.add_reader(listener.fileno(), self._accept, listener)
 

@@ -1,4 +1,7 @@
-"""A connection that moves to another process: it stops, says what it consists of, and is made again there."""
+"""A connection that moves to another process.
+
+The old process stops it and sends its state, and the new process rebuilds it from that.
+"""
 
 import asyncio
 from typing import Any, cast
@@ -6,6 +9,7 @@ from typing import Any, cast
 from codec.packets import ConnectRequest
 from proxy.frontend.connection_facts import ConnectionFacts
 from proxy.frontend.moved import Moved
+from proxy.frontend.opening import SESSIONLESS_TIMEOUT
 from proxy.frontend.services import Services
 from proxy.frontend.sessions import Session
 from proxy.frontend.throttle import Throttle
@@ -21,7 +25,7 @@ class Movable(ConnectionFacts):
     _throttle: Throttle
 
     def freeze(self) -> None:
-        """Take no more requests, and answer those taken, until `thaw`."""
+        """Take no more requests until `thaw`; those that were taken are answered."""
         self._outbound.pause_reading()
         self._outbound.frozen = True
 
@@ -31,7 +35,7 @@ class Movable(ConnectionFacts):
         if self.session is not None:
             self.session.heard = self._loop.time()  # what it has sent meanwhile is read next
         if self.wants_session and self._opening.request is None and self._opening.timer is None:
-            self._opening.wait(self._loop, self._give_up)
+            self._opening.wait(self._loop, SESSIONLESS_TIMEOUT, self._give_up)
         if self._awaits_session:
             self._throttle.read_early()
         elif self._may_take_more and not self._has_unhandled:
@@ -73,7 +77,7 @@ class Movable(ConnectionFacts):
 
     @property
     def mark(self) -> object:
-        """Another one whenever `packed` would be another; None if that is not known."""
+        """A value that changes whenever the result of `packed` changes; None if that cannot be known."""
         session = self.session
         if session is None or self._has_unhandled:
             return None

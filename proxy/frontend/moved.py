@@ -1,7 +1,7 @@
 """The form in which a connection moves to another process. Pure.
 
-One list of JSON for each connection; its socket is sent before. `FORM` is the version of all that two
-processes say to each other when one takes over from the other (`proxy.handover`).
+Each connection is one JSON list. Its socket is sent first. `FORM` is the version of all messages between two
+processes of which one takes over from the other (`proxy.handover`).
 """
 
 from base64 import b64decode, b64encode

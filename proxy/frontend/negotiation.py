@@ -34,7 +34,6 @@ class Negotiation:
         self._claimant = claimant
         self._exchange: Exchange | None = None
         self.is_over = False  # the client has proved its name, or failed
-        self._step: asyncio.Future[Step] | None = None
 
     def step(self, token: bytes) -> SaslAnswer | None:
         """Answer the client's next token; None if the claimant gets the answer later."""
@@ -46,12 +45,11 @@ class Negotiation:
                 return self._taken(exchange.step(token))
         except Failed as failure:
             return self._failed(failure)
-        self._step = self._loop.run_in_executor(self._login.threads, exchange.step, token)
-        self._step.add_done_callback(self._stepped)
+        step = self._loop.run_in_executor(self._login.threads, exchange.step, token)
+        step.add_done_callback(self._stepped)
         return None
 
     def _stepped(self, done: asyncio.Future[Step]) -> None:
-        self._step = None
         if done.cancelled():
             return
         error = done.exception()

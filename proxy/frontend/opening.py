@@ -28,33 +28,28 @@ ELSEWHERE = encode_connect_response(0, 0, bytes(PASSWORD_BYTES), False, Protocol
 class Opening:
     """The beginning of one connection."""
 
-    __slots__ = ("began", "frames", "request", "requested", "timer", "word")
+    __slots__ = ("due", "frames", "request", "requested", "timer", "word")
 
     def __init__(self) -> None:
-        self.began = 0.0  # the loop's time
-        self.timer: asyncio.TimerHandle | None = None  # closes a connection that sends no connect request
+        self.due = 0.0  # the loop's time at which the connection is closed if it has no session
+        self.timer: asyncio.TimerHandle | None = None  # closes it then
         self.request: ConnectRequest | None = None
         self.requested = 0  # nanoseconds, when it was received
-        self.frames: list[bytes] = []  # received before the session exists
+        self.frames: list[bytes] = []  # received before the session exists; handled when it does
         self.word: WordAnswer | None = None  # the client has sent a four-letter word instead
-
-    @property
-    def due(self) -> float:
-        """The loop's time at which the connection is closed if it has no session."""
-        return self.began + SESSIONLESS_TIMEOUT
 
     def take_frames(self) -> list[bytes]:
         """Remove and return the packets received before the session existed."""
         frames, self.frames = self.frames, []
         return frames
 
-    def wait(self, loop: asyncio.AbstractEventLoop, give_up: Callable[[], None]) -> None:
-        """Call `give_up` in time, unless the timer is stopped."""
-        self.began = loop.time()
-        self.timer = loop.call_later(SESSIONLESS_TIMEOUT, give_up)
+    def wait(self, loop: asyncio.AbstractEventLoop, seconds: float, give_up: Callable[[], None]) -> None:
+        """Call `give_up` after so many seconds, unless the timer is stopped."""
+        self.due = loop.time() + seconds
+        self.timer = loop.call_later(seconds, give_up)
 
     def stop_timer(self) -> None:
-        """The connection has a session, or is closed."""
+        """What the timer waits for has come, or the connection is closed."""
         if self.timer is not None:
             self.timer.cancel()
 

@@ -1,8 +1,8 @@
 """The order of one connection's requests and replies.
 
 Pure: no event loop and no transport. Frames go in through `receive`, outcomes of writes through `applied`.
-What the connection has to do then comes out as a `Ready`: packets to send, requests for the log, whether to
-close, and whether to call `advance` in another turn.
+What the connection has to do then is in `ready`: packets to send, requests for the log, whether to close, and
+whether to call `advance` in another turn.
 
 Requests are answered in the order in which they were received. Writes are sent to the log at once. A read
 after a write is answered inside `applied` of that write, before the log applies the next request: it sees
@@ -27,9 +27,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from codec.constants import ErrorCode, OpCode
-from codec.errors import MalformedPacket
 from proxy.frontend.authentication_gate import AuthenticationGate
-from proxy.frontend.connection_requests import ConnectionRequests, Identity
+from proxy.frontend.connection_requests import AuthenticatingClient, ConnectionRequests
 from proxy.frontend.limits import LIMITS, Limits
 from proxy.frontend.read_answerer import HEAVY, ReadAnswerer
 from proxy.frontend.ready import Ready, SlowRead
@@ -51,7 +50,6 @@ from proxy.frontend.waiting import (
 from proxy.frontend.write_sender import WriteSender
 from proxy.state.operation import Client, Operations, Reading
 from proxy.state.pause import Pause, TooLong
-from proxy.state.refusal import Refusal
 from proxy.support.latency import ConnectionLatency
 
 log = logging.getLogger(__name__)
@@ -75,7 +73,7 @@ class Order:
     def __init__(
         self,
         owner: Owner,
-        identity: Identity,
+        identity: AuthenticatingClient,
         machine: Machine,
         reading: Reading,
         operations: Operations,
@@ -96,8 +94,6 @@ class Order:
         self._reads = ReadAnswerer(machine, reading, self._times, self.replies, limits)
         self._sender = WriteSender(identity, self.queue, self.replies, self.ready, limits)
         self._requests = ConnectionRequests(identity, self.replies, self.ready, self._times)
-        self._reading = reading
-        self._machine = machine
         self.use_operations(operations)
 
     def use_operations(self, operations: Operations) -> None:
@@ -111,11 +107,11 @@ class Order:
 
     # -- receiving requests --------------------------------------------------------------------------------
 
-    def receive(self, frames: list[bytes], received: int) -> Ready:
+    def receive(self, frames: list[bytes], received: int) -> None:
         """Process the requests of a chunk received at that time; reads that need not wait are answered."""
         if self._gate is not None:
             self._pass_gate(self._gate, frames, received)
-            return self.ready
+            return
         replies = self.replies
         answered = 0
         if not (self.queue.items or replies.is_paused):
@@ -124,11 +120,10 @@ class Order:
             limit = self._limits.unsent
             answered = self._reads.answer_run(self._owner, frames, received, limit, at_once=True)
             if answered == len(frames):
-                return self.ready
+                return
             self.ready.again = replies.unsent > limit
         if frames:
             self._enqueue(frames[answered:] if answered else frames, received)
-        return self.ready
 
     def _pass_gate(self, gate: AuthenticationGate, frames: Sequence[bytes], received: int) -> None:
         """Process the packets of a client that is not authenticated yet."""
@@ -186,20 +181,21 @@ class Order:
 
     # -- answering -----------------------------------------------------------------------------------------
 
-    def applied(self, write: Write, zxid: int, err: int, body: bytes) -> Ready:
+    def applied(self, write: Write, zxid: int, err: int, body: bytes) -> None:
         """Process the outcome of a write; it is most often the one at the head of the queue."""
         opcode = write.opcode
         self._times.count(opcode, 1, write.xid, write.received)
         queue = self.queue
         items = queue.items
         if not items:
-            return self.ready
-        if items[0] is not write:
+            return
+        head = items[0]
+        if head is not write:
             # Refused before it was in the log: its reply waits until it is at the head.
             write.zxid = zxid
             write.err = err
             write.reply = body
-            return self.ready
+            return
         queue.pop_write(write)
         if err or opcode == _CLOSE_SESSION:
             self._answer_last(write, zxid, err, body)
@@ -207,10 +203,9 @@ class Order:
             replies = self.replies
             replies.packets.append(replies.wire.frame(write.xid, zxid, 0, body))
         if items:
-            head = items[0]
-            if type(head) is not Write or head.zxid != UNKNOWN:
+            following = items[0]
+            if not isinstance(following, Write) or following.zxid != UNKNOWN:
                 self.advance()
-        return self.ready
 
     def _answer_last(self, write: Write, zxid: int, err: int, body: bytes) -> None:
         """Answer a write whose reply may be the last one of the connection."""
@@ -224,7 +219,7 @@ class Order:
         if err == _SESSION_EXPIRED or (write.opcode == _CLOSE_SESSION and not err):
             self._drop()
 
-    def advance(self) -> Ready:
+    def advance(self) -> None:
         """Answer from the head of the queue while the client reads; send the next writes to the log."""
         ready = self.ready
         ready.again = False
@@ -264,7 +259,6 @@ class Order:
                 self._answer_single(item)
         if self._gate is not None and not items:
             self._pass_gate(self._gate, (), self._times.now())
-        return ready
 
     def _answer_reads(self, run: ReadRun) -> bool:
         """Answer the reads at the head of the queue; returns whether all of them are answered.
@@ -307,7 +301,7 @@ class Order:
         elif self.queue.in_log and self.replies.are_too_many:
             self._close_unread()
 
-    def negotiated(self, answer: SaslAnswer) -> Ready:
+    def negotiated(self, answer: SaslAnswer) -> None:
         """Send the answer to a token. `advance` continues with requests received meanwhile."""
         items = self.queue.items
         if items and isinstance(head := items[0], Awaited):
@@ -317,7 +311,6 @@ class Order:
                 self._drop()
             else:
                 self.ready.again = True
-        return self.ready
 
     # -- reads that take long ------------------------------------------------------------------------------
 
@@ -336,20 +329,13 @@ class Order:
         """Answer the slow read at the head of the queue, and the requests after it."""
         head = self.queue.items[0]
         assert isinstance(head, Awaited)
-        xid, opcode, packet, received = head
-        wire = self.replies.wire
         self._times.note()
         try:
-            reading = self._reading._replace(pause=pause)
-            body = self._reads.reads[opcode](reading, self._owner, packet, wire.body)
-            reply = wire.frame(xid, self._machine.zxid, 0, body)
-        except (Refusal, MalformedPacket) as error:
-            reply = self.replies.refusal(xid, error)
+            self._reads.answer(self._owner, *head, pause)
         except Exception:
             self._drop()
             raise
-        self.queue.pop(len(packet))
-        self._reads.answered(xid, opcode, received, reply)
+        self.queue.pop(len(head.packet))
         if self.queue.in_log and self.replies.are_too_many:
             self._close_unread()
         else:
@@ -374,7 +360,7 @@ class Order:
         """Process no more frames, and close after sending the packets so far."""
         self.ready.close = True
 
-    def stop(self) -> Ready:
+    def stop(self) -> None:
         """Answer no more requests: the connection is closed. Waiting writes are sent to the log.
 
         At this point they would be in ZooKeeper's pipeline too. Reads that wait are dropped: their watches
@@ -383,7 +369,7 @@ class Order:
         items = list(self.queue.items)
         self._drop()
         if items and isinstance(items[0], Awaited) and items[0].opcode == OpCode.SASL:
-            return self.ready  # the client has not authenticated yet
+            return  # the client has not authenticated yet
         for item in items:
             if isinstance(item, Held):
                 self._sender.send(self._owner, item.xid, item.opcode, item.packet, item.received)
@@ -391,7 +377,6 @@ class Order:
                 item.opcode in self._reads.reads or self._requests.lets_pass(item)
             ):
                 break
-        return self.ready
 
     def _close_unread(self) -> None:
         """Close: too many bytes wait for a client that does not read them."""

@@ -31,7 +31,7 @@ class Outbound:
         self.sent = 0  # packets
         self.reading_paused = False  # nothing is read from the client
         self.draining = False  # nothing will be read from the client any more
-        self.frozen = False  # nor is anything, while another process takes over
+        self.frozen = False  # another process takes over: nothing is read until `thaw`
 
     @property
     def unsent(self) -> int:

@@ -11,7 +11,7 @@ from proxy.frontend.limits import Limits
 from proxy.frontend.replies import Machine, Replies
 from proxy.frontend.request_times import RequestTimes
 from proxy.state.operation import Client, Operations, Reading, ReadOperation
-from proxy.state.pause import TooLong
+from proxy.state.pause import Pause, TooLong
 from proxy.state.refusal import Refusal
 
 #: Requests of which one may be slow: because of a subtree, a long ACL, or the request's own length.
@@ -109,17 +109,23 @@ class ReadAnswerer:
                 self._times.count(run, answered - first, xid, received)
         return answered
 
-    def answer(self, client: Client, xid: int, opcode: int, packet: bytes, received: int) -> None:
-        """Answer one read. Raises TooLong before it has any effect."""
+    def answer(
+        self,
+        client: Client,
+        xid: int,
+        opcode: int,
+        packet: bytes,
+        received: int,
+        pause: Pause | None = None,
+    ) -> None:
+        """Answer one read. Without a `pause` it must be short: else it raises TooLong, before any effect."""
         replies = self._replies
+        reading = self._reading if pause is None else self._reading._replace(pause=pause)
         try:
-            body = self.reads[opcode](self._reading, client, packet, replies.wire.body)
+            body = self.reads[opcode](reading, client, packet, replies.wire.body)
         except (Refusal, MalformedPacket) as error:
-            self.answered(xid, opcode, received, replies.refusal(xid, error))
+            reply = replies.refusal(xid, error)
         else:
-            self.answered(xid, opcode, received, replies.wire.frame(xid, self._machine.zxid, 0, body))
-
-    def answered(self, xid: int, opcode: int, received: int, reply: bytes) -> None:
-        """A read is answered whose time is recorded alone."""
+            reply = replies.wire.frame(xid, self._machine.zxid, 0, body)
         self._times.note_single(opcode, xid, received)
-        self._replies.add_read(reply)
+        replies.add_read(reply)

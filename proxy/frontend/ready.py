@@ -12,7 +12,7 @@ class SlowRead(NamedTuple):
 
 
 class Ready:
-    """Each order fills its own one. The connection removes the packets, the requests and the slow read."""
+    """Each `Order` has one, and fills it. The connection removes packets, requests and the slow read."""
 
     __slots__ = ("again", "close", "packets", "requests", "slow_read")
 

@@ -99,7 +99,7 @@ class RequestQueue:
             del packets[:count]
 
     def weight_of(self, item: Item) -> int:
-        """The weight that a write after this item would overtake with it."""
+        """How much this item adds to the weight that a later write would overtake."""
         if not self.in_log:
             return BLOCKING
         if isinstance(item, ReadRun):
@@ -111,13 +111,13 @@ class RequestQueue:
     def clear(self) -> None:
         """Remove all requests."""
         self.items.clear()
-        self.in_log = self.count = self.size = 0
+        self.in_log = self.count = self.size = self.weight = 0
 
     def first(self, most: int, wire: Wire) -> list[Waiting]:
         """The first requests, for operators; a run of reads counts as one."""
         found = []
         for item in islice(self.items, most):
-            if type(item) is Write:
+            if isinstance(item, Write):
                 found.append(Waiting(item.opcode, path_of(item.fields), item.zxid == UNKNOWN, item.received))
             elif isinstance(item, ReadRun):
                 found.append(Waiting(wire.header(item.packets[0])[1], None, False, item.received))

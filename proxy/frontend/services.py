@@ -28,18 +28,18 @@ log = logging.getLogger("proxy.frontend.connection")  # the connections log by i
 Connection = TypeVar("Connection", contravariant=True)
 
 
-class SessionDesk(Protocol[Connection]):
+class ConnectHandler(Protocol[Connection]):
     """Answers connect requests (proxy.frontend.handshake.Handshake)."""
 
     def attach(self, connection: Connection, request: ConnectRequest) -> None:
         """Find or make the connection's session, then call its `established`, `refuse` or `close`."""
 
 
-class Register(Protocol[Connection]):
+class OpenConnections(Protocol[Connection]):
     """The open connections (proxy.frontend.connections.Connections)."""
 
     def opened(self, connection: Connection) -> bool:
-        """A connection is open; False if there are too many from its address."""
+        """A connection is open; False if it must be closed: a limit is reached, or the server stops."""
 
     def gone(self, connection: Connection) -> None:
         """A connection has ended."""
@@ -64,9 +64,9 @@ class Services(Generic[Connection]):
     flush_queue: FlushQueue
     state_gate: StateGate
     outbox: Outbox
-    handshake: SessionDesk[Connection]
+    handshake: ConnectHandler[Connection]
     words: Words
-    connections: Register[Connection]
+    connections: OpenConnections[Connection]
     #: The audit log and the log of slow requests; None for neither.
     request_logs: RequestLogs | None = None
     #: Traces some of the requests; None for none. `operations` reports reads to it.

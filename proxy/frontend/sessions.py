@@ -6,11 +6,11 @@ and proxies here. Requests for the log are returned; the shell (`session_timer`,
 With T a session's timeout and L the time of a proxy's lease:
 
 - A client that sends nothing for T loses its session: this proxy appends CLOSE.
-- A connection is closed within T after the last answered keep-alive of this proxy was sent. Nor does a client
-  get its session while it would be closed again by this rule. The other proxies end the session
-  max(2 s, T - L) after they saw the deletion of this proxy's key, which is no earlier. This proxy's next
-  incarnation changes nothing of that, until it has carried the session over. Nor do they end the session
-  before T has passed since it moved to that proxy, whose lease may have been about to end.
+- A connection is closed at the latest T after the last answered keep-alive of this proxy was sent. A client
+  gets no session while this rule would close it again. Other proxies end the session max(2 s, T - L) after
+  they saw this proxy's key deleted, which is no earlier. A new incarnation of this proxy does not change
+  these times until it has carried the session over. A session that has just moved to a proxy gets at least T
+  from that move, since that proxy's lease may have been about to end.
 - While etcd does not answer, no session times out. When it has answered a keep-alive again, each session has
   T, as after an election of ZooKeeper.
 - Sessions whose proxy died are orphans. The eldest proxy closes them; the n-th eldest does so n seconds
@@ -73,6 +73,9 @@ class Applicant(Connection, Protocol):
     @property
     def wants_session(self) -> bool:
         """Whether the client still waits for its session."""
+
+    def limit_wait(self, seconds: float) -> None:
+        """Close the connection after so many seconds, unless it has its session by then."""
 
     def established(self, session: "Session", password: bytes, *, read_only: bool = False) -> None:
         """The connection has its session."""
@@ -169,7 +172,7 @@ class Sessions:
         self._checked: tuple[float, int] | None = None  # when the last check was, and our rank then
         self._outage = False
         # The incarnation of the process that takes over, see `expect_heir`.
-        self._heir: tuple[str, Callable[[], object]] = ("", int)
+        self._heir: tuple[str, Callable[[], object]] | None = None
         self._own: dict[str, None] = {}  # all incarnations of this proxy, the current one last
 
     def __len__(self) -> int:
@@ -291,9 +294,8 @@ class Sessions:
     def session_changed(self, change: SessionChange) -> None:
         """A session was opened, attached, carried over or ended."""
         session_id, incarnation = change.session_id, change.incarnation
-        heir, carried = self._heir
-        if incarnation == heir:
-            carried()
+        if self._heir is not None and incarnation == self._heir[0]:
+            self._heir[1]()
         now = self._time()
         if incarnation is None or incarnation in self._own:
             self._came.pop(session_id, None)

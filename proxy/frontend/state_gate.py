@@ -120,12 +120,12 @@ class StateGate:
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._go_on)
+            self._loop.call_soon(self._next_slice)
 
-    def _go_on(self) -> None:
+    def _next_slice(self) -> None:
         """Do one slice of a slow read."""
         if not self._state.is_whole:
-            self._state.when_whole(self._go_on)
+            self._state.when_whole(self._next_slice)
             return
         self._scheduled = False
         if self._reader is None:

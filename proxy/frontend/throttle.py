@@ -23,7 +23,10 @@ class Throttle:
         self._size = 0
 
     def read_early(self) -> None:
-        """Read on while there is no session yet: else a client that goes is not noticed. Up to a limit."""
+        """Before the session exists, keep reading up to a limit.
+
+        A closed connection is noticed only by reading from it.
+        """
         parked = self._inbound.parked
         if len(parked) > _EARLY_PIECES or sum(len(data) for data, _ in parked) > _EARLY:
             self._outbound.pause_reading()

@@ -67,7 +67,7 @@ class SamplingFramer:
             raise
 
 
-class Facts(NamedTuple):
+class TraceSources(NamedTuple):
     """The server's data of the request that is being answered."""
 
     zxid: Callable[[], int]
@@ -78,10 +78,10 @@ class Facts(NamedTuple):
 class Traces:
     """The traces of one server."""
 
-    def __init__(self, tracer: Tracer, facts: Facts, clock: Callable[[], int]) -> None:
+    def __init__(self, tracer: Tracer, sources: TraceSources, clock: Callable[[], int]) -> None:
         """`clock` returns nanoseconds; it is that of the stages."""
         self._tracer = tracer
-        self._facts = facts
+        self._sources = sources
         self._clock = clock
 
     def sample(self, frames: list[bytes]) -> list[bytes]:
@@ -107,26 +107,31 @@ class Traces:
         def traced(reading: Reading, client: Client, packet: bytes, position: int) -> bytes:
             if type(packet) is not Sampled:
                 return read(reading, client, packet, position)
+            # Without a span for other exceptions: a long read is begun again, and is not answered if its
+            # client goes.
             began = self._clock()
-            err = int(ErrorCode.OK)
             try:
-                return read(reading, client, packet, position)
-            except Refusal as error:
-                err = error.code
+                body = read(reading, client, packet, position)
+            except (Refusal, MalformedPacket) as error:
+                err = error.code if isinstance(error, Refusal) else ErrorCode.MARSHALLING_ERROR
+                self._of_read(client, packet, opcode, position, began, err)
                 raise
-            except MalformedPacket:
-                err = ErrorCode.MARSHALLING_ERROR
-                raise
-            finally:
-                path = _path_of_read(opcode, packet, position)
-                (xid,) = (INT if position == REQUEST_HEADER.size else LONG).unpack_from(packet)
-                self.record(client, packet, xid, opcode, err, path, (("read", began),))  # type: ignore[arg-type]
+            self._of_read(client, packet, opcode, position, began, ErrorCode.OK)
+            return body
 
         return traced
 
+    def _of_read(
+        self, client: Client, packet: Sampled, opcode: int, position: int, began: int, err: int
+    ) -> None:
+        """A read is answered, just now."""
+        path = _path_of_read(opcode, packet, position)
+        (xid,) = (INT if position == REQUEST_HEADER.size else LONG).unpack_from(packet)
+        self.record(client, packet, xid, opcode, err, path, (("read", began),))  # type: ignore[arg-type]
+
     def of_write(self, client: Author, packet: Sampled, write: Write, err: int) -> None:
         """A write was applied, just now."""
-        stages = self._facts.stages().within(write.received, self._clock())
+        stages = self._sources.stages().within(write.received, self._clock())
         events = (("sent to etcd", stages.sent), ("applying", stages.applying))
         parts = len(write.fields) if write.opcode == OpCode.MULTI and write.fields is not None else 0
         self.record(
@@ -138,7 +143,7 @@ class Traces:
             path_of(write.fields),
             events,
             parts,
-            self._facts.position(),
+            self._sources.position(),
         )
 
     def record(
@@ -160,7 +165,7 @@ class Traces:
             "client.port": client.port,
             "zookeeper.session": session_text(client.session_id),
             "zookeeper.xid": xid,
-            "zookeeper.zxid": self._facts.zxid(),
+            "zookeeper.zxid": self._sources.zxid(),
         }
         if path is not None:
             attributes["zookeeper.path"] = path

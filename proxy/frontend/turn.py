@@ -11,8 +11,8 @@ import asyncio
 
 from proxy.log.slices import SLICE
 
-#: So long requests are taken in one turn. The time counts from the first request after the last such time is
-#: over, so a turn may contain up to twice as much.
+#: Nanoseconds for which requests are taken in one turn. They are counted from the first request after the
+#: previous period has ended, so one turn may contain up to two periods.
 NANOSECONDS = int(SLICE * 1e9)
 
 

@@ -1,13 +1,12 @@
 """Sends a client's writes to the log, unless they cannot be decoded or have to wait. Pure."""
 
 from codec.errors import MalformedPacket
-from proxy.frontend.connection_requests import Identity
 from proxy.frontend.limits import Limits
 from proxy.frontend.ready import Ready
 from proxy.frontend.replies import Replies
 from proxy.frontend.request_queue import BLOCKING, RequestQueue
 from proxy.frontend.traced import Sampled, TracedWrite
-from proxy.frontend.waiting import Held, Refused, Write, Writer
+from proxy.frontend.waiting import Author, Held, Refused, Write, Writer
 from proxy.state.operation import WriteOperation
 from proxy.state.ops.unreadable import code_of, spends_zxid
 
@@ -18,7 +17,7 @@ class WriteSender:
     __slots__ = ("_ahead", "_decoded_at_once", "_identity", "_queue", "_ready", "_replies", "writes")
 
     def __init__(
-        self, identity: Identity, queue: RequestQueue, replies: Replies, ready: Ready, limits: Limits
+        self, identity: Author, queue: RequestQueue, replies: Replies, ready: Ready, limits: Limits
     ) -> None:
         self._identity = identity
         self._queue = queue

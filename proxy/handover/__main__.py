@@ -4,10 +4,9 @@ import argparse
 import socket
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from proxy.handover.control import DONE, REQUEST, WHICH
-from proxy.handover.names import name_of, served_by
+from proxy.handover.names import name_of, serving
 from proxy.support.usage import Parser
 
 
@@ -28,7 +27,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     """Ask, wait, and print the outcome; the exit code: 1 if the old process continues, 2 for wrong usage."""
     made = parser(command)
     given = made.parse_args(arguments)
-    found = [given.pid] if given.pid else sorted(set(served_by(Path("/proc/net/unix").read_text())))
+    found = [given.pid] if given.pid else sorted(serving())
     if not found:
         made.error("no zketcd runs here")
     if len(found) != 1:

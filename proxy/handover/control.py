@@ -19,10 +19,10 @@ WHICH = b"which\n"
 DONE = "process "
 
 
-def _peer_of(end: socket.socket) -> tuple[int, int]:
-    """The process and the user at the other end."""
-    pid, user, _ = _PEER.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-    return pid, user
+def _user_of(end: socket.socket) -> int:
+    """The user whose process is at the other end."""
+    _, user, _ = _PEER.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return int(user)
 
 
 class Control:
@@ -65,7 +65,7 @@ class Control:
             self._server.close()
 
     async def _asked(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        _, user = _peer_of(writer.get_extra_info("socket"))
+        user = _user_of(writer.get_extra_info("socket"))
         request = b"" if user not in (0, os.geteuid()) else await reader.readline()
         if request == REQUEST:
             self._waiting.append(writer)

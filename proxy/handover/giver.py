@@ -66,7 +66,7 @@ class Giver:
         self._failed = False
         self._heir = ""  # the new process's incarnation, once it may append
         self._held = asyncio.Event()  # the sessions are carried over, and nothing after that is applied
-        self._went: Contact | None = None  # to etcd when they were
+        self._went: Contact | None = None  # to etcd at that moment
         # The connections whose sockets the new process has: the number of each, and its mark then.
         self._given: dict[Connection, tuple[int, object]] = {}
 
@@ -82,7 +82,7 @@ class Giver:
             error.pid = heir.pid
             raise
         except BaseException as error:
-            await self._go_on(heir, is_ending=isinstance(error, asyncio.CancelledError))
+            await self._continue_serving(heir, is_ending=isinstance(error, asyncio.CancelledError))
             if isinstance(error, OSError):
                 raise HandoverError(str(error)) from error
             raise
@@ -219,7 +219,7 @@ class Giver:
             self._went = self._server.log.contact()
             self._server.log.applier.worker.hold()
 
-    async def _go_on(self, heir: Heir, *, is_ending: bool) -> None:
+    async def _continue_serving(self, heir: Heir, *, is_ending: bool) -> None:
         """The new process has failed, or this one has to end: end the new one, and serve as before.
 
         Clients' writes wait until the sessions are back. With an etcd that is away, that takes as long.
@@ -243,6 +243,6 @@ class Giver:
 
 
 def _parts(connections: list[Connection], most: int) -> Iterator[list[Connection]]:
-    """As many at a time."""
+    """The connections in lists of at most so many."""
     for start in range(0, len(connections), most):
         yield connections[start : start + most]

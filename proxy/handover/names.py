@@ -1,7 +1,6 @@
 """The Unix socket, without a file, by which `zketcd upgrade` reaches a process that serves: its name."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 _OURS = re.compile(r"@zketcd/([0-9]+)/([0-9]+)$", re.MULTILINE)
@@ -23,8 +22,8 @@ def name_of(pid: int) -> str:
     return f"\0zketcd/{_OWN}/{pid}"
 
 
-def served_by(sockets: str) -> Iterator[int]:
-    """The processes with such a name in a list of all Unix sockets (/proc/net/unix), some more than once."""
-    for namespace, pid in _OURS.findall(sockets):
-        if int(namespace) == _OWN:
-            yield int(pid)
+def serving(sockets: Path = Path("/proc/net/unix")) -> set[int]:
+    """The processes with such a name. Raises OSError."""
+    # Names of other programs' sockets may have any bytes.
+    found = _OURS.findall(sockets.read_text(encoding="utf-8", errors="replace"))
+    return {int(pid) for namespace, pid in found if int(namespace) == _OWN}

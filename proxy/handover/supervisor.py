@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from proxy.handover.names import served_by
+from proxy.handover.names import serving
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 _PASSED_ON = (*_ENDING, signal.SIGUSR2)
@@ -51,10 +51,10 @@ def main() -> int:
 
 
 def _pass_on(signum: int, _frame: object) -> None:
-    serving = set(served_by(Path("/proc/net/unix").read_text(encoding="utf-8", errors="replace")))
+    reachable = serving()
     for pid in descendants(os.getpid()):
         # SIGUSR2 would end one that does not serve yet.
-        if signum in _ENDING or pid in serving:
+        if signum in _ENDING or pid in reachable:
             try:
                 os.kill(pid, signum)
             except ProcessLookupError:

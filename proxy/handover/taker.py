@@ -67,7 +67,7 @@ class _Taker:
         self._channel = channel
         self._server = server
         self._adopt = adopt
-        # In the order of the old process's numbers.
+        # The place of each is its number in the old process's messages.
         self._adopted: list[_Adopted] = []
         self._moved: set[Connection] = set()
 

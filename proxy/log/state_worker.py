@@ -59,7 +59,7 @@ class StateWorker(Slices):
     def run(self, work: Callable[[], None]) -> None:
         """Do the first slice of the work at once, unless work is held; the rest in later turns."""
         self.prepare(work)
-        self._go_on()
+        self._next_slice()
 
     async def drained(self) -> None:
         """Wait until there is no work."""
@@ -88,9 +88,9 @@ class StateWorker(Slices):
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._go_on)
+            asyncio.get_running_loop().call_soon(self._next_slice)
 
-    def _go_on(self) -> None:
+    def _next_slice(self) -> None:
         """Do one slice."""
         self._scheduled = False
         if self._holds:

@@ -205,7 +205,7 @@ def certificates(tmp_path: Path) -> _Certificates:
     files = {"cert": server.cert, "key": server.key, "ca": authority.ca}
     settings = parse([f"--tls-{name}={file}" for name, file in files.items()]).tls
     return _Certificates(
-        TlsContext(replace(settings, client_auth="want")).lasting(),
+        TlsContext(replace(settings, client_auth="want")).for_listener(),
         (authority.client_context(), authority.client_context(nameless)),
         authority.client_context(amy),
     )

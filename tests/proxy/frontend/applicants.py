@@ -14,6 +14,7 @@ class Applicant:
     def __init__(self, *, is_keepers: bool = False) -> None:
         self.session: Session | None = None
         self.password = b""
+        self.limit = 0.0  # seconds that it waits for its session
         self.read_only = self.refused = self.closed = self.turned_away = self.gone = False
         self.is_keepers = is_keepers
 
@@ -27,6 +28,9 @@ class Applicant:
         self.password = password
         self.read_only = read_only
         session.connection = self
+
+    def limit_wait(self, seconds: float) -> None:
+        self.limit = seconds
 
     def refuse(self) -> None:
         self.refused = True

@@ -108,7 +108,7 @@ async def test_new_files_are_read_and_bad_ones_are_not(
     caplog.set_level(logging.INFO)
     pair = authority.issue("server", "one.example")
     tls = await asyncio.to_thread(TlsContext, _settings(authority, pair))
-    kept = await asyncio.to_thread(tls.lasting)  # as a listener keeps it
+    kept = await asyncio.to_thread(tls.for_listener)  # as a listener keeps it
     following = asyncio.get_running_loop().create_task(tls.follow())
     first = tls.current
     await asyncio.to_thread(pair.cert.write_text, "no certificate")

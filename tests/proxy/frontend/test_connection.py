@@ -79,6 +79,32 @@ def test_a_client_that_never_asks_for_a_session_is_let_go() -> None:
     assert client.transport.closed
 
 
+def test_a_client_that_gets_no_session_in_time_is_closed(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    client = Client()
+    client.send(packets.connect())
+    client.connection.limit_wait(15.0)
+    assert client.connection.due == client.loop.now + 15.0
+    client.loop.wait(14.9)
+    assert not client.transport.is_closed()
+    client.loop.wait(0.1)
+    assert client.transport.is_closed()
+    assert "it got no session in its timeout" in caplog.text
+
+
+@pytest.mark.parametrize("is_served", [True, False])
+def test_no_timer_keeps_a_connection_that_is_gone(is_served: bool) -> None:
+    client = Client()
+    client.send(packets.connect())
+    client.connection.limit_wait(15.0)
+    if is_served:
+        client.establish()
+    else:
+        client.lose()
+    assert client.loop.timers
+    assert all(timer.cancelled for timer in client.loop.timers)
+
+
 def test_health_checks_and_port_scanners_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     host = PaperHost(PaperLoop())

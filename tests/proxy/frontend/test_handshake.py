@@ -1,8 +1,6 @@
 """Connect requests: new sessions, sessions that go on, and those that cannot."""
 
-import asyncio
 import logging
-from typing import cast
 
 import pytest
 
@@ -47,7 +45,6 @@ class Proxy:
             self.outbox,
             self.link,
             self.read_only if read_only else None,
-            cast(asyncio.AbstractEventLoop, self.loop),
             HOST,
             past=past,
         )
@@ -253,16 +250,9 @@ def test_where_the_log_cannot_answer_the_connection_is_closed(
     assert line.endswith(f": its session cannot be opened or continued: {error.name}")
 
 
-def test_a_client_that_gets_no_answer_in_its_timeout_is_closed(
-    proxy: Proxy, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    applicant = proxy.attach()
-    proxy.loop.wait(4.9)
-    assert applicant.outcome == "waits"
-    proxy.loop.wait(0.1)
-    assert applicant.outcome == "closed"
-    assert "it got no session in its timeout" in caplog.text
+@pytest.mark.parametrize(("wanted", "seconds"), [(5000, 5.0), (1, 1.0), (99999, 10.0)])
+def test_a_client_waits_at_most_for_its_timeout(proxy: Proxy, wanted: int, seconds: float) -> None:
+    assert proxy.attach(NEW._replace(timeout_ms=wanted)).limit == seconds
 
 
 def test_without_etcd_a_session_waits_for_it(proxy: Proxy) -> None:

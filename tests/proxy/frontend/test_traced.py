@@ -3,13 +3,16 @@
 import struct
 from itertools import count
 
+import pytest
+
 from codec.constants import ErrorCode, OpCode
 from codec.jute import pack_string
 from codec.trace_context import TraceContext
 from lab.client import packets
 from lab.fakes.connection import Client, PaperHost, PaperLoop, connected
 from proxy.frontend.request_logs import Stages
-from proxy.frontend.traced import Facts, Traces
+from proxy.frontend.traced import Traces, TraceSources
+from proxy.state.pause import Lengths
 from proxy.traces.span import Decision, Span
 
 
@@ -33,7 +36,8 @@ def _traced(each: int = 1) -> tuple[Client, PaperTracer]:
     tracer = PaperTracer(each)
     moments = count(1)
     host = PaperHost(PaperLoop())
-    host.traces = Traces(tracer, Facts(lambda: 9, lambda: Stages(0, 0), lambda: 77), lambda: next(moments))
+    sources = TraceSources(lambda: 9, lambda: Stages(0, 0), lambda: 77)
+    host.traces = Traces(tracer, sources, lambda: next(moments))
     return connected(host), tracer
 
 
@@ -69,6 +73,34 @@ def test_a_multi_says_how_many_parts_it_has() -> None:
     (span,) = tracer.spans
     assert (span.name, span.attributes["db.operation.batch.size"]) == ("MULTI", 2)
     assert "zookeeper.path" not in span.attributes
+
+
+def test_operators_see_traced_requests_that_wait_as_all_others() -> None:
+    client, _ = _traced()
+    client.send(packets.create(1, "/a") + packets.get(2, "/a") + packets.create(3, "/b"))
+    waiting = client.connection.waiting(5)
+    assert [(each.opcode, each.path, each.in_log) for each in waiting] == [
+        (OpCode.CREATE, "/a", True),
+        (OpCode.GET_DATA, None, False),
+        (OpCode.CREATE, "/b", True),
+    ]
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_long_read_has_one_span_and_none_if_its_client_goes(is_lost: bool) -> None:
+    """It is begun twice: the first time at once, to find that it is long."""
+    client, tracer = _traced()
+    client.send(packets.create(0, "/a") + packets.create(0, "/b"))
+    client.commit()
+    tracer.spans.clear()
+    client.host.reading.pause.lengths = Lengths(every=1, at_once=-1)
+    client.connection.data_received(packets.read(1, OpCode.GET_CHILDREN, "/"))
+    client.loop.turn()
+    assert tracer.spans == []
+    if is_lost:
+        client.lose()
+    client.loop.run()
+    assert [span.name for span in tracer.spans] == ["GET_CHILDREN"][is_lost:]
 
 
 def test_only_what_the_tracer_wants_has_a_span() -> None:

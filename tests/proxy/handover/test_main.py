@@ -44,7 +44,7 @@ async def test_of_several_processes_it_lists_what_each_serves(
 ) -> None:
     control = Control("--listen 127.0.0.1:2181 --prefix /zketcd")
     await control.open()
-    monkeypatch.setattr(program, "served_by", lambda _sockets: [os.getpid(), 1 << 22])
+    monkeypatch.setattr(program, "serving", lambda: {os.getpid(), 1 << 22})
     with pytest.raises(SystemExit):
         await asyncio.to_thread(main, [])
     await _turns()

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from proxy.handover.names import name_of, served_by
+from proxy.handover.names import name_of, serving
 
 
-def test_names_have_the_namespace_of_the_process_ids() -> None:
+def test_names_have_the_namespace_of_the_process_ids(tmp_path: Path) -> None:
     own = Path("/proc/self/ns/pid").stat().st_ino
     assert name_of(1) == f"\0zketcd/{own}/1"
     sockets = f"""Num       RefCount Protocol Flags    Type St Inode Path
@@ -15,4 +15,6 @@ def test_names_have_the_namespace_of_the_process_ids() -> None:
 0000000000000000: 00000002 00000000 00010000 0001 01 62172 @zketcd/{own + 1}/10
 0000000000000000: 00000002 00000000 00010000 0001 01 20123 /run/zketcd/7
 """
-    assert list(served_by(sockets)) == [812, 812, 9]
+    table = tmp_path / "unix"
+    table.write_bytes(b"0000000000000000: 00000002 00000000 00010000 0001 01 1 @\xff\n" + sockets.encode())
+    assert serving(table) == {812, 9}
