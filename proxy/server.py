@@ -109,7 +109,9 @@ class Server:
         )
         log_settings = _log_settings(config, home, has_tls=tls is not None, has_sasl=login is not None)
         self.log = Log(etcd, keys, self._tasks, machine, watches, sessions, self, log_settings, environment)
-        self._status_poller = StatusPoller(etcd, self.log.learned_space, read_quota)
+        self._status_poller = StatusPoller(
+            etcd, self.log.learned_space, self.log.learned_versions, read_quota
+        )
         self.snapshots = Snapshots(
             self.log,
             etcd,

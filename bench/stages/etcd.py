@@ -55,7 +55,7 @@ class CountingEtcd:
         self.address = "in-process:0"
         self.counts = Counts()
         self.store = FakeEtcd()
-        self.store.version = "3.4.36"  # of which the proxy has nothing to warn
+        self.store.version = "3.4.42"  # of which the proxy has nothing to warn
         self._meter = meter
 
     def begin(

@@ -86,6 +86,10 @@ class FakeEtcdClient:
             store.version, store.cluster_id, 1, *sizes, 1, store.revision, 2, store.revision, alarms
         )
 
+    async def versions(self, timeout: float = 5.0) -> list[str]:
+        """That of the only member."""
+        return ["" if self.unreachable else self.store.version]
+
     def begin_txn(
         self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]
     ) -> Request:

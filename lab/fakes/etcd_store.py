@@ -179,11 +179,11 @@ class FakeEtcd:
             self._sorted_keys = sorted(self._versions)
 
     def _drops_deletes(self) -> bool:
-        """Whether a watch from the compacted revision on misses its deletes (etcd issue 19179)."""
+        """Whether a watch from the compacted revision on misses its deletes (etcd issue 18089)."""
         version = parse(self.version)
         if version is None or version >= (3, 6, 0):
             return False
-        return version < ((3, 5, 18) if version.minor == 5 else (3, 4, 36))
+        return version < ((3, 5, 16) if version.minor == 5 else (3, 4, 34))
 
     def lease_grant(self, lease_id: int, ttl: int) -> int:
         """Make a lease."""
@@ -352,7 +352,7 @@ class FakeEtcd:
             if isinstance(op, Txn):
                 responses.append(self._apply(op, branches, events))
             elif isinstance(op, Get):
-                responses.append(self._range(op, self.revision + 1))
+                responses.append(self._range(op, self.revision + bool(events)))
             elif isinstance(op, Put):
                 self._put(op, events)
                 responses.append(None)

@@ -9,6 +9,9 @@ from proof.simulation.etcd import Cluster
 Begun = tuple[str, Callable[[], None]]  # for people; what ends it
 LEAVE_OUT = "leave out events"
 COMPACTION = "compaction loses events"
+_OLD, _STALE = "old reads", "a stale member"
+#: Linearizable reads are old.
+OLD_READS = frozenset((_OLD, _STALE))
 
 
 def bug_faults(cluster: Cluster, random: Random) -> dict[str, Callable[[], Begun | None]]:
@@ -18,7 +21,8 @@ def bug_faults(cluster: Cluster, random: Random) -> dict[str, Callable[[], Begun
         "repeat events": partial(_set, cluster, random, "repeat", (0.1, 0.5)),
         "begin watches early": partial(_begin_early, cluster, random),
         COMPACTION: partial(_lose_at_compaction, cluster, random),
-        "old reads": partial(_old_reads, cluster, random),
+        _OLD: partial(_old_reads, cluster, random),
+        _STALE: partial(_stale_member, cluster, random),
     }
 
 
@@ -73,3 +77,19 @@ def _old_reads(cluster: Cluster, random: Random) -> Begun:
             member.behind = 0
 
     return ", ".join(f"{member.name} by {member.behind}" for member in members), end
+
+
+def _stale_member(cluster: Cluster, random: Random) -> Begun:
+    """A leader was paused, and another one was elected: the reads and watches of the former stand still."""
+    member = random.choice(cluster.members)
+    seconds = random.choice((0.1, 0.5, 2.0))
+    member.stands_at = cluster.store.revision
+    for watch in cluster.watches:
+        if watch.member is member:
+            watch.stalled_until = cluster.world.now + seconds
+
+    def end() -> None:
+        member.stands_at = 0
+
+    cluster.host.call_later(seconds, end)
+    return f"{member.name} for {seconds} s", end

@@ -23,8 +23,8 @@ from proxy.etcd.model import Get
 from proxy.etcd.transport import RpcError
 
 NAMES = ("etcd1", "etcd2", "etcd3")
-# A member repeats its question to the leader after so long. Only then can a read be old (issue 20418).
-_REPEATED_AFTER = 0.5
+# The first of its line whose linearizable reads are never old, and the last one with issue 20418.
+_VERSION, READS_OLD_DATA = "3.4.42", "3.4.41"
 _SERVER_TIMEOUT = 7.0  # seconds until a member gives a request up (5 s and two election timeouts)
 _LEASE_TICK = 0.5  # seconds between two looks of etcd's lessor
 _ELECTION = (1.0, 2.5)  # seconds
@@ -39,7 +39,7 @@ class Store(FakeEtcd):
 
     def __init__(self) -> None:
         super().__init__()
-        self.version = "3.4.36"
+        self.version = _VERSION
         self.on_commit: Callable[[int, list[FakeEvent]], None] = lambda _revision, _events: None
         #: When each lease was granted or renewed last.
         self.renewed: dict[int, float] = {}
@@ -117,6 +117,7 @@ class Member:
         self.isolated = False  # from the other members
         self.lag = 0.0  # seconds that it is behind the leader
         self.behind = 0  # revisions by which its reads may be old, see EtcdBugs
+        self.stands_at = 0  # the revision of its reads while it is stale, see EtcdBugs
         self.calls: dict[OpenCall, None] = {}  # that are open on it
         self.inbox: list[Callable[[], None]] = []  # what came while it was paused
         self.waiting: dict[_Proposal, None] = {}  # what waits for a leader
@@ -254,18 +255,13 @@ class Cluster:
         leader: int = 1,
     ) -> None:
         self.store.now = self.world.now
-        is_wrong = member.behind and _only_reads(method, request)
-        newest = read = self.store.revision
+        is_wrong = (member.behind or member.stands_at) and _only_reads(method, request)
         try:
             with self.bugs.reading(self.store, member) if is_wrong else nullcontext():
-                read = self.store.revision
                 response: bytes | RpcError = answer(self.store, method, request, leader=leader)
         except RpcError as error:
             response = error
-        if read < newest:
-            self.host.call_later(_REPEATED_AFTER, respond, response)
-        else:
-            respond(response)
+        respond(response)
 
     def _give_up(self, proposal: _Proposal) -> None:
         if proposal in proposal.member.waiting:

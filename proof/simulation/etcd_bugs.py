@@ -21,6 +21,8 @@ class Member(Protocol):
 
     #: So many revisions its linearizable reads are behind; 0: none.
     behind: int
+    #: The revision that all its linearizable reads have; 0: the newest one.
+    stands_at: int
 
 
 class Watched(Protocol):
@@ -34,7 +36,7 @@ class EtcdBugs:
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        #: Chances, from 0 to 1: that a watch leaves out a revision (17529, 20655), sends former events again
+        #: Chances, from 0 to 1: that a watch leaves out a revision (17529), sends former events again
         #: (15271), begins with older revisions than it was asked for (20221), and that a read is old (20418).
         self.leave_out = 0.0
         self.repeat = 0.0
@@ -79,7 +81,9 @@ class EtcdBugs:
     def reading(self, store: FakeEtcd, member: Member) -> Iterator[None]:
         """The store as a member's read sees it."""
         newest = store.revision
-        if member.behind and self._random.random() < self.old_read:
+        if member.stands_at:
+            store.revision = max(store.compacted, member.stands_at)
+        elif member.behind and self._random.random() < self.old_read:
             store.revision = max(store.compacted, newest - self._random.randint(1, member.behind), 1)
         try:
             yield

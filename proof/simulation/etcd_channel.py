@@ -231,7 +231,7 @@ class _Watch(_Stream):
         self._send(messages)
 
     def lose_pending(self) -> None:
-        """A compaction takes some of what a slow watch has not got yet (18089)."""
+        """A compaction takes some of what a slow watch has not got yet (17529)."""
         cluster = self.channel.cluster
         queue = None if self._watcher is None else self._watcher.queue
         kept: list[Any] = []

@@ -14,9 +14,10 @@ from proof.history import History
 from proof.history.records import Create, Reply, Request
 from proof.simulation import seams
 from proof.simulation.answers import Answers
+from proof.simulation.bug_faults import OLD_READS
 from proof.simulation.clients import Client
 from proof.simulation.deceit import Deceit
-from proof.simulation.etcd import Cluster
+from proof.simulation.etcd import READS_OLD_DATA, Cluster
 from proof.simulation.exactly_once import Logged
 from proof.simulation.expiry import ExpiryJudge
 from proof.simulation.features import FeaturesClient, featured
@@ -103,6 +104,8 @@ class Simulation:
         self._kinds = kinds or (*self.nemesis.kinds, *(bugs if etcd_bugs else ()))
         if etcd_bugs:
             self.kind = "etcd-bugs"
+        if OLD_READS & set(self._kinds):
+            self.cluster.store.version = READS_OLD_DATA
         if not set(self._kinds) <= set(bugs):  # other faults may keep a server from finding out
             self.deceit.limit = settings.max_staleness + 8 * settings.tick_time / 1000 + 5.0
         self._timeouts = [2 * settings.tick_time, 4 * settings.tick_time, 8 * settings.tick_time]

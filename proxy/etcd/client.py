@@ -12,7 +12,7 @@ from proxy.etcd import failures, rpc, wire
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.authenticator import Authenticator
 from proxy.etcd.calls import Calls
-from proxy.etcd.endpoints import Connect, Endpoints, connector
+from proxy.etcd.endpoints import Connect, Endpoint, Endpoints, connector
 from proxy.etcd.leases import LeaseKeeper
 from proxy.etcd.model import (
     EtcdError,
@@ -138,6 +138,17 @@ class EtcdClient:
             header.revision,
             list(response.errors),
         )
+
+    async def versions(self, timeout: float = 5.0) -> list[str]:
+        """Ask each endpoint's member for its version; "" for one that does not answer. Raises nothing."""
+        return await asyncio.gather(*(self._version(each, timeout) for each in self._rpc.endpoints.all))
+
+    async def _version(self, endpoint: Endpoint, timeout: float) -> str:
+        decode = partial(wire.decode, pb.StatusResponse)
+        try:
+            return (await self._rpc.call(rpc.STATUS, b"", timeout, decode, endpoint=endpoint)).version
+        except EtcdError:
+            return ""
 
     async def watch(
         self, start: bytes, end: bytes, from_revision: int, on_message: Callable[[WatchMessage], None]

@@ -59,23 +59,23 @@ class Endpoints:
         """Raises ValueError for a bad endpoint, or none."""
         if not endpoints:
             raise ValueError("no etcd endpoint given")
-        self._all = [Endpoint(endpoint, tls, connect) for endpoint in endpoints]
-        self.are_several = len(self._all) > 1
+        self.all = [Endpoint(endpoint, tls, connect) for endpoint in endpoints]
+        self.are_several = len(self.all) > 1
         #: Where the next request goes.
-        self.current = self._all[0]
+        self.current = self.all[0]
 
     @property
     def suspects(self) -> list[Endpoint]:
         """Those that did not answer lately."""
-        return [endpoint for endpoint in self._all if endpoint.suspect]
+        return [endpoint for endpoint in self.all if endpoint.suspect]
 
     def after(self, endpoint: Endpoint) -> Endpoint:
         """The next endpoint: one that answers, if there is one besides this; else the last one that did.
 
         On a slow machine none may answer in time. A member that hangs must not be taken again for that.
         """
-        index = self._all.index(endpoint)
-        others = [*self._all[index + 1 :], *self._all[:index]]
+        index = self.all.index(endpoint)
+        others = [*self.all[index + 1 :], *self.all[:index]]
         latest = max(others, key=attrgetter("answered"), default=endpoint)
         return next((other for other in others if not other.suspect), latest)
 
@@ -87,5 +87,5 @@ class Endpoints:
 
     async def close(self) -> None:
         """Close all connections. Requests under way fail as unknown."""
-        for endpoint in self._all:
+        for endpoint in self.all:
             await endpoint.channel.close()

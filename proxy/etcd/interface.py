@@ -54,6 +54,9 @@ class Etcd(Reads, Protocol):
     def endpoint(self) -> str:
         """HOST:PORT that the next request goes to."""
 
+    async def versions(self, timeout: float = ...) -> list[str]:
+        """Ask each member for its version."""
+
     def begin_txn(
         self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]
     ) -> Request:

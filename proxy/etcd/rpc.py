@@ -135,18 +135,25 @@ class Rpc:
         decode: Callable[[bytes], _Answer],
         *,
         repeatable: bool = False,
+        endpoint: Endpoint | None = None,
     ) -> _Answer:
-        """Send a request and wait for its answer. Raises EtcdError. `repeatable`: it may be sent again."""
+        """Send a request and wait for its answer. Raises EtcdError.
+
+        `repeatable`: it may be sent again. `endpoint`: where it is sent, if not to the current one.
+        """
         if self.credentials.incomplete:
             await self._authenticate("", timeout)
         token = self.credentials.token
+        ask = partial(
+            self._answer_to, method, request, timeout, decode, repeatable=repeatable, endpoint=endpoint
+        )
         try:
-            return await self._answer_to(method, request, timeout, decode, repeatable=repeatable)
+            return await ask()
         except EtcdRefused as refusal:
             if not self.credentials.expired(refusal, token):
                 raise
         await self._authenticate(token, timeout)
-        return await self._answer_to(method, request, timeout, decode, repeatable=repeatable)
+        return await ask()
 
     async def _answer_to(
         self,
@@ -156,6 +163,7 @@ class Rpc:
         decode: Callable[[bytes], _Answer],
         *,
         repeatable: bool = False,
+        endpoint: Endpoint | None = None,
     ) -> _Answer:
         answered: asyncio.Future[_Answer | EtcdError] = asyncio.get_running_loop().create_future()
 
@@ -163,7 +171,7 @@ class Rpc:
             if not answered.done():  # else the caller was cancelled
                 answered.set_result(answer)
 
-        sent = self._send(method, request, timeout, decode, settle, repeatable=repeatable)
+        sent = self._send(method, request, timeout, decode, settle, repeatable=repeatable, endpoint=endpoint)
         try:
             answer = await answered
         finally:
@@ -181,14 +189,15 @@ class Rpc:
         on_answer: Callable[[_Answer | EtcdError], None],
         *,
         repeatable: bool,
+        endpoint: Endpoint | None = None,
     ) -> Request:
-        """Send a request to the current endpoint; a `repeatable` one also to others if that is slow."""
+        """Send a request to an endpoint; a `repeatable` one also to others if that is slow."""
         call = _Call(self, method, request, timeout, decode, on_answer)
         if repeatable and self.endpoints.are_several:
             self._repeatable[call] = None
             if self._look_timer is None:
                 self._look_timer = asyncio.get_running_loop().call_later(_TICK, self._look)
-        call.send(self.endpoints.current)
+        call.send(endpoint or self.endpoints.current)
         return call
 
     def _look(self) -> None:

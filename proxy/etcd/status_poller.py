@@ -2,12 +2,12 @@
 
 Its quota is read with it, from etcd's metrics: before 3.6 no answer has it.
 
-The first answer also has etcd's version. If that version has known bugs, a warning is logged.
+Each member is asked for its version. If that has known bugs, a warning is logged.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, Status
@@ -26,18 +26,23 @@ class StatusPoller:
         self,
         etcd: Etcd,
         learned: Callable[[int, int], float],
+        learned_versions: Callable[[Sequence[str]], None],
         read_quota: Callable[[str], Awaitable[int]] | None = None,
     ) -> None:
         """`learned` takes the size in use and the quota; it returns the seconds until the next question.
 
         Quota: 0 while it is unknown, below 0 if there is none.
 
+        `learned_versions` takes the versions of all members, "" for one that does not answer.
+
         `read_quota`: the quota of a member, 0 if it does not show it. Without it the quota is unknown.
         """
         self._etcd = etcd
         self._learned = learned
+        self._learned_versions = learned_versions
         self._read_quota = read_quota
         self._interval = 10.0
+        self._versions: set[str] = set()  # that were looked at for known bugs
         self._quota_read = -_QUOTA_EVERY
         self.quota = 0  # 0 while it is unknown
         self.status: Status | None = None  # None until it has answered for the first time
@@ -50,13 +55,18 @@ class StatusPoller:
             except EtcdError as error:
                 log.debug("etcd does not answer a request for its status: %s", error)
             else:
-                if self.status is None or self.status.version != status.version:
-                    for warning in warnings(status.version):
-                        log.warning("%s", warning)
                 self.status = status
                 await self._look_at_quota()
                 self._interval = self._learned(status.db_size_in_use, self.quota)
+            self._look_at_versions(await self._etcd.versions(_TIMEOUT))
             await asyncio.sleep(self._interval)
+
+    def _look_at_versions(self, versions: Sequence[str]) -> None:
+        for version in sorted({*versions} - self._versions):
+            self._versions.add(version)
+            for warning in warnings(version):
+                log.warning("%s", warning)
+        self._learned_versions(versions)
 
     async def _look_at_quota(self) -> None:
         now = asyncio.get_running_loop().time()

@@ -45,6 +45,13 @@ class Bug(NamedTuple):
         return version < (of_line or self.fixed)[0]
 
 
+_OLD_READS = Bug(
+    20418,
+    "may answer a read with old data after a pause of a member. A proxy may then serve an old state for as"
+    " long as it reaches no other member",
+    (Version(3, 4, 42), Version(3, 5, 28), Version(3, 6, 9)),
+)
+
 #: Those that are warned of. docs/reliability.md has these and others ("etcd's bugs and zketcd").
 BUGS = (
     Bug(
@@ -59,7 +66,14 @@ BUGS = (
         " again, but may have given wrong answers before",
         (Version(3, 4, 31), Version(3, 5, 13)),
     ),
+    _OLD_READS,
 )
+
+
+def reads_are_new(text: str) -> bool:
+    """Whether a linearizable read is never old if each member says that it is of such a version."""
+    version = parse(text)
+    return version is not None and not _OLD_READS.is_in(version)
 
 
 def warnings(text: str) -> list[str]:
@@ -68,13 +82,13 @@ def warnings(text: str) -> list[str]:
     if version is None:
         return []
     if not usable(version):
-        return [
-            f"etcd {version} can lose or corrupt data in a crash."
-            " Upgrade it to 3.4.31 or newer, or to 3.5.13 or newer."
-        ]
+        return [f"etcd {version} can lose or corrupt data in a crash. {_upgrade(_OLD_READS.fixed)}"]
     return [
-        f"etcd {version} {bug.effect} (issue {bug.issue})."
-        f" Upgrade it to {' or newer, or to '.join(map(str, bug.fixed))} or newer."
+        f"etcd {version} {bug.effect} (issue {bug.issue}). {_upgrade(bug.fixed)}"
         for bug in BUGS
         if bug.is_in(version)
     ]
+
+
+def _upgrade(fixed: tuple[Version, ...]) -> str:
+    return f"Upgrade it to {' or newer, or to '.join(map(str, fixed))} or newer."

@@ -6,10 +6,11 @@ of sessions and proxies are reported to the keeper of sessions, in the order of 
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Delete, EtcdError, Txn
+from proxy.etcd.versions import reads_are_new
 from proxy.log.applier import Applier, MembershipItem
 from proxy.log.budgets import SpentBudgets
 from proxy.log.contact import Contact
@@ -166,6 +167,12 @@ class Log:
         record, space = self._stream.record, self.outbox.space
         assert space is not None
         return space.learned(in_use, quota, None if record is None else record.current)
+
+    def learned_versions(self, versions: Iterable[str]) -> None:
+        """The versions of all members of etcd: by them, a read may take the place of an entry for a sync."""
+        head = self.outbox.head
+        assert head is not None
+        head.is_trusted = all(map(reads_are_new, versions))
 
     async def carry_over(self, incarnation: str, then: Callable[[], object], own: str = "") -> int:
         """Move the sessions of another incarnation to this one; returns an error, or 0.

@@ -72,8 +72,8 @@ class Staleness:
         """`stopped` is called with the reason when clients may no longer see the state.
 
         `hangs` is called when the stream has not delivered something for half of `limit` seconds, and again
-        after each further half. `left_out` is called when the watch has left something out (etcd's issues
-        17529, 18089, 20655), or has broken: the state is wrong, or of another etcd.
+        after each further half. `left_out` is called when the watch has left something out (etcd's issue
+        17529), or has broken: the state is wrong, or of another etcd.
         """
         self._etcd = etcd
         self._keys = keys

@@ -1,7 +1,7 @@
 """Follows the log by one watch on everything under `live/`, and catches up after each break of the watch.
 
 After any break, the entries above those delivered are read (`catch_up`). So no entry is missed, whatever etcd
-does with a resumed watch. A watch that seems well can leave out an entry (etcd's issues 17529, 18089, 20655).
+does with a resumed watch. A watch that seems well can leave out an entry (etcd's issue 17529).
 `staleness` finds that, and so does a catch-up. The tree is loaded again only then, and if that part of the
 log was truncated, or if etcd was restored from a backup. The old tree is served until the new one takes its
 place, unless it is wrong.
@@ -162,7 +162,7 @@ class Stream:
     async def _follow(self) -> None:
         keys = self._keys
         # etcd before 3.4.36 and 3.5.18 omits deletions if it was compacted at the very revision that a watch
-        # begins with (issue 19179). So the watch begins with a revision that was processed before.
+        # begins with (issues 18089, 19179). So the watch begins with a revision that was processed before.
         await self._etcd.watch(keys.live, keys.live_end, self.follower.revision, self._take_message)
 
     def _take_message(self, message: WatchMessage) -> None:

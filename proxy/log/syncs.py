@@ -29,6 +29,9 @@ Asked = list[tuple[Pending, int]]
 class Head(Protocol):
     """Reads the log's head for syncs (proxy.log.head_reader.HeadReader)."""
 
+    #: Linearizable reads of this etcd are never old. Else all syncs are sent in entries.
+    is_trusted: bool
+
     def wake(self) -> None:
         """Read, if syncs wait for that."""
 

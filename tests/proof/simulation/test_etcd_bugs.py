@@ -7,10 +7,17 @@ from proof.simulation.campaign import run
 from proof.simulation.deceit import FOUND_WITHIN
 from proof.simulation.record import World
 from proof.simulation.simulation import simulate
-from proxy.etcd.model import EtcdUnknown, Get, Put, Txn
+from proxy.etcd.model import EtcdUnknown, Get, Put, RangeResult, Txn
 from tests.proof.simulation.test_etcd import System
 
-_KINDS = ("leave out events", "repeat events", "begin watches early", "compaction loses events", "old reads")
+_KINDS = (
+    "leave out events",
+    "repeat events",
+    "begin watches early",
+    "compaction loses events",
+    "old reads",
+    "a stale member",
+)
 
 
 class _Watch:
@@ -90,8 +97,25 @@ def test_a_read_is_old_and_a_write_is_not(system: System) -> None:
     for member in system.cluster.members:
         member.behind = 3
     assert system.do(system.client.range(Get(b"k"), 1.0)).revision < 6
-    assert system.do(system.client.txn(Txn((), (Get(b"k"),)), 1.0)).revision < 6
+    answer = system.do(system.client.txn(Txn((), (Get(b"k"),)), 1.0))
+    (read,) = answer.responses
+    assert isinstance(read, RangeResult)
+    assert read.kvs[0].mod_revision == answer.revision < 6
     assert system.do(system.client.txn(Txn((), (Put(b"k", b""),)), 1.0)).revision == 7
+
+
+def test_a_stale_member_reads_and_shows_what_there_was(system: System) -> None:
+    watch = _Watch(system, 2)
+    watch.puts(3)
+    faults = bug_faults(system.cluster, system.world.random("bugs"))
+    for _ in range(20):  # all members, one after another
+        assert faults["a stale member"]() is not None
+    system.do(system.client.txn(Txn((), (Put(b"k", b""),)), 1.0))
+    assert system.do(system.client.txn(Txn((), (Get(b"k"),)), 1.0)).revision == 4
+    assert watch.seen[-1] == 4
+    system.world.run(system.world.now + 3)
+    assert system.do(system.client.txn(Txn((), (Get(b"k"),)), 1.0)).revision == 5
+    assert watch.seen[-1] == 5
 
 
 def test_a_watch_that_ends_has_nothing_to_lose(system: System) -> None:
@@ -104,7 +128,7 @@ def test_a_watch_that_ends_has_nothing_to_lose(system: System) -> None:
         watch.task.result()
 
 
-@pytest.mark.parametrize("kinds", [_KINDS[:1], _KINDS[1:3], _KINDS[3:4], (_KINDS[4], "load anew")])
+@pytest.mark.parametrize("kinds", [_KINDS[:1], _KINDS[1:3], _KINDS[3:4], (*_KINDS[4:], "load anew")])
 def test_what_is_left_out_is_found_and_all_else_does_no_harm(kinds: tuple[str, ...]) -> None:
     outcome = simulate(2, 0.02, kinds)
     assert outcome.violations == [], "\n".join(outcome.trace[-60:])

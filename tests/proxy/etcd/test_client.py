@@ -102,6 +102,12 @@ async def test_status(etcd_server: EtcdServer) -> None:
         assert status.errors == []
 
 
+async def test_each_member_is_asked_for_its_version(etcd_server: EtcdServer) -> None:
+    async with connected("http://127.0.0.1:1", etcd_server.endpoint) as client:
+        assert await client.versions() == ["", etcd_server.version()]
+        assert client.endpoint == etcd_server.address
+
+
 async def test_a_stopped_etcd_leaves_the_outcome_unknown_and_may_apply_later(
     own_etcd_server: EtcdServer,
 ) -> None:

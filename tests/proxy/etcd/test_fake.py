@@ -315,7 +315,7 @@ async def test_compaction(client: Etcd) -> None:
 
 @pytest.mark.real
 async def test_deletes_of_the_compacted_revision(client: Etcd) -> None:
-    """An etcd before 3.4.36 and 3.5.18 drops them from a watch that begins there."""
+    """An etcd before 3.4.34 and 3.5.16 drops them from a watch that begins there."""
     prefix = b"/dropped-%d/" % next(RUNS)
     await client.txn(Txn([], [Put(prefix + b"a", b"")]), 10)
     revision = (await client.txn(Txn([], [Delete(prefix + b"a"), Put(prefix + b"b", b"")]), 10)).revision
@@ -329,7 +329,7 @@ async def test_deletes_of_the_compacted_revision(client: Etcd) -> None:
     await watch.aclose()
     version = parse((await client.status()).version)
     assert version is not None
-    dropped = version < (3, 4, 36) or (3, 5, 0) <= version < (3, 5, 18)
+    dropped = version < (3, 4, 34) or (3, 5, 0) <= version < (3, 5, 16)
     assert sorted(got) == [prefix + name for name in ((b"b", b"c") if dropped else (b"a", b"b", b"c"))]
 
 

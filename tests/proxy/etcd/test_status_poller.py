@@ -1,6 +1,7 @@
 """The status that is asked for now and then."""
 
 import asyncio
+from collections.abc import Sequence
 from unittest import mock
 
 import pytest
@@ -9,15 +10,21 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.status_poller import StatusPoller
 
 
+def ignore(_versions: Sequence[str]) -> None:
+    """The versions are what other tests are about."""
+
+
 async def test_the_last_answer_is_kept_when_etcd_is_gone() -> None:
     client = FakeEtcdClient(FakeEtcd())
     client.unreachable = True
-    poller = StatusPoller(client, lambda _in_use, _quota: 0.0)
+    learned: list[Sequence[str]] = []
+    poller = StatusPoller(client, lambda _in_use, _quota: 0.0, learned.append)
     with mock.patch.object(poller, "_interval", 0.0):
         task = asyncio.get_running_loop().create_task(poller.run())
         for _ in range(5):
             await asyncio.sleep(0)
             assert not poller.status
+            assert learned in ([], [[""]] * len(learned))
         client.unreachable = False
         async with asyncio.timeout(10):
             while not poller.status:  # noqa: ASYNC110
@@ -27,13 +34,14 @@ async def test_the_last_answer_is_kept_when_etcd_is_gone() -> None:
         for _ in range(5):
             await asyncio.sleep(0)
         assert poller.status is found
+        assert [client.store.version] in learned
         assert not task.done()
         task.cancel()
 
 
 async def test_a_version_with_known_bugs_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     client = FakeEtcdClient(FakeEtcd())
-    task = asyncio.get_running_loop().create_task(StatusPoller(client, lambda *_: 0.0).run())
+    task = asyncio.get_running_loop().create_task(StatusPoller(client, lambda *_: 0.0, ignore).run())
     for version, warned in (("3.4.23", 1), ("3.4.23", 1), ("3.5.21", 1), ("3.5.12", 2)):
         client.store.version = version
         for _ in range(6):
@@ -58,7 +66,7 @@ async def test_the_quota_is_read_once_a_minute_and_a_failure_keeps_the_last_one(
         poller._quota_read -= 30.5
         return 0.0
 
-    poller = StatusPoller(client, learn, read_quota)
+    poller = StatusPoller(client, learn, ignore, read_quota)
     task = asyncio.get_running_loop().create_task(poller.run())
     async with asyncio.timeout(10):
         while len(learned) < 6:  # noqa: ASYNC110

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from lab.servers.process import REPOSITORY
-from proxy.etcd.versions import BUGS, Version, parse, usable, warnings
+from proxy.etcd.versions import BUGS, Version, parse, reads_are_new, usable, warnings
 
 LOSES_DATA = "lose or corrupt data"
-BUGS_OF_3_4_30 = "issue 15247", "issue 17529"
+OLD_READS = "issue 20418"
+BUGS_OF_3_4_30 = "issue 15247", "issue 17529", OLD_READS
 
 
 @pytest.mark.parametrize(
@@ -20,24 +21,32 @@ BUGS_OF_3_4_30 = "issue 15247", "issue 17529"
         ("3.4.21", (LOSES_DATA,)),
         ("3.4.22", BUGS_OF_3_4_30),
         ("3.4.30", BUGS_OF_3_4_30),
-        ("3.4.31", ()),
+        ("3.4.31", (OLD_READS,)),
+        ("3.4.41", (OLD_READS,)),
+        ("3.4.42", ()),
         ("3.5.0", (LOSES_DATA,)),
         ("3.5.5", (LOSES_DATA,)),
         ("3.5.6", BUGS_OF_3_4_30),
         ("3.5.12", BUGS_OF_3_4_30),
-        ("3.5.13", ()),
-        ("3.6.0-rc.1", ()),
+        ("3.5.13", (OLD_READS,)),
+        ("3.5.27", (OLD_READS,)),
+        ("3.5.28", ()),
+        ("3.6.0-rc.1", (OLD_READS,)),
+        ("3.6.8", (OLD_READS,)),
+        ("3.6.9", ()),
+        ("3.7.0", ()),
         ("3.10.0", ()),
         ("4.0.0", ()),
     ],
 )
 def test_warnings(version: str, expected: tuple[str, ...], tmp_path: Path) -> None:
-    for warning, text in zip(warnings(version), expected, strict=True):
-        assert version in warning
-        assert text in warning
     parsed = parse(version)
     assert parsed is not None
+    for warning, text in zip(warnings(version), expected, strict=True):
+        assert str(parsed) in warning
+        assert text in warning
     assert usable(parsed) is (LOSES_DATA not in expected)
+    assert reads_are_new(version) is (expected == ())
     # The script that set-up asks agrees.
     etcd = tmp_path / "etcd"
     etcd.write_text(f"#!/bin/sh\necho 'etcd Version: {parsed}'\n")
@@ -52,6 +61,7 @@ def test_warnings(version: str, expected: tuple[str, ...], tmp_path: Path) -> No
 def test_what_is_no_version_is_not_warned_of(text: str) -> None:
     assert parse(text) is None
     assert warnings(text) == []
+    assert not reads_are_new(text)
 
 
 def test_a_version_is_shown_as_etcd_shows_it() -> None:

@@ -327,6 +327,19 @@ async def test_another_digest_is_reported(world: World) -> None:
     assert world.stats.disagreements == 1
 
 
+@pytest.mark.parametrize("lost", [True, False])
+async def test_proxies_with_different_logs_disagree(lost: bool) -> None:
+    """etcd's members differ after a crash (issues 13766, 14370 and others): one has lost an entry."""
+    one, two = World(), World()
+    for world, left_out in ((one, False), (two, lost)):
+        last = [] if left_out else [Apply(20, "crashed", 1, entry(opened(2), created(2, "/lost")))]
+        world.applier.feed([world.foreign(1, OPEN, creation("/kept")), *last])
+        world.applier.feed([world.foreign(number) for number in range(2, 70)])
+    entries, digest = one.machine.last_checkpoint
+    two.applier.feed([two.foreign(70, value=entry(checkpoint=entries, digest=digest))])
+    assert [each.incarnation for each in two.disagreements] == ["other"] * lost
+
+
 async def test_a_loaded_state_is_told_as_its_difference(world: World) -> None:
     world.applier.feed([world.foreign(1, OPEN, creation("/x"), creation("/gone"))])
     world.told.clear()

@@ -160,7 +160,7 @@ async def test_an_entry_that_waits_for_its_predecessor_is_not_missing(world: Wor
 
 
 async def test_what_the_watch_leaves_out_is_found_by_the_next_question(world: World) -> None:
-    """etcd's issues 17529, 18089, 20655: an entry; that later ones wait for it does not hide that."""
+    """etcd's issue 17529: an entry; that later ones wait for it does not hide that."""
     await world.tree.create("a", "/left-out")
     left_out = world.store.revision
     for path in ("/waits", "/waits too"):

@@ -137,7 +137,7 @@ async def test_nothing_is_missed_by_a_break(proxy: Proxy, compacted: bool) -> No
 
 
 async def test_a_deletion_at_the_compacted_revision_is_not_missed(proxy: Proxy) -> None:
-    """etcd before 3.4.36 leaves deletions out of a watch that starts at the compacted revision."""
+    """etcd before 3.4.34 leaves deletions out of a watch that starts at the compacted revision."""
     tree, store, original = proxy.tree, proxy.tree.store, proxy.client.watch
     lease = 77
 
@@ -170,7 +170,7 @@ async def test_what_was_read_is_not_told_again_by_the_watch(proxy: Proxy) -> Non
 
 
 async def test_an_entry_that_the_watch_leaves_out_is_found_and_the_tree_loaded_anew(proxy: Proxy) -> None:
-    """etcd's issues 17529, 18089, 20655. Applied late, it would have another place than at other proxies."""
+    """etcd's issue 17529. Applied late, it would have another place than at other proxies."""
     await proxy.sees("a", "/first")
     feed, left_out = proxy.follower.feed, list[object]()
 
