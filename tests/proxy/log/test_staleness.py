@@ -338,4 +338,6 @@ async def test_it_asks_by_itself(world: World) -> None:
         await until(lambda: not world.staleness.serving)
         world.follow()
         await until(lambda: world.staleness.serving)
+    world.guard.stop.assert_not_called()
     await tasks.close()
+    world.guard.stop.assert_called_once()
