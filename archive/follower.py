@@ -27,6 +27,7 @@ from proxy.log.record import TIMEOUT, TreeNotServable, look, unreadable
 from proxy.log.staleness import LIMIT, Staleness
 from proxy.log.start import Loaded, NotInLog, Wanted, load
 from proxy.log.stream import Stream
+from proxy.log.watch_guard import WatchGuard
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.support.environment import HOST, Clock
@@ -210,8 +211,8 @@ class _Attempt:
             keys,
             self._follower,
             self._machine,
+            WatchGuard(self._follower, etcd.watched_member_is_suspect, self._stream.renew, LIMIT / 2),
             log.warning,
-            self._stream.renew,
             self.distrust,
             LIMIT,
             self._clock,

@@ -21,6 +21,7 @@ from proxy.log.record import TIMEOUT
 from proxy.log.staleness import LIMIT, Staleness
 from proxy.log.start import Loaded, load
 from proxy.log.stream import Stream
+from proxy.log.watch_guard import WatchGuard
 from proxy.state.machine import Machine
 from proxy.support.environment import HOST
 from schema.keys import Keyspace
@@ -62,8 +63,8 @@ class Observer:
             self._keys,
             follower,
             self.oracle.machine,
+            WatchGuard(follower, self._etcd.watched_member_is_suspect, self._stream.renew, LIMIT / 2),
             lambda _reason: None,
-            self._stream.renew,
             self._stream.left_out,
             LIMIT,
             HOST.clock,

@@ -134,6 +134,8 @@ class Membership:
         self._gone.clear()
         lease = randomness.randbits(62) + 1
         asked = self._environment.clock.monotonic()
+        # Not sent to a second member early, as appends are: a copy that a member executes late could make a
+        # lease again that has ended, and its keep-alives would keep connections open.
         try:
             granted = await self._etcd.lease_grant(lease, self._lease_seconds, _TIMEOUT)
         except EtcdError as error:

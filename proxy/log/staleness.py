@@ -2,9 +2,9 @@
 
 A lease that is kept alive proves nothing about the stream: a watch may hang while etcd answers other
 requests. So about once a second the proxy reads from etcd, linearizably, the proxies' keys and how many
-entries of each living proxy follow those that are applied. If it has not applied these entries within some
-seconds, it stops serving until it has. Before that, if the stream has not delivered the entries, another
-watch is started, since a watch that hangs may hang for ever.
+entries of each living proxy follow those that are applied. If the stream does not deliver these soon,
+another watch is started (`watch_guard`), since a watch that hangs may hang for ever. If the proxy has not
+applied them within some seconds, it stops serving until it has.
 
 If etcd refuses these reads, or does not answer them although it answers other requests, the proxy stops
 serving as well, and does not keep its lease alive: it cannot end the sessions of clients that are gone, so
@@ -19,11 +19,13 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, Get, KeyValue, Op, RangeResult, Txn
 from proxy.log.follower import Follower, revision_of
+from proxy.log.watch_guard import WatchGuard
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock
 from schema.errors import ForeignKey
@@ -63,26 +65,24 @@ class Staleness:
         keys: Keyspace,
         follower: Follower,
         machine: Machine,
+        watch_guard: WatchGuard,
         stopped: Callable[[str], None],
-        hangs: Callable[[], None],
         left_out: Callable[[], None],
         limit: float,
         clock: Clock,
     ) -> None:
         """`stopped` is called with the reason when clients may no longer see the state.
 
-        `hangs` is called when the stream has not delivered something for half of `limit` seconds, and again
-        after each further half. `left_out` is called when the watch has left something out (etcd's issue
-        17529), or has broken: the state is wrong, or of another etcd.
+        `left_out` is called when the watch has left something out (etcd's issue 17529), or has broken: the
+        state is wrong, or of another etcd. `limit`: seconds in which the proxy has to catch up.
         """
         self._etcd = etcd
         self._keys = keys
         self._follower = follower
         self._machine = machine
+        self._watch_guard = watch_guard
         self._stopped = stopped
-        self._hangs = hangs
         self._left_out = left_out
-        self._renewed = -float("inf")  # monotonic time at which the watch was last replaced
         self._limit = limit
         self._now = clock.monotonic
         self._answers: deque[_Answer] = deque()
@@ -130,9 +130,12 @@ class Staleness:
 
     async def run(self) -> None:
         """Ask, and decide by the answers, for ever."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._ask())
-            group.create_task(self._judge())
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._ask())
+                group.create_task(self._judge())
+        finally:
+            self._watch_guard.stop()
 
     async def _ask(self) -> None:
         while True:
@@ -182,9 +185,12 @@ class Staleness:
             self._left_out()
         came = [kv.create_revision for kv in new]
         gone = [name for name in living if name not in there]
-        self._answers.append(_Answer(asked, entries, came, gone))
+        missing = _Answer(asked, entries, came, gone)
+        self._answers.append(missing)
         self._unanswered_since = None
         self.judge()
+        if not self._is_delivered(missing):
+            self._watch_guard.expect(partial(self._is_delivered, missing), self._now() - asked)
 
     def unanswered(self, asked: float, error: EtcdError) -> None:
         """A question that was asked then has failed."""
@@ -196,10 +202,9 @@ class Staleness:
             self._unanswered_since = asked
 
     def judge(self) -> None:
-        """Decide, by what was applied since, whether the state is recent and whether the watch hangs."""
+        """Decide, by what was applied since, whether the state is recent."""
         self._forget_applied()
         self._decide()
-        self._renew_hanging()
 
     def _forget_applied(self) -> None:
         """Drop the answers up to the newest one whose entries are all applied."""
@@ -226,16 +231,9 @@ class Staleness:
             late = "etcd has entries that this proxy has not applied in time"
             self._stopped(self._obstacle if self.cut_off else late)
 
-    def _renew_hanging(self) -> None:
-        """Replace the watch if it has not delivered what etcd contained half of the limit ago."""
-        if not self._answers:
-            return
-        now = self._now()
-        oldest = self._answers[0]
-        waited = now - max(oldest.asked, self._renewed)
-        if waited > self._limit / 2 and not self._is_in(oldest, self._follower.numbers):
-            self._renewed = now
-            self._hangs()
+    def _is_delivered(self, answer: _Answer) -> bool:
+        """Whether the stream has delivered all of the answer. All of one that was dropped is applied."""
+        return answer not in self._answers or self._is_in(answer, self._follower.numbers)
 
     def _is_in(self, answer: _Answer, numbers: Mapping[str, int]) -> bool:
         """Whether `numbers`, the last ones of each incarnation, include all entries of the answer."""

@@ -12,6 +12,7 @@ from proxy.log import staleness as module
 from proxy.log.follower import Apply, Follower
 from proxy.log.staleness import Staleness
 from proxy.log.start import load
+from proxy.log.watch_guard import WatchGuard
 from proxy.state.machine import Machine
 from proxy.support.tasks import Tasks
 from schema.entry import decode_entry
@@ -32,7 +33,7 @@ class World:
         self.machine: Machine
         self.clock = FakeClock(1000.0)
         self.stops: list[str] = []
-        self.renewals: list[float] = []
+        self.guard = mock.Mock(spec=WatchGuard)
         self.left_out: list[float] = []
         self.staleness: Staleness
 
@@ -49,8 +50,8 @@ class World:
             self.tree.keys,
             self.follower,
             self.machine,
+            self.guard,
             self.stops.append,
-            self.hung,
             lambda: self.left_out.append(self.clock.now),
             limit=3.0,
             clock=self.clock,
@@ -73,9 +74,10 @@ class World:
         """Whether clients may see the state, and how often it was taken from them."""
         return self.staleness.serving, len(self.stops)
 
-    def hung(self) -> None:
-        """The stream is told to begin another watch."""
-        self.renewals.append(self.clock.now)
+    @property
+    def expected(self) -> list[bool]:
+        """Of each answer that the watch had not shown at once: whether it has now."""
+        return [call.args[0]() for call in self.guard.expect.call_args_list]
 
     async def seconds(self, count: int = 1) -> None:
         for _ in range(count):
@@ -104,17 +106,41 @@ async def test_a_stream_that_hangs(world: World) -> None:
     assert world.staleness.age == 0
 
 
-async def test_a_watch_that_hangs_is_given_up_before_clients_notice(world: World) -> None:
+async def test_the_watch_has_to_show_soon_what_a_question_has_found(world: World) -> None:
+    """Though this proxy writes nothing."""
+    for path in ("/1", "/2"):
+        await world.tree.create("a", path)
+    await world.seconds()
+    await world.tree.create("b", "/3")
+    await world.seconds()
+    assert world.expected == [False, False]
+    first, second, third = world.store.history_from(world.follower.revision + 1)
+    world.follower.feed(first)
+    assert world.expected == [False, False]
+    world.follower.feed(second)
+    assert world.expected == [True, False]
+    world.follower.feed(third)
+    assert world.expected == [True, True]
+
+
+async def test_a_watch_that_shows_everything_is_not_looked_at(world: World) -> None:
+    await world.tree.create("a", "/1")
+    world.follow()
+    await world.seconds(2)
+    assert world.expected == []
+
+
+async def test_what_was_loaded_or_read_since_the_watch_need_not_show(world: World) -> None:
+    await world.tree.come("c")
     await world.tree.create("a", "/1")
     await world.seconds()
-    asked = world.clock.now
+    world.follow()
+    world.follower.revision = 1  # as after a restore of etcd
+    assert world.expected == [False]
+    world.follower.revision = world.store.revision
     await world.seconds()
-    assert world.renewals == []
-    await world.seconds()
-    assert world.renewals == [asked + 2]
-    assert world.seen == (True, 0)
-    await world.seconds(2)  # and again, if the next one hangs as well
-    assert world.renewals == [asked + 2, asked + 4]
+    world.follower.revision = 1
+    assert world.expected == [True]
 
 
 async def test_a_state_that_lags_behind_its_stream_needs_no_other_watch(world: World) -> None:
@@ -123,7 +149,7 @@ async def test_a_state_that_lags_behind_its_stream_needs_no_other_watch(world: W
         world.follower.feed(events)  # and nothing is applied
     await world.seconds(10)
     assert world.seen == (False, 1)
-    assert world.renewals == []
+    assert world.expected == []
 
 
 async def test_a_stream_that_lags_but_flows(world: World) -> None:
@@ -144,8 +170,10 @@ async def test_proxies_that_the_stream_does_not_show(world: World, change: str) 
         await world.tree.go("a")
     await world.seconds(5)
     assert world.seen == (False, 1)
+    assert world.expected == [False] * 5
     world.catch_up()
     assert world.seen == (True, 1)
+    assert world.expected == [True] * 5
 
 
 async def test_an_entry_that_waits_for_its_predecessor_is_not_missing(world: World) -> None:
@@ -310,4 +338,6 @@ async def test_it_asks_by_itself(world: World) -> None:
         await until(lambda: not world.staleness.serving)
         world.follow()
         await until(lambda: world.staleness.serving)
+    world.guard.stop.assert_not_called()
     await tasks.close()
+    world.guard.stop.assert_called_once()
