@@ -268,6 +268,8 @@ class Log:
         """
         ended, _ = await asyncio.wait((*self._running, self._failure), return_when=asyncio.FIRST_COMPLETED)
         task = ended.pop()
+        if task.cancelled():
+            return RuntimeError(f"{task} was cancelled")
         return task.exception() or RuntimeError(f"{task} ended")
 
     async def drain(self, timeout: float) -> bool:

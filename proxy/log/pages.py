@@ -8,6 +8,7 @@ from proxy.etcd.interface import Reads
 from proxy.etcd.model import Get, RangeResult, Txn
 from proxy.state import capture
 from proxy.state.machine import Machine
+from proxy.support.tasks import together
 from schema.errors import BadValue
 from schema.keys import Keyspace
 from schema.pages import page_header
@@ -84,12 +85,7 @@ async def _read(etcd: Reads, names: Sequence[bytes], progress: Callable[[int], N
             if b"/nodes/" in name:
                 progress(_count(values[index]))
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for start in range(0, len(names), _TOGETHER):
-                group.create_task(some(start))
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
+    await together(some(start) for start in range(0, len(names), _TOGETHER))
     return values
 
 

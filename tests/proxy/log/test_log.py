@@ -154,6 +154,16 @@ async def test_draining_waits_for_outcomes(world: World) -> None:
     assert reply.error == 0
 
 
+async def test_work_that_was_cancelled_is_a_fault(world: World) -> None:
+    one = await world.proxy()
+    work = one.log._running[0]
+    work.cancel()
+    failure = await asyncio.wait_for(one.log.failed(), 10)
+    assert isinstance(failure, RuntimeError)
+    assert work.get_name() in str(failure)
+    assert "was cancelled" in str(failure)
+
+
 async def test_a_level_that_this_release_does_not_know_ends_it_with_what_to_do(world: World) -> None:
     one, two = await world.proxy(), await world.proxy()
     one.submit(Kind.LEVEL, 0, body=encode_level(3))
