@@ -171,7 +171,7 @@ class _Mirroring:
             is_replayed = True
 
         async def write() -> None:
-            """Where the replay pauses, every few milliseconds. After a kill, the disk has what was written."""
+            """Where the replay pauses, every few milliseconds. A run after a kill continues from there."""
             while not is_replayed:
                 await asyncio.sleep(0)
                 if len(self._rows) >= _PIECE or self._jumped:
