@@ -8,6 +8,7 @@ begins: the gap is reported, and the run's snapshot bridges it.
 
 import asyncio
 import logging
+import math
 from collections import deque
 from datetime import UTC, datetime
 
@@ -271,7 +272,7 @@ class _Attempt:
                 flushed = now
             if not self._writer.pending:
                 self._stats.complete = known.clock / 1000
-                if now - completed >= _COMPLETE_EVERY and self._staleness.caught_up_at > 0:
+                if now - completed >= _COMPLETE_EVERY and math.isfinite(self._staleness.age):
                     await self._writer.complete(known)
                     completed = now
             self._stats.pending = self._waiting + self._writer.pending
@@ -280,7 +281,7 @@ class _Attempt:
     def _known(self) -> Point:
         """Everything up to this point is applied: etcd had nothing more when it was asked last."""
         age = self._staleness.age
-        clock = int((self._clock.time() - age) * 1000) if age < float("inf") else 0
+        clock = int((self._clock.time() - age) * 1000) if math.isfinite(age) else 0
         return self._point._replace(
             clock=max(clock, self._point.clock), position=max(self._point.position, self._follower.revision)
         )

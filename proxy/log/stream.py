@@ -16,7 +16,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import DELETE, EtcdError, KeyValue, WatchCompacted, WatchMessage
 from proxy.log.catch_up import Caught, Truncated, catch_up
 from proxy.log.follower import Follower, Item, RecordChanged
-from proxy.log.reads import NoneOlder, OldAnswers
+from proxy.log.reads import MonotonicReads, OldAnswers
 from proxy.log.record import TIMEOUT, TreeNotServable, no_longer_servable
 from proxy.log.slices import in_slices
 from proxy.log.start import Loaded
@@ -195,7 +195,7 @@ class Stream:
             self._throttled_log.warn("etcd's cluster id was %x, and now is %x", self.cluster_id, cluster_id)
             return await self._reload()
         follower = self.follower
-        reads = NoneOlder(self._etcd, follower.revision)
+        reads = MonotonicReads(self._etcd, follower.revision)
         try:
             caught = await catch_up(reads, self._keys, follower.numbers, follower.revision)
         except OldAnswers as error:
