@@ -26,6 +26,7 @@ from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, Get, KeyValue,
 from proxy.log.follower import Follower, revision_of
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock
+from proxy.support.tasks import together
 from schema.errors import ForeignKey
 from schema.keys import Keyspace
 
@@ -130,9 +131,7 @@ class Staleness:
 
     async def run(self) -> None:
         """Ask, and decide by the answers, for ever."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._ask())
-            group.create_task(self._judge())
+        await together([self._ask(), self._judge()])
 
     async def _ask(self) -> None:
         while True:

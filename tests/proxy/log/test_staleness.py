@@ -311,3 +311,13 @@ async def test_it_asks_by_itself(world: World) -> None:
         world.follow()
         await until(lambda: world.staleness.serving)
     await tasks.close()
+
+
+async def test_what_ends_it_is_raised_as_it_is(world: World) -> None:
+    """The archiver starts again by an exception that `left_out` raises."""
+
+    class Restart(Exception):
+        pass
+
+    with mock.patch.object(world.staleness, "probe", side_effect=Restart), pytest.raises(Restart):
+        await world.staleness.run()
