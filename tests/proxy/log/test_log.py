@@ -11,7 +11,7 @@ import pytest
 
 from codec.constants import ErrorCode
 from lab.fakes.etcd import FakeEtcd, Fate
-from proxy.etcd.model import Put, Txn
+from proxy.etcd.model import EtcdUnknown, Put, Txn
 from proxy.log import truncation
 from proxy.log.contact import Contact
 from proxy.log.record import Registered, TreeNotServable
@@ -458,7 +458,8 @@ async def test_a_proxy_that_came_during_a_break_lives_for_the_load_that_follows(
     one = await world.proxy()
     world.client(one).disconnect()
     two = await world.proxy()
-    with mock.patch.object(one.log._stream, "_repair", return_value=False):  # no catch-up comes before it
+    no_answer = EtcdUnknown("no answer")
+    with mock.patch.object(one.log._stream, "_catch_up", side_effect=no_answer):  # none comes before it
         one.log.distrust()
         world.client(one).reconnect()
         await until(lambda: one.log.stats.reloads == 1)
