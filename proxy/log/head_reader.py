@@ -54,7 +54,6 @@ class HeadReader:
         self._watch_guard = watch_guard
         self._proven = proven
         self._now = clock.perf_counter
-        outbox.head = self
         self.is_trusted = False
         self._delivered = 0  # everything up to this revision
         self._awaited: tuple[int, Proven] | None = None  # what a read has found, and the revision to come

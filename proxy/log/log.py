@@ -88,7 +88,7 @@ class Log:
         watch_guard = WatchGuard(
             follower, etcd.watched_member_is_suspect, self._stream.renew, settings.max_staleness / 2
         )
-        HeadReader(
+        self.outbox.head = HeadReader(
             etcd,
             keys,
             machine,
