@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol, Union
 # etcd's own defaults (its flags --max-txn-ops and --max-request-bytes).
 DEFAULT_MAX_TXN_OPS = 128
 DEFAULT_MAX_REQUEST_BYTES = 1536 * 1024
+MOST_OPS = 120  # in one Txn of a proxy
 
 # Upper bounds of what protobuf adds around the key, range end and value of one element: field tags, lengths
 # and numbers, in the worst case. Estimates are never too small, since a request too large fails as a whole.

@@ -22,7 +22,17 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, Get, KeyValue, Op, RangeResult, Txn
+from proxy.etcd.model import (
+    MOST_OPS,
+    EtcdError,
+    EtcdRefused,
+    EtcdUnknown,
+    Get,
+    KeyValue,
+    Op,
+    RangeResult,
+    Txn,
+)
 from proxy.log.follower import Follower, revision_of
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock
@@ -36,7 +46,6 @@ LIMIT = 10.0  # seconds
 _INTERVAL = 1.0  # seconds between two questions
 _TICK = 0.1  # seconds between two checks of what was applied since
 _TIMEOUT = 2.0
-_MOST_OPS = 120  # in one Txn; etcd's --max-txn-ops is 128
 
 
 class _Answer(NamedTuple):
@@ -161,8 +170,8 @@ class Staleness:
         for name in living:
             _, end = keys.entries_of(name)
             ops.append(Get(keys.entry(name, before[name] + 1), end, keys_only=True, limit=1))
-        for start in range(0, len(ops), _MOST_OPS):
-            answer = await self._etcd.txn(Txn((), ops[start : start + _MOST_OPS]), _TIMEOUT)
+        for start in range(0, len(ops), MOST_OPS):
+            answer = await self._etcd.txn(Txn((), ops[start : start + MOST_OPS]), _TIMEOUT)
             if answer.revision < processed:  # etcd's issue 20418
                 raise EtcdUnknown(f"an answer as of revision {answer.revision}, after {processed}")
             found += [result for result in answer.responses if isinstance(result, RangeResult)]

@@ -291,7 +291,7 @@ async def test_applying_that_falls_further_and_further_behind(world: World) -> N
 async def test_many_proxies_take_several_txns(world: World) -> None:
     await world.tree.come(*(f"p{number}" for number in range(20)))
     world.follow()
-    with mock.patch.object(module, "_MOST_OPS", 8):
+    with mock.patch.object(module, "MOST_OPS", 8):
         await world.staleness.probe()
         assert world.staleness.serving
         await world.tree.create("p19", "/1")
