@@ -174,14 +174,14 @@ class _Load:
             raise NotInLog(f"the log has {machine.entries} entries so far, not {self._wanted.entries}")
         forget_members(machine)
         return Loaded(
-            machine,
-            caught._replace(entries=replay.rest()),
-            base,
-            fell_back,
-            cluster_id,
-            replay.bytes,
-            replay.requests,
-            tuple(replay.disagreements),
+            machine=machine,
+            caught=caught._replace(entries=replay.rest()),
+            base=base,
+            fell_back=fell_back,
+            cluster_id=cluster_id,
+            log_bytes=replay.bytes,
+            log_requests=replay.requests,
+            disagreements=tuple(replay.disagreements),
         )
 
     def _wants_old(self) -> bool:
