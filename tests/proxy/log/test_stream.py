@@ -330,7 +330,6 @@ async def test_a_load_that_etcd_refuses_is_tried_again(
 ) -> None:
     """As by a role that was revoked: the proxy lets its lease end, and goes on when it has the role again."""
     monkeypatch.setattr(reads, "_PAUSE", 0)
-    monkeypatch.setattr(stream, "_RETRY", 0.001)
     refused = 0
 
     async def refuse() -> Loaded:
