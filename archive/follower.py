@@ -8,6 +8,7 @@ begins: the gap is reported, and the run's snapshot bridges it.
 
 import asyncio
 import logging
+import math
 from collections import deque
 from datetime import UTC, datetime
 
@@ -31,6 +32,7 @@ from proxy.log.watch_guard import WatchGuard
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.support.environment import HOST, Clock
+from proxy.support.tasks import together
 from schema.entry import decode_entry
 from schema.errors import BadValue
 from schema.keys import Keyspace
@@ -46,6 +48,9 @@ _RETRY = 1.0, 30.0  # seconds before it starts again: the first time, and at mos
 _TURN = 0.02  # seconds that the event loop may be held
 _MOST_WAITING = 256 << 20  # bytes of entries that are not applied yet
 _PATIENCE = 60.0  # seconds for an etcd that does not answer during a load
+
+# Snapshots that proxies have written, each with the clock of the entries before it, in ms.
+_Copies = asyncio.Queue[tuple[SnapshotRef, int]]
 
 
 class _Restart(Exception):
@@ -101,10 +106,7 @@ class Archiver:
         catalog = Catalog(await asyncio.to_thread(self._store.list))
         await asyncio.to_thread(self._store.tidy)
         loaded, run, start = await _Beginning(self, catalog).resume()
-        try:
-            await _Attempt(self, loaded, run, start).run()
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
+        await _Attempt(self, loaded, run, start).run()
 
 
 class _Beginning:
@@ -219,16 +221,13 @@ class _Attempt:
         )
 
     async def run(self) -> None:
-        """Raises ExceptionGroup."""
+        """Raises what ends it."""
         items = await self._stream.begin(self._loaded)
         self._loaded = self._loaded._replace(caught=self._loaded.caught._replace(entries=[]))
         self.deliver(items)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._stream.run())
-            group.create_task(self._staleness.run())
-            group.create_task(self._work(group))
-            if self._archiver._keep_ms:
-                group.create_task(self._expire())
+        copies: _Copies = asyncio.Queue()
+        parts = [self._stream.run(), self._staleness.run(), self._work(copies), self._copy(copies)]
+        await together([*parts, self._expire()] if self._archiver._keep_ms else parts)
 
     # -- what the stream calls -------------------------------------------------------------------------------
 
@@ -253,7 +252,7 @@ class _Attempt:
 
     # -- applying and writing --------------------------------------------------------------------------------
 
-    async def _work(self, group: asyncio.TaskGroup) -> None:
+    async def _work(self, copies: _Copies) -> None:
         flushed = completed = -float("inf")
         while True:
             now = self._clock.monotonic()
@@ -265,7 +264,7 @@ class _Attempt:
                         await self._arrived.wait()
                 except TimeoutError:
                     pass
-            await self._apply(group)
+            await self._apply(copies)
             self._follower.retain(self._machine.applied)
             now = self._clock.monotonic()
             known = self._known()
@@ -274,7 +273,7 @@ class _Attempt:
                 flushed = now
             if not self._writer.pending:
                 self._stats.complete = known.clock / 1000
-                if now - completed >= _COMPLETE_EVERY and self._staleness.caught_up_at > 0:
+                if now - completed >= _COMPLETE_EVERY and math.isfinite(self._staleness.age):
                     await self._writer.complete(known)
                     completed = now
             self._stats.pending = self._waiting + self._writer.pending
@@ -283,12 +282,12 @@ class _Attempt:
     def _known(self) -> Point:
         """Everything up to this point is applied: etcd had nothing more when it was asked last."""
         age = self._staleness.age
-        clock = int((self._clock.time() - age) * 1000) if age < float("inf") else 0
+        clock = int((self._clock.time() - age) * 1000) if math.isfinite(age) else 0
         return self._point._replace(
             clock=max(clock, self._point.clock), position=max(self._point.position, self._follower.revision)
         )
 
-    async def _apply(self, group: asyncio.TaskGroup) -> None:
+    async def _apply(self, copies: _Copies) -> None:
         """Apply all that has arrived."""
         turn = self._clock.perf_counter() + _TURN
         while self._queue:
@@ -300,7 +299,7 @@ class _Attempt:
                 current = decode_record(item.value).current
                 if current is not None and current.position > self._copied:
                     self._copied = current.position
-                    group.create_task(self._copy(current, self._point.clock))
+                    copies.put_nowait((current, self._point.clock))
             if self._writer.pending and self._writer.is_full:
                 await self._flush()
             elif self._clock.perf_counter() > turn:
@@ -345,18 +344,20 @@ class _Attempt:
         self._stats.entries = self._point.entries
         self._stats.uploaded = self._clock.time()
 
-    async def _copy(self, ref: SnapshotRef, clock: int) -> None:
-        """Archive a snapshot that a proxy has written."""
-        try:
-            found = await read_pages(self._archiver._etcd, self._archiver._keys, ref)
-            entries = decode_state(found.state).entries
-        except (UnusableSnapshot, BadValue) as error:
-            log.warning("the snapshot %s is not archived: %s", ref.name, error)
-            return
-        if entries > self._begin:
-            at = Point(entries, ref.position, ref.zxid, clock)
-            pages = container.Pages(found.nodes, found.sessions, found.state, ref.digest)
-            await self._writer.snapshot(at, pages)
+    async def _copy(self, copies: _Copies) -> None:
+        """Archive the snapshots that proxies have written."""
+        while True:
+            ref, clock = await copies.get()
+            try:
+                found = await read_pages(self._archiver._etcd, self._archiver._keys, ref)
+                entries = decode_state(found.state).entries
+            except (UnusableSnapshot, BadValue) as error:
+                log.warning("the snapshot %s is not archived: %s", ref.name, error)
+                continue
+            if entries > self._begin:
+                at = Point(entries, ref.position, ref.zxid, clock)
+                pages = container.Pages(found.nodes, found.sessions, found.state, ref.digest)
+                await self._writer.snapshot(at, pages)
 
     async def _expire(self) -> None:
         while True:

@@ -212,7 +212,7 @@ async def pending(subject: Subject, pace: Pace) -> dict[str, Any]:
     return {
         "clients": clients,
         "rows": rows,
-        "log": {"outstanding": subject.log.outstanding, "inFlight": subject.log.in_flight},
+        "log": {"outstanding": subject.log.outstanding, "inFlight": subject.log.unanswered},
         "inTouch": subject.in_touch,
         "silenceMs": int(subject.silence * 1000),
     }

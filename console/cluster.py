@@ -34,7 +34,7 @@ def log_facts(facts: Facts, monotonic: float) -> dict[str, Any]:
             "bytes": stats.sent_bytes,
             "again": stats.resent,
             "voided": stats.voided,
-            "inFlight": log.in_flight,
+            "inFlight": log.unanswered,
         },
         "received": {
             "entries": stats.applied_entries,

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import uvloop
 
-from proxy.admin.environment import VERSION
 from proxy.config import Config, parse, parser
 from proxy.etcd.access import Access
 from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError, EmbeddedEtcdUnusable
 from proxy.etcd.endpoints import connector
-from proxy.etcd.failures import said
+from proxy.etcd.failures import for_operator
 from proxy.etcd.model import EtcdError
 from proxy.etcd.tls import Tls
 from proxy.frontend.certificates import TlsContext
@@ -43,6 +42,7 @@ from proxy.support.pauses import watch_pauses
 from proxy.support.permissions import is_world_readable
 from proxy.support.readiness import READY, STOPPING, notify, report_alive, watchdog_interval
 from proxy.support.stdout import guarded
+from proxy.version import RELEASE
 from schema.errors import BadValue
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _tracer(config: Config) -> "OtelTracer | None":
         from proxy.traces import otel
     except ImportError as error:
         raise ValueError(f"--traces on: {error}: {how_to_add('otel')}") from None
-    return otel.from_environment(f"{config.host}:{config.port}", VERSION.partition(",")[0])
+    return otel.from_environment(f"{config.host}:{config.port}", RELEASE)
 
 
 def _admin_settings(config: Config) -> "AdminSettings":
@@ -183,7 +183,7 @@ def _served(config: Config, prepared: Prepared, listeners: Listeners, channel: C
     except (
         EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, HandoverError, OSError, ValueError
     ) as error:  # fmt: skip
-        print(f"zketcd: {said(error, config.prefix)}", file=sys.stderr)
+        print(f"zketcd: {for_operator(error, config.prefix)}", file=sys.stderr)
         return 2 if isinstance(error, EmbeddedEtcdUnusable) else 1
     if heir and channel is None and supervisor.is_needed():
         supervisor.become()

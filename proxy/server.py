@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
-from proxy.admin.environment import VERSION
 from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
 from proxy.admin.subject import Settings, Subject
@@ -52,6 +51,7 @@ from proxy.support.environment import HOST, Environment
 from proxy.support.latency import Histogram, Latency
 from proxy.support.tasks import Tasks
 from proxy.traces.span import Tracer
+from proxy.version import RELEASE
 from schema.entry import Rules
 from schema.keys import Keyspace
 from schema.record import Home
@@ -61,6 +61,7 @@ log = logging.getLogger(__name__)
 _DRAIN_TIMEOUT = 10.0  # seconds for requests in the log when the server stops
 _PATIENCE = 10.0  # seconds for an etcd that does not answer, if another process serves meanwhile
 _CLOSE_TIMEOUT = 1.0  # seconds for clients to take their last replies
+_SESSIONS = "look after the sessions"
 
 
 class Server:
@@ -146,31 +147,31 @@ class Server:
         )
 
         # Work without which the server cannot continue.
-        self._periodic: tuple[tuple[Callable[[], Coroutine[Any, Any, None]], str], ...] = (
-            (timer.run, "look after the sessions"),
-            (node_expiry.run, "delete containers and TTL nodes that are due"),
-            (self.snapshots.run, "write snapshots"),
-        )
+        self._periodic: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
+            _SESSIONS: timer.run,
+            "delete containers and TTL nodes that are due": node_expiry.run,
+            "write snapshots": self.snapshots.run,
+        }
 
         # Operators.
         self.facts = Facts(
             Subject(
-                _settings(config),
-                environment.clock,
-                environment.clock.time(),
-                FEATURES if operations.extended else (),
-                machine,
-                watches,
-                latency,
-                counters,
-                Histogram(),
-                self.log,
-                self.snapshots,
-                self.connections,
-                sessions,
-                self.ports,
-                self._status_poller,
-                etcd.calls,
+                settings=_settings(config),
+                clock=environment.clock,
+                started=environment.clock.time(),
+                features=FEATURES if operations.extended else (),
+                machine=machine,
+                watches=watches,
+                latency=latency,
+                counters=counters,
+                pauses=Histogram(),
+                replicated=self.log,
+                snapshots=self.snapshots,
+                connections=self.connections,
+                sessions=sessions,
+                ports=self.ports,
+                etcd=self._status_poller,
+                etcd_calls=etcd.calls,
             )
         )
         self.words = FourLetterWords(self.facts, config.four_letter_words)
@@ -255,8 +256,7 @@ class Server:
         """
         await self.log.load(progress, None if take is None else _PATIENCE)
         await self.log.start()
-        for run, what in self._periodic:
-            self._running.append(self._tasks.start(run(), what))
+        self._begin(*self._periodic)
         self._tasks.start(self._status_poller.run(), "ask etcd for its status")
         if take is not None:
             taken = await take()
@@ -273,9 +273,12 @@ class Server:
         """Serve a state that does not change, read-only; `machine` has it. The log is never started."""
         self.machine.become(machine)
         self.machine.session_changes.clear()
-        run, what = self._periodic[0]
-        self._running.append(self._tasks.start(run(), what))
+        self._begin(_SESSIONS)
         await self.ports.open(listener, secure, self._config.tls.listen)
+
+    def _begin(self, *names: str) -> None:
+        """Begin periodic work."""
+        self._running += (self._tasks.start(self._periodic[name](), name) for name in names)
 
     @property
     def place(self) -> dict[str, str]:
@@ -392,7 +395,7 @@ def _log_settings(config: Config, home: Home, *, has_tls: bool, has_sasl: bool) 
         home=home,
         lease_seconds=config.proxy_lease,
         rules=rules,
-        version=VERSION.partition(",")[0],
+        version=RELEASE,
         max_staleness=config.max_staleness,
         archives=bool(config.archive.url) and not config.archive.read_only,
         reserve=config.etcd_reserve,

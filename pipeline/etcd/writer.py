@@ -3,8 +3,7 @@
 A task that runs again writes new pages. Only those of the run that Spark accepts become part of the tree.
 """
 
-import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy
@@ -16,6 +15,7 @@ from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Put
+from proxy.support.tasks import together
 from schema.fixed import fixed_nodes
 from schema.keys import Keyspace
 from schema.znode import session_of
@@ -66,10 +66,10 @@ async def write(
             # Its number is not known before it is sent; all have the same length.
             yield Put(keys.node_page(begun.name, 0), page)
 
-    free = asyncio.Semaphore(_IN_FLIGHT)
+    groups = limits.groups(pages(), begun.guard(keys))
 
-    async def send(group: Sequence[Put]) -> None:
-        try:
+    async def send() -> None:
+        for group in groups:
             first = await load.take_numbers(etcd, keys, begun, len(group))
             taken = range(first, first + len(group))
             await load.guarded(
@@ -82,17 +82,8 @@ async def write(
                 ],
             )
             numbers.extend(taken)
-        finally:
-            free.release()
 
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            for group in limits.groups(pages(), begun.guard(keys)):
-                await free.acquire()
-                tasks.create_task(send(group))
-                await asyncio.sleep(0)  # so that the request is sent before the next page is made
-    except BaseExceptionGroup as errors:  # the others are of the same kind
-        raise errors.exceptions[0] from None
+    await together(send() for _ in range(_IN_FLIGHT))  # they share the groups
     return replace(
         part,
         numbers=tuple(numbers),

@@ -20,6 +20,7 @@ from proxy.log.replay import Place, Replay
 from proxy.state import capture
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
+from proxy.support.tasks import together
 from schema.entry import Entry, Request
 from schema.keys import Keyspace
 
@@ -162,18 +163,22 @@ class _Mirroring:
         caught = await catch_up(self._etcd, self._keys, self._machine.applied, self._position)
         self._left, self._written = len(caught.entries), 0
         replay = Replay(self._keys, self._machine, caught, self._applied, self._execute)
-        try:
-            async with asyncio.TaskGroup() as group:
-                replaying = group.create_task(replay.run(caught.revision))
-                # The replay pauses every few milliseconds. After a kill, the next run continues from the
-                # disk.
-                while not replaying.done():
-                    await asyncio.sleep(0)
-                    if len(self._rows) >= _PIECE or self._jumped:
-                        self._write()
-                        self._status.behind(self._machine.zxid, self._left, "entries")
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
+        is_replayed = False
+
+        async def apply() -> None:
+            nonlocal is_replayed
+            await replay.run(caught.revision)
+            is_replayed = True
+
+        async def write() -> None:
+            """Where the replay pauses, every few milliseconds. A run after a kill continues from there."""
+            while not is_replayed:
+                await asyncio.sleep(0)
+                if len(self._rows) >= _PIECE or self._jumped:
+                    self._write()
+                    self._status.behind(self._machine.zxid, self._left, "entries")
+
+        await together([apply(), write()])
         self._write()
         self._position = caught.revision
         if self._expected is not None:

@@ -4,9 +4,9 @@ import os
 import platform
 import socket
 
-from proxy import version
+from proxy.version import BUILT, RELEASE
 
-VERSION = f"3.9.3-zketcd-{version.VERSION}, built on {version.BUILT}"
+VERSION = f"{RELEASE}, built on {BUILT}"
 _FOLDER = os.getcwd()  # the process never changes it
 
 

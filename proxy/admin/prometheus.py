@@ -21,11 +21,11 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from codec.constants import KeeperOpCode, OpCode
-from proxy.admin.environment import VERSION
 from proxy.admin.facts import Facts
 from proxy.admin.subject import Subject
 from proxy.log.status import LogStatus
 from proxy.support.latency import MILLISECOND, Histogram
+from proxy.version import RELEASE
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECOND = 1_000_000_000
@@ -131,7 +131,7 @@ def _of_process(subject: Subject) -> Iterator[Metric]:
 def _of_server(facts: Facts, subject: Subject) -> Iterator[Metric]:
     yield GaugeMetricFamily("zketcd_ready", "whether /ready answers 200", facts.ready)
     info = GaugeMetricFamily("zketcd_info", "what runs", labels=["version"])
-    info.add_metric([VERSION.partition(",")[0]], 1)
+    info.add_metric([RELEASE], 1)
     yield info
     yield GaugeMetricFamily("zketcd_sessions", "sessions attached to this proxy", subject.session_count)
     counters = subject.counters
@@ -174,7 +174,7 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
         "zketcd_incarnations", "incarnations that this process has had", stats.incarnations
     )
     yield _counts("zketcd_log_entry_requests", "requests of each appended entry", stats.entry_requests)
-    yield GaugeMetricFamily("zketcd_log_txns_in_flight", "appends that etcd has not answered", log.in_flight)
+    yield GaugeMetricFamily("zketcd_log_txns_in_flight", "appends that etcd has not answered", log.unanswered)
     yield GaugeMetricFamily("zketcd_log_position", "etcd revision of the newest applied entry", log.position)
     yield GaugeMetricFamily(
         "zketcd_log_staleness_seconds",

@@ -14,7 +14,7 @@ from proxy.ctl.options import parser
 from proxy.ctl.output import CommandFailed, Output, WrongUsage, visible
 from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
-from proxy.etcd.failures import said
+from proxy.etcd.failures import for_operator
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdUnknown, Get
 from proxy.etcd_options import EtcdAccess, check
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     try:
         output = asyncio.run(_run(given, access)) if past is None else past()
     except (CommandFailed, TreeNotServable, EtcdError, OSError, ValueError) as error:
-        print(f"zketcd {command or 'ctl'}: {said(error, given.prefix)}", file=sys.stderr)
+        print(f"zketcd {command or 'ctl'}: {for_operator(error, given.prefix)}", file=sys.stderr)
         return 2 if isinstance(error, WrongUsage) else 1
     text = output.text(given.json)
     print(visible(text) if sys.stdout.isatty() else text)

@@ -13,7 +13,7 @@ from schema.budgets import Rule, encode_rule
 from schema.entry import Kind
 from schema.keys import Keyspace
 
-_RELEASE = "proxy.ctl"
+_COMMAND = "proxy.ctl"
 
 
 def show(machine: Machine) -> Output:
@@ -54,7 +54,7 @@ async def change(etcd: Etcd, keys: Keyspace, action: str, texts: list[str]) -> O
         raise CommandFailed(f"a tree has at most {MOST_BUDGETS} budgets")
     lines = []
     for rule in rules:
-        if not await append(etcd, keys, KNOWN, _RELEASE, (Kind.BUDGET, 0, encode_rule(*rule))):
+        if not await append(etcd, keys, KNOWN, _COMMAND, (Kind.BUDGET, 0, encode_rule(*rule))):
             raise CommandFailed(
                 f"the budget of {rule.path} is as before: this command was too slow. Run it again"
             )

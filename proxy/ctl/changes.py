@@ -8,8 +8,8 @@ from proxy.ctl.output import CommandFailed, Output, counted, size
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdNoSpace, Get, Put, Txn
 from proxy.log.levels import LevelRefused, raise_level
-from proxy.log.record import TIMEOUT, incarnation_of, look, servable
-from proxy.log.snapshot_writer import WriteFailed, Writer, write
+from proxy.log.record import TIMEOUT, Registered, incarnation_of, look, servable
+from proxy.log.snapshot_writer import WriteFailed, write
 from proxy.log.start import load
 from proxy.log.truncation import Overtaken, until_known
 from proxy.log.visitor import append, clock_ms, visit
@@ -19,7 +19,7 @@ from schema.entry import Kind, decode_entry, encode_close, encode_void
 from schema.errors import BadValue
 from schema.keys import Keyspace
 
-_RELEASE = "proxy.ctl"
+_COMMAND = "proxy.ctl"
 
 
 async def snapshot(etcd: Etcd, keys: Keyspace) -> Output:
@@ -29,14 +29,14 @@ async def snapshot(etcd: Etcd, keys: Keyspace) -> Output:
     try:
         async with AsyncExitStack() as stack:
             try:
-                writer = await stack.enter_async_context(visit(etcd, keys, KNOWN, _RELEASE))
+                writer = await stack.enter_async_context(visit(etcd, keys, KNOWN, _COMMAND))
             except EtcdNoSpace:
                 # etcd grants no leases while it is full, and a snapshot is what makes space. So it is written
                 # in the name of a living proxy. If that one writes a snapshot as well, one of the two fails.
                 if not found.proxies:
                     raise
                 eldest = min(found.proxies, key=lambda proxy: proxy.create_revision)
-                writer = Writer(incarnation_of(keys, eldest), eldest.create_revision)
+                writer = Registered(incarnation_of(keys, eldest), eldest.create_revision)
             result = await write(etcd, keys, writer)
     except (WriteFailed, Overtaken) as error:
         raise CommandFailed(f"no snapshot was written: {error}") from error
@@ -99,7 +99,7 @@ async def kill_session(etcd: Etcd, keys: Keyspace, session_id: int) -> Output:
     ephemerals = sorted(loaded.machine.tree.ephemerals.get(session_id, ()))
     who = f"{getpass.getuser()}@{socket.gethostname()} (zketcd kill-session)"
     request = Kind.CLOSE, session_id, encode_close(f"{KILLED}{who}", "")
-    if not await append(etcd, keys, KNOWN, _RELEASE, request):
+    if not await append(etcd, keys, KNOWN, _COMMAND, request):
         raise CommandFailed(f"session {name} was not ended: this command was too slow. Run it again")
     return Output(
         {"session": name, "proxy": session.incarnation, "ephemerals": ephemerals},
@@ -110,7 +110,7 @@ async def kill_session(etcd: Etcd, keys: Keyspace, session_id: int) -> Output:
 async def level(etcd: Etcd, keys: Keyspace, wanted: int) -> Output:
     """Raise the tree's level."""
     try:
-        raised = await raise_level(etcd, keys, wanted, version=_RELEASE)
+        raised = await raise_level(etcd, keys, wanted, version=_COMMAND)
     except LevelRefused as error:
         raise CommandFailed(str(error)) from error
     what = f"the tree's level is {wanted} now" if raised else f"the tree has level {wanted} already"

@@ -29,7 +29,7 @@ class Access(NamedTuple):
 
     @classmethod
     def ordered(cls, order: Mapping[str, Any]) -> Self:
-        """As a process's order has it, together with other things."""
+        """From the JSON order of a child process, which has other fields too."""
         return cls(**{name: order[name] for name in cls._fields if name in order})
 
     def check(self) -> None:
@@ -38,7 +38,7 @@ class Access(NamedTuple):
         check(EtcdAccess(**options), self.etcd)
 
     def tls(self) -> Tls:
-        """What is made of its files. Blocks; raises OSError or ValueError for one that cannot be used."""
+        """The certificates in its files. Blocks; raises OSError or ValueError for one that cannot be used."""
         return Tls(self.ca, self.cert, self.key)
 
     def client(self, tls: Tls | None = None) -> EtcdClient:
@@ -48,7 +48,7 @@ class Access(NamedTuple):
         """
         return EtcdClient(
             self.etcd,
-            tls=tls or Tls(self.ca, self.cert, self.key),
+            tls=tls or self.tls(),
             user=self.user,
             password=self.password,
             password_file=self.password_file,

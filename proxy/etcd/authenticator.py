@@ -86,7 +86,7 @@ class Authenticator:
                     self._refused, self._ask_at = password, self._clock.monotonic() + _ASK_AGAIN
                     self._obstacle = f"etcd refuses {self._whose} ({refusal})"
                 else:
-                    self._took(password if token else "")
+                    self._accept(password if token else "")
                     return token
             self._throttled_log.warn("%s: trying again", self._obstacle)
             await asyncio.sleep(_LOOK)
@@ -101,7 +101,7 @@ class Authenticator:
             self._obstacle = str(error)
             return ""
 
-    def _took(self, password: str) -> None:
+    def _accept(self, password: str) -> None:
         """etcd has accepted this one; "": it has no authentication."""
         if password and (self._obstacle or password != (self._accepted or password)):
             _LOG.info("etcd accepts %s", self._whose)

@@ -1,4 +1,6 @@
-"""Become another program whose life is bound to our parent's: `python bound.py PARENT_PID PROGRAM [ARG...]`.
+"""Replace this process by another program that the kernel kills when our parent dies.
+
+`python bound.py PARENT_PID PROGRAM [ARG...]`.
 
 Run as a file of its own, since no Python can safely run between fork and exec of a process with threads, and
 gRPC has many. Knows nothing of etcd. Linux only.

@@ -7,7 +7,7 @@ from proxy.support.latency import Histogram
 
 
 class Calls:
-    """Calls by the name of their method ("Txn", "Range"), streams left out: those last."""
+    """Calls by the name of their method ("Txn", "Range"). Streams are not counted: they stay open."""
 
     __slots__ = ("failures", "times")
 

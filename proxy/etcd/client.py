@@ -162,7 +162,7 @@ class EtcdClient:
         """
         stream = self._watching = await self._rpc.open(rpc.WATCH)
         joiner = wire.FragmentJoiner()
-        unconfirmed = asyncio.get_running_loop().call_later(_CONFIRM_TIMEOUT, self._unconfirmed, stream)
+        unconfirmed = asyncio.get_running_loop().call_later(_CONFIRM_TIMEOUT, _unconfirmed, stream)
 
         def take(data: bytes) -> None:
             response = wire.decode(pb.WatchResponse, data)
@@ -193,11 +193,6 @@ class EtcdClient:
         if self._watching is not None:
             self._watching.distrust()
 
-    def _unconfirmed(self, stream: rpc.MemberStream) -> None:
-        """A member has not confirmed a watch: it hangs, though its host accepts connections."""
-        stream.distrust()
-        stream.close()
-
     async def close(self) -> None:
         """End all streams, tasks and connections. Requests under way fail as unknown."""
         await self._rpc.close()
@@ -214,3 +209,9 @@ class EtcdClient:
             credentials.use("")  # the next request or stream gets a new one
             return EtcdUnknown(error.message)
         return error
+
+
+def _unconfirmed(stream: rpc.MemberStream) -> None:
+    """A member has not confirmed a watch: it hangs, though its host accepts connections."""
+    stream.distrust()
+    stream.close()

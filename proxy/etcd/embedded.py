@@ -190,9 +190,7 @@ class EmbeddedEtcd:
                 _LOG.warning("the embedded etcd did not end within %s s and is killed", _STOP_TIMEOUT)
                 process.kill()
                 await process.wait()
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        self._release_lock()
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -51,7 +51,7 @@ def error_for(details: str) -> EtcdError:
     return EtcdUnknown(details)
 
 
-def said(error: Exception, prefix: str) -> str:
+def for_operator(error: Exception, prefix: str) -> str:
     """An error in one line for an operator: etcd's own words do not say what access it denies."""
     if isinstance(error, EtcdRefused) and error.kind is RefusalKind.PERMISSION:
         return (

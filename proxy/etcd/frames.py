@@ -67,7 +67,7 @@ def read_settings(payload: bytes) -> list[tuple[int, int]]:
     return settings
 
 
-class Received:
+class ReceiveWindow:
     """Counts received bytes of one flow-control window: a stream's, or the connection's."""
 
     __slots__ = ("_count",)

@@ -17,6 +17,9 @@ from proxy.etcd.tls import Pem, Tls
 from proxy.etcd.transport import Metadata, Request, RpcError, address_of
 from proxy.support.tasks import Tasks
 
+# Not empty once this process holds a reference that keeps grpc's thread (see `_make`).
+_held: list[bool] = []
+
 # Seconds, as in proxy.etcd.http2_channel.
 _CONNECT_TIMEOUT = 5.0
 
@@ -217,6 +220,3 @@ class GrpcCall:
     def cancel(self) -> None:
         """As ByteStream."""
         self._call.cancel()
-
-
-_held: list[bool] = []

@@ -32,7 +32,7 @@ from proxy.etcd.frames import (
     SETTINGS,
     WINDOW_UPDATE,
     WORD,
-    Received,
+    ReceiveWindow,
     frame,
     header_fields,
     preface,
@@ -76,7 +76,7 @@ class Call:
         self._messages: deque[bytes] = deque()
         self._on_message: Callable[[bytes], None] | None = None
         self._partial = bytearray()
-        self.received = Received()
+        self.received = ReceiveWindow()
         self.upload = connection.sender.upload(stream)
         self.deadline = _NEVER  # the loop's time
         self.ended = False
@@ -220,7 +220,7 @@ class Connection(asyncio.Protocol):
         self._next_stream = 1
         self._rest = b""
         self._headers: tuple[int, int, bytes] | None = None  # stream, flags and block still to be continued
-        self._received = Received()
+        self._received = ReceiveWindow()
         self._last_received = loop.time()
         self._pinged = 0.0
         self._check_timer: asyncio.TimerHandle | None = None

@@ -38,7 +38,7 @@ class Http2Channel:
         self._former: list[Connection] = []  # their last calls are under way
         self._tasks = Tasks()
         self._pause = 0.0
-        self._failure = RpcError("never connected")
+        self._why_not = "never connected"
         self._not_before = 0.0
         self._closed = False
 
@@ -110,7 +110,7 @@ class Http2Channel:
             raise RpcError("the channel is closed")
         if self._connecting is None:
             if loop.time() < self._not_before:
-                raise self._failure
+                raise RpcError(self._why_not)
             self._connecting = loop.create_task(self._connect(loop), name=f"connect to {self.address}")
             # Retrieved even if no caller waits any more.
             self._connecting.add_done_callback(lambda attempt: attempt.cancelled() or attempt.exception())
@@ -141,8 +141,8 @@ class Http2Channel:
             reason = explained(error)
             if tls is not None and isinstance(error, ConnectionResetError):
                 reason = "closed during the TLS handshake. Does this etcd use TLS? If not, its URL is http://"
-            self._failure = RpcError(f"connecting to {self.address}: {reason}")
-            raise self._failure from None
+            self._why_not = f"connecting to {self.address}: {reason}"
+            raise RpcError(self._why_not) from None
         finally:
             self._connecting = None
         self._pause = 0.0

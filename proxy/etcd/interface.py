@@ -1,6 +1,6 @@
 """The interface of etcd for the rest of the proxy: the methods of EtcdClient, and of the tests' fake.
 
-No implementation is here; `proxy.etcd.client` documents each method's contract.
+Pure: no implementation is here. `proxy.etcd.client` documents each method's contract.
 """
 
 from collections.abc import Callable

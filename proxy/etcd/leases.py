@@ -12,6 +12,7 @@ from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd import wire
 from proxy.etcd.model import EtcdError, EtcdUnknown
 from proxy.support.environment import HOST, Clock
+from proxy.support.tasks import together
 from proxy.support.throttled_log import ThrottledLog
 
 _LOG = logging.getLogger(__name__)
@@ -78,19 +79,9 @@ class LeaseKeeper:
 
     async def _serve(self, stream: _Stream) -> None:
         """Use one stream until it breaks."""
-        # Not a TaskGroup: in Python 3.11 one that a child's error ends leaves its parent marked as cancelled.
-        parts = [
-            self._loop.create_task(part)
-            for part in (self._write(stream), stream.listen(self._take), self._expect_answers(stream))
-        ]
         try:
-            ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
-            for part in ended:
-                part.result()
+            await together([self._write(stream), stream.listen(self._take), self._expect_answers(stream)])
         finally:
-            for part in parts:
-                part.cancel()
-            await asyncio.gather(*parts, return_exceptions=True)
             stream.close()
 
     async def _write(self, stream: _Stream) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol, Union
 # etcd's own defaults (its flags --max-txn-ops and --max-request-bytes).
 DEFAULT_MAX_TXN_OPS = 128
 DEFAULT_MAX_REQUEST_BYTES = 1536 * 1024
+MOST_OPS = 120  # in one Txn of a proxy
 
 # Upper bounds of what protobuf adds around the key, range end and value of one element: field tags, lengths
 # and numbers, in the worst case. Estimates are never too small, since a request too large fails as a whole.
@@ -205,9 +206,10 @@ class EtcdUnknown(EtcdError):
 class EtcdNoSpace(EtcdUnknown):
     """etcd's quota is used up. The request is over, but it may have been applied all the same.
 
-    etcd's quotaApplierV3 (server/etcdserver/apply.go) applies the request that crosses the quota and *then*
-    answers "database space exceeded"; requests after it are refused untouched with the same message. Nothing
-    is in flight any more, so one linearizable read of the marker settles it (a fencing put would be refused).
+    etcd's quotaApplierV3 (server/etcdserver/apply.go) applies the request that exceeds the quota, and *then*
+    answers "database space exceeded". It refuses later requests with the same message, and does not apply
+    them. So the request is not in flight any more, but its outcome is open. The log settles it with a
+    replacement under the same number (docs/decisions/0019).
     """
 
 
@@ -241,18 +243,3 @@ def txn_size(txn: Txn) -> int:
         + sum(map(op_size, txn.success))
         + sum(map(op_size, txn.failure))
     )
-
-
-def chain_cost(txn: Txn) -> int:
-    """What etcd holds against --max-txn-ops (default 128): not the total, but the dearest chain.
-
-    Each level counts max(compares, success, failure), and a nested Txn has what its parents left over
-    (etcd's checkTxnRequest in server/etcdserver/api/v3rpc/key.go).
-    """
-    level = max(len(txn.compares), len(txn.success), len(txn.failure))
-    deepest = 0
-    for branch in (txn.success, txn.failure):
-        for op in branch:
-            if isinstance(op, Txn):
-                deepest = max(deepest, chain_cost(op))
-    return level + deepest

@@ -28,6 +28,7 @@ _PATIENCE = 0.4  # seconds until a request that may be sent again goes to anothe
 _ROUND_TRIPS = 4  # times the least time that calls took lately, if that is longer
 _AUTHENTICATE_TIMEOUT = 10.0  # seconds: etcd hashes a password for each user who asks
 _OPEN_TIMEOUT = 2.0  # seconds for opening a stream
+_AUTHENTICATE_WAIT = 5.0  # seconds to get a token for a stream
 _PROBE_INTERVAL = 1.0  # seconds between two requests to members that did not answer
 _PROBE_TIMEOUT = 1.0
 _PROBE = wire.encode_get(Get(b"\0", keys_only=True, limit=1))  # linearizable: needs a leader, too
@@ -245,7 +246,7 @@ class Rpc:
     async def open(self, method: Method) -> "MemberStream":
         """Open a stream at the current endpoint. Raises EtcdError."""
         if self.credentials.incomplete:
-            await self._authenticate("", 5.0)
+            await self._authenticate("", _AUTHENTICATE_WAIT)
         endpoint = self.endpoints.current
         metadata = (*self.credentials.metadata, _REQUIRE_LEADER)
         try:

@@ -7,11 +7,11 @@ from functools import partial
 from socket import socket
 from typing import Any, TypeAlias
 
-from proxy.admin.environment import VERSION
 from proxy.frontend.connection import Connection
 from proxy.frontend.moved import FORM, Moved, decode
 from proxy.handover.channel import HandoverError, Line, Message
 from proxy.server import Server
+from proxy.version import RELEASE
 
 log = logging.getLogger("zketcd")
 
@@ -37,9 +37,7 @@ async def take(channel: Line, server: Server, adopt: Adopt = _adopt) -> dict[str
     worker = server.log.applier.worker
     taker = _Taker(channel, server, adopt)
     server.connections.freeze()
-    await channel.send(
-        "hello", form=FORM, release=VERSION.partition(",")[0], incarnation=own, place=server.place
-    )
+    await channel.send("hello", form=FORM, release=RELEASE, incarnation=own, place=server.place)
     frozen = await taker.receive("frozen", "restart", timeout=None)
     if frozen.kind == "restart":
         await channel.ended()

@@ -19,7 +19,7 @@ from proxy.etcd.model import (
     Txn,
     TxnResult,
 )
-from proxy.log.outbox import EntryTxns, Header, Outbox, Sent, Verdict
+from proxy.log.outbox import EntryTxns, Header, Outbox, Sent
 from proxy.log.stats import Stats
 from proxy.log.watch_guard import WatchGuard
 from proxy.state.machine import Machine
@@ -245,7 +245,7 @@ class Appender:
             answer = await _answer_to(self._etcd, txns.append(sent), timeout)
             seconds = self._clock.perf_counter() - started
         else:
-            if txns.verdict(answer) is Verdict.OVER:
+            if txns.is_over(answer):
                 self._give_up(sent, txns.incarnation, "its key is gone")
                 return
             if answer.succeeded and not sent.nested and self._outbox.full:

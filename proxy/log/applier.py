@@ -16,6 +16,7 @@ from typing import Protocol
 
 from codec.constants import ErrorCode
 from proxy.log.follower import Apply, Item, ProxyCame, ProxyGone, RecordChanged
+from proxy.log.listeners import SessionChanges
 from proxy.log.outbox import Outbox, Sent
 from proxy.log.peers import Peers
 from proxy.log.record import TreeNotServable, unreadable
@@ -54,18 +55,11 @@ class Effects(Protocol):
     def over_budget(self, path: str) -> None:
         """A request of a client here was refused by the budget of a path."""
 
-    def appended(self) -> None:
+    def has_room(self) -> None:
         """An entry of our own was applied, or syncs were answered without one: there is room for more."""
 
     def failed_to_apply(self, error: Exception) -> None:
         """The log cannot be applied any further."""
-
-
-class SessionChanges(Protocol):
-    """The keeper of sessions, as far as the applier notifies it."""
-
-    def session_changed(self, change: SessionChange) -> None:
-        """A session began, moved to another proxy, or ended."""
 
 
 class Applier:
@@ -79,7 +73,7 @@ class Applier:
         effects: Effects,
         sessions: SessionChanges,
         stats: Stats,
-        worker: StateWorker | None = None,
+        worker: StateWorker,
         clock: Clock = HOST.clock,
     ) -> None:
         self._machine = machine
@@ -92,15 +86,13 @@ class Applier:
         self._backlog: deque[Item | Proven] = deque()
         self._apply = partial(self._do, self._apply_backlog)
         #: Runs the applier in slices. Readers of the state ask it whether the state is whole.
-        self.worker = machine.pause = worker or StateWorker(clock)
+        self.worker = machine.pause = worker
         #: Our own incarnation: the requests in its entries wait for their answers.
         self.own = ""
         #: What the entries of the other proxies show.
         self.peers = Peers()
         #: The position of the last entry applied.
         self.position = 0
-        #: The clock of the last entry applied, milliseconds since 1970.
-        self.clock = 0
         #: When the last entry of our own, or the last read for syncs, was sent, by the clock's perf_counter.
         self.sent_at = 0.0
         #: An item could not be applied, so nothing more is.
@@ -171,7 +163,7 @@ class Applier:
             elif type(item) is Proven:
                 if self.own:
                     self._answer_syncs(syncs.proven(item.asked), item.began)
-                    self._effects.appended()
+                    self._effects.has_room()
             else:
                 self._effects.proxies_changed(item)  # type: ignore[arg-type]
             if self._backlog:
@@ -287,7 +279,6 @@ class Applier:
 
     def _begin(self, item: Apply, clock: int, rules: int, checkpoint: int, digest: int) -> None:
         disagreement = self._machine.begin(item.incarnation, item.number, clock, rules, checkpoint, digest)
-        self.clock = clock
         if disagreement is not None:
             self._stats.disagreements += 1
             self._effects.disagreed(disagreement)
@@ -322,7 +313,7 @@ class Applier:
         if sent is not None:
             for pending, error in sent.after:
                 pending.answer(self._machine.zxid, error)
-        self._effects.appended()
+        self._effects.has_room()
 
     def _report(self) -> None:
         """Report quotas that are exceeded, and changes of sessions."""

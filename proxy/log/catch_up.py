@@ -7,7 +7,7 @@ was truncated.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from typing import NamedTuple
 
 from proxy.etcd.interface import Reads
@@ -15,6 +15,7 @@ from proxy.etcd.model import Get, KeyValue
 from proxy.log.follower import revision_of
 from proxy.log.record import TIMEOUT, Look, incarnation_of, look, no_longer_servable
 from proxy.log.slices import in_slices
+from proxy.support.tasks import together
 from schema.errors import BadValue, ForeignKey
 from schema.keys import Keyspace, Kind
 from schema.pages import decode_state
@@ -91,17 +92,16 @@ async def entries_after(
                 async for page in entries_of(etcd, keys, incarnation, 1, found.revision):
                     entries.extend(page)
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            start = keys.log
-            for incarnation in known:
-                first, end = keys.entries_of(incarnation)
-                group.create_task(between(start, first))
-                group.create_task(known_one(incarnation))
-                start = end
-            group.create_task(between(start, keys.log_end))
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
+    def reads() -> Iterator[Coroutine[None, None, None]]:
+        start = keys.log
+        for incarnation in known:
+            first, end = keys.entries_of(incarnation)
+            yield between(start, first)
+            yield known_one(incarnation)
+            start = end
+        yield between(start, keys.log_end)
+
+    await together(reads())
     return await in_slices(lambda pause: pause.sorted(entries, revision_of))
 
 

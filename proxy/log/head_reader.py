@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdError, Get, KeyValue, Op, RangeResult, Txn, TxnResult
+from proxy.etcd.model import MOST_OPS, EtcdError, Get, KeyValue, Op, RangeResult, Txn, TxnResult
 from proxy.log.follower import revision_of
 from proxy.log.outbox import Outbox
 from proxy.log.syncs import Asked, Proven
@@ -29,7 +29,6 @@ from schema.keys import Keyspace, Kind
 log = logging.getLogger(__name__)
 
 _TIMEOUT = 1.0
-_MOST_OPS = 120  # in one Txn; etcd's --max-txn-ops is 128
 _MOST_KEYS = 100  # of one range
 
 
@@ -54,7 +53,6 @@ class HeadReader:
         self._watch_guard = watch_guard
         self._proven = proven
         self._now = clock.perf_counter
-        outbox.head = self
         self.is_trusted = False
         self._delivered = 0  # everything up to this revision
         self._awaited: tuple[int, Proven] | None = None  # what a read has found, and the revision to come
@@ -65,7 +63,7 @@ class HeadReader:
         if asked is None:
             return
         ops = self._ranges()
-        if not self.is_trusted or len(ops) > _MOST_OPS:
+        if not self.is_trusted or len(ops) > MOST_OPS:
             self._outbox.append_syncs()
         else:
             self._etcd.begin_txn(Txn((), ops), _TIMEOUT, partial(self._answered, asked, self._now()))

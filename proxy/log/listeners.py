@@ -7,14 +7,18 @@ from proxy.state.machine import Disagreement
 from proxy.state.outcome import SessionChange
 
 
-class SessionKeeper(Protocol):
+class SessionChanges(Protocol):
+    """The keeper of sessions, as far as the applier notifies it."""
+
+    def session_changed(self, change: SessionChange) -> None:
+        """A session began, moved to another proxy, or ended."""
+
+
+class SessionKeeper(SessionChanges, Protocol):
     """Keeps the sessions of this proxy, and those of dead proxies (`frontend.sessions`)."""
 
     def registered(self, incarnation: str) -> None:
         """This proxy appends under this name from now on."""
-
-    def session_changed(self, change: SessionChange) -> None:
-        """A session began, moved to another proxy, or ended."""
 
     def proxy_came(self, incarnation: str) -> None:
         """A proxy lives."""

@@ -6,7 +6,9 @@ of sessions and proxies are reported to the keeper of sessions, in the order of 
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Delete, EtcdError, Txn
@@ -86,7 +88,7 @@ class Log:
         watch_guard = WatchGuard(
             follower, etcd.watched_member_is_suspect, self._stream.renew, settings.max_staleness / 2
         )
-        HeadReader(
+        self.outbox.head = HeadReader(
             etcd,
             keys,
             machine,
@@ -133,33 +135,33 @@ class Log:
         """The contact to etcd now."""
         incarnations, membership = self.incarnations, self.incarnations.membership
         return Contact(
-            self.staleness.silence,
-            incarnations.keep_alive_sent,
-            membership.granted,
-            self.members.rank(membership.incarnation),
-            self.staleness.serving,
-            incarnations.ended,
+            silence=self.staleness.silence,
+            keep_alive_sent=incarnations.keep_alive_sent,
+            lease=membership.granted,
+            rank=self.members.rank(membership.incarnation),
+            serving=self.staleness.serving,
+            ended=incarnations.ended,
         )
 
     def status(self) -> LogStatus:
         """The state of the log, for operators and for the writer of snapshots."""
         membership, stream, outbox = self.incarnations.membership, self._stream, self.outbox
         return LogStatus(
-            self.members,
-            self.applier.peers,
-            self.stats,
-            membership.incarnation,
-            not membership.is_over,
-            outbox.full,
-            None if outbox.space is None else outbox.space.pressure,
-            stream.record,
-            self.applier.position,
-            self.applier.backlog,
-            outbox.outstanding,
-            outbox.unanswered,
-            self.staleness.age,
-            stream.replayed,
-            stream.fell_back,
+            members=self.members,
+            peers=self.applier.peers,
+            stats=self.stats,
+            incarnation=membership.incarnation,
+            is_registered=not membership.is_over,
+            is_full=outbox.full,
+            pressure=None if outbox.space is None else outbox.space.pressure,
+            record=stream.record,
+            position=self.applier.position,
+            backlog=self.applier.backlog,
+            outstanding=outbox.outstanding,
+            unanswered=outbox.unanswered,
+            age=self.staleness.age,
+            replayed=stream.replayed,
+            fell_back=stream.fell_back,
         )
 
     def learned_space(self, in_use: int, quota: int) -> float:
@@ -174,7 +176,9 @@ class Log:
         assert head is not None
         head.is_trusted = all(map(reads_are_new, versions))
 
-    async def carry_over(self, incarnation: str, then: Callable[[], object], own: str = "") -> int:
+    async def carry_over(
+        self, incarnation: str, then: Callable[[], object] | None = None, own: str = ""
+    ) -> int:
         """Move the sessions of another incarnation to this one; returns an error, or 0.
 
         `then` is called at this place in the log. `own`: not done under another incarnation than this.
@@ -182,7 +186,8 @@ class Log:
         moved: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         def done(_pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
-            then()
+            if then is not None:
+                then()
             if not moved.done():
                 moved.set_result(error)
 
@@ -201,13 +206,13 @@ class Log:
         """
         with self.incarnations.without_sessions(went.keep_alive_sent):
             key = self._keys.proxy(heir)
-            while heir in {member.incarnation for member in self.members}:
+            while heir in self.members:
                 try:
                     await self._etcd.txn(Txn((), (Delete(key),)), _TAKE_BACK)
                 except EtcdError as error:
                     log.warning("cannot delete the key of proxy %s: %s; trying again", heir, error)
                 await asyncio.sleep(_DRAIN_INTERVAL)
-            while code := await self.carry_over(heir, int):
+            while code := await self.carry_over(heir):
                 log.error("sessions were not carried back (error %d); trying again", code)
 
     def distrust(self) -> None:
@@ -268,6 +273,8 @@ class Log:
         """
         ended, _ = await asyncio.wait((*self._running, self._failure), return_when=asyncio.FIRST_COMPLETED)
         task = ended.pop()
+        if task.cancelled():
+            return RuntimeError(f"{task} was cancelled")
         return task.exception() or RuntimeError(f"{task} ended")
 
     async def drain(self, timeout: float) -> bool:
@@ -357,8 +364,8 @@ class Log:
         self.stats.throttled[path] += 1
         self._reports.over_budget(path)
 
-    def appended(self) -> None:
-        """An entry of our own was applied."""
+    def has_room(self) -> None:
+        """An entry of our own was applied, or syncs were answered without one."""
         self.incarnations.appender.applied()
 
     def failed_to_apply(self, error: Exception) -> None:
@@ -375,10 +382,8 @@ class _Reports:
 
     def __init__(self, listener: Listener, environment: Environment) -> None:
         self._listener = listener
-        self._clock = environment.clock
         self._disagreement: Disagreement | None = None  # the last one that was reported
-        self._over_quota: dict[str, ThrottledLog] = {}
-        self._over_budget: dict[str, ThrottledLog] = {}
+        self._of_path: dict[str, ThrottledLog] = defaultdict(partial(ThrottledLog, log, environment.clock))
 
     def disagreed(self, disagreement: Disagreement) -> None:
         if disagreement == self._disagreement:
@@ -394,13 +399,7 @@ class _Reports:
         self._listener.disagreed(disagreement)
 
     def over_quota(self, path: str, what: str) -> None:
-        throttled_log = self._over_quota.get(path)
-        if throttled_log is None:
-            throttled_log = self._over_quota[path] = ThrottledLog(log, self._clock)
-        throttled_log.warn("quota exceeded at %s: %s", path, what)
+        self._of_path[path].warn("quota exceeded at %s: %s", path, what)
 
     def over_budget(self, path: str) -> None:
-        throttled_log = self._over_budget.get(path)
-        if throttled_log is None:
-            throttled_log = self._over_budget[path] = ThrottledLog(log, self._clock)
-        throttled_log.warn("the budget of %s is spent: requests are refused with THROTTLEDOP", path)
+        self._of_path[path].warn("the budget of %s is spent: requests are refused with THROTTLEDOP", path)

@@ -12,6 +12,7 @@ from codec.constants import ErrorCode
 from proxy.log.pending import CallbackRequest, Pending
 from proxy.log.status import ReplicatedLog
 from proxy.state.expiry import Expiry
+from proxy.support.tasks import together
 from schema.entry import Kind, NodeDue, encode_node_due
 
 log = logging.getLogger(__name__)
@@ -44,9 +45,7 @@ class NodeExpiry:
 
     async def run(self) -> None:
         """Check and delete until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._note())
-            group.create_task(self._look())
+        await together([self._note(), self._look()])
 
     async def _note(self) -> None:
         """Record at which time which zxid was applied. Every proxy does, since it may become the eldest."""

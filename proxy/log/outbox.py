@@ -9,7 +9,6 @@ it was sent, or, after etcd has definitely refused that entry, by a replacement 
 cannot be appended. The stream shows which of the two counts.
 """
 
-import enum
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -47,6 +46,10 @@ class Header:
         self.rules = rules
         self.checkpoint = checkpoint
         self.digest = digest
+
+    def finish(self, writer: EntryWriter) -> bytes:
+        """The entry with these fields, and the requests that were written."""
+        return writer.finish(self.clock, self.rules, self.checkpoint, self.digest)
 
 
 class Sent:
@@ -97,14 +100,6 @@ class Sent:
         self.after: list[tuple[Pending, int]] = []
 
 
-class Verdict(enum.Enum):
-    """What etcd's answer to an append means."""
-
-    APPENDED = "the entry is in the log"
-    THERE = "the key is taken: by an earlier try of this entry, or by the entry that it replaces"
-    OVER = "the proxy key is gone, and the incarnation with it"
-
-
 class EntryTxns:
     """The Txns that append the entries of one incarnation. Most of each is the same for all of them."""
 
@@ -131,15 +126,16 @@ class EntryTxns:
             self._proxy,
         )
 
-    def verdict(self, answer: TxnResult) -> Verdict:
-        """What the answer to an append means. An absent key proves nothing about a Txn that is in flight."""
+    def is_over(self, answer: TxnResult) -> bool:
+        """Whether the answer to an append says that the proxy key is gone, and with it the incarnation.
+
+        Otherwise the number is filled: by this try, an earlier one, or the entry that this one replaces.
+        """
         if answer.succeeded:
-            return Verdict.APPENDED
+            return False
         (proxy,) = answer.responses
         assert isinstance(proxy, RangeResult)
-        if proxy.kvs and proxy.kvs[0].mod_revision == self._revision:
-            return Verdict.THERE
-        return Verdict.OVER
+        return not proxy.kvs or proxy.kvs[0].mod_revision != self._revision
 
 
 def is_metered(pending: Pending) -> bool:
@@ -269,60 +265,66 @@ class Outbox:
 
         While etcd is full, requests that take space are refused. With `may_probe` one of them is sent alone.
         """
-        queue = self.queue
-        space = self.space if self.space is not None and self.space.is_short() else None
-        budgets = self.budgets or None
-        while queue:
-            requests: list[Pending] = []
+        while True:
             writer = EntryWriter()
-            is_probe = False
-            full = self.full
-            while queue and len(requests) < MAX_REQUESTS:
-                pending = queue[0]
-                if self.is_held and pending.kind != Kind.CARRY_OVER:
-                    break
-                grows = space is not None and pending.is_wanted and space.refuses(pending)
-                if grows or not pending.is_wanted:
-                    if requests:
-                        break
-                    if grows and space is not None:
-                        space.count()
-                    self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
-                    continue
-                if budgets is not None and (spent := budgets.refusing(pending, header.clock)) is not None:
-                    if requests:
-                        break
-                    budgets.report(spent)
-                    self._refuse(queue.popleft(), ErrorCode.THROTTLED_OP)
-                    continue
-                if full and is_metered(pending):
-                    if requests:
-                        break
-                    if not may_probe:
-                        self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
-                        continue
-                    is_probe = True
-                elif requests and writer.size + len(pending.body) + _REQUEST_OVERHEAD > self._entry_bytes:
-                    break
-                queue.popleft()
-                requests.append(pending)
-                writer.add(pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body)
-                if is_probe:
-                    break
+            requests, is_probe = self._take(writer, header.clock, may_probe)
             if not requests:
                 return None
-            value = writer.finish(header.clock, header.rules, header.checkpoint, header.digest)
-            if len(value) > self._value_bytes and len(requests) == 1:
-                self._refuse(requests[0], ErrorCode.BAD_ARGUMENTS)
+            value = header.finish(writer)
+            if len(requests) > 1 or len(value) <= self._value_bytes:
+                break
+            self._refuse(requests[0], ErrorCode.BAD_ARGUMENTS)
+        nested = self.full and not is_probe
+        sent = Sent(self._next, header, value, requests, nested=nested, is_probe=is_probe)
+        self._sent[self._next] = sent
+        self._next += 1
+        self._next_by_entry = False
+        self.bytes += len(value)
+        self.unanswered += 1
+        return sent
+
+    def _take(self, writer: EntryWriter, clock: int, may_probe: bool) -> tuple[list[Pending], bool]:
+        """Take the requests of an entry from the queue, write them, and say whether it is a probe.
+
+        Requests before them that may not be sent are refused.
+        """
+        queue, full = self.queue, self.full
+        space = self.space if self.space is not None and self.space.is_short() else None
+        budgets = self.budgets or None
+        requests: list[Pending] = []
+        while queue and len(requests) < MAX_REQUESTS:
+            pending = queue[0]
+            if self.is_held and pending.kind != Kind.CARRY_OVER:
+                break
+            no_room = space is not None and pending.is_wanted and space.refuses(pending)
+            if no_room or not pending.is_wanted:
+                if requests:
+                    break
+                if no_room and space is not None:
+                    space.count()
+                self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
                 continue
-            sent = Sent(self._next, header, value, requests, nested=full and not is_probe, is_probe=is_probe)
-            self._sent[self._next] = sent
-            self._next += 1
-            self._next_by_entry = False
-            self.bytes += len(value)
-            self.unanswered += 1
-            return sent
-        return None
+            if budgets is not None and (spent := budgets.refusing(pending, clock)) is not None:
+                if requests:
+                    break
+                budgets.report(spent)
+                self._refuse(queue.popleft(), ErrorCode.THROTTLED_OP)
+                continue
+            is_probe = full and is_metered(pending)
+            if is_probe:
+                if requests:
+                    break
+                if not may_probe:
+                    self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
+                    continue
+            elif requests and writer.size + len(pending.body) + _REQUEST_OVERHEAD > self._entry_bytes:
+                break
+            queue.popleft()
+            requests.append(pending)
+            writer.add(pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body)
+            if is_probe:
+                return requests, True
+        return requests, False
 
     def refuse_metered(self) -> None:
         """Refuse waiting requests that take space, while nothing can be sent; each session's order is kept.
@@ -404,8 +406,7 @@ class Outbox:
                     writer.add(
                         pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body
                     )
-            header = sent.header
-            value = writer.finish(header.clock, header.rules, header.checkpoint, header.digest)
+            value = sent.header.finish(writer)
             self.bytes += len(value) - len(sent.value)
             sent.value = value
         sent.nested = True

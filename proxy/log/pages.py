@@ -8,6 +8,7 @@ from proxy.etcd.interface import Reads
 from proxy.etcd.model import Get, RangeResult, Txn
 from proxy.state import capture
 from proxy.state.machine import Machine
+from proxy.support.tasks import together
 from schema.errors import BadValue
 from schema.keys import Keyspace
 from schema.pages import page_header
@@ -81,20 +82,15 @@ async def _read(etcd: Reads, names: Sequence[bytes], progress: Callable[[int], N
             if not result.kvs:
                 raise UnusableSnapshot(f"the page {name.decode()} is missing")
             values[index] = result.kvs[0].value
-            if b"/nodes/" in name:
-                progress(_count(values[index]))
+            progress(_count(values[index]))
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for start in range(0, len(names), _TOGETHER):
-                group.create_task(some(start))
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
+    await together(some(start) for start in range(0, len(names), _TOGETHER))
     return values
 
 
 def _count(page: bytes) -> int:
+    """How many znodes a page has."""
     try:
         return page_header(page).count
     except BadValue:
-        return 0  # decoding the page reports the error
+        return 0  # it has sessions or the state; or it is damaged, which decoding it reports

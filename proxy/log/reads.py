@@ -22,7 +22,7 @@ class OldAnswers(EtcdUnknown):
     """etcd continued to answer with data that is older than what it has shown before."""
 
 
-class NoneOlder:
+class MonotonicReads:
     """Reads of `etcd` that ask again when an answer is old. They raise OldAnswers if it stays so for 2 s."""
 
     def __init__(self, etcd: Reads, revision: int = 0) -> None:
@@ -31,7 +31,7 @@ class NoneOlder:
         self._newest = revision
 
     async def txn(self, txn: Txn, timeout: float) -> TxnResult:
-        """As `Etcd.txn`. One that writes is never answered by old data."""
+        """As `Etcd.txn`. A Txn that writes may be sent here too: etcd never answers it with old data."""
         return await self._ask(lambda: self._etcd.txn(txn, timeout))
 
     async def range(self, get: Get, timeout: float) -> RangeResult:

@@ -24,6 +24,13 @@ class TreeNotServable(Exception):
     """This release cannot serve what is stored under the prefix; the message says why and what to do."""
 
 
+class Registered(NamedTuple):
+    """An incarnation and the create_revision of its proxy key."""
+
+    incarnation: str
+    revision: int
+
+
 class Look(NamedTuple):
     """What is stored under a prefix, as of one revision."""
 
@@ -132,7 +139,7 @@ def unknown_level(prefix: str, level: int, levels: Collection[int]) -> str:
 
 
 def no_longer_servable(keys: Keyspace, record: TreeRecord | None) -> TreeNotServable:
-    """The message for a tree that was served, and whose record is now missing or not complete."""
+    """The error for a tree that was served, and whose record is now missing or not complete."""
     prefix = keys.prefix.decode()
     if record is None:
         return TreeNotServable(
@@ -146,7 +153,7 @@ def no_longer_servable(keys: Keyspace, record: TreeRecord | None) -> TreeNotServ
 
 
 def unreadable(incarnation: str, number: int, error: Exception) -> TreeNotServable:
-    """The message for an entry that cannot be decoded. A proxy that skipped it would fork the tree."""
+    """The error for an entry that cannot be decoded. A proxy that skipped it would fork the tree."""
     return TreeNotServable(
         f"entry {number} of {incarnation} cannot be read: {error}. If no release of zketcd can read it,"
         f" stop all proxies and run `python -m proxy.ctl void {incarnation} {number}`: its requests then have"

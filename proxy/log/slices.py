@@ -43,7 +43,7 @@ class Slices(Pause):
         self._greenlet: greenlet | None = None
         #: When the current slice began, and when it is over, by the clock's perf_counter.
         self.began = self.deadline = 0.0
-        #: Whether there is no work that was taken and is not done.
+        #: Whether all work that was taken is done.
         self.done = True
 
     def prepare(self, work: Callable[[], object]) -> None:

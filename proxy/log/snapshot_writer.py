@@ -23,7 +23,7 @@ import uvloop
 from proxy.etcd.access import Access
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdError, Put, Txn
-from proxy.log.record import TIMEOUT, TreeNotServable, incarnation_of, look
+from proxy.log.record import TIMEOUT, Registered, TreeNotServable, incarnation_of, look
 from proxy.log.start import Loaded, NotInLog, Wanted, load
 from proxy.log.truncation import (
     Overtaken,
@@ -36,7 +36,7 @@ from proxy.log.truncation import (
     until_known,
 )
 from proxy.state import capture
-from proxy.support.child import order, until_orphaned
+from proxy.support import child
 from proxy.support.logs import TEXT, configure
 from schema.keys import Keyspace, snapshot_name
 from schema.record import SnapshotRef, encode_record
@@ -48,13 +48,6 @@ PACE = 8 << 20
 _TIMEOUT = 60.0  # seconds that etcd may be out of reach
 _NICE = 10
 _ORPHANED = {"ok": False, "error": "stdin was closed: the proxy has ended"}
-
-
-class Writer(NamedTuple):
-    """The proxy that a snapshot is written for."""
-
-    incarnation: str
-    revision: int  # create_revision of its proxy key
 
 
 class Result(NamedTuple):
@@ -83,7 +76,7 @@ class WriterGone(WriteFailed):
 
 
 async def write(
-    etcd: Etcd, keys: Keyspace, writer: Writer, *, pace: float = PACE, step: Step = no_step
+    etcd: Etcd, keys: Keyspace, writer: Registered, *, pace: float = PACE, step: Step = no_step
 ) -> Result:
     """Write a snapshot of the state as of now, and truncate. `step` is called before each step with its name.
 
@@ -143,7 +136,7 @@ async def _settle(etcd: Etcd, keys: Keyspace, loaded: Loaded) -> None:
 
 
 async def _write_pages(
-    etcd: Etcd, keys: Keyspace, writer: Writer, loaded: Loaded, pace: float, step: Step
+    etcd: Etcd, keys: Keyspace, writer: Registered, loaded: Loaded, pace: float, step: Step
 ) -> tuple[SnapshotRef, int]:
     """Put all pages; returns their entry in the record, and the state page's mod_revision."""
     machine = loaded.machine
@@ -219,7 +212,7 @@ async def _publish(
 
 
 async def _truncate(
-    etcd: Etcd, keys: Keyspace, guard: Compare, writer: Writer, loaded: Loaded, step: Step
+    etcd: Etcd, keys: Keyspace, guard: Compare, writer: Registered, loaded: Loaded, step: Step
 ) -> tuple[int, int]:
     """Delete what the record makes unnecessary; returns how many entries and pages were deleted."""
     found = await look(etcd, keys)
@@ -249,16 +242,16 @@ async def digest_at(etcd: Etcd, keys: Keyspace, entries: int) -> int:
 # -- the process ---------------------------------------------------------------------------------------------
 
 
-async def run(etcd: Etcd, what: Mapping[str, Any]) -> dict[str, Any]:
+async def run(etcd: Etcd, order: Mapping[str, Any]) -> dict[str, Any]:
     """Do what the line on stdin asks for; returns the answer."""
-    keys = Keyspace(what["prefix"])
+    keys = Keyspace(order["prefix"])
     try:
-        checkpoint = what.get("check_aside")
+        checkpoint = order.get("check_aside")
         if checkpoint is not None:
             digest = await digest_at(etcd, keys, checkpoint)
             return {"ok": True, "checkpoint": checkpoint, "digest": f"{digest:016x}"}
-        writer = Writer(what["incarnation"], what["revision"])
-        return (await write(etcd, keys, writer, pace=what.get("pace", PACE))).as_json()
+        writer = Registered(order["incarnation"], order["revision"])
+        return (await write(etcd, keys, writer, pace=order.get("pace", PACE))).as_json()
     except (WriteFailed, Overtaken, TreeNotServable, EtcdError) as error:
         return {
             "ok": False,
@@ -270,12 +263,12 @@ async def run(etcd: Etcd, what: Mapping[str, Any]) -> dict[str, Any]:
         await etcd.close()
 
 
-async def _run(config: dict[str, Any]) -> dict[str, Any]:
+async def _run(order: dict[str, Any]) -> dict[str, Any]:
     try:
-        etcd = Access.ordered(config).client()
+        etcd = Access.ordered(order).client()
     except (OSError, ValueError) as error:
         return {"ok": False, "error": str(error)}
-    return await run(etcd, config)
+    return await run(etcd, order)
 
 
 def main() -> int:
@@ -284,14 +277,14 @@ def main() -> int:
     # The loaded objects live until the end: garbage collection of them would take a third of the time.
     gc.disable()
     try:
-        config = order()
-        configure(config.get("log_level", "INFO"), config.get("log_format", TEXT), "snapshot writer")
+        order = child.order()
+        configure(order.get("log_level", "INFO"), order.get("log_format", TEXT), "snapshot writer")
         logging.getLogger("hpack").setLevel(logging.INFO)
     except ValueError as error:
         print(json.dumps({"ok": False, "error": f"stdin: {error}"}), flush=True)
         return 2
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        result = runner.run(until_orphaned(_run(config))) or _ORPHANED
+        result = runner.run(child.until_orphaned(_run(order))) or _ORPHANED
     with suppress(BrokenPipeError):  # the proxy has died
         os.write(sys.stdout.fileno(), json.dumps(result).encode() + b"\n")
     return 0 if result["ok"] else 1

@@ -23,11 +23,22 @@ from functools import partial
 from typing import NamedTuple
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, Get, KeyValue, Op, RangeResult, Txn
+from proxy.etcd.model import (
+    MOST_OPS,
+    EtcdError,
+    EtcdRefused,
+    EtcdUnknown,
+    Get,
+    KeyValue,
+    Op,
+    RangeResult,
+    Txn,
+)
 from proxy.log.follower import Follower, revision_of
 from proxy.log.watch_guard import WatchGuard
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock
+from proxy.support.tasks import together
 from schema.errors import ForeignKey
 from schema.keys import Keyspace
 
@@ -37,7 +48,6 @@ LIMIT = 10.0  # seconds
 _INTERVAL = 1.0  # seconds between two questions
 _TICK = 0.1  # seconds between two checks of what was applied since
 _TIMEOUT = 2.0
-_MOST_OPS = 120  # in one Txn; etcd's --max-txn-ops is 128
 
 
 class _Answer(NamedTuple):
@@ -131,9 +141,7 @@ class Staleness:
     async def run(self) -> None:
         """Ask, and decide by the answers, for ever."""
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._ask())
-                group.create_task(self._judge())
+            await together([self._ask(), self._judge()])
         finally:
             self._watch_guard.stop()
 
@@ -165,8 +173,8 @@ class Staleness:
         for name in living:
             _, end = keys.entries_of(name)
             ops.append(Get(keys.entry(name, before[name] + 1), end, keys_only=True, limit=1))
-        for start in range(0, len(ops), _MOST_OPS):
-            answer = await self._etcd.txn(Txn((), ops[start : start + _MOST_OPS]), _TIMEOUT)
+        for start in range(0, len(ops), MOST_OPS):
+            answer = await self._etcd.txn(Txn((), ops[start : start + MOST_OPS]), _TIMEOUT)
             if answer.revision < processed:  # etcd's issue 20418
                 raise EtcdUnknown(f"an answer as of revision {answer.revision}, after {processed}")
             found += [result for result in answer.responses if isinstance(result, RangeResult)]

@@ -16,7 +16,7 @@ from proxy.etcd.model import EtcdError, EtcdRefused, KeyValue, RefusalKind
 from proxy.log import record as tree_record
 from proxy.log.catch_up import Caught, Truncated, catch_up
 from proxy.log.pages import UnusableSnapshot, read_snapshot
-from proxy.log.reads import NoneOlder
+from proxy.log.reads import MonotonicReads
 from proxy.log.record import TIMEOUT, TreeNotServable, is_following, look, servable, unknown_level
 from proxy.log.replay import Execute, Replay
 from proxy.log.standby import stand_by
@@ -80,9 +80,9 @@ async def load(
     """Load, retrying failures of etcd for ever, or for `timeout` seconds.
 
     `make`: make a tree where there is none. `wait`: for the end of following a ZooKeeper. `progress` gets
-    the number of znodes and entries about once a second. `executes` gives each try what it executes the log's
-    requests with. Raises TreeNotServable, EtcdRefused where etcd denies access, and EtcdError after the
-    timeout.
+    the number of znodes and entries about once a second. `executes` is called once for each try; its result
+    executes the log's requests. Raises TreeNotServable, EtcdRefused where etcd denies access, and EtcdError
+    after the timeout.
     """
     throttled_log = ThrottledLog(log)
     now = asyncio.get_running_loop().time
@@ -129,7 +129,7 @@ class _Load:
         wanted: Wanted,
         execute: Execute | None,
     ) -> None:
-        self._etcd = NoneOlder(etcd)
+        self._etcd = MonotonicReads(etcd)
         self._keys = keys
         self._levels = levels
         self._progress = progress
@@ -174,14 +174,14 @@ class _Load:
             raise NotInLog(f"the log has {machine.entries} entries so far, not {self._wanted.entries}")
         forget_members(machine)
         return Loaded(
-            machine,
-            caught._replace(entries=replay.rest()),
-            base,
-            fell_back,
-            cluster_id,
-            replay.bytes,
-            replay.requests,
-            tuple(replay.disagreements),
+            machine=machine,
+            caught=caught._replace(entries=replay.rest()),
+            base=base,
+            fell_back=fell_back,
+            cluster_id=cluster_id,
+            log_bytes=replay.bytes,
+            log_requests=replay.requests,
+            disagreements=tuple(replay.disagreements),
         )
 
     def _wants_old(self) -> bool:

@@ -16,7 +16,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import DELETE, EtcdError, KeyValue, WatchCompacted, WatchMessage
 from proxy.log.catch_up import Caught, Truncated, catch_up
 from proxy.log.follower import Follower, Item, RecordChanged
-from proxy.log.reads import NoneOlder, OldAnswers
+from proxy.log.reads import MonotonicReads, OldAnswers
 from proxy.log.record import TIMEOUT, TreeNotServable, no_longer_servable
 from proxy.log.slices import in_slices
 from proxy.log.start import Loaded
@@ -110,7 +110,7 @@ class Stream:
         while True:
             began = self._monotonic()
             try:
-                # If the state is distrusted during a load, it is loaded once more.
+                # The state may be distrusted before there is a watch.
                 async with asyncio.timeout(0 if self._distrusted else None) as self._following:
                     await self._follow()
             except TimeoutError:
@@ -122,16 +122,13 @@ class Stream:
                 self._throttled_log.warn("the watch broke: %s", error)
             self._following = None
             self.live.clear()
-            at_once = self._hangs or self._monotonic() - began >= _RETRY
+            at_once = self._distrusted or self._hangs or self._monotonic() - began >= _RETRY
             self._hangs = repaired = False
-            while not repaired and not self._distrusted:
+            while not repaired:
                 if not at_once:
                     await asyncio.sleep(_RETRY)
                 at_once = False
                 repaired = await self._repair()
-            if self._distrusted:
-                self._distrusted = False
-                await self._reload()
 
     def distrust(self) -> None:
         """Load the tree anew, since the state is wrong."""
@@ -139,10 +136,10 @@ class Stream:
         self._end_watch()
 
     def left_out(self) -> None:
-        """etcd contains what its watch should have delivered long ago.
+        """etcd contains something that the watch should have delivered long ago, so the state is wrong.
 
-        Unless the watch has just broken: then the repair finds out why. This may be another etcd by now,
-        which was restored from a backup.
+        If the watch has just broken, do nothing: the repair finds the cause. etcd may have been restored from
+        a backup meanwhile.
         """
         if self.live.is_set():
             log.error("etcd's watch has left out what is in etcd")
@@ -175,35 +172,48 @@ class Stream:
         self.live.set()
 
     async def _repair(self) -> bool:
-        """Read what was missed during a break; returns whether that was possible."""
+        """Catch up, or load the tree anew if the state is distrusted; returns whether the state is right now.
+
+        If it is distrusted during a load, it is loaded once more.
+        """
+        distrusted, self._distrusted = self._distrusted, False
         try:
-            cluster_id = (await self._etcd.status(TIMEOUT)).cluster_id
-            if cluster_id != self.cluster_id:
-                log.error("etcd's cluster id was %x, and now is %x", self.cluster_id, cluster_id)
+            if distrusted:
                 await self._reload()
-                return True
-            follower = self.follower
-            reads = NoneOlder(self._etcd, follower.revision)
-            caught = await catch_up(reads, self._keys, follower.numbers, follower.revision)
-            if (pair := follower.left_out(caught.entries)) is not None:
-                log.error("etcd's watch has left out the log entry of revision %d", pair.mod_revision)
-                self._consumer.distrust()
-                return False
             else:
-                self._deliver(await self._take_in(caught))
-        except OldAnswers as error:
-            log.error("etcd went back: %s", error)
-            await self._reload(went_back=True)
-        except Truncated as error:
-            log.warning("this proxy has fallen behind (%s): loading the tree anew", error)
-            await self._reload()
+                await self._catch_up()
         except EtcdError as error:
             self._throttled_log.warn("cannot catch up with the log yet: %s", error)
+            self._distrusted |= distrusted
             return False
-        return True
+        return not self._distrusted
+
+    async def _catch_up(self) -> None:
+        """Read what was missed during a break. Raises EtcdError."""
+        cluster_id = (await self._etcd.status(TIMEOUT)).cluster_id
+        if cluster_id != self.cluster_id:
+            self._throttled_log.warn("etcd's cluster id was %x, and now is %x", self.cluster_id, cluster_id)
+            return await self._reload()
+        follower = self.follower
+        reads = MonotonicReads(self._etcd, follower.revision)
+        try:
+            caught = await catch_up(reads, self._keys, follower.numbers, follower.revision)
+        except OldAnswers as error:
+            self._throttled_log.warn("etcd went back: %s", error)
+            return await self._reload(went_back=True)
+        except Truncated as error:
+            self._throttled_log.warn("this proxy has fallen behind (%s): loading the tree anew", error)
+            return await self._reload()
+        if (pair := follower.left_out(caught.entries)) is not None:
+            log.error("etcd's watch has left out the log entry of revision %d", pair.mod_revision)
+            return self._consumer.distrust()
+        return self._deliver(await self._take_in(caught))
 
     async def _reload(self, *, went_back: bool = False) -> None:
-        """Load the tree separately, and continue from there. `went_back`: etcd was restored, most likely."""
+        """Load the tree separately, and continue from there. Raises EtcdError.
+
+        `went_back`: etcd was restored, most likely.
+        """
         follower = self.follower
         loaded = await self._load()
         tries = 0 if went_back else _TRIES

@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager, suppress
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdError, Get, Put, RangeResult, Txn
-from proxy.log.record import TIMEOUT
-from proxy.log.snapshot_writer import Writer
+from proxy.log.record import TIMEOUT, Registered
 from proxy.log.truncation import until_known
 from proxy.support.environment import HOST, Clock, Randomness
 from proxy.support.tasks import Tasks
@@ -25,7 +24,7 @@ async def visit(
     levels: Collection[int],
     version: str,
     randomness: Randomness = HOST.randomness,
-) -> AsyncIterator[Writer]:
+) -> AsyncIterator[Registered]:
     """Register an incarnation, and delete its key at the end. Raises EtcdError."""
     lease = randomness.randbits(62) + 1
     granted = await etcd.lease_grant(lease, _LEASE, TIMEOUT)
@@ -49,7 +48,7 @@ async def visit(
             (found,) = answer.responses
             assert isinstance(found, RangeResult)
             revision = found.kvs[0].create_revision
-        yield Writer(incarnation, revision)
+        yield Registered(incarnation, revision)
     finally:
         await tasks.close()
         with suppress(EtcdError):

@@ -1,4 +1,4 @@
-"""What a SASL mechanism is to a connection. Types only."""
+"""What a SASL mechanism is to a connection. Pure: types only."""
 
 from typing import NamedTuple, Protocol
 

@@ -1,5 +1,6 @@
 """etcd with authentication: tokens that run out or are forgotten, a role for one prefix, wrong passwords."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,10 +13,12 @@ from lab.client.blocking import CHANGED, EPHEMERAL, Client, events_of
 from lab.servers import EtcdServer, StartFailed, ZketcdServer, wait_until
 from lab.servers.operator import ask
 from lab.servers.ports import free_port
+from proxy.etcd.client import EtcdClient
 from tests.faults.conftest import Start
 from tests.faults.workers import BUSY
 from tests.faults.writers import Writers
 from tests.proxy.etcd import admin
+from tests.proxy.log.proxies import Proxy, answered, until
 
 _TOKEN_TTL_S = 1
 _PREFIX = "/tenant"
@@ -99,6 +102,10 @@ class Password:
     def revoke_role(self) -> None:
         """The user's password is right, and every request is refused."""
         self._as_root("auth/user/revoke", {"name": "tenant", "role": "tenant"})
+
+    def return_role(self) -> None:
+        """Undo `revoke_role`."""
+        self._as_root("auth/user/grant", {"user": "tenant", "role": "tenant"})
 
     def forbid_writing(self) -> None:
         """Reads and keep-alives go on."""
@@ -201,6 +208,21 @@ def test_a_proxy_that_etcd_refuses_does_not_hold_its_sessions(
     wait_until(lambda: ask(admin_port, "/ready")[0] == 503, "the refused one is not ready")
     wait_until(lambda: message in refused.log_text(), "a message")
     assert refused.log_text().count(message) == 1
+
+
+async def test_a_proxy_that_may_not_load_its_tree_anew_does_so_when_it_may_again(
+    etcd: EtcdServer, password: Password, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = EtcdClient([etcd.endpoint], user="tenant", password="secret")
+    proxy = await Proxy(client, _PREFIX).start()
+    await asyncio.to_thread(password.revoke_role)
+    proxy.log.distrust()
+    await until(lambda: "cannot catch up with the log yet: etcdserver: permission denied" in caplog.text)
+    await asyncio.to_thread(password.return_role)
+    await until(lambda: proxy.log.stats.reloads == 1)
+    await answered([proxy.open(1), proxy.create(1, "/x")])
+    await proxy.stop()
+    await client.close()
 
 
 def test_a_proxy_with_a_fixed_password_goes_on_when_it_is_right_again(

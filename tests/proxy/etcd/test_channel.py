@@ -62,6 +62,17 @@ async def asks(channel: Channel) -> bool:
     return True
 
 
+async def test_each_call_that_fails_has_an_error_of_its_own() -> None:
+    """One that is raised again gets a longer traceback each time, which keeps the requests of all of them."""
+    async with channel_to(free_port()) as channel:
+        errors: list[RpcError] = []
+        for _ in range(3):
+            with pytest.raises(RpcError) as raised:
+                await channel.stream(RANGE)
+            errors.append(raised.value)
+        assert len({id(error) for error in errors}) == 3
+
+
 async def test_an_etcd_that_comes_later_is_found() -> None:
     async with channel_to(free_port()) as channel:
         with pytest.raises(RpcError, match=r"connecting to 127\.0\.0\.1"):

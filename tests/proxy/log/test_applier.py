@@ -71,7 +71,7 @@ class World:
     def over_budget(self, path: str) -> None:
         self.told.append(f"budget {path}")
 
-    def appended(self) -> None:
+    def has_room(self) -> None:
         self.told.append("appended")
 
     def failed_to_apply(self, error: Exception) -> None:

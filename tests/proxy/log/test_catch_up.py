@@ -1,11 +1,12 @@
 """Reading the log above what is applied: pages, gaps, incarnations that nobody knew of, truncation."""
 
+import asyncio
 from unittest import mock
 
 import pytest
 
 from lab.fakes.etcd import FakeEtcdClient
-from proxy.etcd.model import Delete, Get, Put
+from proxy.etcd.model import Delete, EtcdUnknown, Get, Put
 from proxy.log import catch_up as module
 from proxy.log.catch_up import Truncated, catch_up, entries_after
 from proxy.log.record import TreeNotServable, look
@@ -134,3 +135,24 @@ async def test_a_tree_that_is_gone_is_not_caught_up_with() -> None:
     tree.change(Delete(tree.keys.tree))
     with pytest.raises(TreeNotServable, match="was deleted"):
         await catch_up(tree.etcd, tree.keys, {}, 0)
+
+
+async def test_a_read_that_fails_does_not_mark_the_reader_as_cancelled() -> None:
+    """Such a mark makes a later timeout of the same task end it, with Python 3.11.2."""
+    tree = await make()
+    client = FakeEtcdClient(tree.store)
+    inner = client.range
+    reads = 0
+
+    async def failing(get: Get, timeout: float) -> object:
+        nonlocal reads
+        reads += 1
+        if reads == 3:
+            raise EtcdUnknown("told so")
+        return await inner(get, timeout)
+
+    with mock.patch.object(client, "range", failing), pytest.raises(EtcdUnknown, match="told so"):
+        await catch_up(client, tree.keys, {}, 0)
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0

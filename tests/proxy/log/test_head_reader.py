@@ -295,7 +295,7 @@ async def test_a_read_that_proves_nothing_is_replaced_by_an_entry(
             case "old":  # etcd's issue 20418
                 client.change = lambda answer: answer._replace(revision=answer.revision - 1)
             case "too many proxies":
-                patched.setattr(head_reader, "_MOST_OPS", 3)
+                patched.setattr(head_reader, "MOST_OPS", 3)
             case _:
                 patched.setattr(head_reader, "_MOST_KEYS", 1)
                 client.events = []

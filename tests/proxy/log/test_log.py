@@ -11,11 +11,11 @@ import pytest
 
 from codec.constants import ErrorCode
 from lab.fakes.etcd import FakeEtcd, Fate
-from proxy.etcd.model import Put, Txn
+from proxy.etcd.model import EtcdUnknown, Put, Txn
 from proxy.log import truncation
 from proxy.log.contact import Contact
-from proxy.log.record import TreeNotServable
-from proxy.log.snapshot_writer import Writer, write
+from proxy.log.record import Registered, TreeNotServable
+from proxy.log.snapshot_writer import write
 from proxy.state.node import full_node
 from schema.budgets import encode_rule
 from schema.entry import Kind, encode_attach, encode_forget, encode_level
@@ -154,6 +154,16 @@ async def test_draining_waits_for_outcomes(world: World) -> None:
     assert reply.error == 0
 
 
+async def test_work_that_was_cancelled_is_a_fault(world: World) -> None:
+    one = await world.proxy()
+    work = one.log._running[0]
+    work.cancel()
+    failure = await asyncio.wait_for(one.log.failed(), 10)
+    assert isinstance(failure, RuntimeError)
+    assert work.get_name() in str(failure)
+    assert "was cancelled" in str(failure)
+
+
 async def test_a_level_that_this_release_does_not_know_ends_it_with_what_to_do(world: World) -> None:
     one, two = await world.proxy(), await world.proxy()
     one.submit(Kind.LEVEL, 0, body=encode_level(3))
@@ -223,7 +233,7 @@ async def truncate(proxy: Proxy, times: int = 1) -> None:
     name = proxy.log.incarnation
     for _ in range(2 * times):
         await proxy.barrier()
-        await write(proxy.etcd, keys, Writer(name, living[name]), pace=1e12)
+        await write(proxy.etcd, keys, Registered(name, living[name]), pace=1e12)
     record = proxy.log.status().record
     assert record is not None
     assert record.previous is not None
@@ -270,16 +280,16 @@ async def test_sessions_that_could_not_be_carried_over_are_so_before_what_waits(
     with monkeypatch.context() as patched:
         patched.setattr(world.client(one), "begin_txn", lambda *_: None)  # neither sent nor answered
         world.end_lease(one)
-        await until(lambda: one.log.status().in_flight == 1)
+        await until(lambda: one.log.status().unanswered == 1)
         second = one.log.incarnation
         assert second != first
         lost = one.create(1, "/xlost")
         # As many as may be in flight, which are more after a round trip that took long.
         appender = one.log.incarnations.appender
         for number in range(2, appender.window):
-            await until(lambda: one.log.status().in_flight == number)  # noqa: B023
+            await until(lambda: one.log.status().unanswered == number)  # noqa: B023
             one.create(1, f"/xlost{number}")
-        await until(lambda: one.log.status().in_flight == appender.window)
+        await until(lambda: one.log.status().unanswered == appender.window)
         waiting = one.create(1, "/xwaiting")
         world.client(one).disconnect()
         world.end_lease(one)
@@ -448,7 +458,8 @@ async def test_a_proxy_that_came_during_a_break_lives_for_the_load_that_follows(
     one = await world.proxy()
     world.client(one).disconnect()
     two = await world.proxy()
-    with mock.patch.object(one.log._stream, "_repair", return_value=False):  # no catch-up comes before it
+    no_answer = EtcdUnknown("no answer")
+    with mock.patch.object(one.log._stream, "_catch_up", side_effect=no_answer):  # none comes before it
         one.log.distrust()
         world.client(one).reconnect()
         await until(lambda: one.log.stats.reloads == 1)

@@ -9,7 +9,7 @@ import pytest
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Get, Put, Txn
 from proxy.log import reads
-from proxy.log.reads import NoneOlder, OldAnswers
+from proxy.log.reads import MonotonicReads, OldAnswers
 
 _READ = Txn((), (Get(b"k"),))
 
@@ -43,7 +43,7 @@ def world() -> Iterator[World]:
 
 
 async def test_an_old_answer_is_asked_for_again(world: World) -> None:
-    etcd = NoneOlder(world.client)
+    etcd = MonotonicReads(world.client)
     assert (await etcd.txn(_READ, 1.0)).revision == 3
     with world.old(times=3):
         assert (await etcd.range(Get(b"k"), 1.0)).revision == 3
@@ -53,13 +53,13 @@ async def test_an_old_answer_is_asked_for_again(world: World) -> None:
 async def test_the_first_answer_may_have_any_revision_and_later_ones_are_compared_with_it(
     world: World,
 ) -> None:
-    etcd = NoneOlder(world.client)
+    etcd = MonotonicReads(world.client)
     with world.old(times=1):
         assert (await etcd.range(Get(b"k"), 1.0)).revision == 2
     assert (await etcd.status()).revision == 3
 
 
 async def test_answers_that_stay_old_are_an_error(world: World) -> None:
-    etcd = NoneOlder(world.client, revision=10)
+    etcd = MonotonicReads(world.client, revision=10)
     with pytest.raises(OldAnswers, match="of revision 3, and it has shown revision 10"):
         await etcd.txn(_READ, 1.0)

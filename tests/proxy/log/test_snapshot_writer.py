@@ -15,7 +15,8 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from lab.servers.process import REPOSITORY
 from proxy.etcd.model import Compare, EtcdNoSpace, EtcdUnknown, Get, Put
 from proxy.log import snapshot_writer, truncation
-from proxy.log.snapshot_writer import Result, WriteFailed, Writer, digest_at, write
+from proxy.log.record import Registered
+from proxy.log.snapshot_writer import Result, WriteFailed, digest_at, write
 from proxy.log.start import load
 from proxy.log.truncation import Overtaken, drop_incarnation, forgettable
 from schema.entry import Kind, Request, encode_close, encode_forget
@@ -126,7 +127,7 @@ async def test_two_writers_at_one_position_stopped_in_each_phase() -> None:
         tree = await busy_tree()
         stopped = _Stopped(tree.store, at)
         loop = asyncio.get_running_loop()
-        run = loop.create_task(write(stopped, tree.keys, Writer("a", tree.revisions["a"]), pace=PACE))
+        run = loop.create_task(write(stopped, tree.keys, Registered("a", tree.revisions["a"]), pace=PACE))
         waits = loop.create_task(stopped.reached.wait())
         await asyncio.wait((run, waits), return_when=asyncio.FIRST_COMPLETED)
         waits.cancel()
@@ -179,7 +180,7 @@ async def test_a_late_publication_cannot_name_pages_that_are_gone() -> None:
             raise Crash from error
 
     with mock.patch.object(snapshot_writer, "until_known", once), pytest.raises(Crash):
-        await write(client, tree.keys, Writer("a", tree.revisions["a"]), pace=PACE, step=late)
+        await write(client, tree.keys, Registered("a", tree.revisions["a"]), pace=PACE, step=late)
     with pytest.raises(Crash):
         await tree.snapshot("a", CrashAt("put the state page"))
     (answer,) = tree.store.apply_late()
@@ -201,7 +202,7 @@ async def test_answers_that_get_lost_do_no_harm(fate: Fate) -> None:
                 client.fates.append(fate)
             steps += 1
 
-        await write(client, tree.keys, Writer("a", tree.revisions["a"]), pace=PACE, step=lose)
+        await write(client, tree.keys, Registered("a", tree.revisions["a"]), pace=PACE, step=lose)
         await check(tree)
 
 
@@ -215,7 +216,7 @@ async def test_nothing_is_written_where_nothing_was_appended() -> None:
 
 async def test_a_writer_whose_proxy_is_over_writes_nothing() -> None:
     tree = await busy_tree()
-    writer = Writer("a", tree.revisions["a"])
+    writer = Registered("a", tree.revisions["a"])
     await tree.go("a")
     before = await tree.record()
     with pytest.raises(WriteFailed, match="incarnation a that the snapshot is written for is over"):

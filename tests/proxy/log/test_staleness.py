@@ -319,7 +319,7 @@ async def test_applying_that_falls_further_and_further_behind(world: World) -> N
 async def test_many_proxies_take_several_txns(world: World) -> None:
     await world.tree.come(*(f"p{number}" for number in range(20)))
     world.follow()
-    with mock.patch.object(module, "_MOST_OPS", 8):
+    with mock.patch.object(module, "MOST_OPS", 8):
         await world.staleness.probe()
         assert world.staleness.serving
         await world.tree.create("p19", "/1")
@@ -341,3 +341,13 @@ async def test_it_asks_by_itself(world: World) -> None:
     world.guard.stop.assert_not_called()
     await tasks.close()
     world.guard.stop.assert_called_once()
+
+
+async def test_what_ends_it_is_raised_as_it_is(world: World) -> None:
+    """The archiver starts again by an exception that `left_out` raises."""
+
+    class Restart(Exception):
+        pass
+
+    with mock.patch.object(world.staleness, "probe", side_effect=Restart), pytest.raises(Restart):
+        await world.staleness.run()

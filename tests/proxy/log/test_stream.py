@@ -1,14 +1,14 @@
 """Following the log through breaks, compactions, truncation and a restore."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from unittest import mock
 
 import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
-from proxy.etcd.model import Delete, Event, Put, Txn, WatchMessage
-from proxy.log import stream
+from proxy.etcd.model import Delete, EtcdRefused, Event, Put, RefusalKind, Txn, WatchMessage
+from proxy.log import reads, stream
 from proxy.log.follower import Apply, Follower, Item, ProxyCame, ProxyGone
 from proxy.log.record import TreeNotServable
 from proxy.log.start import Loaded, load
@@ -292,6 +292,57 @@ async def test_a_state_that_is_distrusted_while_it_is_loaded_anew_is_loaded_once
         await until(lambda: proxy.loads == 3)
     await proxy.sees("a", "/1")
     proxy.check()
+
+
+async def _break_by_distrust(proxy: Proxy) -> None:
+    proxy.stream.distrust()
+
+
+async def _break_by_truncation(proxy: Proxy) -> None:
+    tree = proxy.tree
+    await proxy.disconnect()
+    for number in range(3):
+        await tree.create("a", f"/{number}")
+        await tree.snapshot("a")
+    proxy.client.reconnect()
+
+
+async def _break_by_a_restore(proxy: Proxy) -> None:
+    store = proxy.tree.store
+    await proxy.disconnect()
+    store.cluster_id += 1
+    proxy.client.reconnect()
+
+
+async def _break_by_old_answers(proxy: Proxy) -> None:
+    proxy.follower.revision += 100
+    proxy.tree.store.break_watches()
+
+
+@pytest.mark.parametrize(
+    "make_a_load_necessary",
+    [_break_by_distrust, _break_by_truncation, _break_by_a_restore, _break_by_old_answers],
+)
+async def test_a_load_that_etcd_refuses_is_tried_again(
+    proxy: Proxy,
+    monkeypatch: pytest.MonkeyPatch,
+    make_a_load_necessary: Callable[[Proxy], Awaitable[None]],
+) -> None:
+    """As by a role that was revoked: the proxy lets its lease end, and goes on when it has the role again."""
+    monkeypatch.setattr(reads, "_PAUSE", 0)
+    refused = 0
+
+    async def refuse() -> Loaded:
+        nonlocal refused
+        refused += 1
+        raise EtcdRefused(RefusalKind.PERMISSION, "etcdserver: permission denied")
+
+    with mock.patch.object(proxy.stream, "_load", refuse):
+        await make_a_load_necessary(proxy)
+        await until(lambda: refused >= 3)
+    assert not proxy.task.done()
+    await until(lambda: bool(proxy.replaced))
+    await proxy.sees("b", "/new")
 
 
 async def test_a_watch_that_hangs_is_replaced_by_another(proxy: Proxy) -> None:

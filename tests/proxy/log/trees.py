@@ -8,8 +8,8 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, KeyValue, Op, Put, Txn, TxnResult
 from proxy.log.follower import Apply, Follower
-from proxy.log.record import create
-from proxy.log.snapshot_writer import Result, Writer, write
+from proxy.log.record import Registered, create
+from proxy.log.snapshot_writer import Result, write
 from proxy.log.truncation import Step, no_step
 from proxy.state import capture
 from proxy.state.level import OF_NEW_TREES
@@ -119,7 +119,7 @@ class Tree:
             await self.create(incarnation, f"/{name}/{number}", data=b"%d" % number)
 
     async def snapshot(self, incarnation: str, step: Step = no_step) -> Result:
-        writer = Writer(incarnation, self.revisions[incarnation])
+        writer = Registered(incarnation, self.revisions[incarnation])
         return await write(self.etcd, self.keys, writer, pace=PACE, step=step)
 
     async def record(self) -> TreeRecord:

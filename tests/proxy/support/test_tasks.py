@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from proxy.support.tasks import Tasks
+from proxy.support.tasks import Tasks, together
 
 
 async def test_a_task_that_fails_is_logged_unless_its_owner_reports_it(
@@ -40,3 +40,60 @@ async def test_closing_cancels_what_runs_and_waits_for_it(caplog: pytest.LogCapt
     await tasks.close()
     assert ended == ["here"]
     assert caplog.records == []
+
+
+async def test_the_first_error_of_several_is_raised_when_the_others_have_ended() -> None:
+    ended: list[str] = []
+
+    async def run() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("here")
+
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise OSError("told")
+
+    with pytest.raises(OSError, match="told"):
+        await together([run(), fail(), run()])
+    assert ended == ["here", "here"]
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_who_cancels_several_cancels_each_of_them() -> None:
+    ended: list[str] = []
+
+    async def run() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("here")
+
+    async def nothing() -> None:
+        pass
+
+    tasks = Tasks()
+    task = tasks.start(together([run(), nothing(), run()]), "run several")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await tasks.close()
+    assert task.cancelled()
+    assert ended == ["here", "here"]
+
+
+async def test_several_end_when_all_have_ended() -> None:
+    ended: list[int] = []
+
+    async def run(turns: int) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        ended.append(turns)
+
+    await together(run(turns) for turns in (3, 1, 2))
+    assert ended == [1, 2, 3]
+    await together([])
