@@ -95,6 +95,7 @@ class Simulation:
         self.dead_clients: list[Client] = []
         self.nemesis = Nemesis(self)
         self.recoveries: list[float] = []
+        self._alone: dict[str, list[float]] = {}  # by kind: those after one fault
         self.tainted: dict[Machine, None] = {}
         self._hours = hours
         self._backup: OlderBackup | None = None
@@ -159,7 +160,7 @@ class Simulation:
 
     def _begin_client(self, client: Client) -> None:
         client.on_reply = lambda *answered: self._replied(client, *answered)
-        client.on_session = lambda *attached: self.deceit.attached(client.name, *attached)
+        client.on_session = lambda *attached: self.answers.attached(client, *attached)
         self.clients_host.create_task(client.run(), name=client.name)
 
     def _replied(self, client: Client, session: int, request: Request, answer: Reply) -> None:
@@ -256,6 +257,8 @@ class Simulation:
             *self._more_figures(),
             self.sometimes.taken,
             str(self.knobs),
+            alone=self._alone,
+            set_aside=dict(self.answers.set_aside),
         )
 
     def _more_figures(self) -> tuple[float, int, int, float]:
@@ -279,8 +282,7 @@ class Simulation:
         async def loaded(applier: Applier, machine: Machine, then: Callable[[], None]) -> None:
             host = asyncio.get_running_loop()
             assert isinstance(host, Host)
-            if any(proxy.transports for proxy in self.proxies if proxy.host is host):
-                self.answers.loaded.add(machine.zxid)
+            self.answers.loaded(host.name, machine.zxid)
 
             def became() -> None:
                 self.deceit.loaded(host.name)
@@ -364,7 +366,13 @@ class Simulation:
             world.trace("nemesis", f"end of: {fault.name}")
             fault.end()
             world.run(world.now + rng.expovariate(1.0) * rng.choice((0.0, 0.1, 1.0)))
+        self._recover_from(faults)
+
+    def _recover_from(self, faults: list[Fault]) -> None:
+        """Their ends have come."""
         self.recover("faults: " + ", ".join(sorted(fault.name for fault in faults)))
+        if len(faults) == 1 and not self.broken:
+            self._alone.setdefault(faults[0].name, []).append(self.recoveries[-1])
 
     def recover(self, after: str) -> None:
         """Wait until everything works; that takes a bounded time."""

@@ -7,7 +7,7 @@ keep-alives, which the history does not know), and watch events of a state that 
 anew (they tell what it missed, at the zxid of that state).
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -26,17 +26,11 @@ from proof.history import (
 from proof.history.calls import failure, take_apart
 from proof.history.records import Create, Event, Record, Replied, Request, Write
 from proof.simulation.exactly_once import Logged, settled
+from proof.simulation.loads import Loads
 from proof.simulation.oracle import Oracle
 from proxy.state.machine import Machine
 
 _JUST_BEFORE = 1_000  # nanoseconds: less than any answer takes, and more than a float of seconds is off by
-
-
-class Home(NamedTuple):
-    """Where a session is, from a time of the history on."""
-
-    since: int
-    proxy: str
 
 
 class Exceptions(NamedTuple):
@@ -46,19 +40,14 @@ class Exceptions(NamedTuple):
     """Sessions that ended because their proxies' leases had."""
     lease: float = 0.0
     """Of a proxy, in seconds."""
-    loads: Mapping[str, Collection[int]] = {}
-    """By proxy the zxids of states that it has loaded anew."""
-    homes: Mapping[int, Sequence[Home]] = {}
-    """By session, in the order of time."""
+    loads: Loads = Loads()
+    """Of states that proxies have loaded anew."""
 
     def explain(self, violation: Violation, records: Sequence[Record]) -> bool:
         """Whether it is no broken promise. `records`: the history that was checked."""
         if violation.rule == "lifetime":
             return self._is_orphans(records, violation.records[-1])
-        if violation.rule.startswith("watch "):
-            event = records[violation.records[-1]]
-            return isinstance(event, Event) and self._is_of_a_load(event)
-        return False
+        return self.loads.explain(violation, records)
 
     def _is_orphans(self, records: Sequence[Record], place: int) -> bool:
         """Whether a session's end at this place is as late as it must be in any case.
@@ -80,11 +69,6 @@ class Exceptions(NamedTuple):
         ]
         earliest = max(written, default=0) + session.timeout_ms * 1_000_000 - int(self.lease * 1e9)
         return records[place].time >= earliest
-
-    def _is_of_a_load(self, event: Event) -> bool:
-        homes = self.homes.get(event.session, ())
-        place = bisect_right(homes, event.time, key=lambda home: home.since) - 1
-        return place >= 0 and event.zxid in self.loads.get(homes[place].proxy, ())
 
 
 class Acknowledged(NamedTuple):
