@@ -23,7 +23,9 @@ from proof.simulation.deceit import Deceit
 from proof.simulation.exactly_once import Logged, settled
 from proof.simulation.expiry import ExpiryJudge
 from proof.simulation.loads import Home, Loads
+from proof.simulation.looks import Looks
 from proof.simulation.oracle import Oracle
+from proof.simulation.packets import Look
 
 _DRIFT = 1e-3  # seconds in a second by which clocks of hosts may differ
 _STALENESS_TOLERANCE = 5.0  # seconds: how often etcd is asked and the answer looked at, and a slow network
@@ -36,9 +38,15 @@ class Answers:
     """Of one world."""
 
     def __init__(
-        self, oracle: Oracle, deceit: Deceit, max_staleness: float, violate: Callable[[str], None]
+        self,
+        oracle: Oracle,
+        looks: Looks,
+        deceit: Deceit,
+        max_staleness: float,
+        violate: Callable[[str], None],
     ) -> None:
         self._oracle = oracle
+        self._looks = looks
         self._deceit = deceit
         self._max_staleness = max_staleness
         self._violate = violate
@@ -56,12 +64,17 @@ class Answers:
         self._homes.setdefault(session, []).append(Home(int(client.world.now * 1e9), server))
         self._deceit.attached(client.name, session, server)
 
-    def replied(self, client: Client, session: int, request: Request, answer: Reply) -> None:
-        """A read must be recent; an acknowledged write must be in the log, at its zxid, with this outcome."""
+    def replied(self, client: Client, session: int, request: Request | Look, answer: Reply) -> None:
+        """A read must be recent, and as its node's ACL allows.
+
+        An acknowledged write must be in the log, at its zxid, with this outcome.
+        """
         deceived = self._deceit.answered(client.name, session, client.came_at, client.history)
         if deceived or not answer.zxid:
             return
-        if isinstance(request, GetData | GetChildren | Exists):
+        if isinstance(request, Look):
+            self._looks.judge(request, answer)
+        if isinstance(request, GetData | GetChildren | Exists | Look):
             # Until the proxy stops serving since its state is old, or one of the two closes the connection
             # because of a silence of the other's or of etcd's.
             stalest = self._max_staleness + client.timeout + _STALENESS_TOLERANCE

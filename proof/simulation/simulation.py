@@ -69,11 +69,13 @@ class Simulation:
         settings = config(self.knobs, *self._options)
         self.sometimes = Sometimes(self.oracle.counts)
         self.deceit = Deceit(self.world, self.violate)
-        self.answers = Answers(self.oracle, self.deceit, settings.max_staleness, self.violate)
+        self.naive = NaiveJudge(self.violate)
+        self.answers = Answers(
+            self.oracle, self.naive.looks, self.deceit, settings.max_staleness, self.violate
+        )
         self.cluster.bugs.on_left_out = self.deceit.left_out
         self.cluster.bugs.on_start = self.deceit.loaded
         self.cluster.on_commit = self._committed
-        self.naive = NaiveJudge(self.violate)
         listeners = self.oracle.listeners
         listeners.expired, listeners.attached = self._expired, self.expiry.attached
         listeners.entered, listeners.applied = self.naive.entered, self.naive.applied

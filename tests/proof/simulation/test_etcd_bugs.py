@@ -3,8 +3,8 @@
 import pytest
 
 from proof.simulation.bug_faults import bug_faults
-from proof.simulation.campaign import run
 from proof.simulation.deceit import FOUND_WITHIN
+from proof.simulation.kinds import run
 from proof.simulation.record import World
 from proof.simulation.simulation import simulate
 from proxy.etcd.model import EtcdUnknown, Get, Put, Txn
