@@ -3,8 +3,8 @@
 * Two acknowledged writes never have one zxid: each is applied once, in one place.
 * A write is later than all that anybody had seen before it was sent, also one that the tree refused; so is
   what a sync brings.
-* A session never goes back: neither its replies' zxids, nor a reply behind an event. An outcome that is known
-  from the log only, behind the end of its connection, is not what a session saw.
+* A session never goes back: neither replies nor events have zxids below what it has seen. An outcome that is
+  known from the log only, behind the end of its connection, is not what a session saw.
 * Two acknowledged sequential creates in one directory never get one number, and a later one gets a higher
   one, unless the directory was made anew between them.
 """
@@ -80,6 +80,7 @@ class _RealTime:
             elif isinstance(record, Disconnected):
                 self._ended[record.session] = place
             elif isinstance(record, Event) and record.zxid is not None:
+                yield from self._goes_back(record.session, record.zxid, place)
                 self._note(record.session, record.zxid, place)
 
     def _note(self, session: int, zxid: int, place: int) -> None:
@@ -88,19 +89,23 @@ class _RealTime:
         if zxid > self._seen.zxid:
             self._seen = _Seen(zxid, place)
 
+    def _goes_back(self, session: int, zxid: int, place: int) -> Iterator[Violation]:
+        highest = self._by_session.get(session, _NOTHING)
+        if zxid < highest.zxid:
+            yield Violation(
+                "session order",
+                f"session {session:#x} saw zxid {highest.zxid:#x}, and then {zxid:#x}",
+                (highest.place, place),
+            )
+
     def _replied(self, record: Replied, place: int) -> Iterator[Violation]:
         call = self._by_number[record.call]
         zxid = record.reply.zxid or 0
         before = self._when_sent.pop(record.call)
         if not zxid or call.reply is None:
             return
-        highest = self._by_session.get(call.session, _NOTHING)
-        if zxid < highest.zxid and self._ended.get(call.session, -1) < call.invoked:
-            yield Violation(
-                "session order",
-                f"session {call.session:#x} saw zxid {highest.zxid:#x}, and then {zxid:#x}",
-                (highest.place, place),
-            )
+        if self._ended.get(call.session, -1) < call.invoked:
+            yield from self._goes_back(call.session, zxid, place)
         promised = self._synced.get(call.session, _NOTHING)
         if zxid < promised.zxid:
             yield Violation(

@@ -17,14 +17,13 @@ from proof.simulation.campaign import (
     STORMY_HOURS,
     STORMY_SHARE,
     TRIES,
-    cpu_seconds,
     find,
     lacking,
     report,
-    run,
     tail,
     worlds,
 )
+from proof.simulation.kinds import run
 from proof.simulation.outcome import Outcome
 from proof.simulation.planted import read_planted
 from proof.simulation.record import World
@@ -40,7 +39,6 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("--processes is for many worlds, not for --trace and --planted")
     if given.planted is not None:
         return _planted(parser, given.planted, given.seed, given.tries)
-    begun = cpu_seconds()
     outcomes: list[Outcome] = []
     wrong = 0
     one = World("stormy" if given.worlds == "mixed" else given.worlds, given.seed, given.hours)
@@ -69,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
             f" trace {outcome.fingerprint}\n  {outcome.knobs}",
             flush=True,
         )
-    for line in report(outcomes, cpu_seconds() - begun):
+    for line in report(outcomes):
         print(line)
     never = lacking(outcomes)
     for branch in never:

@@ -1,4 +1,4 @@
-"""Faults that are bugs of etcd, in runs that ask for them (`--bugs`)."""
+"""Faults that are bugs of etcd, in worlds that have them (`--worlds etcd-bugs`)."""
 
 from collections.abc import Callable
 from functools import partial

@@ -200,7 +200,7 @@ class Calm(Simulation):
         for fault in faults:
             world.trace("nemesis", f"end of: {fault.name}")
             fault.end()
-        self.recover("faults: " + ", ".join(sorted(fault.name for fault in faults)))
+        self._recover_from(faults)
 
     def _be_away(self) -> None:
         """A proxy stands still, or its machine is gone, for an hour; the others continue."""

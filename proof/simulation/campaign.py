@@ -1,6 +1,5 @@
 """Many worlds: so many hours, so many minutes, or until each planted fault is found."""
 
-import os
 import signal
 import time
 from collections import Counter, deque
@@ -11,13 +10,11 @@ from multiprocessing import active_children, get_context
 from types import MappingProxyType
 from typing import NamedTuple
 
-from proof.simulation.calm import simulate_calm
-from proof.simulation.following.world import simulate_follow
 from proof.simulation.hunt import Hunt, Violation, hunt, hunt_in
+from proof.simulation.kinds import run
 from proof.simulation.outcome import Outcome
 from proof.simulation.planted import Planted, planted
 from proof.simulation.record import World
-from proof.simulation.simulation import simulate
 from proof.simulation.sometimes import BRANCHES, never_taken
 
 KINDS = ("mixed", "stormy", "calm", "etcd-bugs", "follow")
@@ -34,26 +31,20 @@ TRIES = 12
 _TAIL = 40  # lines of the trace that are shown with a violation
 
 
-def run(world: World) -> Outcome:
-    """Simulate a world."""
-    if world.kind == "calm":
-        return simulate_calm(world.seed, world.hours)
-    if world.kind == "follow":
-        return simulate_follow(world.seed, world.hours)
-    return simulate(world.seed, world.hours, etcd_bugs=world.kind == "etcd-bugs")
-
-
 class Totals(NamedTuple):
     """What several worlds of one kind came to."""
 
     kind: str
     worlds: int
     hours: float  # simulated
+    cpu: float  # seconds
     quiet: float  # hours of those in quiet stretches
     operations: int
     requests: int
     faults: Counter[str]
     recoveries: list[float]  # seconds, sorted
+    alone: dict[str, list[float]]  # by kind of fault, those of recoveries from one alone
+    set_aside: Counter[str]
     snapshots: int
     elections: int
     sessions: int
@@ -69,18 +60,26 @@ def totals(kind: str, outcomes: list[Outcome]) -> Totals:
     outcomes = [outcome for outcome in outcomes if outcome.kind == kind]
     faults: Counter[str] = Counter()
     branches: Counter[str] = Counter()
+    set_aside: Counter[str] = Counter()
+    alone: dict[str, list[float]] = {}
     for outcome in outcomes:
         faults.update(outcome.faults)
         branches.update(outcome.branches)
+        set_aside.update(outcome.set_aside)
+        for name, seconds in outcome.alone.items():
+            alone.setdefault(name, []).extend(seconds)
     return Totals(
         kind,
         len(outcomes),
         sum(outcome.seconds for outcome in outcomes) / 3600,
+        sum(outcome.cpu for outcome in outcomes),
         sum(outcome.quiet for outcome in outcomes) / 3600,
         sum(outcome.operations for outcome in outcomes),
         sum(outcome.requests for outcome in outcomes),
         faults,
         sorted(seconds for outcome in outcomes for seconds in outcome.recoveries),
+        alone,
+        set_aside,
         sum(outcome.snapshots for outcome in outcomes),
         sum(outcome.elections for outcome in outcomes),
         sum(outcome.sessions for outcome in outcomes),
@@ -159,11 +158,6 @@ def _plan(kind: str, seed: int, hours: float, minutes: float | None) -> Iterator
         stormy += of_this if is_stormy else 0.0
 
 
-def cpu_seconds() -> float:
-    """The CPU time of this process, and of those that it has started and that are over."""
-    return sum(os.times()[:4])
-
-
 class Found(NamedTuple):
     """What came of the search for a planted fault."""
 
@@ -186,10 +180,10 @@ def find(fault: Planted, seed: int, tries: int = TRIES, *, control: bool = True)
     return Found(fault, found, hunt(wanted._replace(seed=found.seed, tries=1)))
 
 
-def report(outcomes: list[Outcome], cpu: float) -> list[str]:
-    """The figures, as lines: of each kind of worlds, and what they took together. `cpu`: seconds."""
+def report(outcomes: list[Outcome]) -> list[str]:
+    """The figures, as lines: of each kind of worlds, and what they took together."""
     kinds = [totals(kind, outcomes) for kind in dict.fromkeys(outcome.kind for outcome in outcomes)]
-    hours = sum(total.hours for total in kinds)
+    hours, cpu = sum(total.hours for total in kinds), sum(total.cpu for total in kinds)
     return [
         *(line for total in kinds for line in _figures(total)),
         f"in all {hours:.2f} simulated hours in {cpu:.0f} s of CPU time"
@@ -198,7 +192,6 @@ def report(outcomes: list[Outcome], cpu: float) -> list[str]:
 
 
 def _figures(total: Totals) -> Iterator[str]:
-    recoveries = total.recoveries or [0.0]
     quiet = f", {total.quiet:.2f} of them in quiet stretches" if total.quiet else ""
     yield f"{total.kind}: {total.worlds} worlds, {total.hours:.2f} simulated hours{quiet}"
     due = f" {total.expired_nodes} TTL nodes and containers were due;" if total.expired_nodes else ""
@@ -207,8 +200,6 @@ def _figures(total: Totals) -> Iterator[str]:
         f" {total.sessions} sessions, {total.expiries} of them expired;{due} {total.snapshots} snapshots,"
         f" {total.elections} elections"
     )
-    faults = ", ".join(f"{name} {count}" for name, count in sorted(total.faults.items()))
-    yield f"  {sum(total.faults.values())} faults: {faults}"
     taken = ", ".join(f"{branch} {total.branches[branch]}" for branch in BRANCHES)
     yield f"  branches that matter: {taken}"
     if total.deceived:
@@ -216,10 +207,27 @@ def _figures(total: Totals) -> Iterator[str]:
             f"  {total.deceived} times a bug of etcd's made a server's state wrong; wrong answers came for at"
             f" most {total.deceived_for:.1f} s"
         )
-    yield (
-        f"  {len(total.recoveries)} recoveries: median {recoveries[len(recoveries) // 2]:.1f} s, longest"
-        f" {recoveries[-1]:.1f} s of simulated time"
-    )
+    aside = ", ".join(f"{reason} {count}" for reason, count in sorted(total.set_aside.items()))
+    yield f"  {sum(total.set_aside.values())} findings set aside{': ' if aside else ''}{aside}"
+    median, longest = _spread(total.recoveries or [0.0])
+    yield f"  {len(total.recoveries)} recoveries: median {median}, longest {longest} of simulated time"
+    yield f"  {sum(total.faults.values())} faults of {len(total.faults)} kinds:"
+    yield from _by_kind(total)
+
+
+def _by_kind(total: Totals) -> Iterator[str]:
+    """A table, as docs/simulation.md has it: how often each fault came, and recoveries from it alone."""
+    yield "| fault | times | alone | recoveries, median | longest |"
+    yield "|---|--:|--:|--:|--:|"
+    for name, count in sorted(total.faults.items()):
+        alone = total.alone.get(name, [])
+        median, longest = _spread(alone) if alone else ("", "")
+        yield f"| {name} | {count} | {len(alone)} | {median} | {longest} |"
+
+
+def _spread(seconds: list[float]) -> tuple[str, str]:
+    """Median and longest, for people."""
+    return f"{sorted(seconds)[len(seconds) // 2]:.1f} s", f"{max(seconds):.1f} s"
 
 
 def lacking(outcomes: list[Outcome]) -> list[str]:

@@ -1,7 +1,8 @@
 """Clients of what the history checker does not know: ACLs, quotas, Keeper's operations, expiring nodes.
 
 Two of them work on the same few nodes, each authenticated as a user of its own. The naive ZooKeeper judges
-what the log has of it (`naive_judge`), and each answer has to be the one that the log has.
+what the log has of it (`naive_judge`), and each answer has to be the one that the log has. It judges reads
+at the zxids of their answers (`looks`).
 """
 
 import base64
@@ -23,6 +24,8 @@ from proof.history.records import Opened
 from proof.history.records import Request as Recorded
 from proof.simulation.clients import Address, Client, Clock, Timers
 from proof.simulation.knobs import USERS
+from proof.simulation.packets import Look
+from proof.simulation.transports import ADDRESS
 
 ROOT: Final = "/f"
 _LIMITED: Final = f"{ROOT}/limited"
@@ -35,6 +38,8 @@ _PATHS = tuple(f"{ROOT}/{name}" for name in ("a", "b", "a/x", "a/y", "a/x/p", "l
 _OWNED: Final = f"{ROOT}/a/x"  # with children that only the first user may delete
 #: Those without children: the others stay open to all, or one of the users would soon own everything.
 _LEAVES = tuple(f"{ROOT}/{name}" for name in ("b", "a/y", "a/x/p", "limited/1"))
+#: What reads look at.
+LOOKED_AT: Final = (ROOT, *_PATHS)
 _AUTH = (Acl(31, "auth", ""),)
 _READ_ONLY = (Acl(1, "world", "anyone"),)
 _BY_ADDRESS = (Acl(31, "ip", "10.0.0.0/8"), Acl(1, "world", "anyone"))
@@ -57,6 +62,7 @@ class FeaturesClient(Client):
     ) -> None:
         super().__init__(world, host, name, proxies, History(), timeout_ms)
         self._user = user
+        self._identities: tuple[tuple[str, str], ...] = ()  # that this connection has proven
         self._mix.missing_roots()  # the other clients make them
 
     @property
@@ -69,8 +75,10 @@ class FeaturesClient(Client):
         """It has none, but authenticates: by addauth, or SASL, or both."""
         if self._transport is None:
             return
+        self._identities = (("ip", ADDRESS),)
         if self._random.random() < 0.9:
             self._transport.give(packets.auth("digest", f"{self._user}:{self._user}".encode()))
+            self._identities += (("digest", identity(self._user)),)
         if self._random.random() < 0.5:
             self._transport.give(_sasl(b""))
 
@@ -81,6 +89,7 @@ class FeaturesClient(Client):
             challenge = zk.body(frame).buffer()
             if challenge and b"nonce=" in challenge and self._transport is not None:
                 self._transport.give(_sasl(respond(challenge, self._user, self._user)))
+                self._identities += (("sasl", self._user),)  # of all requests behind this one
         elif xid != Xid.AUTH:
             super()._take(frame)
 
@@ -91,7 +100,14 @@ class FeaturesClient(Client):
             return [CloseSession()]
         if self._is_urged:
             return [zk.create(f"{ROOT}/u-", b"", CreateMode.EPHEMERAL_SEQUENTIAL)]  # type: ignore[list-item]
-        return [any_request(rng) for _ in range(rng.choice((1, 1, 3)))]  # type: ignore[misc]
+        return [self._any() for _ in range(rng.choice((1, 1, 3)))]
+
+    def _any(self) -> Recorded:
+        rng = self._random
+        if rng.random() < 0.7:
+            return any_request(rng)  # type: ignore[return-value]
+        opcode = rng.choice((OpCode.GET_DATA, OpCode.GET_CHILDREN2, OpCode.GET_ACL))
+        return Look(opcode, rng.choice(LOOKED_AT), self._identities)  # type: ignore[return-value]
 
 
 def featured(world: Clock, host: Timers, proxies: Sequence[Address], timeout_ms: int) -> list[FeaturesClient]:

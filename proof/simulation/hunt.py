@@ -10,15 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from proof.simulation.calm import simulate_calm
-from proof.simulation.following.world import simulate_follow
-from proof.simulation.simulation import simulate
+from proof.simulation.kinds import run
+from proof.simulation.record import World
 
 
 class Hunt(NamedTuple):
     """Which seeds to simulate."""
 
-    world: str  # a key of _SIMULATED
+    world: str  # its kind, as of an Outcome
     seed: int
     tries: int
     hours: float  # simulated, of each seed
@@ -32,14 +31,10 @@ class Violation(NamedTuple):
     what: str
 
 
-_SIMULATED = {"stormy": simulate, "calm": simulate_calm, "follow": simulate_follow}
-
-
 def hunt(wanted: Hunt) -> Violation | None:
     """Simulate one seed after the other until something is wrong."""
-    simulated = _SIMULATED[wanted.world]
     for seed in range(wanted.seed, wanted.seed + wanted.tries):
-        violations = simulated(seed, wanted.hours, tuple(wanted.faults)).violations
+        violations = run(World(wanted.world, seed, wanted.hours), tuple(wanted.faults)).violations
         if violations:
             return Violation(seed, violations[0])
     return None
@@ -47,14 +42,14 @@ def hunt(wanted: Hunt) -> Violation | None:
 
 def hunt_in(source: Path, wanted: Hunt) -> Violation | None:
     """The same by a process that imports the code from a folder."""
-    run = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "proof.simulation.hunt", json.dumps(wanted)],
         cwd=source,
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    found = json.loads(run.stdout)
+    found = json.loads(process.stdout)
     return None if found is None else Violation(*found)
 
 

@@ -13,6 +13,8 @@ from codec.packets import STAT
 from lab.client.requests import multi_errors
 from proof import naive
 from proof.naive.rules import counted
+from proof.simulation.features import LOOKED_AT
+from proof.simulation.looks import Looks
 from proxy.state.machine import Machine
 from proxy.state.outcome import Outcome
 from schema.budgets import decode_rule
@@ -39,6 +41,8 @@ class NaiveJudge:
     def __init__(self, violate: Callable[[str], None]) -> None:
         self._violate = violate
         self.model = naive_tree()
+        #: Judges reads of clients under ACLs.
+        self.looks = Looks(LOOKED_AT, violate)
         #: Clients' requests that were compared.
         self.compared = 0
 
@@ -50,6 +54,12 @@ class NaiveJudge:
         self, incarnation: str, clock: int, rules: int, request: Request, outcome: Outcome, machine: Machine
     ) -> None:
         """The log has a request, and the machine its outcome."""
+        self._judge(incarnation, clock, rules, request, outcome, machine)
+        self.looks.note(self.model)
+
+    def _judge(
+        self, incarnation: str, clock: int, rules: int, request: Request, outcome: Outcome, machine: Machine
+    ) -> None:
         model = self.model
         if request.kind != Kind.CLIENT:
             self._of_proxies(incarnation, clock, request, outcome)

@@ -1,6 +1,6 @@
 """What came of one simulated world."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -28,3 +28,6 @@ class Outcome(NamedTuple):
     deceived_for: float = 0.0  # seconds, at most, after which one of them still answered
     branches: Mapping[str, int] = MappingProxyType({})  # of `sometimes`, and how often each was taken
     knobs: str = ""  # what the seed has drawn
+    cpu: float = 0.0  # seconds of CPU time that it took
+    alone: Mapping[str, Sequence[float]] = MappingProxyType({})  # by fault: recoveries from it alone, seconds
+    set_aside: Mapping[str, int] = MappingProxyType({})  # findings that break no promise, by the reason

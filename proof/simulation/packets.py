@@ -1,8 +1,9 @@
 """A history's requests as the client's, and replies as a history's records. Pure."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from codec.constants import CreateMode
+from codec.constants import CreateMode, OpCode
 from codec.jute import Reader
 from lab.client import requests as zk
 from proof.history import (
@@ -32,11 +33,31 @@ class CreateExpiring(NamedTuple):
     ttl_ms: int = 0
 
 
-def asked(request: Request | CreateExpiring | zk.Request[Any]) -> zk.Request[Any]:
+class Look(NamedTuple):
+    """A read that an ACL may refuse: getData, getChildren2 or getACL. `looks` judges it.
+
+    `identities`: scheme and id of all that its client has proven. The reply's data are the answer's bytes.
+    """
+
+    opcode: int
+    path: str
+    identities: tuple[tuple[str, str], ...]
+
+
+_LOOKS: dict[int, Callable[[str], zk.Request[Any]]] = {
+    OpCode.GET_DATA: zk.get,
+    OpCode.GET_CHILDREN2: zk.children,
+    OpCode.GET_ACL: zk.get_acl,
+}
+
+
+def asked(request: Request | CreateExpiring | Look | zk.Request[Any]) -> zk.Request[Any]:
     """A request as the client sends it."""
     match request:
         case zk.Request():
             return request
+        case Look(opcode, path):
+            return _LOOKS[opcode](path)
         case Create(path, data, ephemeral, sequential):
             mode = (CreateMode.EPHEMERAL if ephemeral else 0) | (
                 CreateMode.PERSISTENT_SEQUENTIAL if sequential else 0
@@ -71,12 +92,14 @@ def asked(request: Request | CreateExpiring | zk.Request[Any]) -> zk.Request[Any
     raise TypeError(f"not a request: {request!r}")
 
 
-def reply(request: Request, zxid: int, error: int, body: bytes) -> Reply:
+def reply(request: Request | Look, zxid: int, error: int, body: bytes) -> Reply:
     """What a reply to a request says."""
     if isinstance(request, Multi) and body:
         return Reply(error, zxid, parts=tuple(map(_part, zk.parts_of(body))))
     if error or isinstance(request, zk.Request):
         return Reply(error, zxid)
+    if isinstance(request, Look):
+        return Reply(0, zxid, data=body)
     answer = asked(request).read(Reader(body))
     match answer:
         case zk.Stat():

@@ -70,11 +70,13 @@ class Simulation:
         settings = config(self.knobs, *self._options)
         self.sometimes = Sometimes(self.oracle.counts)
         self.deceit = Deceit(self.world, self.violate)
-        self.answers = Answers(self.oracle, self.deceit, settings.max_staleness, self.violate)
+        self.naive = NaiveJudge(self.violate)
+        self.answers = Answers(
+            self.oracle, self.naive.looks, self.deceit, settings.max_staleness, self.violate
+        )
         self.cluster.bugs.on_left_out = self.deceit.left_out
         self.cluster.bugs.on_start = self.deceit.loaded
         self.cluster.on_commit = self._committed
-        self.naive = NaiveJudge(self.violate)
         listeners = self.oracle.listeners
         listeners.expired, listeners.attached = self._expired, self.expiry.attached
         listeners.entered, listeners.applied = self.naive.entered, self.naive.applied
@@ -96,6 +98,7 @@ class Simulation:
         self.dead_clients: list[Client] = []
         self.nemesis = Nemesis(self)
         self.recoveries: list[float] = []
+        self._alone: dict[str, list[float]] = {}  # by kind: those after one fault
         self.tainted: dict[Machine, None] = {}
         self._hours = hours
         self._backup: OlderBackup | None = None
@@ -162,7 +165,7 @@ class Simulation:
 
     def _begin_client(self, client: Client) -> None:
         client.on_reply = lambda *answered: self._replied(client, *answered)
-        client.on_session = lambda *attached: self.deceit.attached(client.name, *attached)
+        client.on_session = lambda *attached: self.answers.attached(client, *attached)
         self.clients_host.create_task(client.run(), name=client.name)
 
     def _replied(self, client: Client, session: int, request: Request, answer: Reply) -> None:
@@ -259,6 +262,8 @@ class Simulation:
             *self._more_figures(),
             self.sometimes.taken,
             str(self.knobs),
+            alone=self._alone,
+            set_aside=dict(self.answers.set_aside),
         )
 
     def _more_figures(self) -> tuple[float, int, int, float]:
@@ -282,8 +287,7 @@ class Simulation:
         async def loaded(applier: Applier, machine: Machine, then: Callable[[], None]) -> None:
             host = asyncio.get_running_loop()
             assert isinstance(host, Host)
-            if any(proxy.transports for proxy in self.proxies if proxy.host is host):
-                self.answers.loaded.add(machine.zxid)
+            self.answers.loaded(host.name, machine.zxid)
 
             def became() -> None:
                 self.deceit.loaded(host.name)
@@ -367,7 +371,13 @@ class Simulation:
             world.trace("nemesis", f"end of: {fault.name}")
             fault.end()
             world.run(world.now + rng.expovariate(1.0) * rng.choice((0.0, 0.1, 1.0)))
+        self._recover_from(faults)
+
+    def _recover_from(self, faults: list[Fault]) -> None:
+        """Their ends have come."""
         self.recover("faults: " + ", ".join(sorted(fault.name for fault in faults)))
+        if len(faults) == 1 and not self.broken:
+            self._alone.setdefault(faults[0].name, []).append(self.recoveries[-1])
 
     def recover(self, after: str) -> None:
         """Wait until everything works; that takes a bounded time."""

@@ -11,6 +11,7 @@ from proof.simulation.network import Network, Pipe
 from proof.simulation.world import Host
 from proxy.server import Server
 
+ADDRESS = "10.0.0.1"  # of all clients
 _BETWEEN = 0.02  # seconds between two parts of what a client sends
 
 
@@ -223,7 +224,7 @@ class Transport(asyncio.Transport):
 
     @override
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        known = {"peername": ("10.0.0.1", self.number), "socket": Socket(self.number)}
+        known = {"peername": (ADDRESS, self.number), "socket": Socket(self.number)}
         return known.get(name, default)
 
     @override

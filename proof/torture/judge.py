@@ -7,7 +7,7 @@ keep-alives, which the history does not know), and watch events of a state that 
 anew (they tell what it missed, at the zxid of that state).
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
@@ -27,6 +27,7 @@ from proof.history import (
 from proof.history.calls import failure, take_apart
 from proof.history.records import Create, Event, Record, Replied, Request, Write
 from proof.simulation.exactly_once import Logged, settled
+from proof.simulation.loads import Loads
 from proof.simulation.oracle import Oracle
 from proxy.state.machine import Machine
 
@@ -36,13 +37,6 @@ LOADED = "the session's proxy had loaded its state anew"
 _JUST_BEFORE = 1_000  # nanoseconds: less than any answer takes, and more than a float of seconds is off by
 
 
-class Home(NamedTuple):
-    """Where a session is, from a time of the history on."""
-
-    since: int
-    proxy: str
-
-
 class Exceptions(NamedTuple):
     """What the proxies are known to have done that histories cannot show."""
 
@@ -50,18 +44,14 @@ class Exceptions(NamedTuple):
     """Sessions that ended because their proxies' leases had."""
     lease: float = 0.0
     """Of a proxy, in seconds."""
-    loads: Mapping[str, Collection[int]] = {}
-    """By proxy the zxids of states that it has loaded anew."""
-    homes: Mapping[int, Sequence[Home]] = {}
-    """By session, in the order of time."""
+    loads: Loads = Loads()
+    """Of states that proxies have loaded anew."""
 
     def explain(self, violation: Violation, records: Sequence[Record]) -> str:
         """Why it is no broken promise; "" if it is one. `records`: the history that was checked."""
-        if violation.rule == "lifetime" and self._is_orphans(records, violation.records[-1]):
-            return LEASE
-        if violation.rule.startswith("watch ") and self._is_of_a_load(records[violation.records[-1]]):
-            return LOADED
-        return ""
+        if violation.rule == "lifetime":
+            return LEASE if self._is_orphans(records, violation.records[-1]) else ""
+        return LOADED if self.loads.explain(violation, records) else ""
 
     def _is_orphans(self, records: Sequence[Record], place: int) -> bool:
         """Whether a session's end at this place is as late as it must be in any case.
@@ -83,13 +73,6 @@ class Exceptions(NamedTuple):
         ]
         earliest = max(written, default=0) + session.timeout_ms * 1_000_000 - int(self.lease * 1e9)
         return records[place].time >= earliest
-
-    def _is_of_a_load(self, event: Record) -> bool:
-        if not isinstance(event, Event):
-            return False
-        homes = self.homes.get(event.session, ())
-        place = bisect_right(homes, event.time, key=lambda home: home.since) - 1
-        return place >= 0 and event.zxid in self.loads.get(homes[place].proxy, ())
 
 
 class Acknowledged(NamedTuple):

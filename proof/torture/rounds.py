@@ -25,9 +25,10 @@ from proof.history import (
 from proof.history.calls import failure
 from proof.history.records import Event, Request
 from proof.simulation.clients import Client
+from proof.simulation.loads import Home
 from proof.simulation.mix import LOCKS
 from proof.torture.availability import Episode, measured
-from proof.torture.judge import Acknowledged, Home, Seen, questions
+from proof.torture.judge import Acknowledged, Seen, questions
 from proof.torture.real import RealAddress, RealClock
 from proof.torture.script import Scene, Script
 from proof.torture.system import Evidence, Fault, System

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from proof.history import History
-from proof.torture.judge import Acknowledged, Home, Seen, Verdict
+from proof.simulation.loads import Home
+from proof.torture.judge import Acknowledged, Seen, Verdict
 
 
 class Fault(NamedTuple):

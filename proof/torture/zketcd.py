@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from proof.simulation.loads import Loads
 from proof.simulation.mix import ROOTS
 from proof.torture.cluster import PROXY_LEASE, Cluster
 from proof.torture.faults import KINDS, make_space, mend
@@ -94,8 +95,7 @@ class Zketcd:
             exceptions=Exceptions(
                 excused,
                 PROXY_LEASE,
-                {proxy.host: loads_of(proxy.whole_log()) for proxy in proxies},
-                evidence.homes,
+                Loads({proxy.host: loads_of(proxy.whole_log()) for proxy in proxies}, evidence.homes),
             ),
             settle=not observer.lost,
             max_staleness=_STALENESS,

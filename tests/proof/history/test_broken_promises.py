@@ -229,6 +229,12 @@ BROKEN: dict[str, dict[str, list[Step]]] = {
             told(2, r.CHANGED, "/a", 2),
             (2, GetData("/a"), Reply(zxid=1, data=b"1")),
         ],
+        "an event comes behind newer data": [
+            *WATCHED_A_CHANGES,
+            (1, Create("/b"), created("/b", 3)),
+            (2, Exists("/b"), Reply(zxid=3)),
+            told(2, r.CHANGED, "/a", 2),
+        ],
     },
     "sync": {
         "a read behind a sync is old": [

@@ -6,6 +6,7 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proof.history import Create, Exists, GetData, History, Reply, SetData, Stat
 from proof.history.records import CREATED, Request
 from proof.simulation.exactly_once import Logged
+from proof.simulation.loads import Home, Loads
 from proof.simulation.oracle import Done, Oracle
 from proof.simulation.packets import asked
 from proof.torture.judge import (
@@ -13,7 +14,6 @@ from proof.torture.judge import (
     LOADED,
     Acknowledged,
     Exceptions,
-    Home,
     Seen,
     Verdict,
     differences,
@@ -132,7 +132,7 @@ def _told(zxid: int, *moves: tuple[float, str]) -> Verdict:
     history.reply(2, call, Reply(-101, zxid=7))
     history.event(3 * _SECOND, _SESSION, CREATED, "/r/a", zxid)
     homes = {_SESSION: [Home(int(since * _SECOND), proxy) for since, proxy in moves]}
-    exceptions = Exceptions(loads={"proxy1": {8, 9}, "proxy2": {20}}, homes=homes)
+    exceptions = Exceptions(loads=Loads({"proxy1": {8, 9}, "proxy2": {20}}, homes))
     return _verdict(Oracle(RealClock(1), 0), history=history, exceptions=exceptions)
 
 
@@ -169,7 +169,7 @@ def test_events_of_a_loaded_state_come_in_any_order_and_in_place_of_older_ones(l
         history.reply(4, call, Reply(path=path, zxid=zxid))
     history.event(5, _SESSION, CREATED, "/r/b", 9)
     history.event(6, _SESSION, CREATED, "/r/a", 9)
-    exceptions = Exceptions(loads={"proxy1": {loaded}}, homes={_SESSION: [Home(0, "proxy1")]})
+    exceptions = Exceptions(loads=Loads({"proxy1": {loaded}}, {_SESSION: [Home(0, "proxy1")]}))
     verdict = _verdict(Oracle(RealClock(1), 0), history=history, exceptions=exceptions)
     assert [found for found in verdict.violations if "watch" in found and loaded == 9] == []
     assert verdict.aside == ({LOADED: 2} if loaded == 9 else {})
@@ -181,7 +181,7 @@ def test_a_session_that_goes_back_is_found_also_where_a_state_was_loaded(oracle:
     for place, zxid in enumerate((9, 8)):
         call = history.invoke(2 * place + 1, _SESSION, Exists("/r/a"))
         history.reply(2 * place + 2, call, Reply(-101, zxid=zxid))
-    exceptions = Exceptions(loads={"proxy1": {8, 9}}, homes={_SESSION: [Home(0, "proxy1")]})
+    exceptions = Exceptions(loads=Loads({"proxy1": {8, 9}}, {_SESSION: [Home(0, "proxy1")]}))
     assert any(
         "session order" in found for found in _verdict(oracle, history=history, exceptions=exceptions)[0]
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from proof.simulation.campaign import run
 from proof.simulation.following.world import simulate_follow
+from proof.simulation.kinds import run
 from proof.simulation.record import World
 
 REPOSITORY = Path(__file__).resolve().parents[4]

@@ -1,0 +1,29 @@
+"""How each kind of world is simulated."""
+
+import time
+from collections.abc import Callable
+
+from proof.simulation.calm import simulate_calm
+from proof.simulation.following.world import simulate_follow
+from proof.simulation.outcome import Outcome
+from proof.simulation.record import World
+from proof.simulation.simulation import simulate
+
+
+def _with_bugs(seed: int, hours: float, faults: tuple[str, ...]) -> Outcome:
+    return simulate(seed, hours, faults, etcd_bugs=True)
+
+
+_SIMULATED: dict[str, Callable[[int, float, tuple[str, ...]], Outcome]] = {
+    "stormy": simulate,
+    "calm": simulate_calm,
+    "etcd-bugs": _with_bugs,
+    "follow": simulate_follow,
+}
+
+
+def run(world: World, faults: tuple[str, ...] = ()) -> Outcome:
+    """Simulate a world. `faults`: the only ones there are; else all of its kind."""
+    begun = time.process_time()
+    outcome = _SIMULATED[world.kind](world.seed, world.hours, faults)
+    return outcome._replace(cpu=time.process_time() - begun)
