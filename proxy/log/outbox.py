@@ -14,10 +14,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from codec.constants import ErrorCode, OpCode
+from codec.constants import ErrorCode
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, Compare, Get, Put, RangeResult, Txn, TxnResult
 from proxy.log.pending import Pending
-from proxy.log.space import Space
+from proxy.log.space import UNMETERED, Space
 from proxy.log.syncs import Head, Syncs, needs_no_entry
 from schema.entry import EntryWriter, Kind
 from schema.keys import Keyspace
@@ -32,9 +32,6 @@ MAX_REQUESTS = 1024
 # etcd refuses even such a small entry, each request gets an entry of its own.
 _SMALL_ENTRY_BYTES = 16 << 10
 _REQUEST_OVERHEAD = 64  # bytes that a request adds to an entry besides its body, about
-
-# The requests of clients that are accepted while etcd's quota is used up: no session could end without them.
-_UNMETERED_OPS = (OpCode.CLOSE_SESSION, OpCode.SYNC)
 
 
 class Header:
@@ -145,7 +142,7 @@ class EntryTxns:
 def is_metered(pending: Pending) -> bool:
     """Whether a request is refused while etcd's quota is used up."""
     if pending.kind == Kind.CLIENT:
-        return pending.opcode not in _UNMETERED_OPS
+        return pending.opcode not in UNMETERED
     return pending.kind == Kind.OPEN
 
 
@@ -281,11 +278,11 @@ class Outbox:
                 pending = queue[0]
                 if self.is_held and pending.kind != Kind.CARRY_OVER:
                     break
-                grows = space is not None and pending.is_wanted and space.refuses(pending)
-                if grows or not pending.is_wanted:
+                no_room = space is not None and pending.is_wanted and space.refuses(pending)
+                if no_room or not pending.is_wanted:
                     if requests:
                         break
-                    if grows and space is not None:
+                    if no_room and space is not None:
                         space.count()
                     self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
                     continue

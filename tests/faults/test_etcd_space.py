@@ -10,6 +10,7 @@ from lab.client import blocking as zk
 from lab.client.blocking import (
     DELETED,
     EPHEMERAL,
+    NODE_EXISTS,
     OK,
     SEQUENTIAL,
     SYSTEM_ERROR,
@@ -198,6 +199,7 @@ def test_a_nearly_full_etcd_is_no_outage_and_comes_back_by_deletes_alone(start: 
             with Client(proxy.port) as other:  # sessions are opened, continued and ended
                 other.reconnect(proxy.port)
                 assert other.refusal(zk.create("/e", b"", EPHEMERAL)) == SYSTEM_ERROR
+                assert other.refusal(zk.create("/n")) == NODE_EXISTS
                 other.write("/n/0", b"smaller")
                 assert other.refusal(zk.set_data("/n/0", _DATA)) == SYSTEM_ERROR
                 assert other.refusal(zk.delete(made.pop())) == OK
@@ -212,3 +214,26 @@ def test_a_nearly_full_etcd_is_no_outage_and_comes_back_by_deletes_alone(start: 
             assert proxy.log_text().count("etcd is nearly full") == 1
             with Client(start(etcd).port) as late:
                 assert_same(client, late)
+
+
+def test_a_load_of_sets_leaves_room_for_a_snapshot(start: Start) -> None:
+    """Nobody compacts for long. The large reserve is soon touched: then the proxy looks each second."""
+    with EtcdServer(f"--quota-backend-bytes={12 * _QUOTA}") as etcd:
+        proxy = start(etcd, etcd_reserve=90)
+        with Client(proxy.port) as client:
+            for path in ("/more", "/less"):
+                client.create(path, _DATA[:10_000])
+            same = zk.set_data("/more", _DATA[:10_000])
+
+            def refused() -> bool:
+                return [client.reply_to(xid).err for xid in client.send(*[same] * 10)][-1] != OK
+
+            wait_until(refused, "there is room for one snapshot only", timeout=120, interval=0)
+            assert "kept for one snapshot" in proxy.log_text()
+            with Client(proxy.port) as other:
+                assert other.refusal(zk.set_data("/less", b"smaller")) == OK
+                assert other.refusal(zk.delete("/less")) == OK
+            assert client.refusal(same) == SYSTEM_ERROR
+            compact(etcd)
+            wait_until(lambda: client.refusal(same) == OK, "sets go on", interval=0.1)
+            assert etcdctl(etcd, "alarm", "list") == ""
