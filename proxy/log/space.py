@@ -171,7 +171,7 @@ def growth(nodes: Mapping[str, Node], opcode: int, fields: Any) -> int:
 
 
 def _growth(nodes: Mapping[str, Node], opcode: int, fields: Any) -> int:
-    """The same of a part of a multi, the earlier parts of which may have deleted what is there."""
+    """The same of a part of a multi, whose earlier parts may have deleted the node."""
     if opcode in CREATES:
         return _NODE + len(fields[0] or "") + len(fields[1] or b"")
     if opcode == OpCode.SET_DATA and (node := nodes.get(fields[0])) is not None:
