@@ -81,7 +81,7 @@ class FakeEtcdClient:
         await self._contact()
         store = self.store
         alarms = ["memberID:1 alarm:NOSPACE "] if store.full else []
-        sizes = (store.db_size, store.db_size_in_use)
+        sizes = (store.file.size, store.file.in_use)
         return Status(
             store.version, store.cluster_id, 1, *sizes, 1, store.revision, 2, store.revision, alarms
         )

@@ -73,7 +73,8 @@ def _answer(store: FakeEtcd, method: str, request: bytes, on_txn: Callable[[Txn]
         store.lease_revoke(pb.LeaseRevokeRequest.FromString(request).id)
         response = pb.LeaseRevokeResponse()
     elif method == "Status":
-        response = pb.StatusResponse(version=store.version, leader=leader, db_size=store.db_size)
+        response = pb.StatusResponse(version=store.version, leader=leader)
+        response.db_size, response.db_size_in_use = store.file.size, store.file.in_use
         response.header.cluster_id = store.cluster_id
     else:
         raise RpcError(f"unknown method {method}")

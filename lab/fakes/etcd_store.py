@@ -10,6 +10,7 @@ import bisect
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
+from itertools import zip_longest
 from typing import NamedTuple
 
 from proxy.etcd import wire
@@ -74,6 +75,18 @@ class _Lease:
         self.keys: set[bytes] = set()
 
 
+class _File:
+    """The size of the database's file, and how much of it is in use. Puts fill free parts first."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.in_use = 0
+
+    def put(self, size: int) -> None:
+        self.in_use += size
+        self.size = max(self.size, self.in_use)
+
+
 class Watcher:
     """A watch of an interval of keys, and what it has to send."""
 
@@ -104,8 +117,7 @@ class FakeEtcd:
         self.version = "3.4.23"
         #: Whether the alarm NOSPACE is active. A test may set it; `disarm` ends it.
         self.full = False
-        #: Bytes of the database's file; only `defragment` makes it smaller.
-        self.db_size = 0
+        self.file = _File()
         self.revision = 1
         self.compacted = 0
         self.now = 0.0
@@ -177,6 +189,7 @@ class FakeEtcd:
             del self._versions[key]
         if gone:
             self._sorted_keys = sorted(self._versions)
+        self.file.in_use = sum(_in_use(versions, compacted) for versions in self._versions.values())
 
     def _drops_deletes(self) -> bool:
         """Whether a watch from the compacted revision on misses its deletes (etcd issue 18089)."""
@@ -254,21 +267,11 @@ class FakeEtcd:
 
     def defragment(self) -> None:
         """Shrink the database's file to what compaction has left."""
-        self.db_size = self.db_size_in_use
+        self.file.size = self.file.in_use
 
     def disarm(self) -> None:
         """End the alarm NOSPACE. The next put raises it again if the file is still too large."""
         self.full = False
-
-    @property
-    def db_size_in_use(self) -> int:
-        """Bytes of all values that have not been compacted away."""
-        return sum(
-            _size(kv)
-            for versions in self._versions.values()
-            for index, (_, kv) in enumerate(versions)
-            if kv is not None and (index + 1 == len(versions) or versions[index + 1][0] > self.compacted)
-        )
 
     def break_watches(self) -> None:
         """End every watch stream, as when a connection is lost."""
@@ -306,7 +309,7 @@ class FakeEtcd:
         The request that would cross the quota raises the alarm and is refused. (In etcd several that come at
         once may be applied and answered so all the same: Fate.NO_SPACE_APPLIED.)
         """
-        if cost and not self.full and self.db_size + cost >= self.quota:
+        if cost and not self.full and self.file.size + cost >= self.quota:
             self.full = True
         if cost and self.full:
             raise EtcdNoSpace("etcdserver: mvcc: database space exceeded")
@@ -375,7 +378,7 @@ class FakeEtcd:
         if put.lease:
             self._leases[put.lease].keys.add(put.key)
         self._versions[put.key].append((revision, kv))
-        self.db_size += _size(kv)
+        self.file.put(_size(kv))
         events.append(FakeEvent(PUT, kv))
 
     def _delete(self, interval: _Interval, events: list[FakeEvent]) -> None:
@@ -431,6 +434,15 @@ def _cost(txn: Txn) -> int:
         return sum(_KEY_OVERHEAD + len(op.key) + len(op.value) for op in ops if isinstance(op, Put))
 
     return max(branch(txn.success), branch(txn.failure))
+
+
+def _in_use(versions: Sequence[tuple[int, KeyValue | None]], compacted: int) -> int:
+    """Bytes of the values of a key that have not been compacted away."""
+    return sum(
+        _size(kv)
+        for (_, kv), until in zip_longest(versions, (revision for revision, _ in versions[1:]))
+        if kv is not None and (until is None or until > compacted)
+    )
 
 
 def _size(kv: KeyValue) -> int:

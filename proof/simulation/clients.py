@@ -380,8 +380,7 @@ class Client:
 
     def _learn(self, request: Request, answer: Reply) -> None:
         failed = answer.error or next((part.error for part in answer.parts or () if part.error), 0)
-        if not failed:
-            self._mix.learn(request, answer)
+        self._mix.learn(request, answer, failed)
         match request:
             case GetData(path, True) | Exists(path, True) if not failed:
                 self._watches[_DATA][path] = None

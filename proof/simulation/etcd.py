@@ -29,7 +29,7 @@ _SERVER_TIMEOUT = 7.0  # seconds until a member gives a request up (5 s and two 
 _LEASE_TICK = 0.5  # seconds between two looks of etcd's lessor
 _ELECTION = (1.0, 2.5)  # seconds
 # What a backup has of the model.
-_DATA = ("revision", "compacted", "_sorted_keys", "_versions", "_history", "_leases")
+_DATA = ("revision", "compacted", "file", "_sorted_keys", "_versions", "_history", "_leases")
 REFUSED = "connecting: connection refused"
 _WRITES = frozenset(("Txn", "LeaseGrant", "LeaseRevoke"))
 
@@ -394,6 +394,22 @@ class Cluster:
         revision = self.store.revision - back
         if revision > self.store.compacted:
             self.store.compact(revision)
+
+    def compact_periodically(self, seconds: float, revision: int = 0) -> None:
+        """As --auto-compaction-retention does: forget what is older than a period; it began at `revision`."""
+        if self.store.compacted < revision <= self.store.revision:
+            self.store.compact(revision)
+        self.host.call_later(seconds, self.compact_periodically, seconds, self.store.revision)
+
+    def make_space(self) -> str:
+        """What an operator does with an etcd that is full (docs/operating.md); the sizes, for people."""
+        store = self.store
+        self.compact()
+        store.defragment()
+        if store.file.size > store.quota * 9 // 10:
+            store.quota *= 2
+        store.disarm()
+        return f"{store.file.size} of {store.quota} bytes are in use"
 
     def _wake_watches(self) -> None:
         for watch in list(self.watches):

@@ -20,6 +20,7 @@ _BUDGETS = (
     ("/f=2/s,40B/s,/f/a=1/s", "/f=1/s,/f/limited=9B/s"),
     ("/f/a=5B/s,/f/b=1/s", "", "/f/a=1/s,/f/b=3B/s,/f/limited=1/s"),
 )
+_QUOTA = 8 << 30  # bytes, much more than a world needs
 _CALM_LEASES = (5, 10)
 _CALM_TICKS = (2000, 3000)
 
@@ -39,6 +40,8 @@ class Knobs(NamedTuple):
     level: int = OF_NEW_TREES  # of the tree at its beginning
     budgets: tuple[str, ...] = ("",)  # of each proxy in turn, --budget
     limits: Limits = LIMITS
+    quota: int = _QUOTA  # bytes of etcd's database, --quota-backend-bytes
+    compaction: float = 0.0  # seconds, --auto-compaction-retention; 0: etcd compacts at faults only
     upgrade: float = (
         0.5  # share of the time after which the servers are upgraded, and the tree's level raised
     )
@@ -64,6 +67,11 @@ class Knobs(NamedTuple):
         budgets = self.budgets[number % len(self.budgets)]
         return [*self.options, f"--budget={budgets}", *(f"--sasl-user={user}:{user}" for user in USERS)]
 
+    def _room(self) -> str:
+        if self.quota == _QUOTA:
+            return ""
+        return f" etcd's quota {self.quota // 1000} kB, compaction each {self.compaction:.0f} s,"
+
     def __str__(self) -> str:
         """On one line, for people."""
         least, most = self.window
@@ -76,13 +84,17 @@ class Knobs(NamedTuple):
             f" {'shortest' if self.lengths == _SHORTEST else 'usual'} slices,"
             f" {'tight' if self.limits == _TIGHT else 'usual'} limits,"
             f"{' quotas enforced,' if self.enforces_quotas else ''}"
-            f" level {self.level}, budgets {budgets}, level raised after {self.upgrade:.0%}"
+            f"{self._room()} level {self.level}, budgets {budgets}, level raised after {self.upgrade:.0%}"
             + (f", backup after {self.backup:.0%}" if self.backup < 1 else "")
         )
 
 
 def drawn(seed: int, rng: Random) -> Knobs:
     """Those of a stormy world."""
+    # With little room the tree meets the reserve, and clients have to delete nodes. Its own source leaves the
+    # other knobs as they are.
+    room = Random(f"{seed}/room")
+    quota = room.choice((_QUOTA, _QUOTA, 400_000, 800_000))
     return Knobs(
         proxies=rng.randint(2, 4),
         tick=rng.choice((500, 1000, 2000)),
@@ -96,6 +108,8 @@ def drawn(seed: int, rng: Random) -> Knobs:
         level=rng.choice((1, 2, 2)),
         budgets=rng.choice(_BUDGETS),
         limits=rng.choice((LIMITS, _TIGHT)),
+        quota=quota,
+        compaction=0.0 if quota == _QUOTA else room.choice((2.0, 5.0)),
         upgrade=rng.choice((0.0, rng.random(), rng.random())),
         backup=rng.choice((1.0, 1.0, rng.random())),
     )
@@ -104,7 +118,11 @@ def drawn(seed: int, rng: Random) -> Knobs:
 def drawn_calm(seed: int, rng: Random) -> Knobs:
     """Those of a calm world, in which clients have longer timeouts."""
     return drawn(seed, rng)._replace(
-        tick=rng.choice(_CALM_TICKS), lease=rng.choice(_CALM_LEASES), snapshot_requests=rng.choice((100, 300))
+        tick=rng.choice(_CALM_TICKS),
+        lease=rng.choice(_CALM_LEASES),
+        snapshot_requests=rng.choice((100, 300)),
+        quota=_QUOTA,
+        compaction=0.0,
     )
 
 

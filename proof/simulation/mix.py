@@ -15,11 +15,12 @@ from proof.history import (
     SetData,
     Sync,
 )
-from proof.history.records import Request
+from proof.history.records import SYSTEM_ERROR, Request
 
 REGISTERS, QUEUES, LOCKS = "/r", "/q", "/l"
 ROOTS = (REGISTERS, QUEUES, LOCKS)
 _NAMES = "abcd"
+_DELETED = 20  # nodes at a time that a client deletes where creates are refused
 
 
 class Mix:
@@ -30,6 +31,8 @@ class Mix:
         self.versions: dict[str, int] = {}
         #: Sequential and ephemeral nodes that its session has made.
         self.own: list[str] = []
+        self._room: list[Request] = []  # what it does first, to make room
+        self._lacks_room = False
         self._random = rng
         self._name = name
         self._values = 0
@@ -44,9 +47,20 @@ class Mix:
         self.versions.update(dict.fromkeys(missing, 0))
         return [Create(root) for root in missing]
 
-    def learn(self, request: Request, answer: Reply) -> None:
-        """Note what a request without an error has shown."""
+    def learn(self, request: Request, answer: Reply, failed: int = 0) -> None:
+        """Note what an answer has shown. `failed`: its first error."""
+        if failed:
+            if failed == SYSTEM_ERROR and not self._room:  # etcd may be nearly full: what is left over goes
+                self._room, self._lacks_room = [GetChildren(QUEUES)], True
+            return
         match request:
+            case GetChildren(path) if path == QUEUES and self._lacks_room:
+                names = sorted(answer.names or ())
+                self._room = [
+                    Delete(f"{QUEUES}/{name}")
+                    for name in self._random.sample(names, min(_DELETED, len(names)))
+                ]
+                self._lacks_room = False
             case Create(_, _, ephemeral, sequential) if (ephemeral or sequential) and answer.path is not None:
                 self.own.append(answer.path)
             case GetData(path) | Exists(path) | SetData(path):
@@ -55,6 +69,8 @@ class Mix:
 
     def write(self) -> Request:
         """A write that succeeds whatever others do."""
+        if self._room:
+            return self._room.pop()
         return Create(f"{QUEUES}/u-", self._value(), sequential=True)
 
     def read(self) -> Request:
@@ -72,6 +88,8 @@ class Mix:
 
     def any(self) -> Request:
         """Any request."""
+        if self._room:
+            return self._room.pop()
         rng = self._random
         value = self._value()
         path = f"{REGISTERS}/{rng.choice(_NAMES)}"

@@ -9,6 +9,7 @@ from proof.simulation.bug_faults import Begun, bug_faults
 from proof.simulation.clients import Client
 from proof.simulation.etcd import Cluster, Member
 from proof.simulation.hot_restart import HotRestart, any_trouble
+from proof.simulation.knobs import Knobs
 from proof.simulation.network import Network
 from proof.simulation.oracle import Oracle
 from proof.simulation.proxies import Proxy
@@ -17,7 +18,6 @@ from proof.simulation.world import Host, World
 from proxy.state.node import full_node
 
 SPARE = "/spare"  # a node that no client reads or writes
-_GIVE_BACK = 8 << 30  # bytes of etcd's quota
 
 
 class Subject(Protocol):
@@ -29,6 +29,7 @@ class Subject(Protocol):
     oracle: Oracle
     proxies: list[Proxy]
     clients: list[Client]
+    knobs: Knobs
 
     def replace_client(self, client: Client) -> None:
         """A client has died: another one takes its place."""
@@ -346,14 +347,14 @@ class Nemesis:
         return Fault("", f"of {proxy.name}", _nothing)
 
     def _no_space(self) -> Fault:
-        store = self._subject.cluster.store
+        store, usual = self._subject.cluster.store, self._subject.knobs.quota
         if self._random.random() < 0.5:
             store.full = True
         else:
-            store.quota = store.db_size + self._random.choice((2_000, 20_000))
+            store.quota = store.file.size + self._random.choice((2_000, 20_000))
 
         def end() -> None:  # as an operator does it
-            store.quota = _GIVE_BACK
+            store.quota = usual
             store.defragment()
             store.disarm()
 

@@ -166,7 +166,12 @@ class Proxy:
         etcd = self.client(host)
         around = environment(host)
         login = Login(self._settings.sasl, around.randomness)
-        return Server(self._settings, etcd, _Writer(self, host), login=login, environment=around)
+
+        async def read_quota(_endpoint: str) -> int:
+            return self._cluster.store.quota
+
+        writer = _Writer(self, host)
+        return Server(self._settings, etcd, writer, login=login, environment=around, read_quota=read_quota)
 
     async def _run(self, host: Host) -> None:
         try:

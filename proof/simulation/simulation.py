@@ -63,6 +63,9 @@ class Simulation:
         self.world.on_error = self.violate
         self.knobs = self._drawn(self.world.random("knobs"))
         self.world.trace("world", str(self.knobs))
+        self.cluster.store.quota = self.knobs.quota
+        if self.knobs.compaction:
+            self.cluster.compact_periodically(self.knobs.compaction)
         self.oracle = Oracle(self.world, self.cluster.store.cluster_id, self.knobs.level)
         self.expiry = ExpiryJudge(self.world, self.cluster, self.violate)
         self.plan = self.world.random("plan")
@@ -397,6 +400,8 @@ class Simulation:
             if self.broken:
                 return
             self.start_ended()
+            if self.cluster.store.full:
+                self.nemesis.note("make space", self.cluster.make_space())
             world.run(world.now + _POLL)
         self.recoveries.append(world.now - begun)
 

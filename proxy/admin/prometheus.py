@@ -266,6 +266,7 @@ def _of_snapshots(subject: Subject) -> Iterator[Metric]:
 
 
 def _of_etcd(subject: Subject) -> Iterator[Metric]:
+    pressure = subject.log.pressure
     yield GaugeMetricFamily("zketcd_etcd_in_touch", "whether etcd has answered lately", subject.in_touch)
     yield GaugeMetricFamily("zketcd_etcd_silence_seconds", "since etcd last answered", subject.silence)
     yield GaugeMetricFamily(
@@ -276,10 +277,15 @@ def _of_etcd(subject: Subject) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "zketcd_etcd_nearly_full",
         "whether requests that make the tree grow are refused, to keep the reserve of etcd's quota",
-        subject.log.pressure is not None,
+        pressure is not None,
+    )
+    yield GaugeMetricFamily(
+        "zketcd_etcd_last_room",
+        "whether all writes are refused but those that make the tree smaller, to keep room for one snapshot",
+        pressure is not None and pressure.is_last,
     )
     yield CounterMetricFamily(
-        "zketcd_growth_refused", "requests refused for that reason", subject.log.stats.growth_refused
+        "zketcd_growth_refused", "requests refused for these reasons", subject.log.stats.growth_refused
     )
     status = subject.etcd_status
     if status is not None:

@@ -13,10 +13,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from codec.constants import ErrorCode, OpCode
+from codec.constants import ErrorCode
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, Compare, Get, Put, RangeResult, Txn, TxnResult
 from proxy.log.pending import Pending
-from proxy.log.space import Space
+from proxy.log.space import UNMETERED, Space
 from proxy.log.syncs import Head, Syncs, needs_no_entry
 from schema.entry import EntryWriter, Kind
 from schema.keys import Keyspace
@@ -31,9 +31,6 @@ MAX_REQUESTS = 1024
 # etcd refuses even such a small entry, each request gets an entry of its own.
 _SMALL_ENTRY_BYTES = 16 << 10
 _REQUEST_OVERHEAD = 64  # bytes that a request adds to an entry besides its body, about
-
-# The requests of clients that are accepted while etcd's quota is used up: no session could end without them.
-_UNMETERED_OPS = (OpCode.CLOSE_SESSION, OpCode.SYNC)
 
 
 class Header:
@@ -141,7 +138,7 @@ class EntryTxns:
 def is_metered(pending: Pending) -> bool:
     """Whether a request is refused while etcd's quota is used up."""
     if pending.kind == Kind.CLIENT:
-        return pending.opcode not in _UNMETERED_OPS
+        return pending.opcode not in UNMETERED
     return pending.kind == Kind.OPEN
 
 

@@ -2,8 +2,9 @@
 
 A part of the quota is a reserve, with room for one more snapshot of the tree at least. While it is touched,
 this proxy does not append requests that make the tree grow. Everything else continues, above all what gives
-space back: deletes, ends of sessions, snapshots, truncation. Each proxy decides for the requests of its own
-clients: a request that is not appended is no part of the log, so proxies need not agree.
+space back: deletes, ends of sessions, snapshots, truncation. When what is left is needed for that snapshot,
+only these continue. Each proxy decides for the requests of its own clients: a request that is not appended is
+no part of the log, so proxies need not agree.
 
 The size in use decides: etcd's file never shrinks, and its free pages are used again.
 """
@@ -19,6 +20,7 @@ from proxy.log.stats import Stats
 from proxy.state.machine import Machine
 from proxy.state.node import Node
 from proxy.state.ops import EXTENDED
+from proxy.state.ops.create import SEQUENTIAL
 from schema.entry import Kind
 from schema.record import SnapshotRef
 
@@ -27,7 +29,10 @@ log = logging.getLogger(__name__)
 _NODE = 100  # bytes that a node takes besides its path and data, about
 _INTERVAL, _PRESSED_INTERVAL = 10.0, 1.0  # seconds between two looks at etcd's size
 _NEVER = float("inf")
-_DELETES = (OpCode.DELETE, KeeperOpCode.TRY_REMOVE)
+# A subtree counts as its topmost node.
+_DELETES = (OpCode.DELETE, KeeperOpCode.TRY_REMOVE, KeeperOpCode.REMOVE_RECURSIVE)
+#: The requests of clients that are never refused for want of space: no session could end without them.
+UNMETERED = (OpCode.CLOSE_SESSION, OpCode.SYNC)
 
 
 class Pressure(NamedTuple):
@@ -36,6 +41,7 @@ class Pressure(NamedTuple):
     reserve: int
     room: int  # of the quota that is not in use
     snapshot: int  # what one more snapshot takes at most, about
+    is_last: bool = False  # the room is kept for that snapshot
 
 
 class Space:
@@ -48,10 +54,12 @@ class Space:
         self._stats = stats
         self._quota = 0
         self._reserve = 0
+        self._least = 0  # of it, for one snapshot
         # The size in use without what was applied here: between two looks at etcd the log shows its growth.
         self._base = 0
         self._check_at = _NEVER  # when so many bytes are applied
         self._pressed = False
+        self._is_last = False
         self._name, self._size = "", 0  # of the current snapshot
         self._applied = 0  # bytes that were applied when it came
 
@@ -60,7 +68,7 @@ class Space:
         """None while the reserve is whole."""
         if not self._pressed:
             return None
-        return Pressure(self._reserve, self._quota - self._in_use, self._next_snapshot)
+        return Pressure(self._reserve, self._room, self._next_snapshot, self._is_last)
 
     def learned(self, in_use: int, quota: int, current: SnapshotRef | None) -> float:
         """etcd's size in use, its quota (0: not known yet; below 0: none), current snapshot.
@@ -72,24 +80,31 @@ class Space:
         if current is not None and current.name != self._name:
             self._name, self._size, self._applied = current.name, current.bytes, self._stats.applied_bytes
         if quota > 0 and self._percent:
+            self._judge()
             # A tenth of the reserve more than needed, so that the refusals do not come and go.
-            has_room = self._judge() > self._reserve // 10
+            room: float = self._room - self._reserve // 10
         else:
-            has_room, self._check_at = True, _NEVER
-        if self._pressed and has_room:
+            room = self._check_at = _NEVER
+        if self._is_last and room > self._least:
+            self._is_last = False
+            log.warning("there is more room again than one snapshot needs: %d MiB are in use", in_use >> 20)
+        if self._pressed and room > self._reserve:
             self._pressed = False
             log.warning("the reserve of etcd's quota is whole again: %d MiB are in use", in_use >> 20)
         return _PRESSED_INTERVAL if self._pressed else _INTERVAL
 
     def is_short(self) -> bool:
         """Whether the reserve is touched, so that `refuses` has to be asked about each request."""
-        if not self._pressed and self._stats.applied_bytes >= self._check_at:
+        if self._stats.applied_bytes >= self._check_at:
             self._judge()
         return self._pressed
 
     def refuses(self, pending: Pending) -> bool:
-        """Whether a request is refused since it makes the tree grow. Called while space `is_short`."""
-        if pending.kind != Kind.CLIENT:
+        """Whether a request is refused since it makes the tree grow, or not smaller.
+
+        Called while space `is_short`.
+        """
+        if pending.kind != Kind.CLIENT or pending.opcode in UNMETERED:
             return False
         fields, operation = pending.fields, EXTENDED.writes.get(pending.opcode)
         if operation is None:
@@ -99,7 +114,8 @@ class Space:
                 fields, _ = operation.decode(pending.body, 0)
         except MalformedPacket:
             return False  # the state machine answers it
-        return growth(self._machine.tree.nodes, pending.opcode, fields) > 0
+        size = growth(self._machine.tree.nodes, pending.opcode, fields)
+        return size >= 0 if self._is_last else size > 0
 
     def count(self) -> None:
         """A request was refused."""
@@ -110,18 +126,21 @@ class Space:
         return self._base + self._stats.applied_bytes
 
     @property
+    def _room(self) -> int:
+        return self._quota - self._in_use
+
+    @property
     def _next_snapshot(self) -> int:
         tree = self._machine.tree
         grown = self._size + self._stats.applied_bytes - self._applied
         return min(grown, tree.data_size + _NODE * len(tree.nodes))
 
-    def _judge(self) -> int:
-        """Find out whether the reserve is touched; the bytes that may be used before it is."""
-        self._reserve = max(self._quota * self._percent // 100, self._next_snapshot * 5 // 4)
-        left = self._quota - self._reserve - self._in_use
-        # Each byte of the log may also be one of the next snapshot.
-        self._check_at = self._stats.applied_bytes + max(left // 4, 0)
-        if left < 0 and not self._pressed:
+    def _judge(self) -> None:
+        """Find out whether the reserve is touched, and whether more of it is used than may be."""
+        snapshot = self._next_snapshot
+        self._reserve = max(self._quota * self._percent // 100, snapshot * 5 // 4)
+        self._least = snapshot + self._reserve // 8
+        if self._room < self._reserve and not self._pressed:
             self._pressed = True
             log.error(
                 "etcd is nearly full: %d of %d MiB are in use, and %d MiB are reserved. Requests that make"
@@ -130,13 +149,29 @@ class Space:
                 self._quota >> 20,
                 self._reserve >> 20,
             )
-        return left
+        if self._room < self._least and not self._is_last:
+            self._is_last = True
+            log.error(
+                "etcd is nearly full: the last %d MiB are kept for one snapshot of the tree. All writes of"
+                " clients but those that make the tree smaller are refused with SYSTEMERROR",
+                self._least >> 20,
+            )
+        left = self._room - (self._least if self._pressed else self._reserve)
+        # Each byte of the log may also be one of the next snapshot.
+        self._check_at = self._stats.applied_bytes + max(left // 4, 0)
 
 
 def growth(nodes: Mapping[str, Node], opcode: int, fields: Any) -> int:
     """By how many bytes a write makes the tree larger, about; below 0: smaller."""
     if opcode == OpCode.MULTI:
-        return sum(growth(nodes, kind.opcode, part) for kind, part in fields)
+        return sum(_growth(nodes, kind.opcode, part) for kind, part in fields)
+    if opcode in CREATES and fields[0] in nodes and not fields[3] & SEQUENTIAL:
+        return 0  # it is refused, or content with that node
+    return _growth(nodes, opcode, fields)
+
+
+def _growth(nodes: Mapping[str, Node], opcode: int, fields: Any) -> int:
+    """The same of a part of a multi, whose earlier parts may have deleted the node."""
     if opcode in CREATES:
         return _NODE + len(fields[0] or "") + len(fields[1] or b"")
     if opcode == OpCode.SET_DATA and (node := nodes.get(fields[0])) is not None:

@@ -10,6 +10,7 @@ from lab.client import blocking as zk
 from lab.client.blocking import (
     DELETED,
     EPHEMERAL,
+    NODE_EXISTS,
     OK,
     SEQUENTIAL,
     SYSTEM_ERROR,
@@ -37,7 +38,7 @@ def small_etcd() -> Iterator[EtcdServer]:
 def _fill(client: Client, *others: Client) -> None:
     """Write until etcd is full, always the same node; etcd counts what it has committed, every 100 ms.
 
-    The others stay alive, however slow the disk is.
+    The proxy must have no reserve. The others stay alive, however slow the disk is.
     """
     client.create("/big")
 
@@ -66,7 +67,7 @@ def _goes(watcher: Client, path: str) -> None:
 def test_writes_are_refused_and_reads_go_on_until_there_is_space(
     start: Start, small_etcd: EtcdServer
 ) -> None:
-    proxy = start(small_etcd)
+    proxy = start(small_etcd, etcd_reserve=0)
     with Client(proxy.port) as client:
         client.create("/a", b"data")
         _fill(client)
@@ -95,8 +96,7 @@ def test_writes_are_refused_and_reads_go_on_until_there_is_space(
         wait_until(lambda: client.refusal(zk.set_data("/a", b"more")) == 0, "writes go on", interval=0.1)
         # The log may show that write before etcd's answer to its Txn is here: until then others are refused.
         wait_until(lambda: "etcd has space again" in proxy.log_text(), "the proxy knows of the space")
-        # The reserve, which etcd's size has touched as well, is looked at once a second.
-        wait_until(lambda: client.refusal(zk.create("/b")) == 0, "the tree may grow", interval=0.1)
+        assert client.refusal(zk.create("/b")) == 0
         assert client.create("/n-", b"", SEQUENTIAL) == "/n-0000000003"
         assert client.read("/a")[1].version == version + 1
         with Client(proxy.port) as other:
@@ -104,7 +104,7 @@ def test_writes_are_refused_and_reads_go_on_until_there_is_space(
 
 
 def test_sessions_end_while_etcd_is_full(start: Start, small_etcd: EtcdServer) -> None:
-    proxy, mortal = start(small_etcd), start(small_etcd)
+    proxy, mortal = start(small_etcd, etcd_reserve=0), start(small_etcd, etcd_reserve=0)
     with (
         Client(proxy.port) as watcher,
         Client(proxy.port) as closing,
@@ -134,8 +134,8 @@ def test_sessions_end_while_etcd_is_full(start: Start, small_etcd: EtcdServer) -
 def test_a_proxy_that_starts_on_a_full_etcd(start: Start, small_etcd: EtcdServer) -> None:
     """It cannot register, since etcd grants no leases then, so it takes no sessions until there is space."""
     admin = {name: free_port() for name in ("lasting", "second")}
-    first = start(small_etcd)
-    lasting = start(small_etcd, admin_listen=f"127.0.0.1:{admin['lasting']}")
+    first = start(small_etcd, etcd_reserve=0)
+    lasting = start(small_etcd, etcd_reserve=0, admin_listen=f"127.0.0.1:{admin['lasting']}")
     with (
         Client(first.port) as client,
         Client(first.port, _SHORT_MS) as orphan,
@@ -147,7 +147,7 @@ def test_a_proxy_that_starts_on_a_full_etcd(start: Start, small_etcd: EtcdServer
         client.sync()
         _fill(client)
         first.kill()
-        second = start(small_etcd, admin_listen=f"127.0.0.1:{admin['second']}")
+        second = start(small_etcd, etcd_reserve=0, admin_listen=f"127.0.0.1:{admin['second']}")
         status, body = ask(admin["second"], "/ready")
         assert status == 503
         assert "not registered in etcd" in body["details"]["reason"]
@@ -198,6 +198,7 @@ def test_a_nearly_full_etcd_is_no_outage_and_comes_back_by_deletes_alone(start: 
             with Client(proxy.port) as other:  # sessions are opened, continued and ended
                 other.reconnect(proxy.port)
                 assert other.refusal(zk.create("/e", b"", EPHEMERAL)) == SYSTEM_ERROR
+                assert other.refusal(zk.create("/n")) == NODE_EXISTS
                 other.write("/n/0", b"smaller")
                 assert other.refusal(zk.set_data("/n/0", _DATA)) == SYSTEM_ERROR
                 assert other.refusal(zk.delete(made.pop())) == OK

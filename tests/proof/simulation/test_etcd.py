@@ -70,6 +70,25 @@ def test_a_lost_request_leaves_nothing(system: System) -> None:
     assert system.cluster.store.snapshot() == []
 
 
+def test_what_is_compacted_gives_its_space_back_and_the_file_stays(system: System) -> None:
+    def put() -> None:
+        system.do(system.client.txn(Txn((), (Put(b"k", bytes(1000)),)), 1.0))
+
+    for _ in range(10):
+        put()
+    full = system.do(system.client.status())
+    assert full.db_size == full.db_size_in_use > 10_000
+    system.cluster.compact_periodically(5.0)
+    system.world.run(system.world.now + 6.0)
+    for _ in range(5):
+        put()
+    status = system.do(system.client.status())
+    assert status.db_size == full.db_size
+    assert 6_000 < status.db_size_in_use < 7_000  # all revisions since one period ago
+    system.world.run(system.world.now + 10.0)
+    assert system.do(system.client.status()).db_size_in_use < 2_000
+
+
 def test_a_request_over_a_cut_link_is_committed_after_its_sender_gave_up(system: System) -> None:
     pairs = [("proxy1", member.name) for member in system.cluster.members]
     system.network.cut(pairs)

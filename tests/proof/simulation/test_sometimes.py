@@ -3,15 +3,18 @@
 import pytest
 
 from proof.simulation.campaign import lacking
-from proof.simulation.simulation import simulate
+from proof.simulation.simulation import Simulation, simulate
 from proof.simulation.sometimes import (
     BRANCHES,
     CARRY_OVER,
     ENOUGH_HOURS,
     FALLBACK,
     GAP_STAYS,
+    GIVES_SPACE,
+    NEARLY_FULL,
     OVER_BUDGET,
     RELOAD_IN_WRITE,
+    WHOLE_AGAIN,
     never_taken,
 )
 
@@ -43,3 +46,13 @@ def test_a_fault_waits_for_a_moment_that_chance_seldom_meets(fault: str, branch:
     outcome = simulate(3, 0.03, (fault,))
     assert outcome.violations == []
     assert branch in outcome.branches
+
+
+def test_a_small_etcd_comes_back_by_what_clients_delete() -> None:
+    """Its quota is a knob. The tree meets the reserve again and again, and etcd is never full."""
+    world = Simulation(11, 0.12, ("kill a proxy",))
+    assert world.knobs.quota < 1_000_000
+    outcome = world.run()
+    assert outcome.violations == []
+    assert {NEARLY_FULL, GIVES_SPACE, WHOLE_AGAIN} <= set(outcome.branches)
+    assert not world.cluster.store.full

@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from codec.constants import ErrorCode, OpCode
+from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
+from codec.jute import INT, OPEN_TO_ALL, pack_string
 from codec.packets import decode_create
 from lab.client import requests
 from proxy.log.outbox import Header, Outbox
@@ -18,11 +19,6 @@ from schema.record import SnapshotRef
 _MIB = 1 << 20
 _QUOTA = 100 * _MIB
 _SNAPSHOT = SnapshotRef("1-a", 100, "a", 1, 1, 2000, 10, 1, 5, 7)
-
-
-_TREE = 1000 + sum(
-    map(len, _PATHS := ("/", "/a", "/b", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"))
-)
 
 
 class Proxy:
@@ -63,6 +59,10 @@ _SYNC = requests.Request(OpCode.SYNC, b"\0\0\0\1/", lambda reader: None)
 _CLOSE = requests.Request(OpCode.CLOSE_SESSION, b"", lambda reader: None)
 
 
+def _of_keeper(opcode: KeeperOpCode, body: bytes) -> requests.Request[None]:
+    return requests.Request(opcode, body, lambda reader: None)  # type: ignore[arg-type]
+
+
 def test_only_what_makes_the_tree_grow_is_refused() -> None:
     proxy = Proxy()
     proxy.learn(91 * _MIB)
@@ -80,12 +80,73 @@ def test_only_what_makes_the_tree_grow_is_refused() -> None:
         (requests.multi([requests.create("/c"), requests.delete("/a")]), True),
         (requests.multi([requests.create("/c", bytes(2000)), requests.delete("/a")]), False),
         (requests.multi([small, requests.set_data("/b", b"x")]), False),
+        # A multi may have deleted the node before.
+        (requests.multi([requests.delete("/b"), requests.create("/b", bytes(2000))]), False),
     ):
         assert proxy.goes(request) is goes, request
     assert not proxy.goes(_GROWS, fields=decode_create(_GROWS.body, 0)[0])
     for kind in (Kind.OPEN, Kind.ATTACH, Kind.CLOSE, Kind.CARRY_OVER, Kind.EPOCH):
         assert proxy.goes(_GROWS, kind)
-    assert proxy.stats.growth_refused == 7
+    assert proxy.stats.growth_refused == 8
+
+
+def test_a_create_of_a_node_that_exists_is_not_refused() -> None:
+    """Clients create what may be missing, again at each start."""
+    proxy = Proxy()
+    proxy.learn(91 * _MIB)
+    if_not_exists = _of_keeper(KeeperOpCode.CREATE_IF_NOT_EXISTS, requests.create("/a").body)
+    for request, goes in (
+        (requests.create("/a"), True),
+        (requests.create("/a", bytes(2000), CreateMode.EPHEMERAL), True),
+        (requests.create_container("/a"), True),
+        (requests.create_ttl("/a", 1000), True),
+        (if_not_exists, True),
+        (requests.create("/a", b"", CreateMode.PERSISTENT_SEQUENTIAL), False),
+        (requests.create("/a", b"", CreateMode.EPHEMERAL_SEQUENTIAL), False),
+        (requests.create("/a/missing"), False),
+    ):
+        assert proxy.goes(request) is goes, request
+
+
+def test_what_is_left_for_one_snapshot_is_for_what_makes_the_tree_smaller(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING)
+    proxy = Proxy()
+    current = _SNAPSHOT._replace(bytes=4 * _MIB)
+    proxy.machine.tree.data_size = 4 * _MIB
+    same = requests.set_data("/a", bytes(1000))
+    proxy.learn(94 * _MIB, current=current)
+    assert proxy.goes(same)
+    proxy.stats.applied_bytes += _MIB
+    assert not proxy.goes(same)  # the log shows it before etcd's next answer
+    pressure = proxy.space.pressure
+    assert pressure is not None
+    assert pressure.is_last
+    remove_recursive = _of_keeper(KeeperOpCode.REMOVE_RECURSIVE, pack_string("/a") + INT.pack(10))
+    for request, goes in (
+        (requests.set_data("/a", bytes(999)), True),
+        (requests.delete("/a"), True),
+        (remove_recursive, True),
+        (requests.multi([requests.create("/c"), requests.delete("/a")]), True),
+        (_SYNC, True),
+        (_CLOSE, True),
+        (_GROWS, False),
+        (requests.create("/a"), False),
+        (requests.set_acl("/a", OPEN_TO_ALL), False),
+        (requests.multi([requests.check("/a")]), False),
+    ):
+        assert proxy.goes(request) is goes, request
+    for kind in (Kind.OPEN, Kind.ATTACH, Kind.CLOSE, Kind.CARRY_OVER, Kind.NODE_DUE):
+        assert proxy.goes(same, kind)
+    proxy.learn(95 * _MIB, current=current)
+    assert not proxy.goes(same)  # so that it does not come and go
+    proxy.learn(93 * _MIB, current=current)
+    assert proxy.goes(same)
+    assert not proxy.goes(_GROWS)
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR", "WARNING"]
+    assert proxy.space.pressure is not None
+    assert not proxy.space.pressure.is_last
 
 
 def test_a_refused_request_behind_others_is_counted_once() -> None:
@@ -147,7 +208,7 @@ def test_there_is_always_room_for_one_more_snapshot() -> None:
     proxy.stats.applied_bytes += 8 * _MIB  # what the log holds since then goes into the next one
     proxy.learn(70 * _MIB, current=current)
     assert not proxy.goes(_GROWS)
-    assert proxy.space.pressure == Pressure(35 * _MIB, 30 * _MIB, 28 * _MIB)
+    assert proxy.space.pressure == Pressure(35 * _MIB, 30 * _MIB, 28 * _MIB, is_last=True)
     proxy.machine.tree.data_size = 3 * _MIB  # but it is no larger than the tree
     proxy.learn(70 * _MIB, current=current)
     assert proxy.goes(_GROWS)
