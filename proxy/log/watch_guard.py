@@ -84,7 +84,8 @@ class WatchGuard:
         now = self._loop.time()
         if now - self._replaced > self._limit:
             self._factor = 1
-        if awaited and self._is_late(awaited[0], now):
+        # Not only the first: its answer may have taken an election, and so gives the watch much time.
+        if any(self._is_late(each, now) for each in awaited):
             self._factor *= 2
             self._replaced = now
             self._hangs()
@@ -101,4 +102,5 @@ class WatchGuard:
         if self._is_suspect():
             within, least = _SUSPECT_TICKS * _TICK, _SUSPECT_TICKS
         allowed = min(self._factor * within, self._limit)
-        return awaited.ticks > least and now - max(awaited.since, self._replaced) > allowed
+        is_over = awaited.ticks > least and now - max(awaited.since, self._replaced) > allowed
+        return is_over and not awaited.is_shown()

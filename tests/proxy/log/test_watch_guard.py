@@ -76,6 +76,14 @@ def test_where_round_trips_are_long_the_watch_gets_longer() -> None:
     assert world.replaced == []
 
 
+def test_an_answer_that_took_an_election_gives_later_answers_no_more_time() -> None:
+    world = World()
+    world.guard.landed("p", 1, 5.0)
+    world.guard.landed("p", 2, 0.001)
+    world.wait(0.8)
+    assert world.replaced
+
+
 def test_a_watch_that_shows_no_more_than_the_last_one_gets_longer_each_time() -> None:
     world = World()
     began = world.now
