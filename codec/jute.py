@@ -35,6 +35,9 @@ class _NoText(str):
     def __ne__(self, other: object) -> bool:
         return self is not other
 
+    def __reduce__(self) -> str:
+        return "NO_TEXT"  # a copy is the same object
+
 
 #: The null scheme or id of an ACL that a client sent. No stored ACL has it: `proxy.state.acl` refuses it.
 NO_TEXT: Final[str] = _NoText()

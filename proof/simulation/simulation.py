@@ -386,10 +386,9 @@ class Simulation:
         """Wait until everything works; that takes a bounded time."""
         world = self.world
         begun = world.now
-        for proxy in self.proxies:
-            if not proxy.alive:
-                proxy.start()
-        for client in self.clients:  # one that stands still works once it goes on
+        for proxy in [each for each in self.proxies if not each.alive]:
+            proxy.start()
+        for client in self.clients:  # also one that stands still
             client.urge()
         while not self._works(begun):
             if world.now - begun > RECOVERY_LIMIT:

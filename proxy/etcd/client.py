@@ -12,7 +12,7 @@ from proxy.etcd import failures, rpc, wire
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.authenticator import Authenticator
 from proxy.etcd.calls import Calls
-from proxy.etcd.endpoints import Connect, Endpoint, Endpoints, connector
+from proxy.etcd.endpoints import Connect, Endpoints, connector
 from proxy.etcd.leases import LeaseKeeper
 from proxy.etcd.model import (
     EtcdError,
@@ -26,7 +26,7 @@ from proxy.etcd.model import (
     WatchMessage,
 )
 from proxy.etcd.tls import Tls
-from proxy.etcd.transport import HTTP2, Request
+from proxy.etcd.transport import HTTP2, Request, RpcError
 from proxy.support.environment import HOST, Clock
 
 _CONFIRM_TIMEOUT = 2.0  # seconds until a member must have confirmed a watch
@@ -141,14 +141,7 @@ class EtcdClient:
 
     async def versions(self, timeout: float = 5.0) -> list[str]:
         """Ask each endpoint's member for its version; "" for one that does not answer. Raises nothing."""
-        return await asyncio.gather(*(self._version(each, timeout) for each in self._rpc.endpoints.all))
-
-    async def _version(self, endpoint: Endpoint, timeout: float) -> str:
-        decode = partial(wire.decode, pb.StatusResponse)
-        try:
-            return (await self._rpc.call(rpc.STATUS, b"", timeout, decode, endpoint=endpoint)).version
-        except EtcdError:
-            return ""
+        return [_version(each) for each in await self._rpc.answers_of_all(rpc.STATUS, b"", timeout)]
 
     async def watch(
         self, start: bytes, end: bytes, from_revision: int, on_message: Callable[[WatchMessage], None]
@@ -209,6 +202,16 @@ class EtcdClient:
             credentials.use("")  # the next request or stream gets a new one
             return EtcdUnknown(error.message)
         return error
+
+
+def _version(answer: bytes | RpcError) -> str:
+    """The version in a Status, or "" if there is no such answer."""
+    if isinstance(answer, RpcError):
+        return ""
+    try:
+        return wire.decode(pb.StatusResponse, answer).version
+    except EtcdError:
+        return ""
 
 
 def _unconfirmed(stream: rpc.MemberStream) -> None:

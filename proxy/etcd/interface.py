@@ -55,7 +55,7 @@ class Etcd(Reads, Protocol):
         """HOST:PORT that the next request goes to."""
 
     async def versions(self, timeout: float = ...) -> list[str]:
-        """Ask each member for its version."""
+        """Ask each endpoint's member for its version; "" for one that does not answer. Raises nothing."""
 
     def begin_txn(
         self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]

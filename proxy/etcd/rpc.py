@@ -136,25 +136,37 @@ class Rpc:
         decode: Callable[[bytes], _Answer],
         *,
         repeatable: bool = False,
-        endpoint: Endpoint | None = None,
     ) -> _Answer:
-        """Send a request and wait for its answer. Raises EtcdError.
-
-        `repeatable`: it may be sent again. `endpoint`: where it is sent, if not to the current one.
-        """
+        """Send a request and wait for its answer. Raises EtcdError. `repeatable`: it may be sent again."""
         if self.credentials.incomplete:
             await self._authenticate("", timeout)
         token = self.credentials.token
-        ask = partial(
-            self._answer_to, method, request, timeout, decode, repeatable=repeatable, endpoint=endpoint
-        )
         try:
-            return await ask()
+            return await self._answer_to(method, request, timeout, decode, repeatable=repeatable)
         except EtcdRefused as refusal:
             if not self.credentials.expired(refusal, token):
                 raise
         await self._authenticate(token, timeout)
-        return await ask()
+        return await self._answer_to(method, request, timeout, decode, repeatable=repeatable)
+
+    async def answers_of_all(self, method: Method, request: bytes, timeout: float) -> list[bytes | RpcError]:
+        """Send a request to each endpoint, and wait for all answers.
+
+        A member that does not answer is not avoided for that: it may be one that is not in use.
+        """
+        loop = asyncio.get_running_loop()
+
+        def ask(endpoint: Endpoint) -> "asyncio.Future[bytes | RpcError]":
+            answered: asyncio.Future[bytes | RpcError] = loop.create_future()
+
+            def settle(answer: bytes | RpcError) -> None:
+                if not answered.done():  # else the caller was cancelled
+                    answered.set_result(answer)
+
+            endpoint.channel.begin(method.path, request, timeout, self.credentials.metadata, settle)
+            return answered
+
+        return await asyncio.gather(*map(ask, self.endpoints.all))
 
     async def _answer_to(
         self,
@@ -164,7 +176,6 @@ class Rpc:
         decode: Callable[[bytes], _Answer],
         *,
         repeatable: bool = False,
-        endpoint: Endpoint | None = None,
     ) -> _Answer:
         answered: asyncio.Future[_Answer | EtcdError] = asyncio.get_running_loop().create_future()
 
@@ -172,7 +183,7 @@ class Rpc:
             if not answered.done():  # else the caller was cancelled
                 answered.set_result(answer)
 
-        sent = self._send(method, request, timeout, decode, settle, repeatable=repeatable, endpoint=endpoint)
+        sent = self._send(method, request, timeout, decode, settle, repeatable=repeatable)
         try:
             answer = await answered
         finally:
@@ -190,15 +201,14 @@ class Rpc:
         on_answer: Callable[[_Answer | EtcdError], None],
         *,
         repeatable: bool,
-        endpoint: Endpoint | None = None,
     ) -> Request:
-        """Send a request to an endpoint; a `repeatable` one also to others if that is slow."""
+        """Send a request to the current endpoint; a `repeatable` one also to others if that is slow."""
         call = _Call(self, method, request, timeout, decode, on_answer)
         if repeatable and self.endpoints.are_several:
             self._repeatable[call] = None
             if self._look_timer is None:
                 self._look_timer = asyncio.get_running_loop().call_later(_TICK, self._look)
-        call.send(endpoint or self.endpoints.current)
+        call.send(self.endpoints.current)
         return call
 
     def _look(self) -> None:

@@ -2,7 +2,7 @@
 
 Its quota is read with it, from etcd's metrics: before 3.6 no answer has it.
 
-Each member is asked for its version. If that has known bugs, a warning is logged.
+Each endpoint's member is asked for its version. If that has known bugs, a warning is logged.
 """
 
 import asyncio
@@ -12,10 +12,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, Status
 from proxy.etcd.versions import warnings
+from proxy.support.tasks import together
 
 log = logging.getLogger(__name__)
 
 _QUOTA_EVERY = 60.0  # seconds: a member may be started again with another quota
+_VERSIONS_EVERY = 10.0  # seconds
 _TIMEOUT = 5.0
 
 
@@ -33,7 +35,7 @@ class StatusPoller:
 
         Quota: 0 while it is unknown, below 0 if there is none.
 
-        `learned_versions` takes the versions of all members, "" for one that does not answer.
+        `learned_versions` takes the version of each endpoint's member, "" for one that does not answer.
 
         `read_quota`: the quota of a member, 0 if it does not show it. Without it the quota is unknown.
         """
@@ -49,6 +51,9 @@ class StatusPoller:
 
     async def run(self) -> None:
         """Ask for ever. Without an answer the last one stays."""
+        await together([self._ask_status(), self._ask_versions()])
+
+    async def _ask_status(self) -> None:
         while True:
             try:
                 status = await self._etcd.status(_TIMEOUT)
@@ -58,8 +63,13 @@ class StatusPoller:
                 self.status = status
                 await self._look_at_quota()
                 self._interval = self._learned(status.db_size_in_use, self.quota)
-            self._look_at_versions(await self._etcd.versions(_TIMEOUT))
             await asyncio.sleep(self._interval)
+
+    async def _ask_versions(self) -> None:
+        # Beside the status: a member that hangs must not delay that.
+        while True:
+            self._look_at_versions(await self._etcd.versions(_TIMEOUT))
+            await asyncio.sleep(_VERSIONS_EVERY)
 
     def _look_at_versions(self, versions: Sequence[str]) -> None:
         for version in sorted({*versions} - self._versions):

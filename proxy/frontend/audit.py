@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from codec.constants import CREATES, CreateMode, ErrorCode, KeeperOpCode, OpCode, Perms
-from codec.jute import Acl, Reader
+from codec.jute import NO_TEXT, Acl, Reader
 from codec.packets import MULTI_HEADER, STAT
 from proxy.state.auth.scheme import Identity
 from proxy.state.auth.schemes import SCHEMES
@@ -155,11 +155,15 @@ def _users(identities: Iterable[Identity]) -> Iterator[str]:
             yield scheme.user_name(identity.id)
 
 
+def _java(text: str) -> str:
+    return "null" if text is NO_TEXT else text
+
+
 def _acl(acl: Sequence[Acl] | None) -> Iterator[str]:
     """As ZKUtil.aclToString: no separator between the entries."""
     for perms, scheme, name in acl or ():
         letters = "".join(letter for bit, letter in _PERMS if perms & bit)
-        yield f"{scheme}:{name}:{letters}"
+        yield f"{_java(scheme)}:{_java(name)}:{letters}"
 
 
 def _path_of(body: bytes) -> str | None:

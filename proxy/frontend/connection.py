@@ -79,6 +79,7 @@ class Connection(Movable, asyncio.Protocol):
         if not connections.opened(self) or not is_usable:
             self._end()
         elif connections.are_frozen:
+            self._opening.due = self._loop.time() + SESSIONLESS_TIMEOUT  # about: the timer is set by `thaw`
             self._outbound.frozen = True  # uvloop's transport begins to read after this call all the same
 
     def data_received(self, data: bytes) -> None:

@@ -44,7 +44,8 @@ class Opening:
         return frames
 
     def wait(self, loop: asyncio.AbstractEventLoop, seconds: float, give_up: Callable[[], None]) -> None:
-        """Call `give_up` after so many seconds, unless the timer is stopped."""
+        """Call `give_up` after so many seconds, unless the timer is stopped or set anew."""
+        self.stop_timer()
         self.due = loop.time() + seconds
         self.timer = loop.call_later(seconds, give_up)
 
@@ -52,6 +53,7 @@ class Opening:
         """What the timer waits for has come, or the connection is closed."""
         if self.timer is not None:
             self.timer.cancel()
+            self.timer = None
 
     def response(self, wire: Wire, session: Session, password: bytes, *, read_only: bool) -> bytes:
         """The answer to the connect request, with this session."""

@@ -10,6 +10,9 @@ from proxy.handover.names import name_of, serving
 from proxy.support.usage import Parser
 
 
+_ANSWERED_WITHIN = 2.0  # seconds, what a process serves
+
+
 def parser(command: str = "") -> argparse.ArgumentParser:
     """Of `zketcd upgrade`."""
     made = Parser(
@@ -27,7 +30,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     """Ask, wait, and print the outcome; the exit code: 1 if the old process continues, 2 for wrong usage."""
     made = parser(command)
     given = made.parse_args(arguments)
-    found = [given.pid] if given.pid else sorted(serving())
+    found = [given.pid] if given.pid is not None else sorted(serving())
     if not found:
         made.error("no zketcd runs here")
     if len(found) != 1:
@@ -43,9 +46,10 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     return 1
 
 
-def _ask(pid: int, request: bytes) -> str:
-    """The answer of a process. Raises OSError."""
+def _ask(pid: int, request: bytes, timeout: float | None = None) -> str:
+    """The answer of a process. Raises OSError, also if it does not answer within `timeout` seconds."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
+        end.settimeout(timeout)
         end.connect(name_of(pid))
         end.sendall(request)
         return end.makefile(encoding="utf-8").read().strip()
@@ -54,7 +58,9 @@ def _ask(pid: int, request: bytes) -> str:
 def _served(pid: int) -> str:
     """What a process serves, if it says that: to this user, and in this release."""
     try:
-        return _ask(pid, WHICH)
+        return _ask(pid, WHICH, _ANSWERED_WITHIN)
+    except TimeoutError:
+        return "does not answer"
     except OSError as error:
         return str(error.strerror)
 

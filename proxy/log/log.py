@@ -171,10 +171,11 @@ class Log:
         return space.learned(in_use, quota, None if record is None else record.current)
 
     def learned_versions(self, versions: Iterable[str]) -> None:
-        """The versions of all members of etcd: by them, a read may take the place of an entry for a sync."""
+        """The versions of etcd's members: by them, a read may take the place of an entry for a sync."""
         head = self.outbox.head
         assert head is not None
-        head.is_trusted = all(map(reads_are_new, versions))
+        known = list(versions)
+        head.is_trusted = bool(known) and all(map(reads_are_new, known))
 
     async def carry_over(
         self, incarnation: str, then: Callable[[], object] | None = None, own: str = ""

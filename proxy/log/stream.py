@@ -147,6 +147,8 @@ class Stream:
 
     def renew(self) -> None:
         """Start a watch at another member, since this one hangs. What it has not delivered is read."""
+        if self._following is None:
+            return  # there is none: what was missed is being read
         self._etcd.leave_watched_member()
         self._hangs = True
         self._end_watch()
@@ -192,14 +194,14 @@ class Stream:
         """Read what was missed during a break. Raises EtcdError."""
         cluster_id = (await self._etcd.status(TIMEOUT)).cluster_id
         if cluster_id != self.cluster_id:
-            self._throttled_log.warn("etcd's cluster id was %x, and now is %x", self.cluster_id, cluster_id)
+            self._throttled_log.error("etcd's cluster id was %x, and now is %x", self.cluster_id, cluster_id)
             return await self._reload()
         follower = self.follower
         reads = MonotonicReads(self._etcd, follower.revision)
         try:
             caught = await catch_up(reads, self._keys, follower.numbers, follower.revision)
         except OldAnswers as error:
-            self._throttled_log.warn("etcd went back: %s", error)
+            self._throttled_log.error("etcd went back: %s", error)
             return await self._reload(went_back=True)
         except Truncated as error:
             self._throttled_log.warn("this proxy has fallen behind (%s): loading the tree anew", error)

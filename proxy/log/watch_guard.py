@@ -1,4 +1,4 @@
-"""Detects quickly that the watch hangs: etcd has answered an append, and the watch does not show the entry.
+"""Detects quickly that the watch hangs: etcd has answered, and the watch does not show what the answer says.
 
 A member of etcd that was stopped or cut off keeps its connections. The append goes to another member, which
 answers it, but clients get their replies by the watch, which still waits for the first member. The same goes
@@ -14,10 +14,10 @@ from functools import partial
 from proxy.log.follower import Follower
 
 _TICK = 0.05  # seconds between two checks
-_LEAST_TICKS = 6  # without the entry: a loop that was blocked proves nothing about the watch
-# Instead of these and of what follows, if the watch's member has just left a request unanswered.
+_LEAST_TICKS = 6  # checks in vain: a loop that was blocked proves nothing about the watch
+# Replaces _LEAST_TICKS and _SHOWN_WITHIN if the watch's member has just left a request unanswered.
 _SUSPECT_TICKS = 1
-# Seconds, or round trips if that is longer, after which the watch must have shown an entry.
+# Seconds, or round trips if that is longer, after which the watch must have shown what etcd has answered.
 _SHOWN_WITHIN = 0.3
 _ROUND_TRIPS = 3
 
@@ -85,7 +85,8 @@ class WatchGuard:
         if now - self._replaced > self._limit:
             self._factor = 1
         # Not only the first: its answer may have taken an election, and so gives the watch much time.
-        if any(self._is_late(each, now) for each in awaited):
+        suspect = bool(awaited) and self._is_suspect()
+        if any([self._is_late(each, now, suspect=suspect) for each in awaited]):  # noqa: C419 - each counts
             self._factor *= 2
             self._replaced = now
             self._hangs()
@@ -96,10 +97,10 @@ class WatchGuard:
         shown = follower.delivered(incarnation) + follower.held(incarnation)
         return shown >= number or not follower.knows(incarnation)
 
-    def _is_late(self, awaited: _Awaited, now: float) -> bool:
+    def _is_late(self, awaited: _Awaited, now: float, *, suspect: bool) -> bool:
         awaited.ticks += 1
         within, least = awaited.within, _LEAST_TICKS
-        if self._is_suspect():
+        if suspect:
             within, least = _SUSPECT_TICKS * _TICK, _SUSPECT_TICKS
         allowed = min(self._factor * within, self._limit)
         is_over = awaited.ticks > least and now - max(awaited.since, self._replaced) > allowed

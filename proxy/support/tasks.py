@@ -49,12 +49,18 @@ async def together(coroutines: Iterable[Coroutine[Any, Any, object]]) -> None:
     """Run coroutines at the same time. Raises the first error, after the others have ended.
 
     Not a TaskGroup: in Python 3.11 one that a child's error ends leaves its parent marked as cancelled, and
-    in 3.11.2 a timeout that passes later cancels such a task for good.
+    in 3.11.2 a timeout that passes later cancels such a task for good. Not `gather` alone: if it is cancelled
+    while a child fails, it raises the child's error, and the cancellation is lost.
     """
     loop = asyncio.get_running_loop()
     tasks = [loop.create_task(each) for each in coroutines]
+    if not tasks:
+        return
     try:
-        await asyncio.gather(*tasks)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in tasks:
+            if task.done():
+                task.result()
     finally:
         for task in tasks:
             task.cancel()

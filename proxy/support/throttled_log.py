@@ -20,6 +20,13 @@ class ThrottledLog:
 
     def warn(self, message: str, *arguments: object) -> None:
         """Log a warning, or at level DEBUG if the last one of its kind is less than 30 s old."""
+        self._say(logging.WARNING, message, *arguments)
+
+    def error(self, message: str, *arguments: object) -> None:
+        """As `warn`, at level ERROR."""
+        self._say(logging.ERROR, message, *arguments)
+
+    def _say(self, severity: int, message: str, *arguments: object) -> None:
         now = self._clock.monotonic()
         kind = _VARIABLE.sub("#", message % arguments)
         warned = self._warned = {
@@ -27,6 +34,6 @@ class ThrottledLog:
         }
         level = logging.DEBUG
         if kind not in warned and len(warned) < _KINDS:
-            level = logging.WARNING
+            level = severity
             warned[kind] = now
         self._log.log(level, message, *arguments)

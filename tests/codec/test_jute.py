@@ -1,5 +1,6 @@
 """Primitives, and that text is what it is to Java."""
 
+import copy
 import itertools
 from collections.abc import Callable
 from contextlib import closing
@@ -112,6 +113,7 @@ def test_null_schemes_and_ids_of_acls() -> None:
     assert NO_TEXT != ""
     assert Acl(31, "ip", "") != Acl(31, "ip", NO_TEXT)
     assert len({"", NO_TEXT}) == 2
+    assert copy.deepcopy(Acl(31, "ip", NO_TEXT)).id is NO_TEXT
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from lab.oracle import wire
 from lab.oracle.wire import pack_acls, pack_buffer, pack_int, pack_long, pack_string, pack_strings
 
-AclList = tuple[tuple[int, str, str], ...]
+AclList = tuple[tuple[int, str | None, str | None], ...]
 OPEN: AclList = ((31, "world", "anyone"),)
 
 PERSISTENT, EPHEMERAL, SEQUENTIAL, EPHEMERAL_SEQUENTIAL, CONTAINER, WITH_TTL, SEQUENTIAL_WITH_TTL = range(7)

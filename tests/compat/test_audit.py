@@ -74,6 +74,11 @@ REQUESTS: list[Request] = [
     *(GetData("/a"), Exists("/none"), Sync("/a")),
     *(SetAcl("/a", (*OPEN, (1, "ip", "127.0.0.1"))), SetAcl("/a", ()), SetAcl("/none")),
     SetAcl("/a", ((0, "world", "anyone"),), 9),
+    *(
+        SetAcl("/a", ((1, "ip", None),)),
+        SetAcl("/a", ((1, None, "x"),)),
+        Create("/null", acls=((1, "auth", None),)),
+    ),
     *(Create("/locked", acls=_LOCKED), SetData("/locked")),
     *(Delete("/a/s-0000000001"), Delete("/a"), Delete("/none")),
     *(_MULTI, Multi((Create("/n"), Delete("/none"))), Multi()),

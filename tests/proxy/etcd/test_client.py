@@ -104,8 +104,12 @@ async def test_status(etcd_server: EtcdServer) -> None:
 
 async def test_each_member_is_asked_for_its_version(etcd_server: EtcdServer) -> None:
     async with connected("http://127.0.0.1:1", etcd_server.endpoint) as client:
+        with pytest.raises(EtcdUnknown):
+            await client.txn(put(), LONG)  # now the other one is in use
+        failures = dict(client.calls.failures)
         assert await client.versions() == ["", etcd_server.version()]
         assert client.endpoint == etcd_server.address
+        assert client.calls.failures == failures  # a member that is not in use may be away
 
 
 async def test_a_stopped_etcd_leaves_the_outcome_unknown_and_may_apply_later(

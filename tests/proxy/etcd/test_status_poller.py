@@ -19,26 +19,32 @@ async def test_the_last_answer_is_kept_when_etcd_is_gone() -> None:
     client.unreachable = True
     learned: list[Sequence[str]] = []
     poller = StatusPoller(client, lambda _in_use, _quota: 0.0, learned.append)
-    with mock.patch.object(poller, "_interval", 0.0):
+    with (
+        mock.patch.object(poller, "_interval", 0.0),
+        mock.patch("proxy.etcd.status_poller._VERSIONS_EVERY", 0.0),
+    ):
         task = asyncio.get_running_loop().create_task(poller.run())
-        for _ in range(5):
-            await asyncio.sleep(0)
-            assert not poller.status
-            assert learned in ([], [[""]] * len(learned))
+        async with asyncio.timeout(10):
+            while not learned:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert [poller.status] == [None]
+        assert set(map(tuple, learned)) == {("",)}
         client.unreachable = False
         async with asyncio.timeout(10):
             while not poller.status:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            while [client.store.version] not in learned:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         found = poller.status
         client.unreachable = True
         for _ in range(5):
             await asyncio.sleep(0)
         assert poller.status is found
-        assert [client.store.version] in learned
         assert not task.done()
         task.cancel()
 
 
+@mock.patch("proxy.etcd.status_poller._VERSIONS_EVERY", 0.0)
 async def test_a_version_with_known_bugs_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     client = FakeEtcdClient(FakeEtcd())
     task = asyncio.get_running_loop().create_task(StatusPoller(client, lambda *_: 0.0, ignore).run())
@@ -48,6 +54,26 @@ async def test_a_version_with_known_bugs_is_warned_of_once(caplog: pytest.LogCap
             await asyncio.sleep(0)
         assert caplog.text.count("issue 15247") == warned
     task.cancel()
+
+
+async def test_a_member_that_hangs_does_not_delay_the_next_status() -> None:
+    client = FakeEtcdClient(FakeEtcd())
+    learned: list[int] = []
+
+    def learn(in_use: int, _quota: int) -> float:
+        learned.append(in_use)
+        return 0.0
+
+    async def hang(_timeout: float) -> list[str]:
+        await asyncio.Event().wait()
+        return []
+
+    with mock.patch.object(client, "versions", hang):
+        task = asyncio.get_running_loop().create_task(StatusPoller(client, learn, ignore).run())
+        async with asyncio.timeout(10):
+            while len(learned) < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        task.cancel()
 
 
 async def test_the_quota_is_read_once_a_minute_and_a_failure_keeps_the_last_one(

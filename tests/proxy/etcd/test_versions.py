@@ -64,6 +64,21 @@ def test_what_is_no_version_is_not_warned_of(text: str) -> None:
     assert not reads_are_new(text)
 
 
+@pytest.mark.parametrize(
+    ("version", "new"),
+    [
+        ("3.4.41", False),
+        ("3.4.42", True),
+        ("3.6.9", True),
+        ("3.6.9-rc.0", False),
+        ("3.7.0-alpha.0", False),
+        ("", False),
+    ],
+)
+def test_whose_linearizable_reads_are_never_old(version: str, new: bool) -> None:
+    assert reads_are_new(version) is new
+
+
 def test_a_version_is_shown_as_etcd_shows_it() -> None:
     assert str(parse("3.5.21+git")) == "3.5.21"
     assert parse("3.5.21") == Version(3, 5, 21)

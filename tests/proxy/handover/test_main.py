@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import socket
 
 import pytest
 
 from proxy.handover import __main__ as program
 from proxy.handover.__main__ import main
 from proxy.handover.control import DONE, Control
+from proxy.handover.names import name_of
 
 
 async def _turns() -> None:
@@ -53,6 +55,18 @@ async def test_of_several_processes_it_lists_what_each_serves(
     error = capsys.readouterr().err
     serves = f"{os.getpid()}: --listen 127.0.0.1:2181 --prefix /zketcd"
     assert f"which process? {serves}; {1 << 22}: Connection refused" in error
+
+
+def test_a_process_that_hangs_does_not_stop_the_list(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "_ANSWERED_WITHIN", 0.1)
+    monkeypatch.setattr(program, "serving", lambda: {os.getpid(), 1 << 22})
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent, pytest.raises(SystemExit):
+        silent.bind(name_of(os.getpid()))
+        silent.listen()
+        main([])
+    assert f"which process? {os.getpid()}: does not answer; {1 << 22}: Connection" in capsys.readouterr().err
 
 
 async def test_a_name_that_is_taken_keeps_nobody_from_serving(caplog: pytest.LogCaptureFixture) -> None:

@@ -64,26 +64,43 @@ async def test_the_first_error_of_several_is_raised_when_the_others_have_ended()
     assert task.cancelling() == 0
 
 
-async def test_who_cancels_several_cancels_each_of_them() -> None:
+async def test_who_cancels_several_cancels_each_of_them_once() -> None:
     ended: list[str] = []
 
-    async def run() -> None:
+    async def run(turns: int) -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(0)
+            for _ in range(turns):
+                await asyncio.sleep(0)
             ended.append("here")
 
     async def nothing() -> None:
         pass
 
     tasks = Tasks()
-    task = tasks.start(together([run(), nothing(), run()]), "run several")
+    task = tasks.start(together([run(1), nothing(), run(5)]), "run several")
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     await tasks.close()
     assert task.cancelled()
     assert ended == ["here", "here"]
+
+
+async def test_who_cancels_several_is_obeyed_if_one_fails_at_the_same_time() -> None:
+    failing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def fail() -> None:
+        await failing
+
+    tasks = Tasks()
+    task = tasks.start(together([fail(), asyncio.Event().wait()]), "run several")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    failing.set_exception(OSError("told"))
+    asyncio.get_running_loop().call_soon(task.cancel)
+    await asyncio.wait([task])
+    assert task.cancelled()
 
 
 async def test_several_end_when_all_have_ended() -> None:

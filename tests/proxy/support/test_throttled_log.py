@@ -25,6 +25,12 @@ def test_the_same_warning_appears_every_30_seconds(caplog: pytest.LogCaptureFixt
     ]
 
 
+def test_an_error_has_its_level(caplog: pytest.LogCaptureFixture) -> None:
+    throttled_log = ThrottledLog(LOG)
+    throttled_log.error("etcd is %s", "another one")
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
 def test_another_reason_appears_at_once_but_not_too_many(caplog: pytest.LogCaptureFixture) -> None:
     clock = FakeClock()
     throttled_log = ThrottledLog(LOG, clock)
