@@ -68,7 +68,7 @@ class Mix:
                     self.versions[path] = answer.stat.version
 
     def write(self) -> Request:
-        """A write that succeeds whatever others do."""
+        """What it does to show that it works: a write that succeeds, or first what makes room for it."""
         if self._room:
             return self._room.pop()
         return Create(f"{QUEUES}/u-", self._value(), sequential=True)

@@ -281,7 +281,8 @@ def _of_etcd(subject: Subject) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily(
         "zketcd_etcd_last_room",
-        "whether all writes are refused but those that make the tree smaller, to keep room for one snapshot",
+        "whether all writes are refused but deletes and those that make the tree smaller, to keep room for"
+        " one snapshot",
         pressure is not None and pressure.is_last,
     )
     yield CounterMetricFamily(

@@ -29,8 +29,13 @@ log = logging.getLogger(__name__)
 _NODE = 100  # bytes that a node takes besides its path and data, about
 _INTERVAL, _PRESSED_INTERVAL = 10.0, 1.0  # seconds between two looks at etcd's size
 _NEVER = float("inf")
-# A subtree counts as its topmost node.
-_DELETES = (OpCode.DELETE, KeeperOpCode.TRY_REMOVE, KeeperOpCode.REMOVE_RECURSIVE)
+# Appended as long as etcd has space, whatever they find: the delete of a missing node gets NONODE.
+_DELETES = (
+    OpCode.DELETE,
+    OpCode.DELETE_CONTAINER,
+    KeeperOpCode.TRY_REMOVE,
+    KeeperOpCode.REMOVE_RECURSIVE,
+)
 #: The requests of clients that are never refused for want of space: no session could end without them.
 UNMETERED = (OpCode.CLOSE_SESSION, OpCode.SYNC)
 
@@ -100,13 +105,14 @@ class Space:
         return self._pressed
 
     def refuses(self, pending: Pending) -> bool:
-        """Whether a request is refused since it makes the tree grow, or not smaller.
+        """Whether a request is refused since it makes the tree grow, or not smaller. Deletes never are.
 
         Called while space `is_short`.
         """
-        if pending.kind != Kind.CLIENT or pending.opcode in UNMETERED:
+        opcode = pending.opcode
+        if pending.kind != Kind.CLIENT or opcode in UNMETERED or opcode in _DELETES:
             return False
-        fields, operation = pending.fields, EXTENDED.writes.get(pending.opcode)
+        fields, operation = pending.fields, EXTENDED.writes.get(opcode)
         if operation is None:
             return False
         try:
@@ -114,7 +120,9 @@ class Space:
                 fields, _ = operation.decode(pending.body, 0)
         except MalformedPacket:
             return False  # the state machine answers it
-        size = growth(self._machine.tree.nodes, pending.opcode, fields)
+        if opcode == OpCode.MULTI and all(kind.opcode in _DELETES for kind, _ in fields):
+            return False
+        size = growth(self._machine.tree.nodes, opcode, fields)
         return size >= 0 if self._is_last else size > 0
 
     def count(self) -> None:
@@ -153,7 +161,7 @@ class Space:
             self._is_last = True
             log.error(
                 "etcd is nearly full: the last %d MiB are kept for one snapshot of the tree. All writes of"
-                " clients but those that make the tree smaller are refused with SYSTEMERROR",
+                " clients but deletes and those that make the tree smaller are refused with SYSTEMERROR",
                 self._least >> 20,
             )
         left = self._room - (self._least if self._pressed else self._reserve)
@@ -162,7 +170,7 @@ class Space:
 
 
 def growth(nodes: Mapping[str, Node], opcode: int, fields: Any) -> int:
-    """By how many bytes a write makes the tree larger, about; below 0: smaller."""
+    """By how many bytes a write, but not a delete, makes the tree larger, about; below 0: smaller."""
     if opcode == OpCode.MULTI:
         return sum(_growth(nodes, kind.opcode, part) for kind, part in fields)
     if opcode in CREATES and fields[0] in nodes and not fields[3] & SEQUENTIAL:
@@ -178,6 +186,7 @@ def _growth(nodes: Mapping[str, Node], opcode: int, fields: Any) -> int:
         return len(fields[1] or b"") - node.size
     if opcode == OpCode.SET_ACL and (node := nodes.get(fields[0])) is not None:
         return len(fields[1] or ()) - len(node.acl)
+    # A subtree counts as its topmost node.
     if opcode in _DELETES and (node := nodes.get(fields[0])) is not None:
         return -_NODE - len(fields[0]) - node.size
     return 0

@@ -37,7 +37,7 @@ class Stats:
         self.applied_requests = 0
         self.resent = 0  # Txns sent again since their outcome was unknown
         self.voided = 0  # own entries that were replaced, after a refusal, and count as their replacement
-        self.growth_refused = 0  # requests, while etcd is nearly full
+        self.growth_refused = 0  # requests refused while etcd is nearly full
         self.throttled: Counter[str] = Counter()  # requests of this proxy's clients, by the budget's path
         self.incarnations = 0
         self.reloads = 0  # times that the state was loaded anew

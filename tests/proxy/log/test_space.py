@@ -13,6 +13,7 @@ from proxy.log.pending import Pending
 from proxy.log.space import Pressure, Space
 from proxy.log.stats import Stats
 from proxy.state.capture import new_machine
+from proxy.state.ops import EXTENDED
 from schema.entry import Entry, Kind, Request, encode_open
 from schema.record import SnapshotRef
 
@@ -124,10 +125,14 @@ def test_what_is_left_for_one_snapshot_is_for_what_makes_the_tree_smaller(
     assert pressure is not None
     assert pressure.is_last
     remove_recursive = _of_keeper(KeeperOpCode.REMOVE_RECURSIVE, pack_string("/a") + INT.pack(10))
+    delete_container = requests.Request(OpCode.DELETE_CONTAINER, pack_string("/b"), lambda reader: None)
     for request, goes in (
         (requests.set_data("/a", bytes(999)), True),
         (requests.delete("/a"), True),
         (remove_recursive, True),
+        (delete_container, True),
+        (requests.delete("/missing"), True),  # its answer is NONODE
+        (requests.multi([requests.delete("/missing"), requests.delete("/missing/too")]), True),
         (requests.multi([requests.create("/c"), requests.delete("/a")]), True),
         (_SYNC, True),
         (_CLOSE, True),
@@ -135,8 +140,11 @@ def test_what_is_left_for_one_snapshot_is_for_what_makes_the_tree_smaller(
         (requests.create("/a"), False),
         (requests.set_acl("/a", OPEN_TO_ALL), False),
         (requests.multi([requests.check("/a")]), False),
+        (requests.multi([same, requests.delete("/missing")]), False),
     ):
         assert proxy.goes(request) is goes, request
+        decode = EXTENDED.writes[request.opcode].decode
+        assert proxy.goes(request, fields=decode(request.body, 0)[0]) is goes, request
     for kind in (Kind.OPEN, Kind.ATTACH, Kind.CLOSE, Kind.CARRY_OVER, Kind.NODE_DUE):
         assert proxy.goes(same, kind)
     proxy.learn(95 * _MIB, current=current)
