@@ -110,9 +110,7 @@ class Server:
         )
         log_settings = _log_settings(config, home, has_tls=tls is not None, has_sasl=login is not None)
         self.log = Log(etcd, keys, self._tasks, machine, watches, sessions, self, log_settings, environment)
-        self._status_poller = StatusPoller(
-            etcd, self.log.learned_space, self.log.learned_versions, read_quota
-        )
+        self._status_poller = StatusPoller(etcd, self._learned_space, self.log.learned_versions, read_quota)
         self.snapshots = Snapshots(
             self.log,
             etcd,
@@ -279,6 +277,9 @@ class Server:
     def _begin(self, *names: str) -> None:
         """Begin periodic work."""
         self._running += (self._tasks.start(self._periodic[name](), name) for name in names)
+
+    def _learned_space(self, in_use: int, quota: int) -> float:
+        return self.log.learned_space(in_use, quota, self.snapshots.log_bytes)
 
     @property
     def place(self) -> dict[str, str]:

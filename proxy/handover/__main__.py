@@ -9,7 +9,6 @@ from proxy.handover.control import DONE, REQUEST, WHICH
 from proxy.handover.names import name_of, serving
 from proxy.support.usage import Parser
 
-
 _ANSWERED_WITHIN = 2.0  # seconds, what a process serves
 
 

@@ -164,11 +164,11 @@ class Log:
             fell_back=stream.fell_back,
         )
 
-    def learned_space(self, in_use: int, quota: int) -> float:
+    def learned_space(self, in_use: int, quota: int, log_bytes: int) -> float:
         """As Space.learned."""
         record, space = self._stream.record, self.outbox.space
         assert space is not None
-        return space.learned(in_use, quota, None if record is None else record.current)
+        return space.learned(in_use, quota, None if record is None else record.current, log_bytes)
 
     def learned_versions(self, versions: Iterable[str]) -> None:
         """The versions of etcd's members: by them, a read may take the place of an entry for a sync."""

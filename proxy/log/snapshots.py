@@ -141,7 +141,7 @@ class Snapshots:
         self._due_since: float | None = None
         self._not_before = 0.0
         self._pause = _FIRST_PAUSE
-        self._alarmed = 0.0
+        self._alarmed = -_OVERDUE
         self.stats = SnapshotStats()
 
     # -- what others ask -----------------------------------------------------------------------------------
@@ -200,6 +200,8 @@ class Snapshots:
             )
         if now < self._not_before or status.incarnation not in status.members:
             return False
+        if not (self._wanted or self._has_room(status.pressure)):
+            return False
         rank = 0 if self._wanted else status.members.rank(status.incarnation)
         if waited < rank * self._each_rank:
             return False
@@ -228,10 +230,26 @@ class Snapshots:
         until deletes of clients have given their space back. More than that would only take space until etcd
         compacts, unless the tree has become smaller again, or the log longer.
         """
-        if pressure is None or pressure.room < pressure.snapshot:
+        if pressure is None or not self._has_room(pressure):
             return False
         size = self._log.machine.tree.data_size
         return size < _SMALLER * max(self._length.stored) or self.log_bytes > pressure.reserve // 4
+
+    def _has_room(self, pressure: Pressure | None) -> bool:
+        """Whether a snapshot does not make etcd full. To one that is full it may give space back."""
+        has_room = pressure is None or pressure.room > pressure.snapshot * 9 // 8
+        if has_room or self._log.outbox.full:
+            return True
+        now = self._now()
+        if pressure is not None and now - self._alarmed > _OVERDUE:
+            self._alarmed = now
+            log.error(
+                "no snapshot is written: it may take %d MiB, and etcd has room for %d."
+                " Compact etcd, or raise its quota",
+                pressure.snapshot >> 20,
+                pressure.room >> 20,
+            )
+        return False
 
     # -- the child -----------------------------------------------------------------------------------------
 

@@ -27,7 +27,8 @@ from schema.record import SnapshotRef
 log = logging.getLogger(__name__)
 
 _NODE = 100  # bytes that a node takes besides its path and data, about
-_INTERVAL, _PRESSED_INTERVAL = 10.0, 1.0  # seconds between two looks at etcd's size
+_INTERVAL, _SHORT_INTERVAL = 10.0, 1.0  # seconds between two looks at etcd's size
+_SOON = 3  # reserves of room: from less on, etcd's size is looked at often
 _NEVER = float("inf")
 # Appended as long as etcd has space, whatever they find: the delete of a missing node gets NONODE.
 _DELETES = (
@@ -65,8 +66,8 @@ class Space:
         self._check_at = _NEVER  # when so many bytes are applied
         self._pressed = False
         self._is_last = False
-        self._name, self._size = "", 0  # of the current snapshot
-        self._applied = 0  # bytes that were applied when it came
+        self._size = 0  # of the current snapshot
+        self._applied = 0  # bytes that were applied at its position
 
     @property
     def pressure(self) -> Pressure | None:
@@ -75,15 +76,15 @@ class Space:
             return None
         return Pressure(self._reserve, self._room, self._next_snapshot, self._is_last)
 
-    def learned(self, in_use: int, quota: int, current: SnapshotRef | None) -> float:
-        """etcd's size in use, its quota (0: not known yet; below 0: none), current snapshot.
+    def learned(self, in_use: int, quota: int, current: SnapshotRef | None, log_bytes: int) -> float:
+        """etcd's size in use, its quota (0: not known yet; below 0: none), current snapshot, log since then.
 
         Returns the seconds until the next look.
         """
         self._quota = quota
-        self._base = in_use - self._stats.applied_bytes
-        if current is not None and current.name != self._name:
-            self._name, self._size, self._applied = current.name, current.bytes, self._stats.applied_bytes
+        self._base = in_use - self._appended
+        self._size = 0 if current is None else current.bytes
+        self._applied = self._stats.applied_bytes - log_bytes
         if quota > 0 and self._percent:
             self._judge()
             # A tenth of the reserve more than needed, so that the refusals do not come and go.
@@ -96,7 +97,7 @@ class Space:
         if self._pressed and room > self._reserve:
             self._pressed = False
             log.warning("the reserve of etcd's quota is whole again: %d MiB are in use", in_use >> 20)
-        return _PRESSED_INTERVAL if self._pressed else _INTERVAL
+        return _SHORT_INTERVAL if room < _SOON * self._reserve else _INTERVAL
 
     def is_short(self) -> bool:
         """Whether the reserve is touched, so that `refuses` has to be asked about each request."""
@@ -123,15 +124,21 @@ class Space:
         if opcode == OpCode.MULTI and all(kind.opcode in _DELETES for kind, _ in fields):
             return False
         size = growth(self._machine.tree.nodes, opcode, fields)
-        return size >= 0 if self._is_last else size > 0
+        # In the last room a request has to give back what its entry takes.
+        return size + len(pending.body) > 0 if self._is_last else size > 0
 
     def count(self) -> None:
         """A request was refused."""
         self._stats.growth_refused += 1
 
     @property
+    def _appended(self) -> int:
+        """What the log takes of etcd: its pages are not full. 10 kB entries took a fifth more."""
+        return self._stats.applied_bytes * 5 // 4
+
+    @property
     def _in_use(self) -> int:
-        return self._base + self._stats.applied_bytes
+        return self._base + self._appended
 
     @property
     def _room(self) -> int:
@@ -146,8 +153,11 @@ class Space:
     def _judge(self) -> None:
         """Find out whether the reserve is touched, and whether more of it is used than may be."""
         snapshot = self._next_snapshot
-        self._reserve = max(self._quota * self._percent // 100, snapshot * 5 // 4)
-        self._least = snapshot + self._reserve // 8
+        wanted = self._quota * self._percent // 100
+        # etcd's file is a little larger than what is in use, and grows until the next look at it.
+        margin = wanted // 3
+        self._least = snapshot + margin
+        self._reserve = max(wanted, snapshot + 2 * margin)
         if self._room < self._reserve and not self._pressed:
             self._pressed = True
             log.error(

@@ -190,6 +190,24 @@ def test_a_nearly_full_etcd_gets_two_snapshots_as_soon_as_deletes_can_give_space
     assert world.due_after() == 0
 
 
+def test_a_snapshot_that_would_make_etcd_full_is_not_written(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    subject = world.subject
+    subject.record = TreeRecord(True, 1, 1, _REF, None)
+    world.snapshots.is_due()
+    subject.apply(5, 99999, 1)
+    subject.pressure = Pressure(4000, 1200, 1100, is_last=True)
+    assert world.due_after() is None
+    assert caplog.text.count("etcd has room for") == 1
+    subject.outbox.full = True  # then it may be what gives space back
+    assert world.due_after() is not None
+    subject.outbox.full = False
+    world.snapshots.want()
+    assert world.due_after() == 0
+    subject.pressure = Pressure(4000, 1300, 1100)
+    assert world.due_after() is not None
+
+
 def test_an_overdue_snapshot_is_an_alarm(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.subject.incarnation = "nobody"
