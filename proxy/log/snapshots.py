@@ -237,7 +237,7 @@ class Snapshots:
 
     def _has_room(self, pressure: Pressure | None) -> bool:
         """Whether a snapshot does not make etcd full. To one that is full it may give space back."""
-        has_room = pressure is None or pressure.room > pressure.snapshot * 9 // 8
+        has_room = pressure is None or pressure.room > pressure.snapshot
         if has_room or self._log.outbox.full:
             return True
         now = self._now()

@@ -46,7 +46,7 @@ class Pressure(NamedTuple):
 
     reserve: int
     room: int  # of the quota that is not in use
-    snapshot: int  # what one more snapshot takes at most, about
+    snapshot: int  # what one more snapshot takes at most, about, and what has to stay free besides
     is_last: bool = False  # the room is kept for that snapshot
 
 
@@ -66,6 +66,7 @@ class Space:
         self._check_at = _NEVER  # when so many bytes are applied
         self._pressed = False
         self._is_last = False
+        self._needed = 2  # snapshots until one deletes anything
         self._size = 0  # of the current snapshot
         self._applied = 0  # bytes that were applied at its position
 
@@ -74,7 +75,7 @@ class Space:
         """None while the reserve is whole."""
         if not self._pressed:
             return None
-        return Pressure(self._reserve, self._room, self._next_snapshot, self._is_last)
+        return Pressure(self._reserve, self._room, self._next_snapshot + self._margin // 2, self._is_last)
 
     def learned(self, in_use: int, quota: int, current: SnapshotRef | None, log_bytes: int) -> float:
         """etcd's size in use, its quota (0: not known yet; below 0: none), current snapshot, log since then.
@@ -83,6 +84,7 @@ class Space:
         """
         self._quota = quota
         self._base = in_use - self._appended
+        self._needed = 2 if current is None else 1
         self._size = 0 if current is None else current.bytes
         self._applied = self._stats.applied_bytes - log_bytes
         if quota > 0 and self._percent:
@@ -133,8 +135,7 @@ class Space:
 
     @property
     def _appended(self) -> int:
-        """What the log takes of etcd: its pages are not full. 10 kB entries took a fifth more."""
-        return self._stats.applied_bytes * 5 // 4
+        return _in_etcd(self._stats.applied_bytes)
 
     @property
     def _in_use(self) -> int:
@@ -148,16 +149,22 @@ class Space:
     def _next_snapshot(self) -> int:
         tree = self._machine.tree
         grown = self._size + self._stats.applied_bytes - self._applied
-        return min(grown, tree.data_size + _NODE * len(tree.nodes))
+        return _in_etcd(min(grown, tree.data_size + _NODE * len(tree.nodes)))
+
+    @property
+    def _wanted(self) -> int:
+        return self._quota * self._percent // 100
+
+    @property
+    def _margin(self) -> int:
+        """etcd's file is a little larger than what is in use, and grows until the next look at it."""
+        return self._wanted * 2 // 5
 
     def _judge(self) -> None:
         """Find out whether the reserve is touched, and whether more of it is used than may be."""
-        snapshot = self._next_snapshot
-        wanted = self._quota * self._percent // 100
-        # etcd's file is a little larger than what is in use, and grows until the next look at it.
-        margin = wanted // 3
-        self._least = snapshot + margin
-        self._reserve = max(wanted, snapshot + 2 * margin)
+        snapshots = self._needed * self._next_snapshot
+        self._least = snapshots + self._margin
+        self._reserve = max(self._wanted, snapshots + 2 * self._margin)
         if self._room < self._reserve and not self._pressed:
             self._pressed = True
             log.error(
@@ -177,6 +184,11 @@ class Space:
         left = self._room - (self._least if self._pressed else self._reserve)
         # Each byte of the log may also be one of the next snapshot.
         self._check_at = self._stats.applied_bytes + max(left // 4, 0)
+
+
+def _in_etcd(size: int) -> int:
+    """What values of this size take: etcd's pages are not full. Entries of 10 kB took a fifth more."""
+    return size * 5 // 4
 
 
 def growth(nodes: Mapping[str, Node], opcode: int, fields: Any) -> int:

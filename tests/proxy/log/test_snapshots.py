@@ -196,7 +196,7 @@ def test_a_snapshot_that_would_make_etcd_full_is_not_written(caplog: pytest.LogC
     subject.record = TreeRecord(True, 1, 1, _REF, None)
     world.snapshots.is_due()
     subject.apply(5, 99999, 1)
-    subject.pressure = Pressure(4000, 1200, 1100, is_last=True)
+    subject.pressure = Pressure(4000, 1100, 1100, is_last=True)
     assert world.due_after() is None
     assert caplog.text.count("etcd has room for") == 1
     subject.outbox.full = True  # then it may be what gives space back

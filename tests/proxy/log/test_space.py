@@ -116,7 +116,7 @@ def test_what_is_left_for_one_snapshot_is_for_what_makes_the_tree_smaller(
 ) -> None:
     caplog.set_level(logging.WARNING)
     proxy = Proxy()
-    current = _SNAPSHOT._replace(bytes=4 * _MIB)
+    current = _SNAPSHOT._replace(bytes=16 * _MIB // 5)
     proxy.machine.tree.data_size = 4 * _MIB
     same = requests.set_data("/a", bytes(1000))
     proxy.learn(92 * _MIB, current=current)
@@ -150,9 +150,9 @@ def test_what_is_left_for_one_snapshot_is_for_what_makes_the_tree_smaller(
         assert proxy.goes(request, fields=decode(request.body, 0)[0]) is goes, request
     for kind in (Kind.OPEN, Kind.ATTACH, Kind.CLOSE, Kind.CARRY_OVER, Kind.NODE_DUE):
         assert proxy.goes(same, kind)
-    proxy.learn(92 * _MIB, current=current)
-    assert not proxy.goes(same)  # so that it does not come and go
     proxy.learn(91 * _MIB, current=current)
+    assert not proxy.goes(same)  # so that it does not come and go
+    proxy.learn(90 * _MIB, current=current)
     assert proxy.goes(same)
     assert not proxy.goes(_GROWS)
     assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR", "WARNING"]
@@ -212,19 +212,29 @@ def test_an_etcd_without_a_quota_needs_no_reserve() -> None:
 
 
 def test_there_is_always_room_for_one_more_snapshot() -> None:
-    proxy = Proxy(percent=3)
-    current = _SNAPSHOT._replace(bytes=20 * _MIB)
+    proxy = Proxy(percent=5)
+    current = _SNAPSHOT._replace(bytes=16 * _MIB)
     proxy.machine.tree.data_size = 40 * _MIB
-    proxy.learn(70 * _MIB, current=current)
+    proxy.learn(67 * _MIB, current=current)
     assert proxy.goes(_GROWS)
     # What the log holds since then goes into the next one, also what was there when this proxy started.
-    proxy.learn(70 * _MIB, current=current, log_bytes=6 * _MIB)
+    proxy.learn(67 * _MIB, current=current, log_bytes=6 * _MIB)
     proxy.stats.applied_bytes += 2 * _MIB
-    proxy.learn(71 * _MIB, current=current, log_bytes=8 * _MIB)
+    proxy.learn(67 * _MIB, current=current, log_bytes=8 * _MIB)
     assert not proxy.goes(_GROWS)
-    assert proxy.space.pressure == Pressure(30 * _MIB, 29 * _MIB, 28 * _MIB)
-    proxy.learn(72 * _MIB, current=current, log_bytes=8 * _MIB)
-    assert proxy.space.pressure == Pressure(30 * _MIB, 28 * _MIB, 28 * _MIB, is_last=True)
+    assert proxy.space.pressure == Pressure(34 * _MIB, 33 * _MIB, 31 * _MIB)
+    proxy.learn(69 * _MIB, current=current, log_bytes=8 * _MIB)
+    assert proxy.space.pressure == Pressure(34 * _MIB, 31 * _MIB, 31 * _MIB, is_last=True)
     proxy.machine.tree.data_size = 3 * _MIB  # but it is no larger than the tree
-    proxy.learn(70 * _MIB, current=current, log_bytes=8 * _MIB)
+    proxy.learn(67 * _MIB, current=current, log_bytes=8 * _MIB)
+    assert proxy.goes(_GROWS)
+
+
+def test_a_tree_without_a_snapshot_needs_room_for_two() -> None:
+    """The second one is the first that deletes a part of the log."""
+    proxy = Proxy(percent=3)
+    proxy.machine.tree.data_size = 16 * _MIB
+    proxy.learn(59 * _MIB, log_bytes=16 * _MIB)
+    assert not proxy.goes(_GROWS)
+    proxy.learn(59 * _MIB, current=_SNAPSHOT._replace(bytes=16 * _MIB))
     assert proxy.goes(_GROWS)
