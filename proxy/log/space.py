@@ -60,7 +60,7 @@ class Space:
         self._stats = stats
         self._quota = 0
         self._reserve = 0
-        self._least = 0  # of it, for one snapshot
+        self._least = 0  # the last room: with less, only what makes the tree smaller is appended
         # The size in use without what was applied here: between two looks at etcd the log shows its growth.
         self._base = 0
         self._check_at = _NEVER  # when so many bytes are applied
@@ -95,7 +95,7 @@ class Space:
             room = self._check_at = _NEVER
         if self._is_last and room > self._least:
             self._is_last = False
-            log.warning("there is more room again than one snapshot needs: %d MiB are in use", in_use >> 20)
+            log.warning("there is more room again than snapshots need: %d MiB are in use", in_use >> 20)
         if self._pressed and room > self._reserve:
             self._pressed = False
             log.warning("the reserve of etcd's quota is whole again: %d MiB are in use", in_use >> 20)
@@ -177,7 +177,7 @@ class Space:
         if self._room < self._least and not self._is_last:
             self._is_last = True
             log.error(
-                "etcd is nearly full: the last %d MiB are kept for one snapshot of the tree. All writes of"
+                "etcd is nearly full: the last %d MiB are kept for snapshots of the tree. All writes of"
                 " clients but deletes and those that make the tree smaller are refused with SYSTEMERROR",
                 self._least >> 20,
             )

@@ -8,6 +8,16 @@ import pytest
 from proxy.support.tasks import Tasks, together
 
 
+async def _until_cancelled(ended: list[str], turns: int = 1) -> None:
+    """Run for ever; when that is cancelled, clean up for so many turns of the loop, and note it."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        ended.append("here")
+
+
 async def test_a_task_that_fails_is_logged_unless_its_owner_reports_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -27,15 +37,8 @@ async def test_a_task_that_fails_is_logged_unless_its_owner_reports_it(
 async def test_closing_cancels_what_runs_and_waits_for_it(caplog: pytest.LogCaptureFixture) -> None:
     ended: list[str] = []
 
-    async def run() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await asyncio.sleep(0)
-            ended.append("here")
-
     tasks = Tasks()
-    tasks.start(run(), "run for ever")
+    tasks.start(_until_cancelled(ended), "run for ever")
     await asyncio.sleep(0)
     await tasks.close()
     assert ended == ["here"]
@@ -45,19 +48,12 @@ async def test_closing_cancels_what_runs_and_waits_for_it(caplog: pytest.LogCapt
 async def test_the_first_error_of_several_is_raised_when_the_others_have_ended() -> None:
     ended: list[str] = []
 
-    async def run() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await asyncio.sleep(0)
-            ended.append("here")
-
     async def fail() -> None:
         await asyncio.sleep(0)
         raise OSError("told")
 
     with pytest.raises(OSError, match="told"):
-        await together([run(), fail(), run()])
+        await together([_until_cancelled(ended), fail(), _until_cancelled(ended)])
     assert ended == ["here", "here"]
     task = asyncio.current_task()
     assert task is not None
@@ -67,19 +63,13 @@ async def test_the_first_error_of_several_is_raised_when_the_others_have_ended()
 async def test_who_cancels_several_cancels_each_of_them_once() -> None:
     ended: list[str] = []
 
-    async def run(turns: int) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            ended.append("here")
-
     async def nothing() -> None:
         pass
 
     tasks = Tasks()
-    task = tasks.start(together([run(1), nothing(), run(5)]), "run several")
+    task = tasks.start(
+        together([_until_cancelled(ended), nothing(), _until_cancelled(ended, 5)]), "run several"
+    )
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     await tasks.close()
