@@ -6,14 +6,18 @@ space back: deletes, ends of sessions, snapshots, truncation. When what is left 
 only these continue. Each proxy decides for the requests of its own clients: a request that is not appended is
 no part of the log, so proxies need not agree.
 
+Ephemeral nodes make the tree grow, but clients need them to start again: a ClickHouse server that cannot mark
+its replicas as active keeps their tables read-only, and its cleanup, which would give space back, does not
+run. So the reserve has room for new ephemeral nodes, and each session may use a share of it.
+
 The size in use decides: etcd's file never shrinks, and its free pages are used again.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from codec.constants import CREATES, KeeperOpCode, OpCode
+from codec.constants import CREATES, CreateMode, KeeperOpCode, OpCode
 from codec.errors import MalformedPacket
 from proxy.log.pending import Pending
 from proxy.log.stats import Stats
@@ -30,6 +34,8 @@ _NODE = 100  # bytes that a node takes besides its path and data, about
 _INTERVAL, _SHORT_INTERVAL = 10.0, 1.0  # seconds between two looks at etcd's size
 _SOON = 3  # reserves of room: from less on, etcd's size is looked at often
 _NEVER = float("inf")
+_SHARES = 8  # one session may use this part of the room for new ephemeral nodes
+_EPHEMERAL = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL)
 # Appended as long as etcd has space, whatever they find: the delete of a missing node gets NONODE.
 _DELETES = (
     OpCode.DELETE,
@@ -37,6 +43,7 @@ _DELETES = (
     KeeperOpCode.TRY_REMOVE,
     KeeperOpCode.REMOVE_RECURSIVE,
 )
+_SIZED = (OpCode.SET_DATA, OpCode.SET_ACL, *_DELETES)  # what they change depends on the node that is there
 #: The requests of clients that are never refused for want of space: no session could end without them.
 UNMETERED = (OpCode.CLOSE_SESSION, OpCode.SYNC)
 
@@ -61,6 +68,8 @@ class Space:
         self._quota = 0
         self._reserve = 0
         self._least = 0  # the last room: with less, only what makes the tree smaller is appended
+        self._for_ephemerals = 0  # the part of the last room that new ephemeral nodes may use
+        self._pressed_at = 0  # the zxid at which the reserve was touched
         # The size in use without what was applied here: between two looks at etcd the log shows its growth.
         self._base = 0
         self._check_at = _NEVER  # when so many bytes are applied
@@ -108,9 +117,10 @@ class Space:
         return self._pressed
 
     def refuses(self, pending: Pending) -> bool:
-        """Whether a request is refused since it makes the tree grow, or not smaller. Deletes never are.
+        """Whether a request is refused since it makes the tree grow, or not smaller.
 
-        Called while space `is_short`.
+        Deletes never are, nor are ephemeral nodes as long as there is room for them. Called while space
+        `is_short`.
         """
         opcode = pending.opcode
         if pending.kind != Kind.CLIENT or opcode in UNMETERED or opcode in _DELETES:
@@ -123,11 +133,27 @@ class Space:
                 fields, _ = operation.decode(pending.body, 0)
         except MalformedPacket:
             return False  # the state machine answers it
-        if opcode == OpCode.MULTI and all(kind.opcode in _DELETES for kind, _ in fields):
+        parts = (
+            [(kind.opcode, part) for kind, part in fields] if opcode == OpCode.MULTI else [(opcode, fields)]
+        )
+        if all(map(_never_grows, parts)):
             return False
-        size = growth(self._machine.tree.nodes, opcode, fields)
+        growth = _growth(self._machine.tree.nodes, parts)
+        if growth.ephemeral and self._holds(pending.session_id, growth.ephemeral):
+            return growth.lasting > 0
         # In the last room a request has to give back what its entry takes.
-        return size + len(pending.body) > 0 if self._is_last else size > 0
+        return growth.lasting + growth.ephemeral + (len(pending.body) if self._is_last else 0) > 0
+
+    def _holds(self, session_id: int, size: int) -> bool:
+        """Whether the reserve has room for new ephemeral nodes of this size, of this session."""
+        if self._room < self._least - self._for_ephemerals:
+            return False
+        tree = self._machine.tree
+        for path in tree.ephemerals.get(session_id, ()):
+            node = tree.nodes[path]
+            if node.czxid > self._pressed_at:
+                size += _NODE + len(path) + node.size
+        return size <= self._for_ephemerals // _SHARES
 
     def count(self) -> None:
         """A request was refused."""
@@ -163,10 +189,12 @@ class Space:
     def _judge(self) -> None:
         """Find out whether the reserve is touched, and whether more of it is used than may be."""
         snapshots = self._needed * self._next_snapshot
-        self._least = snapshots + self._margin
-        self._reserve = max(self._wanted, snapshots + 2 * self._margin)
+        self._for_ephemerals = self._wanted // 10
+        self._least = snapshots + self._margin + self._for_ephemerals
+        self._reserve = max(self._wanted, self._least + self._margin)
         if self._room < self._reserve and not self._pressed:
             self._pressed = True
+            self._pressed_at = self._machine.zxid
             log.error(
                 "etcd is nearly full: %d of %d MiB are in use, and %d MiB are reserved. Requests that make"
                 " the tree grow are refused with SYSTEMERROR until there is more space",
@@ -178,7 +206,8 @@ class Space:
             self._is_last = True
             log.error(
                 "etcd is nearly full: the last %d MiB are kept for snapshots of the tree. All writes of"
-                " clients but deletes and those that make the tree smaller are refused with SYSTEMERROR",
+                " clients but deletes, some ephemeral nodes and what makes the tree smaller are refused with"
+                " SYSTEMERROR",
                 self._least >> 20,
             )
         left = self._room - (self._least if self._pressed else self._reserve)
@@ -191,24 +220,42 @@ def _in_etcd(size: int) -> int:
     return size * 5 // 4
 
 
-def growth(nodes: Mapping[str, Node], opcode: int, fields: Any) -> int:
-    """By how many bytes a write, but not a delete, makes the tree larger, about; below 0: smaller."""
-    if opcode == OpCode.MULTI:
-        return sum(_growth(nodes, kind.opcode, part) for kind, part in fields)
-    if opcode in CREATES and fields[0] in nodes and not fields[3] & SEQUENTIAL:
-        return 0  # it is refused, or content with that node
-    return _growth(nodes, opcode, fields)
+class _Growth(NamedTuple):
+    """By how many bytes a request makes the tree larger, about; below 0: smaller."""
+
+    lasting: int
+    ephemeral: int  # by nodes that go with their session
 
 
-def _growth(nodes: Mapping[str, Node], opcode: int, fields: Any) -> int:
-    """The same of a part of a multi, whose earlier parts may have deleted the node."""
-    if opcode in CREATES:
-        return _NODE + len(fields[0] or "") + len(fields[1] or b"")
-    if opcode == OpCode.SET_DATA and (node := nodes.get(fields[0])) is not None:
-        return len(fields[1] or b"") - node.size
-    if opcode == OpCode.SET_ACL and (node := nodes.get(fields[0])) is not None:
-        return len(fields[1] or ()) - len(node.acl)
-    # A subtree counts as its topmost node.
-    if opcode in _DELETES and (node := nodes.get(fields[0])) is not None:
-        return -_NODE - len(fields[0]) - node.size
-    return 0
+def _never_grows(part: tuple[int, Any]) -> bool:
+    """Whether an operation cannot make the tree larger, whatever it finds.
+
+    Keeper lets a set of empty data pass as well when it is short of memory (ClickHouse 112386).
+    """
+    opcode, fields = part
+    return opcode in _DELETES or (opcode == OpCode.SET_DATA and not fields[1])
+
+
+def _growth(nodes: Mapping[str, Node], parts: Sequence[tuple[int, Any]]) -> _Growth:
+    """The growth by a request that has these parts; a request that is no multi is its only part."""
+    lasting = ephemeral = 0
+    for opcode, fields in parts:
+        if opcode in CREATES:
+            if len(parts) == 1 and fields[0] in nodes and not fields[3] & SEQUENTIAL:
+                continue  # it is refused, or content with that node; in a multi it may be deleted before
+            size = _NODE + len(fields[0] or "") + len(fields[1] or b"")
+            if fields[3] in _EPHEMERAL:
+                ephemeral += size
+            else:
+                lasting += size
+            continue
+        node = nodes.get(fields[0]) if opcode in _SIZED else None
+        if node is None:
+            continue
+        if opcode == OpCode.SET_DATA:
+            lasting += len(fields[1] or b"") - node.size
+        elif opcode == OpCode.SET_ACL:
+            lasting += len(fields[1] or ()) - len(node.acl)
+        else:  # a subtree counts as its topmost node
+            lasting -= _NODE + len(fields[0]) + node.size
+    return _Growth(lasting, ephemeral)

@@ -32,10 +32,23 @@ class Proxy:
         self.outbox = Outbox()
         self.outbox.space = self.space
         made = [requests.create("/a", bytes(1000)), requests.create("/b")]
-        entry = [Request(Kind.OPEN, 1, 0, (), encode_open(4000, bytes(16)))]
-        entry += [Request(Kind.CLIENT, 1, each.opcode, (), each.body) for each in made]
-        self.machine.apply("own", 1, Entry(1, 0, 0, 0, entry))
+        self.entries = 0
+        self.apply([Request(Kind.OPEN, session, 0, (), encode_open(4000, bytes(16))) for session in (1, 2)])
+        self.apply([Request(Kind.CLIENT, 1, each.opcode, (), each.body) for each in made])
         assert set(self.machine.tree.nodes) > {"/a", "/b"}
+
+    def apply(self, entry: list[Request]) -> None:
+        self.entries += 1
+        self.machine.apply("own", self.entries, Entry(1, 0, 0, 0, entry))
+
+    def create_ephemerals(self, session: int, count: int) -> None:
+        request = Request(Kind.CLIENT, session, _EPHEMERAL.opcode, (), _EPHEMERAL.body)
+        before = len(self.machine.tree.nodes)
+        self.apply([request] * count)
+        assert len(self.machine.tree.nodes) == before + count
+
+    def end(self, session: int) -> None:
+        self.apply([Request(Kind.CLIENT, session, OpCode.CLOSE_SESSION, (), b"")])
 
     def learn(
         self, in_use: int, quota: int = _QUOTA, current: SnapshotRef | None = None, log_bytes: int = 0
@@ -45,9 +58,15 @@ class Proxy:
     def is_pressed(self) -> bool:
         return self.space.pressure is not None
 
-    def goes(self, request: requests.Request[object], kind: int = Kind.CLIENT, fields: object = None) -> bool:
+    def goes(
+        self,
+        request: requests.Request[object],
+        kind: int = Kind.CLIENT,
+        fields: object = None,
+        session: int = 1,
+    ) -> bool:
         """Whether the request is sent; else it is refused with SYSTEMERROR."""
-        self.outbox.submit(Pending(kind, 1, request.opcode, (), request.body, fields))
+        self.outbox.submit(Pending(kind, session, request.opcode, (), request.body, fields))
         sent = self.outbox.cut(Header(1, 0, 0, 0))
         if sent is not None:
             self.outbox.applied(sent.number)
@@ -105,7 +124,6 @@ def test_a_create_of_a_node_that_exists_is_not_refused() -> None:
         (requests.create_ttl("/a", 1000), True),
         (if_not_exists, True),
         (requests.create("/a", b"", CreateMode.PERSISTENT_SEQUENTIAL), False),
-        (requests.create("/a", b"", CreateMode.EPHEMERAL_SEQUENTIAL), False),
         (requests.create("/a/missing"), False),
     ):
         assert proxy.goes(request) is goes, request
@@ -119,7 +137,7 @@ def test_what_is_left_for_one_snapshot_is_for_what_makes_the_tree_smaller(
     current = _SNAPSHOT._replace(bytes=16 * _MIB // 5)
     proxy.machine.tree.data_size = 4 * _MIB
     same = requests.set_data("/a", bytes(1000))
-    proxy.learn(92 * _MIB, current=current)
+    proxy.learn(91 * _MIB, current=current)
     assert proxy.goes(same)
     proxy.stats.applied_bytes += _MIB
     assert not proxy.goes(same)  # the log shows it before etcd's next answer
@@ -137,6 +155,9 @@ def test_what_is_left_for_one_snapshot_is_for_what_makes_the_tree_smaller(
         (requests.delete("/missing"), True),  # its answer is NONODE
         (requests.multi([requests.delete("/missing"), requests.delete("/missing/too")]), True),
         (requests.multi([requests.create("/c"), requests.delete("/a")]), True),
+        (requests.set_data("/a", b""), True),
+        (requests.set_data("/missing", b""), True),
+        (requests.multi([requests.set_data("/b", b""), requests.delete("/missing")]), True),
         (_SYNC, True),
         (_CLOSE, True),
         (_GROWS, False),
@@ -150,14 +171,54 @@ def test_what_is_left_for_one_snapshot_is_for_what_makes_the_tree_smaller(
         assert proxy.goes(request, fields=decode(request.body, 0)[0]) is goes, request
     for kind in (Kind.OPEN, Kind.ATTACH, Kind.CLOSE, Kind.CARRY_OVER, Kind.NODE_DUE):
         assert proxy.goes(same, kind)
-    proxy.learn(91 * _MIB, current=current)
-    assert not proxy.goes(same)  # so that it does not come and go
     proxy.learn(90 * _MIB, current=current)
+    assert not proxy.goes(same)  # so that it does not come and go
+    proxy.learn(89 * _MIB, current=current)
     assert proxy.goes(same)
     assert not proxy.goes(_GROWS)
     assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR", "WARNING"]
     assert proxy.space.pressure is not None
     assert not proxy.space.pressure.is_last
+
+
+_EPHEMERAL = requests.create("/a/lock-", bytes(882), CreateMode.EPHEMERAL_SEQUENTIAL)  # 1,000 bytes in the tree
+_SHARE = 131  # of them fit into one session's share, an eightieth of the reserve
+
+
+def test_each_session_may_create_ephemeral_nodes_up_to_its_share() -> None:
+    """Without them ClickHouse's tables would stay read-only after a restart, and nothing would free space."""
+    proxy = Proxy()
+    for session in (1, 2):
+        proxy.create_ephemerals(session, 3)  # before the reserve was touched: these do not count
+    proxy.learn(91 * _MIB)
+    with_check = requests.multi([requests.check("/b"), _EPHEMERAL, requests.set_data("/b", b"")])
+    lasting_too = requests.multi([_EPHEMERAL, requests.create("/c")])
+    for request in (_EPHEMERAL, requests.create("/lock", b"", CreateMode.EPHEMERAL), with_check):
+        assert proxy.goes(request), request
+    for request in (lasting_too, _GROWS, requests.create("/c", b"", CreateMode.PERSISTENT_SEQUENTIAL)):
+        assert not proxy.goes(request), request
+    proxy.create_ephemerals(1, _SHARE - 1)
+    assert proxy.goes(_EPHEMERAL)
+    assert not proxy.goes(requests.multi([_EPHEMERAL, _EPHEMERAL]))
+    proxy.create_ephemerals(1, 1)
+    assert not proxy.goes(_EPHEMERAL)
+    assert proxy.goes(_EPHEMERAL, session=2)
+    proxy.end(1)
+    assert proxy.goes(_EPHEMERAL)
+    assert not proxy.goes(requests.create("/large", bytes(200_000), CreateMode.EPHEMERAL))
+
+
+def test_the_last_room_has_a_bounded_part_for_ephemeral_nodes() -> None:
+    proxy = Proxy()
+    current = _SNAPSHOT._replace(bytes=4)
+    proxy.learn(100 * _MIB - 4 * _MIB - _MIB // 2, current=current)
+    assert proxy.space.pressure is not None
+    assert proxy.space.pressure.is_last
+    assert proxy.goes(_EPHEMERAL)
+    assert not proxy.goes(requests.multi([_EPHEMERAL, requests.create("/c")]))
+    proxy.learn(100 * _MIB - 4 * _MIB, current=current)  # the rest is for snapshots and etcd's file
+    assert not proxy.goes(_EPHEMERAL)
+    assert proxy.goes(requests.delete("/a"))
 
 
 def test_a_refused_request_behind_others_is_counted_once() -> None:
@@ -222,9 +283,10 @@ def test_there_is_always_room_for_one_more_snapshot() -> None:
     proxy.stats.applied_bytes += 2 * _MIB
     proxy.learn(67 * _MIB, current=current, log_bytes=8 * _MIB)
     assert not proxy.goes(_GROWS)
-    assert proxy.space.pressure == Pressure(34 * _MIB, 33 * _MIB, 31 * _MIB)
+    reserve = 34 * _MIB + _MIB // 2
+    assert proxy.space.pressure == Pressure(reserve, 33 * _MIB, 31 * _MIB)
     proxy.learn(69 * _MIB, current=current, log_bytes=8 * _MIB)
-    assert proxy.space.pressure == Pressure(34 * _MIB, 31 * _MIB, 31 * _MIB, is_last=True)
+    assert proxy.space.pressure == Pressure(reserve, 31 * _MIB, 31 * _MIB, is_last=True)
     proxy.machine.tree.data_size = 3 * _MIB  # but it is no larger than the tree
     proxy.learn(67 * _MIB, current=current, log_bytes=8 * _MIB)
     assert proxy.goes(_GROWS)
