@@ -35,6 +35,7 @@ def test_a_proxy_that_cannot_register_is_not_ready_and_says_why() -> None:
     assert _facts().why_not_ready == ""
     facts = _facts(replicated=LogFacts(is_registered=False))
     assert not facts.ready
+    assert not facts.serving
     assert "not registered" in facts.why_not_ready
     assert "quota" not in facts.why_not_ready
     assert "quota is used up" in _facts(replicated=LogFacts(is_registered=False, is_full=True)).why_not_ready
