@@ -276,14 +276,17 @@ class Server:
         await self.ports.open(listener, secure, self._config.tls.listen)
 
     async def start_past(
-        self, machine: Machine, listener: socket.socket, secure: socket.socket | None = None
+        self,
+        load: Callable[[], Awaitable[Machine]],
+        listener: socket.socket,
+        secure: socket.socket | None = None,
     ) -> None:
-        """Serve a state that does not change, read-only; `machine` has it. The log is never started."""
-        self.machine.become(machine)
+        """Serve a state that does not change, read-only; `load` has it. The log is never started."""
+        await self._listen(listener, secure)
+        self.machine.become(await load())
         self.machine.session_changes.clear()
         self._handshake.is_open = True
         self._begin(_SESSIONS)
-        await self._listen(listener, secure)
 
     def _begin(self, *names: str) -> None:
         """Begin periodic work."""

@@ -117,7 +117,7 @@ class Commands:
         command = self._by_name.get(name)
         if command is None:
             return failed(HTTPStatus.OK, name, f"Unknown command: {name}")
-        if command.needs_server and not self._facts.serving:
+        if command.needs_server and not self._facts.takes_new_clients:
             return failed(HTTPStatus.OK, name, NOT_SERVING)
         if command.guarded:
             judged = self.guard.judge(authorization, address)

@@ -58,8 +58,8 @@ class Facts:
         return subject.settings.read_only_mode and subject.serving and not subject.in_touch
 
     @property
-    def serving(self) -> bool:
-        """Whether new clients get sessions, if only read-only; else this is as a ZooKeeper without quorum."""
+    def takes_new_clients(self) -> bool:
+        """Whether they get sessions, if only read-only ones; else this is as a ZooKeeper without a quorum."""
         return self.ready or self.read_only
 
     @property

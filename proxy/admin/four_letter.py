@@ -66,7 +66,7 @@ class FourLetterWords:
             return None
         if name not in self._allowed:
             return iter((f"{name} is not executed because it is not in the whitelist.\n",))
-        if name not in _WITHOUT_QUORUM and not self._facts.serving:
+        if name not in _WITHOUT_QUORUM and not self._facts.takes_new_clients:
             return iter((NOT_SERVING if name == "hash" else f"{NOT_SERVING}\n",))
         if name == "stmk":
             return self._stmk(rest)
@@ -82,7 +82,7 @@ class FourLetterWords:
 
     def _isro(self) -> Iterator[str]:
         facts = self._facts
-        yield "ro" if facts.read_only else "rw" if facts.serving else "null"
+        yield "ro" if facts.read_only else "rw" if facts.takes_new_clients else "null"
 
     # -- figures -------------------------------------------------------------------------------------------
 

@@ -96,7 +96,7 @@ def test_equal_but_for_numbers(pair_oracle: Server, pair: Server, word: bytes) -
 
 
 def test_mode_of_one_and_of_several(oracle: Server, subject: Server, pair: Server) -> None:
-    """docs/decisions/0040; the names are those of a ZooKeeper of three (tests/pipeline/follow)."""
+    """docs/decisions/0040; tests/pipeline/follow look for the same mode at a ZooKeeper of three."""
     theirs, alone = ask(oracle, b"mntr"), ask(subject, b"mntr")
     assert "zk_server_state\tstandalone\n" in theirs
     assert "zk_server_state\tstandalone\n" in alone

@@ -27,7 +27,7 @@ def test_ready_needs_both_a_tree_and_etcd_and_read_only_is_a_wish_and_a_silent_e
         facts = _facts(handshake=Handshake(is_open=serving), replicated=log, settings=settings)
         assert facts.ready is (serving and in_touch)
         assert facts.read_only is (serving and wished and not in_touch)
-        assert facts.serving is (serving and (wished or in_touch))
+        assert facts.takes_new_clients is (serving and (wished or in_touch))
         assert facts.state == ("read-only" if facts.read_only else "standalone")
 
 
@@ -35,7 +35,7 @@ def test_a_proxy_that_cannot_register_is_not_ready_and_says_why() -> None:
     assert _facts().why_not_ready == ""
     facts = _facts(replicated=LogFacts(is_registered=False))
     assert not facts.ready
-    assert not facts.serving
+    assert not facts.takes_new_clients
     assert "not registered" in facts.why_not_ready
     assert "quota" not in facts.why_not_ready
     assert "quota is used up" in _facts(replicated=LogFacts(is_registered=False, is_full=True)).why_not_ready
