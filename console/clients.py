@@ -15,6 +15,7 @@ from proxy.admin.subject import ClientConnection, Subject
 from proxy.state.auth.schemes import SCHEMES
 from proxy.state.sessions import Session, session_text
 from proxy.state.watches import Watcher
+from proxy.support.addresses import socket_address
 from proxy.support.latency import MILLISECOND
 
 _MOST_WATCHERS = 50  # of one path that are named
@@ -73,7 +74,7 @@ def _matches(session: Session, connection: ClientConnection | None, text: str, h
         or text in session_text(session.id)
         or text in session.incarnation
         or text in host
-        or (connection is not None and text in f"{connection.address}:{connection.port}")
+        or (connection is not None and text in socket_address(connection.address, connection.port))
     )
 
 
@@ -113,7 +114,7 @@ def _session(subject: Subject, session: Session, connection: ClientConnection | 
         "here": session.incarnation == subject.log.incarnation,
         "ephemerals": len(ephemerals) if ephemerals else 0,
         "watches": _watch_count(subject, connection) if connection else None,
-        "client": f"{connection.address}:{connection.port}" if connection else None,
+        "client": socket_address(connection.address, connection.port) if connection else None,
         "outstanding": connection.outstanding if connection else None,
     }
 
@@ -196,7 +197,7 @@ async def pending(subject: Subject, pace: Pace) -> dict[str, Any]:
             rows.append(
                 {
                     "session": session_text(connection.session_id),
-                    "client": f"{connection.address}:{connection.port}",
+                    "client": socket_address(connection.address, connection.port),
                     "outstanding": connection.outstanding,
                     "requests": [
                         {

@@ -224,8 +224,9 @@ async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) ->
         server = Server(config, etcd, writer, prepared.client_tls, prepared.login, prepared.tracer)
         if "admin" in listeners and prepared.admin is not None:
             await prepared.admin.start(server, listeners["admin"], stack, order)
-        machine = await asyncio.to_thread(_past, config)
-        await server.start_past(machine, listeners["main"], listeners.get("secure"))
+        load = partial(asyncio.to_thread, _past, config)
+        await server.start_past(load, listeners["main"], listeners.get("secure"))
+        machine = server.machine
         collect_rarely()
         notify(READY)
         interval = watchdog_interval()

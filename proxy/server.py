@@ -128,7 +128,7 @@ class Server:
 
         # Clients.
         read_only = ReadOnlySessions(machine, sessions, self.log, loop.time, environment.randomness)
-        handshake = Handshake(
+        self._handshake = handshake = Handshake(
             machine,
             sessions,
             self.log.outbox,
@@ -168,6 +168,7 @@ class Server:
                 connections=self.connections,
                 sessions=sessions,
                 ports=self.ports,
+                handshake=handshake,
                 etcd=self._status_poller,
                 etcd_calls=etcd.calls,
             )
@@ -247,32 +248,45 @@ class Server:
         secure: socket.socket | None = None,
         take: Callable[[], Awaitable[Mapping[str, socket.socket]]] | None = None,
     ) -> None:
-        """Load the state, follow the log until caught up with etcd, then listen.
+        """Listen, load the state, follow the log until caught up with etcd, then give clients sessions.
+
+        Until then clients get what a ZooKeeper without a quorum gives them: four-letter words are answered,
+        connections that ask for a session are closed.
 
         `listener`: a bound socket to listen on, in place of one for the configured address; `secure`: one
-        that takes only TLS. `take` takes clients over from another process, and returns such sockets by name.
+        that takes only TLS. `take` takes clients over from another process, and returns such sockets by name;
+        they listen already, and nothing is accepted before.
         """
+        if take is None:
+            await self._listen(listener, secure)
         await self.log.load(progress, None if take is None else _PATIENCE)
         await self.log.start()
+        self._handshake.is_open = True
         self._begin(*self._periodic)
         self._tasks.start(self._status_poller.run(), "ask etcd for its status")
         if take is not None:
             taken = await take()
-            listener, secure = taken.get("main"), taken.get("secure")
+            await self._listen(taken.get("main"), taken.get("secure"))
         propose(self.log.outbox, self.machine, self._config.budget.rules)
-        listener = listener or bound_socket(self._config.host, self._config.port)
-        await self.ports.open(listener, secure, self._config.tls.listen)
         if self.request_logs is not None:
             self.request_logs.server("serverStart")
 
-    async def start_past(
-        self, machine: Machine, listener: socket.socket, secure: socket.socket | None = None
-    ) -> None:
-        """Serve a state that does not change, read-only; `machine` has it. The log is never started."""
-        self.machine.become(machine)
-        self.machine.session_changes.clear()
-        self._begin(_SESSIONS)
+    async def _listen(self, listener: socket.socket | None, secure: socket.socket | None) -> None:
+        listener = listener or bound_socket(self._config.host, self._config.port)
         await self.ports.open(listener, secure, self._config.tls.listen)
+
+    async def start_past(
+        self,
+        load: Callable[[], Awaitable[Machine]],
+        listener: socket.socket,
+        secure: socket.socket | None = None,
+    ) -> None:
+        """Serve a state that does not change, read-only; `load` has it. The log is never started."""
+        await self._listen(listener, secure)
+        self.machine.become(await load())
+        self.machine.session_changes.clear()
+        self._handshake.is_open = True
+        self._begin(_SESSIONS)
 
     def _begin(self, *names: str) -> None:
         """Begin periodic work."""
@@ -319,6 +333,7 @@ class Server:
         """Stop accepting, answer the requests that are here, close the connections. Sessions stay alive."""
         if self.request_logs is not None:
             self.request_logs.server("serverStop")
+        self._handshake.is_open = False
         self.ports.close()
         self.connections.drain()
         if not await self.log.drain(_DRAIN_TIMEOUT):

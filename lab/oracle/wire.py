@@ -191,9 +191,16 @@ def pack_connect(
 class Connection:
     """One TCP connection to a ZooKeeper server; every wait ends after `patience` seconds."""
 
-    def __init__(self, port: int, patience: float = 10.0, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        port: int,
+        patience: float = 10.0,
+        tls: ssl.SSLContext | None = None,
+        *,
+        host: str = "127.0.0.1",
+    ) -> None:
         self.patience = patience
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=patience)
+        self._socket = socket.create_connection((host, port), timeout=patience)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
             self._socket = tls.wrap_socket(self._socket, server_hostname="127.0.0.1")

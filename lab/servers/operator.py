@@ -84,3 +84,11 @@ def ask(port: int, path: str) -> tuple[int, Any]:
             return error.code, json.load(error)
     except OSError:
         return 0, None
+
+
+def metric(port: int, name: str) -> float:
+    """A proxy's metric without labels, from its admin HTTP server. Raises OSError if it does not answer."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    (value,) = [line.split()[1] for line in text.splitlines() if line.startswith(f"{name} ")]
+    return float(value)

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from codec.constants import OpCode
 from proxy.admin.subject import ClientConnection, Subject
 from proxy.state.pause import Pause
+from proxy.support.addresses import socket_address
 from proxy.support.latency import MILLISECOND
 
 _Item = TypeVar("_Item")
@@ -125,7 +126,7 @@ def operation_name(opcode: int | None) -> str:
 
 def _connection(connection: ClientConnection, *, brief: bool) -> dict[str, Any]:
     info: dict[str, Any] = {
-        "remote_socket_address": f"{connection.address}:{connection.port}",
+        "remote_socket_address": socket_address(connection.address, connection.port),
         "interest_ops": int(not connection.is_closed),
         "outstanding_requests": connection.outstanding,
         "packets_received": connection.received,

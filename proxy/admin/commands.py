@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from proxy.admin.environment import VERSION, environment
-from proxy.admin.facts import Facts
+from proxy.admin.facts import NOT_SERVING, Facts
 from proxy.admin.guard import Guard, Refused
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.pause import Pause
@@ -17,7 +17,6 @@ from proxy.state.pause import Pause
 Body = dict[str, Any]
 Arguments = Mapping[str, str]
 
-NOT_SERVING = "This ZooKeeper instance is not currently serving requests"
 _LONG = range(-(1 << 63), 1 << 63)
 
 
@@ -31,7 +30,7 @@ class Response(NamedTuple):
 class _Command(NamedTuple):
     names: tuple[str, ...]  # the first is the one that the list of all commands has
     run: Callable[[Arguments, Pause], Body]
-    needs_server: bool = True  # it is answered only while clients are served
+    needs_server: bool = True  # it is answered only while new clients are served
     method: str = "GET"
     guarded: bool = False  # needs all permissions on the root node
     missing: str = ""  # why zketcd does not have it, and what to use instead
@@ -61,9 +60,9 @@ class Commands:
             _Command(("is_read_only", "isro"), lambda *_: {"read_only": facts.read_only}),
             # As a ZooKeeper that has not taken one yet: zketcd's snapshots are in /metrics.
             _Command(("last_snapshot", "lsnp"), lambda *_: {"zxid": "f" * 16, "timestamp": -1}),
-            # As a standalone ZooKeeper.
-            _Command(("leader", "lead"), lambda *_: {"error": "server is not initialized"}),
-            _Command(("monitor", "mntr"), lambda *_: facts.monitor(), needs_server=False),
+            _Command(("leader", "lead"), lambda *_: facts.leader()),
+            # As the word. ZooKeeper's has a NullPointerException without a quorum, and its answer is a 500.
+            _Command(("monitor", "mntr"), lambda *_: facts.monitor()),
             _Command(("observer_connection_stat_reset", "orst"), lambda *_: {}),  # there are no observers
             _Command(("observers", "obsr"), lambda *_: {"synced_observers": 0, "observers": []}),
             _Command(
@@ -118,7 +117,7 @@ class Commands:
         command = self._by_name.get(name)
         if command is None:
             return failed(HTTPStatus.OK, name, f"Unknown command: {name}")
-        if command.needs_server and not self._facts.subject.serving:
+        if command.needs_server and not self._facts.takes_new_clients:
             return failed(HTTPStatus.OK, name, NOT_SERVING)
         if command.guarded:
             judged = self.guard.judge(authorization, address)

@@ -13,7 +13,8 @@ from proxy.admin.environment import VERSION
 from proxy.admin.subject import Subject
 from proxy.support.latency import MILLISECOND, Histogram
 
-STATE = "standalone"
+# What ZooKeeper says when it is up but has no quorum (AbstractFourLetterCommand, Commands.runCommand).
+NOT_SERVING = "This ZooKeeper instance is not currently serving requests"
 _LONG = 1e9  # seconds; before a proxy had caught up with etcd for the first time its age is infinite
 _QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999))
 
@@ -53,7 +54,31 @@ class Facts:
     @property
     def read_only(self) -> bool:
         """Whether etcd is out of reach and clients are served read-only meanwhile."""
-        return self.subject.settings.read_only_mode and not self.subject.in_touch
+        subject = self.subject
+        return subject.settings.read_only_mode and subject.serving and not subject.in_touch
+
+    @property
+    def takes_new_clients(self) -> bool:
+        """Whether they get sessions, if only read-only ones; else this is as a ZooKeeper without a quorum."""
+        return self.ready or self.read_only
+
+    @property
+    def state(self) -> str:
+        """ZooKeeper's word for what this server is among the others: docs/decisions/0040."""
+        log = self.subject.log
+        if self.read_only:
+            return "read-only"
+        if len(log.members) < 2:
+            return "standalone"
+        return "leader" if log.is_eldest else "follower"
+
+    def leader(self) -> dict[str, Any]:
+        """Who leads, as the HTTP command has it. No server has an id here, so the leader's is 0 as well."""
+        log = self.subject.log
+        eldest = log.members.get(log.members.eldest)
+        if eldest is None or len(log.members) < 2:
+            return {"error": "server is not initialized"}
+        return {"is_leader": log.is_eldest, "leader_id": 0, "leader_ip": eldest.home.host}
 
     # -- the tree ------------------------------------------------------------------------------------------
 
@@ -104,7 +129,7 @@ class Facts:
             "log_dir_size": self.data_size,
             "last_processed_zxid": self.subject.machine.zxid,
             "outstanding_requests": subject.log.outstanding,
-            "server_state": STATE,
+            "server_state": self.state,
             "avg_latency": latency.average,
             "max_latency": latency.maximum,
             "min_latency": latency.minimum,
@@ -129,7 +154,7 @@ class Facts:
         counted = self._counted()
         return {
             "version": VERSION,
-            "server_state": STATE,
+            "server_state": self.state,
             "ephemerals_count": self.ephemerals_count,
             "num_alive_connections": len(subject.connections),
             "avg_latency": latency.average,
@@ -148,12 +173,19 @@ class Facts:
             "local_sessions": 0,
             "uptime": self._uptime(),
             "max_latency": latency.maximum,
+            **self._followers(),
             **{name: count - self._counted_before[name] for name, count in counted.items()},
             **_summary("readlatency", latency.recent(updates=False)),
             **_summary("updatelatency", latency.recent(updates=True)),
             **_summary("jvm_pause_time_ms", subject.pauses),
             **self._own(),
         }
+
+    def _followers(self) -> dict[str, int]:
+        """What a leader reports of the others, by the names of ZooKeeper 3.9 and, last, of 3.4 and Keeper."""
+        if self.state != "leader":
+            return {}
+        return dict.fromkeys(("learners", "synced_followers", "followers"), len(self.subject.log.members) - 1)
 
     def _counted(self) -> dict[str, int]:
         """ZooKeeper's counters that have a meaning here, since the start."""

@@ -9,17 +9,18 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from proxy.admin.environment import VERSION, environment
-from proxy.admin.facts import STATE, Facts
+from proxy.admin.facts import NOT_SERVING, Facts
 from proxy.admin.keeper_words import KeeperWords
 from proxy.admin.subject import ClientConnection
-from proxy.admin.words import KNOWN
+from proxy.admin.words import KEEPER, KNOWN
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.sessions import session_text
+from proxy.support.addresses import socket_address
 
 _Item = TypeVar("_Item")
 
-# What ZooKeeper says when it is up but has no quorum (AbstractFourLetterCommand).
-NOT_SERVING = "This ZooKeeper instance is not currently serving requests\n"
+# ZooKeeper answers these also without a quorum, and Keeper its own.
+_WITHOUT_QUORUM = KEEPER | {"envi", "gtmk", "isro", "ruok", "stmk"}
 # What a telnet sends when it ends; ZooKeeper knows it as a word that it never executes.
 _TELNET_CLOSE = b"\xff\xf4\xff\xfd"
 
@@ -65,6 +66,8 @@ class FourLetterWords:
             return None
         if name not in self._allowed:
             return iter((f"{name} is not executed because it is not in the whitelist.\n",))
+        if name not in _WITHOUT_QUORUM and not self._facts.takes_new_clients:
+            return iter((NOT_SERVING if name == "hash" else f"{NOT_SERVING}\n",))
         if name == "stmk":
             return self._stmk(rest)
         if name == "dump":
@@ -74,11 +77,12 @@ class FourLetterWords:
     # -- health --------------------------------------------------------------------------------------------
 
     def _ruok(self) -> Iterator[str]:
-        yield "imok" if self._facts.subject.in_touch else NOT_SERVING
+        """The process lives, and its event loop has its turns; no more."""
+        yield "imok"
 
     def _isro(self) -> Iterator[str]:
         facts = self._facts
-        yield "rw" if facts.subject.in_touch else "ro" if facts.read_only else "null"
+        yield "ro" if facts.read_only else "rw" if facts.takes_new_clients else "null"
 
     # -- figures -------------------------------------------------------------------------------------------
 
@@ -107,7 +111,7 @@ class FourLetterWords:
             "Connections: {num_alive_client_connections}\nOutstanding: {outstanding_requests}\n"
             "Zxid: 0x{last_processed_zxid:x}\n"
         ).format(**stats)
-        yield f"Mode: {STATE}\nNode count: {self._facts.znodes}\n"
+        yield f"Mode: {self._facts.state}\nNode count: {self._facts.znodes}\n"
 
     def _mntr(self) -> Iterator[str]:
         for name, value in self._facts.monitor().items():
@@ -221,7 +225,7 @@ def _details(info: Mapping[str, Any]) -> str:
 
 def _address(connection: ClientConnection) -> str:
     session = session_text(connection.session_id)
-    return f"ip: /{connection.address}:{connection.port} sessionId: {session}"
+    return f"ip: /{socket_address(connection.address, connection.port)} sessionId: {session}"
 
 
 def _sets(

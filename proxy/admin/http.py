@@ -18,7 +18,7 @@ from aiohttp import web, web_response
 
 from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands, Response
-from proxy.admin.facts import STATE, Facts
+from proxy.admin.facts import Facts
 from proxy.admin.json_text import encode
 from proxy.admin.prometheus import CONTENT_TYPE, Exposition
 from proxy.log.slices import in_slices
@@ -118,7 +118,7 @@ class AdminServer:
     async def _ready(self, _: web.Request) -> web.Response:
         """Whether clients should connect to this proxy, in the form of Keeper's /ready."""
         facts = self._facts
-        details = {"role": STATE, "hasLeader": facts.subject.in_touch, "serving": facts.subject.serving}
+        details = {"role": facts.state, "hasLeader": facts.subject.in_touch, "serving": facts.subject.serving}
         reason = facts.why_not_ready
         if not reason:
             return _json(Response(HTTPStatus.OK, {"status": "ok", "details": details}))

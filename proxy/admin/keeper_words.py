@@ -15,7 +15,8 @@ _NO_MEANING = {
     "or with `etcdctl snapshot restore`",
     "csnp": "Failed to schedule snapshot creation task. The state is in etcd: back it up with "
     "`etcdctl snapshot save`",
-    "rqld": "Failed to send leadership request to leader. No proxy is a leader: use `etcdctl move-leader`",
+    "rqld": "Failed to send leadership request to leader. The eldest proxy is the leader, and writes do not"
+    " pass through it; `etcdctl move-leader` moves etcd's",
     "clrs": "there are no caches to clear",
 }
 

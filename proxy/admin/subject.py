@@ -178,9 +178,13 @@ class PortFacts(Protocol):
     def number(self) -> int:
         """The main port; 0 before that is open."""
 
+
+class HandshakeFacts(Protocol):
+    """Where clients get their sessions."""
+
     @property
-    def are_open(self) -> bool:
-        """Whether clients can connect."""
+    def is_open(self) -> bool:
+        """Whether they do: not before the tree is loaded, nor while the server stops."""
 
 
 class EtcdFacts(Protocol):
@@ -217,6 +221,7 @@ class Subject:
     connections: ConnectionTable
     sessions: SessionTable
     ports: PortFacts
+    handshake: HandshakeFacts
     etcd: EtcdFacts
     etcd_calls: Calls  # how etcd answers
     #: The archive; None if this proxy has no part in it.
@@ -243,8 +248,8 @@ class Subject:
 
     @property
     def serving(self) -> bool:
-        """Whether the tree is loaded and clients are admitted."""
-        return self.ports.are_open
+        """Whether the tree is loaded and the server does not stop."""
+        return self.handshake.is_open
 
     @property
     def in_touch(self) -> bool:

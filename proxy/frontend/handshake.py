@@ -54,6 +54,8 @@ class Handshake:
         self._read_only = read_only
         self._randomness = environment.randomness
         self._throttled_log = ThrottledLog(log, environment.clock)
+        #: Whether clients get sessions: not before the tree is loaded, nor while the server stops.
+        self.is_open = False
         # Clients that wait for etcd: those with a session, and all that would be closed again before etcd
         # answers a keep-alive. Their requests are submitted only when etcd answers again, and only if they
         # still wait. Otherwise a client may have moved to another proxy, and its late request would take the
@@ -64,8 +66,11 @@ class Handshake:
         """Give a connection its session, or close it, at the latest when the client's timeout has passed.
 
         While etcd is out of reach, a client without a session is sent to another server, as by a ZooKeeper
-        without a quorum, unless it may be served read-only.
+        without a quorum, unless it may be served read-only. So is every client before the tree is loaded.
         """
+        if not self.is_open:
+            self._send_elsewhere(connection, "this server has not loaded the tree, or stops")
+            return
         allowed = self._past == "all" or (request.read_only and not connection.is_keepers)
         read_only = self._read_only if allowed else None
         if self._past and read_only is None:

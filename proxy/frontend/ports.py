@@ -60,13 +60,7 @@ class Ports:
         self._tasks = tasks
         self._sockets: list[tuple[socket.socket, str]] = []  # and what each accepts
         self._listening: list[asyncio.Server | ClientListener] = []
-        self._closed = False
         self.number = 0  # of the main port, once it is open
-
-    @property
-    def are_open(self) -> bool:
-        """Whether clients can connect."""
-        return bool(self._sockets) and not self._closed
 
     async def open(self, listener: socket.socket, secure: socket.socket | None, listen: str) -> None:
         """Listen on a bound socket, and on one that takes only TLS.
@@ -119,7 +113,6 @@ class Ports:
 
     def close(self) -> None:
         """Accept no more clients; connected clients stay connected."""
-        self._closed = True
         self.suspend()
         for bound, _ in self._sockets:
             bound.close()

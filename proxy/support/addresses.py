@@ -12,6 +12,11 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
+def socket_address(address: str, port: int) -> str:
+    """An address and a port, with brackets around IPv6: InetSocketAddress.toString since Java 14."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
 def host_of(header: str) -> str:
     """The host in an HTTP request's Host header, without port and brackets."""
     if header.startswith("["):

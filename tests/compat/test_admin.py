@@ -4,15 +4,19 @@ Compared are names, statuses and the shape of each answer, key by key, and value
 """
 
 import json
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from lab.servers import EtcdServer, ZketcdServer, free_port
+from lab.oracle import wire
+from lab.servers import EtcdServer, ZketcdServer, free_port, wait_until
+from lab.servers.operator import ask
 from tests.clients.jvm import Jvm, java_virtual_machine
 from tests.compat.asking import Asking
 from tests.compat.script import EPHEMERAL, Create, Exists, GetData
@@ -33,13 +37,13 @@ class Answer(NamedTuple):
 class Real:
     """ZooKeeper's commands and a server for them, in a JVM."""
 
-    def __init__(self, jvm: Jvm, folder: Path) -> None:
+    def __init__(self, jvm: Jvm, folder: Path, host: str = "127.0.0.1") -> None:
         self._jvm = jvm
         package = "org.apache.zookeeper.server"
         where = jvm.find("java.io.File")(str(folder))
         self._server = jvm.find(f"{package}.ZooKeeperServer")(where, where, 2000)
         self.port = free_port()
-        address = jvm.find("java.net.InetSocketAddress")("127.0.0.1", self.port)
+        address = jvm.find("java.net.InetSocketAddress")(host, self.port)
         self._factory = jvm.find(f"{package}.ServerCnxnFactory").createFactory(address, 60)
         self._factory.startup(self._server)
         self._commands = jvm.find(f"{package}.admin.Commands")
@@ -51,9 +55,12 @@ class Real:
             for name in self._commands.getPrimaryNames()
         }
 
-    def ask(self, name: str, arguments: dict[str, str], authorization: str | None) -> Answer:
-        """Run a command as JettyAdminServer does for GET."""
-        response = self._commands.runGetCommand(name, self._server, arguments, authorization, None)
+    def ask(
+        self, name: str, arguments: dict[str, str], authorization: str | None, *, quorum: bool = True
+    ) -> Answer:
+        """Run a command as JettyAdminServer does for GET. It has no server as long as there is no quorum."""
+        server = self._server if quorum else None
+        response = self._commands.runGetCommand(name, server, arguments, authorization, None)
         writer = self._jvm.find("java.io.StringWriter")()
         printer = self._jvm.find("java.io.PrintWriter")(writer)
         self._jvm.find("org.apache.zookeeper.server.admin.JsonOutputter")("").output(response, printer)
@@ -86,11 +93,16 @@ class Ours:
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
-    with java_virtual_machine() as jvm:
-        server = Real(jvm, tmp_path_factory.mktemp("zookeeper"))
-        yield server
-        server.close()
+def jvm() -> Iterator[Jvm]:
+    with java_virtual_machine() as machine:
+        yield machine
+
+
+@pytest.fixture(scope="module")
+def real(jvm: Jvm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
+    server = Real(jvm, tmp_path_factory.mktemp("zookeeper"))
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +171,41 @@ def test_each_answer(real: Real, ours: Ours, clients: None) -> None:
     for key, value in ours.ask("mntr", {}, None).body.items():
         if not key.startswith(("etcd_", "log_")):
             assert type(value) is type(monitor[key]), key
+
+
+def test_each_answer_without_a_quorum(real: Real) -> None:
+    """ZooKeeper's `monitor` fails then, and its answer is a 500 with a page of HTML."""
+    admin = free_port()
+    address = f"127.0.0.1:{admin}"
+    with closing(ZketcdServer(f"http://127.0.0.1:{free_port()}", admin_listen=address)) as server:
+        server.launch()
+        wait_until(lambda: ask(admin, "/live")[0] == 200, "the admin server")
+        ours = Ours(server, admin)
+        for primary, names in real.names().items():
+            for name in names if primary not in {"monitor", *FREE_KEYS} else ():
+                assert ours.ask(name, {}, None) == real.ask(name, {}, None, quorum=False)
+        assert "not currently serving" in ours.ask("monitor", {}, None).body["error"]
+        assert ours.ask("environment", {}, None).body["error"] is None
+
+
+def test_an_ipv6_client(jvm: Jvm, etcd_server: EtcdServer, tmp_path: Path) -> None:
+    admin = free_port()
+    server = ZketcdServer(
+        etcd_server.endpoint,
+        prefix="/admin-ipv6",
+        admin_listen=f"127.0.0.1:{admin}",
+        arguments=("--listen", f"[::1]:{(port := free_port())}"),
+    )
+    theirs = Real(jvm, tmp_path, "::1")
+    with closing(theirs), server, ExitStack() as stack:
+        for asked, number in ((theirs, theirs.port), (Ours(server, admin), port)):
+            client = socket.create_connection(("::1", number))
+            stack.enter_context(client)
+            client.sendall(wire.frame(wire.pack_connect()))
+            client.recv(1)
+            (connection,) = asked.ask("connections", {}, None).body["connections"]
+            address = connection["remote_socket_address"]
+            assert address == f"[0:0:0:0:0:0:0:1]:{client.getsockname()[1]}"
 
 
 def test_each_answer_after_a_request(real: Real, ours: Ours, clients: None) -> None:

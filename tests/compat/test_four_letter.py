@@ -52,8 +52,11 @@ def ask(server: Server, *pieces: bytes) -> str:
 
 
 def masked(text: str) -> str:
-    """Leave out what differs between two servers of the same kind: numbers, and what the version says."""
-    text = re.sub(r"(?m)^Zookeeper version: .*$", "Zookeeper version", text)
+    """Leave out what differs between two servers of the same kind: numbers, and what the version says.
+
+    Also the mode, since a server may be one of several.
+    """
+    text = re.sub(r"(?m)^(Zookeeper version|Mode): .*$", r"\1", text)
     return re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?", "N", text)
 
 
@@ -90,6 +93,37 @@ def test_equal_but_for_numbers(pair_oracle: Server, pair: Server, word: bytes) -
         assert answer(pair) == answer(pair_oracle)
         for client in (ours, theirs):
             client.end()
+
+
+def test_mode_of_one_and_of_several(oracle: Server, subject: Server, pair: Server) -> None:
+    """docs/decisions/0040; tests/pipeline/follow look for the same mode at a ZooKeeper of three."""
+    theirs, alone = ask(oracle, b"mntr"), ask(subject, b"mntr")
+    assert "zk_server_state\tstandalone\n" in theirs
+    assert "zk_server_state\tstandalone\n" in alone
+    leader, follower = (Server("one", (port,)) for port in pair.ports)
+    assert "Mode: leader\n" in ask(leader, b"srvr")
+    assert "Mode: follower\n" in ask(follower, b"stat")
+    assert "zk_synced_followers\t1\n" in ask(leader, b"mntr")
+    assert "followers" not in ask(follower, b"mntr")
+
+
+def test_an_ipv6_client_has_brackets(etcd_server: EtcdServer, etcd_prefix: str) -> None:
+    with (
+        ZooKeeperServer(settings={"clientPortAddress": "::"}) as real,
+        ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, arguments=("--listen", "[::]:0")) as ours,
+    ):
+        found = re.search(r"clients on \[?::\]?:(\d+),", ours.log_text())
+        assert found is not None, ours.log_text()
+        for port in (real.port, int(found[1])):
+            connection = Connection(port, host="::1")
+            session = connection.connect()
+            for word in (b"stat", b"cons", b"dump"):
+                told = ask(Server("by IPv4", (port,)), word).splitlines()
+                of_six = [re.sub(r"(\]:)\d+", r"\1N", line) for line in told if "0:0:0:0:0:0:0:1" in line]
+                assert len(of_six) == 1
+                start = "\tip: " if word == b"dump" else " "
+                assert of_six[0].startswith(f"{start}/[0:0:0:0:0:0:0:1]:N"), (session, of_six)
+            connection.close()
 
 
 @pytest.mark.parametrize("mask", [b"", b"\0" * 7, b"\0" * 7 + b"\x05", b"\xff" * 9])

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from proxy.admin.facts import NOT_SERVING
+
 SCRIPT = Path(__file__).resolve().parents[2] / "deploy" / "healthcheck.py"
 
 
-def _check(listen: str) -> subprocess.CompletedProcess[str]:
+def _check(listen: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     # Isolated as in the image: nothing of the repository can be imported.
     return subprocess.run(
-        [sys.executable, "-I", str(SCRIPT)],
+        [sys.executable, "-I", str(SCRIPT), *arguments],
         env={"ZKETCD_LISTEN": listen},
         capture_output=True,
         text=True,
@@ -23,15 +25,17 @@ def _check(listen: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("answer", "status", "message"),
+    ("arguments", "answer", "status", "message"),
     [
-        (b"imok", 0, ""),
-        (b"null", 1, "answered b'null'"),
-        (b"im", 1, "answered b'im'"),
-        (b"", 1, "answered b''"),
+        ([], b"imok", 0, ""),
+        ([], b"null", 1, "answered b'null'"),
+        ([], b"im", 1, "answered b'im'"),
+        ([], b"", 1, "answered b''"),
+        (["ready"], b"Zxid: 0x1\nMode: follower\nNode count: 5\n", 0, ""),
+        (["ready"], f"{NOT_SERVING}\n".encode(), 1, "not currently serving requests"),
     ],
 )
-def test_the_answer_to_ruok_decides(answer: bytes, status: int, message: str) -> None:
+def test_the_answer_decides(arguments: list[str], answer: bytes, status: int, message: str) -> None:
     asked = []
 
     def serve(listener: socket.socket) -> None:
@@ -43,9 +47,9 @@ def test_the_answer_to_ruok_decides(answer: bytes, status: int, message: str) ->
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = threading.Thread(target=serve, args=(listener,))
         server.start()
-        checked = _check(f"0.0.0.0:{listener.getsockname()[1]}")
+        checked = _check(f"0.0.0.0:{listener.getsockname()[1]}", *arguments)
         server.join()
-    assert (checked.returncode, asked) == (status, [b"ruok"])
+    assert (checked.returncode, asked) == (status, [b"srvr" if arguments else b"ruok"])
     assert message in checked.stderr
 
 

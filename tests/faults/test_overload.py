@@ -9,19 +9,12 @@ import pytest
 from lab.client.blocking import CHILDREN, Client, children, create, events_of, get, multi, set_data
 from lab.client.requests import packet
 from lab.oracle import wire
-from lab.servers import EtcdServer, ZketcdServer, wait_until
-from lab.servers.four_letter import four_letter_word
+from lab.servers import EtcdServer, ZketcdServer, free_port, wait_until
+from lab.servers.operator import metric
 from lab.servers.tls import Authority
 from tests.faults.conftest import Start
 
 _MIB = 1 << 20
-
-
-def _outstanding(proxy: ZketcdServer) -> int:
-    lines = dict(
-        line.split("\t") for line in four_letter_word(proxy.port, "mntr").splitlines() if "\t" in line
-    )
-    return int(lines["zk_outstanding_requests"])
 
 
 def _memory(proxy: ZketcdServer) -> int:
@@ -33,7 +26,8 @@ def _memory(proxy: ZketcdServer) -> int:
 def test_while_etcd_stands_still_no_more_is_read_than_may_wait(
     start: Start, own_etcd_server: EtcdServer
 ) -> None:
-    proxy = start(own_etcd_server, global_outstanding_limit=50, four_letter_words="*")
+    admin = free_port()
+    proxy = start(own_etcd_server, global_outstanding_limit=50, admin_listen=f"127.0.0.1:{admin}")
     count = 1500  # of each writer, of 1 kB
     with ExitStack() as stack:
         reader, *writers = (stack.enter_context(Client(proxy.port)) for _ in range(10))
@@ -46,11 +40,11 @@ def test_while_etcd_stands_still_no_more_is_read_than_may_wait(
         ]
         for sender in senders:
             sender.start()
-        wait_until(lambda: _outstanding(proxy) > 50, "the limit is reached")
+        wait_until(lambda: metric(admin, "outstanding_requests") > 50, "the limit is reached")
         # Reads are answered all the while. Each writer is read from once: a chunk of 256 KiB.
         for _ in range(50):
             assert reader.read("/a")[0] == b""
-        assert _outstanding(proxy) < 50 + len(writers) * 300
+        assert metric(admin, "outstanding_requests") < 50 + len(writers) * 300
         own_etcd_server.resume()
         for writer in writers:
             for xid in range(1, count + 1):

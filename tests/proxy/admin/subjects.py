@@ -107,7 +107,13 @@ class Ports:
     """Open ports."""
 
     number: int = 2181
-    are_open: bool = True
+
+
+@dataclass
+class Handshake:
+    """Where clients get sessions, or do not."""
+
+    is_open: bool = True
 
 
 @dataclass
@@ -134,6 +140,7 @@ def subject_of(**parts: object) -> Subject:
         "connections": Connections(),
         "sessions": [],
         "ports": Ports(),
+        "handshake": Handshake(),
         "etcd": Etcd(),
         "etcd_calls": Calls(),
     }

@@ -3,9 +3,11 @@
 import pytest
 
 from proxy.admin.facts import Facts
+from proxy.log.members import Member, Members
 from proxy.state.ops import EXTENDED
 from proxy.support.latency import ConnectionLatency, Latency
-from tests.proxy.admin.subjects import SETTINGS, Connection, Connections, LogFacts, Ports, subject_of
+from schema.record import Home
+from tests.proxy.admin.subjects import SETTINGS, Connection, Connections, Handshake, LogFacts, subject_of
 
 MS = 1_000_000
 
@@ -20,22 +22,44 @@ def test_ready_needs_both_a_tree_and_etcd_and_read_only_is_a_wish_and_a_silent_e
     serving: bool, in_touch: bool
 ) -> None:
     log = LogFacts(serving=in_touch)
-    facts = _facts(
-        ports=Ports(are_open=serving), replicated=log, settings=SETTINGS._replace(read_only_mode=serving)
-    )
-    assert facts.ready is (serving and in_touch)
-    assert facts.read_only is (serving and not in_touch)
+    for wished in (True, False):
+        settings = SETTINGS._replace(read_only_mode=wished)
+        facts = _facts(handshake=Handshake(is_open=serving), replicated=log, settings=settings)
+        assert facts.ready is (serving and in_touch)
+        assert facts.read_only is (serving and wished and not in_touch)
+        assert facts.takes_new_clients is (serving and (wished or in_touch))
+        assert facts.state == ("read-only" if facts.read_only else "standalone")
 
 
 def test_a_proxy_that_cannot_register_is_not_ready_and_says_why() -> None:
     assert _facts().why_not_ready == ""
     facts = _facts(replicated=LogFacts(is_registered=False))
     assert not facts.ready
+    assert not facts.takes_new_clients
     assert "not registered" in facts.why_not_ready
     assert "quota" not in facts.why_not_ready
     assert "quota is used up" in _facts(replicated=LogFacts(is_registered=False, is_full=True)).why_not_ready
     # Its sessions go on, and so do reads: another proxy would not do better.
     assert _facts(replicated=LogFacts(is_full=True)).ready
+
+
+@pytest.mark.parametrize(
+    ("proxies", "state", "leads"),
+    [([], "standalone", None), (["a1"], "standalone", None), (["a1", "b"], "leader", True),
+     (["b", "a1"], "follower", False), (["b", "c"], "follower", False)],
+)  # fmt: skip
+def test_the_eldest_of_several_proxies_is_the_leader(
+    proxies: list[str], state: str, leads: bool | None
+) -> None:
+    members = Members()
+    for age, name in enumerate(proxies):
+        members.add(Member(name, age, (1,), "", home=Home(host=f"host-{name}")))
+    facts = _facts(replicated=LogFacts(members=members))
+    monitor, leader = facts.monitor(), facts.leader()
+    assert facts.state == monitor["server_state"] == facts.statistics()["server_state"] == state
+    assert monitor.get("synced_followers") == (len(proxies) - 1 if leads else None)
+    assert leader.get("is_leader") is leads
+    assert leader.get("leader_ip") == (f"host-{proxies[0]}" if leads is not None else None)
 
 
 def test_packets_of_open_and_closed_connections_count() -> None:

@@ -16,6 +16,7 @@ from lab.client import packets
 from lab.fakes.etcd import FakeEtcd
 from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
+from proxy.admin.facts import NOT_SERVING
 from proxy.admin.http import AdminServer
 from proxy.frontend.ports import bound_socket
 from proxy.server import Server
@@ -169,11 +170,13 @@ async def test_ready_only_while_clients_are_served(browser: Browser) -> None:
         assert (status, body["status"], body["details"]["hasLeader"]) == (503, "fail", False)
         assert body["details"]["reason"].startswith("etcd does not answer")
         assert (await browser.json("/live"))[0] == 200
+        for name in ("ruok", "mntr"):
+            answer = {"command": name, "error": NOT_SERVING}
+            assert await browser.json(f"/commands/{name}") == (200, answer)
     await browser.server.stop()
     status, body = await browser.json("/ready")
     assert (status, body["details"]["serving"]) == (503, False)
-    not_serving = "This ZooKeeper instance is not currently serving requests"
-    for command, error in (("conf", not_serving), ("environment", None)):
+    for command, error in (("conf", NOT_SERVING), ("environment", None)):
         assert (await browser.json(f"/commands/{command}"))[1]["error"] == error
     assert (await browser.ask("/metrics"))[0] == 200
 

@@ -48,6 +48,7 @@ class Proxy:
             HOST,
             past=past,
         )
+        self.handshake.is_open = True
 
     def attach(self, request: ConnectRequest = NEW, *, is_keepers: bool = False) -> Applicant:
         applicant = Applicant(is_keepers=is_keepers)
@@ -301,6 +302,17 @@ def test_without_etcd_a_client_that_allows_it_is_served_read_only_if_the_server_
     assert proxy.attach().outcome == "turned away"
     assert proxy.attach(WISH, is_keepers=True).outcome == "turned away"
     assert proxy.attach(WISH._replace(session_id=99)).outcome == ("closed" if allowed else "waits")
+    assert not proxy.pending
+
+
+@pytest.mark.parametrize("past", ["", "allowed", "all"])
+def test_before_the_tree_is_loaded_every_client_is_sent_elsewhere(past: Past) -> None:
+    proxy = Proxy(read_only=True, past=past)
+    proxy.handshake.is_open = False
+    for request in (NEW, WISH, NEW._replace(session_id=99)):
+        for in_touch in (True, False):
+            proxy.link.in_touch = in_touch
+            assert proxy.attach(request).outcome == "turned away"
     assert not proxy.pending
 
 
