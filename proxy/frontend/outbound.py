@@ -8,8 +8,8 @@ import math
 import socket
 from struct import Struct
 
-# Linux's tcp_info: milliseconds since data and since an ACK were last received; bytes acknowledged so far.
-_TCP_INFO = Struct("=52xII60xQ")
+#: Linux's tcp_info: milliseconds since data and since an ACK were last received; bytes acknowledged so far.
+TCP_INFO = Struct("=52xII60xQ")
 
 # Seconds within which a client must read the last packets after its connection is closed.
 _LAST_WAIT = 5
@@ -62,10 +62,10 @@ class Outbound:
         if found is None:
             return math.inf
         try:
-            info = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+            info = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO.size)
         except OSError:  # closed, which is reported next
             return math.inf
-        since_data, since_ack, acked = _TCP_INFO.unpack(info.ljust(_TCP_INFO.size, b"\0"))
+        since_data, since_ack, acked = TCP_INFO.unpack(info.ljust(TCP_INFO.size, b"\0"))
         took_some = acked != self._acked  # an ACK alone says nothing: a full host answers window probes
         self._acked = acked
         return (min(since_data, since_ack) if took_some else since_data) / 1000
