@@ -105,8 +105,12 @@ class Session:
         What it sends while it is not read from is read soon after, and maybe after the next call.
         """
         if self.connection is not None and self._is_half_over(now):
-            self.heard = max(self.heard, now - self.connection.silence())
+            self.hear_unread(self.connection, now)
         return now - self.heard >= self.timeout_ms / 1000
+
+    def hear_unread(self, connection: Connection, now: float) -> None:
+        """Count what the client has sent and was not read."""
+        self.heard = max(self.heard, now - connection.silence())
 
     def _is_half_over(self, now: float) -> bool:
         return now - self.heard > self.timeout_ms / 2000

@@ -5,6 +5,7 @@ tests/compat/test_slow_readers.py compares slow clients of ZooKeeper and zketcd.
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,13 @@ from lab.servers.relay import Quality, Relays
 from lab.servers.tls import Authority
 from tests.faults.conftest import Start
 from tests.faults.test_hot_restart import Upgradable
+from tests.faults.test_overload import memory_of
 
 _TIMEOUT_MS = 3000
 _TIMEOUT = _TIMEOUT_MS / 1000
 _LONG = 3 * _TIMEOUT
 _LARGE = 900_000  # bytes
+_MIB = 1 << 20
 
 
 @pytest.mark.parametrize("secure", [False, True])
@@ -47,6 +50,29 @@ def test_at_another_proxy_a_slow_readers_session_lives_as_long_as_it_pings(
         slow.vanish()
         wait_until(lambda: other.stat("/mine") is None, "the session of a client that is gone ends")
         assert time.monotonic() - began < 2 * _TIMEOUT
+
+
+def test_memory_stays_bounded_whatever_slow_readers_ask_for(
+    start: Start, own_etcd_server: EtcdServer
+) -> None:
+    """Eight of them want 180 MB of replies, and send 72 MB of writes behind that: 3 MiB of each are kept."""
+    proxy = start(own_etcd_server)
+    count = 8
+    with Client(proxy.port) as other, ExitStack() as stack:
+        other.create("/large", bytes(_LARGE))
+        other.read("/large")
+        before = memory_of(proxy)
+        pool = stack.enter_context(ThreadPoolExecutor(2 * count))
+        clients = [stack.enter_context(SlowClient(proxy.port, _TIMEOUT_MS)) for _ in range(count)]
+        for number, slow in enumerate(clients):
+            slow.ask(create(f"/mine-{number}", mode=EPHEMERAL), *[get("/large")] * 25)
+            stack.callback(slow.drop)  # ends the thread
+            pool.submit(slow.ask, *[set_data("/large", bytes(_LARGE))] * 10)
+        for living in [pool.submit(slow.live, _LONG, rate=300_000) for slow in clients]:
+            living.result()
+        assert memory_of(proxy) - before < count * 3 * _MIB
+        for number in range(count):
+            assert other.stat(f"/mine-{number}") is not None
 
 
 def test_clients_over_the_global_limit_keep_their_sessions_while_their_requests_wait(

@@ -332,6 +332,19 @@ def test_a_client_is_not_silent_while_its_requests_wait_unless_it_takes_no_repli
         assert client.connection.silence() == 0.0
 
 
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_what_was_not_read_counts_when_the_connection_ends(client: Client, is_lost: bool) -> None:
+    """A client that comes back has its whole timeout since it was heard, also if only the kernel heard it."""
+    client.connection.pause_writing()
+    client.loop.now += 1.9  # less than half of the timeout, after which the kernel would be asked
+    with mock.patch.object(Outbound, "silence", return_value=0.5):
+        if is_lost:
+            client.lose()
+        else:
+            client.connection.close()
+    assert client.session.heard == client.loop.now - (0.0 if is_lost else 0.5)
+
+
 def test_whatever_a_client_sends_counts_as_a_sign_of_life(client: Client) -> None:
     client.loop.now = 200.0
     client.send(packets.ping())
