@@ -147,8 +147,7 @@ class Client:
         # What came while it was asleep, and when.
         self._unread: list[tuple[Line | None, bytes | None, float]] = []
         self.came_at = 0.0  # when what it reads now came
-        #: Since when it has read slowly, if it does: what it reads may have waited since then.
-        self.slow_since: float | None = None
+        self.slow_since: float | None = None  # since when it reads slowly: replies may have waited so long
 
     @property
     def is_asleep(self) -> bool:
