@@ -39,6 +39,8 @@ class SlowClient:
         former: "SlowClient | None" = None,
     ) -> None:
         """Open a new session, or continue the `former` client's."""
+        self.session: int
+        self.password: bytes
         self.timeout = timeout_ms / 1000
         plain = socket.socket()
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
@@ -51,8 +53,8 @@ class SlowClient:
         self._xid = 0
         self._sending = threading.Lock()
         self._asked = 0.0  # when it last sent something
-        session, password = (former.session, former.password) if former else (0, bytes(16))
-        self._socket.sendall(zk.connect(timeout_ms, 0, session, password))
+        self.session, self.password = (former.session, former.password) if former else (0, bytes(16))
+        self._socket.sendall(zk.connect(timeout_ms, 0, self.session, self.password))
         self.session, self.password, granted = zk.connected(self._frame())
         assert granted == timeout_ms, "the session has ended"
 

@@ -68,7 +68,7 @@ class Outbound:
         since_data, since_ack, acked = TCP_INFO.unpack(info.ljust(TCP_INFO.size, b"\0"))
         took_some = acked != self._acked  # an ACK alone says nothing: a full host answers window probes
         self._acked = acked
-        return (min(since_data, since_ack) if took_some else since_data) / 1000
+        return float(min(since_data, since_ack) if took_some else since_data) / 1000
 
     def open(self, transport: asyncio.Transport) -> None:
         """Send by this transport."""
