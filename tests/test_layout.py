@@ -135,8 +135,11 @@ LARGE_CLASSES = {
     "lab/fakes/connection.py PaperHost": "each attribute stands for a service of the proxy",
     "proof/history/search.py _Search": "the state of a search with backtracking, kept flat for speed",
     "proof/simulation/clients.py Client": "one client through all of its sessions",
+    "proof/simulation/nemesis.py Nemesis": "all kinds of faults, a method each",
     "proof/simulation/simulation.py Simulation": "the parts of a simulated world, wired",
+    "proof/simulation/transports.py Transport": "both ends of a connection, and the kernel between them",
     "proof/torture/rounds.py Round": "the parts of a round, wired",
+    "proxy/frontend/connection.py Connection": "the callbacks of a transport, and what its order has ready",
     "proxy/server.py Server": "the parts of a proxy, wired",
 }
 

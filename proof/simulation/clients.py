@@ -147,6 +147,7 @@ class Client:
         # What came while it was asleep, and when.
         self._unread: list[tuple[Line | None, bytes | None, float]] = []
         self.came_at = 0.0  # when what it reads now came
+        self.slow_since: float | None = None  # since when it reads slowly: replies may have waited so long
 
     @property
     def is_asleep(self) -> bool:
@@ -333,7 +334,7 @@ class Client:
     def _consume(self, transport: Line | None, data: bytes | None, came_at: float) -> None:
         if transport is not self._transport or self.dead:
             return
-        self.came_at = came_at
+        self.came_at = came_at if self.slow_since is None else self.slow_since
         assert self._woken is not None
         self._woken.set()
         if data is None:

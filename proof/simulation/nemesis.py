@@ -17,6 +17,7 @@ from proof.simulation.snapshot_faults import SnapshotFaults
 from proof.simulation.world import Host, World
 from proxy.state.node import full_node
 
+_CAUGHT_UP = 2.0  # seconds after which a client has got what has waited for it
 SPARE = "/spare"  # a node that no client reads or writes
 
 
@@ -99,6 +100,7 @@ class Nemesis:
             "lag": self._lag,
             "clock jump": self._clock_jump,
             "client dies": self._client_dies,
+            "read slowly": self._read_slowly,
             "memory": self._memory,
             "load anew": self._load_anew,
             "end a proxy in a gap": partial(_as_fault, aimed.end_in_gap),
@@ -384,6 +386,26 @@ class Nemesis:
         client.die()
         self._subject.replace_client(client)
         return Fault("", client.name, _nothing)
+
+    def _read_slowly(self) -> Fault:
+        """Clients whose replies wait at the proxy, which then does not read from them. They ping."""
+        world, slow = self._subject.world, self._subject.network.slow_readers
+        clients = [client for client in self._subject.clients if self._random.random() < 0.6]
+        names = [client.name for client in clients]
+        slow.update(names)
+        for client in clients:
+            client.slow_since = world.now if client.slow_since is None else client.slow_since
+
+        def caught_up() -> None:
+            for client in clients:
+                if not slow[client.name]:
+                    client.slow_since = None
+
+        def end() -> None:
+            slow.subtract(names)
+            self._subject.cluster.host.call_later(_CAUGHT_UP, caught_up)
+
+        return Fault("", ", ".join(names), end)
 
     def _memory(self) -> Fault | None:
         proxy = self._proxy()

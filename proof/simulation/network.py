@@ -4,7 +4,7 @@ A link is named by the hosts at its two ends. What is sent over a cut link waits
 TCP sends it again, or is lost, as the sender's `cut` says.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -20,6 +20,8 @@ class Network:
         self._cut: dict[tuple[str, str], int] = {}  # (from, to): how many faults cut it
         self._waiting: dict[tuple[str, str], list[Callable[[], None]]] = {}
         self._slow: dict[str, float] = {}  # seconds more, by host
+        #: Clients that take their replies slowly, and for how many faults.
+        self.slow_readers: Counter[str] = Counter()
         #: Seconds that a message takes, from and to.
         self.latency = (0.0002, 0.003)
 

@@ -9,17 +9,27 @@ from typing_extensions import override
 
 from proof.simulation.network import Network, Pipe
 from proof.simulation.world import Host
+from proxy.frontend.outbound import TCP_INFO
 from proxy.server import Server
 
 ADDRESS = "10.0.0.1"  # of all clients
 _BETWEEN = 0.02  # seconds between two parts of what a client sends
+# A client that reads slowly takes so many bytes, each so many seconds.
+_PIECE, _EACH = 16, 0.4
+_HIGH, _LOW = 100, 25  # unsent bytes at which the protocol must pause and may resume its writes
 
 
 class Socket:
     """What the server is given to listen on, or, with a number, the socket of a client."""
 
-    def __init__(self, number: int = 0) -> None:
+    def __init__(self, number: int = 0, info: Callable[[], bytes] = bytes) -> None:
+        """`info`: what the kernel knows of the connection."""
         self._number = number
+        self._info = info
+
+    def getsockopt(self, _level: int, _option: int, _size: int) -> bytes:
+        """TCP_INFO, the only option that is read."""
+        return self._info()
 
     def fileno(self) -> int:
         """Its number."""
@@ -92,6 +102,11 @@ class Transport(asyncio.Transport):
         self._protocol: Any = None
         self._client = target
         self._rest = b""  # of what the client has sent
+        self._network = network
+        self._unsent = b""  # it waits until the client reads
+        self._is_full = False  # the protocol has to pause its writes
+        self._received_at = self._taken_at = 0.0  # when something came from the client, and went to it
+        self._taken = 0  # bytes
         self._out = Pipe(network, proxy.name, target, client, came)
         self._in = Pipe(network, client, host, proxy.name, self._received)
         self._in.send(b"")  # the connection itself takes its time
@@ -140,6 +155,7 @@ class Transport(asyncio.Transport):
         new = copy(self)
         new._host, new._protocol, new._first, new._early = host, protocol, self, []
         new._reading = True
+        new._unsent, new._is_full = b"", False
         return new
 
     def poll(self) -> None:
@@ -158,6 +174,7 @@ class Transport(asyncio.Transport):
             return
         first._has_moved = True
         self._early, first._early = first._early, []
+        self._received_at = first._received_at
         self._in.move(self._host, self._received)
         transports = self.proxy.transports
         del transports[first]
@@ -166,6 +183,7 @@ class Transport(asyncio.Transport):
     # -- the proxy's side ------------------------------------------------------------------------------------
 
     def _received(self, data: bytes | None) -> None:
+        self._received_at = self._host.world.now
         if self._protocol is None:
             if self._host.listener is None:
                 self.lose(silently=False)
@@ -174,6 +192,8 @@ class Transport(asyncio.Transport):
             self._protocol.connection_made(self)
         elif self._early or not self._reading:
             self._early.append(data)
+            if self._is_full:
+                self._heard()  # by the kernel
         else:
             self._deliver(data)
 
@@ -185,6 +205,9 @@ class Transport(asyncio.Transport):
             return
         assert self._protocol is not None
         self._protocol.data_received(data)
+        self._heard()
+
+    def _heard(self) -> None:
         session = self.session
         if session and self.proxy.server is not None:
             self.proxy.on_heard(session, self.proxy.server.log.incarnation)
@@ -224,12 +247,12 @@ class Transport(asyncio.Transport):
 
     @override
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        known = {"peername": (ADDRESS, self.number), "socket": Socket(self.number)}
+        known = {"peername": (ADDRESS, self.number), "socket": Socket(self.number, self._info)}
         return known.get(name, default)
 
     @override
     def get_write_buffer_size(self) -> int:
-        return 0  # the network takes everything
+        return len(self._unsent)
 
     @override
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
@@ -238,8 +261,49 @@ class Transport(asyncio.Transport):
     @override
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self._take_over()
-        if not self._closed:
-            self._out.send(bytes(data))
+        if self._closed:
+            return
+        if not (self._unsent or self._is_slow):
+            self._send(bytes(data))
+            return
+        if not self._unsent:
+            self._client.call_later(_EACH, self._drain)
+        self._unsent += data
+        if len(self._unsent) > _HIGH and not self._is_full:
+            self._is_full = True
+            self._protocol.pause_writing()
+
+    @property
+    def _is_slow(self) -> bool:
+        return self._network.slow_readers[self.client] > 0
+
+    def _send(self, data: bytes) -> None:
+        self._taken_at = self._host.world.now
+        self._taken += len(data)
+        self._out.send(data)
+
+    def _drain(self) -> None:
+        """The client takes a part of what waits for it, unless it cannot be reached."""
+        ends = self.proxy.name, self.client
+        reached = not (self._out.broken or self._network.is_cut(*ends) or self._network.is_cut(*ends[::-1]))
+        if reached and not self._closed:
+            size = _PIECE if self._is_slow else len(self._unsent)
+            self._send(self._unsent[:size])
+            self._unsent = self._unsent[size:]
+            if self._is_full and len(self._unsent) <= _LOW:
+                self._host.call_soon(self._resume_writing)
+        if self._unsent and not self._closed:
+            self._client.call_later(_EACH, self._drain)
+
+    def _resume_writing(self) -> None:
+        if self._is_full and len(self._unsent) <= _LOW and not self._closed:
+            self._is_full = False
+            self._protocol.resume_writing()
+
+    def _info(self) -> bytes:
+        now = self._host.world.now
+        since = [int((now - when) * 1000) for when in (self._received_at, self._taken_at)]
+        return TCP_INFO.pack(*since, self._taken)
 
     @override
     def close(self) -> None:

@@ -165,8 +165,11 @@ class Connection(Movable, asyncio.Protocol):
         self._order.stop()
         self._append()
         self._drop_watches(_DROPPED_AT_ONCE)
-        if self.session is not None and self.session.connection is self:
-            self.session.connection = None
+        session = self.session
+        if session is not None and session.connection is self:
+            if self._outbound.reading_paused:  # what it sent since is lost, so its time begins here
+                session.heard = self._loop.time()
+            session.connection = None
         self._throttle.weigh()
         self._services.connections.gone(self)
         self._order.release_owner()
@@ -366,6 +369,8 @@ class Connection(Movable, asyncio.Protocol):
 
         Later they might be applied after those of a newer connection: a dead client's transport closes late.
         """
+        if self.session is not None:
+            self.session.hear_unread(self, self._loop.time())
         self._order.stop()
         self._append()
         self._throttle.weigh()

@@ -1,5 +1,7 @@
 """The data of a connection that commands for operators, connection limits and sessions read."""
 
+import math
+
 from codec.constants import ProtocolVersion
 from proxy.frontend.client_identity import ClientIdentity
 from proxy.frontend.inbound import Inbound
@@ -88,11 +90,16 @@ class ConnectionFacts:
         """Whether some of the bytes received are not handled yet."""
         return bool(self._inbound.parked or self._opening.frames)
 
-    @property
-    def is_held_up(self) -> bool:
-        """Whether the client is not read from: its requests wait, or another process takes over."""
+    def silence(self) -> float:
+        """Seconds for which the client has been silent while it was not read from; inf if it is read from.
+
+        While its requests wait for this server, it is not silent. While it does not read its replies, it has
+        to send something, or to take some of them.
+        """
         outbound = self._outbound
-        return outbound.frozen or (outbound.reading_paused and not self._order.replies.is_paused)
+        if not (outbound.reading_paused or outbound.frozen):
+            return math.inf
+        return outbound.silence() if self._order.replies.is_paused and not outbound.frozen else 0.0
 
     @property
     def received(self) -> int:

@@ -4,6 +4,12 @@ Only this module writes to transports.
 """
 
 import asyncio
+import math
+import socket
+from struct import Struct
+
+#: Linux's tcp_info: milliseconds since data and since an ACK were last received; bytes acknowledged so far.
+TCP_INFO = Struct("=52xII60xQ")
 
 # Seconds within which a client must read the last packets after its connection is closed.
 _LAST_WAIT = 5
@@ -13,6 +19,7 @@ class Outbound:
     """Sends packets to one client."""
 
     __slots__ = (
+        "_acked",
         "_last_wait",
         "_loop",
         "_socket",
@@ -28,6 +35,7 @@ class Outbound:
         self._last_wait: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None  # None before it is open, and after it is closed
         self._socket = -1
+        self._acked = 0  # bytes that the client's host had acknowledged at the last call of `silence`
         self.sent = 0  # packets
         self.reading_paused = False  # nothing is read from the client
         self.draining = False  # nothing will be read from the client any more
@@ -43,6 +51,24 @@ class Outbound:
     def fd(self) -> int:
         """The client's socket; -1 if there is none, or its state is not in the socket alone (TLS)."""
         return -1 if self._transport is None else self._socket
+
+    def silence(self) -> float:
+        """Seconds since the client last sent something, or took some of what was sent to it; inf if closed.
+
+        The kernel knows both, also for TLS and while nothing is read. It resends to a host that is gone for
+        15 minutes, and TCP_USER_TIMEOUT would end a connection whose client reads nothing for a while.
+        """
+        found = None if self._transport is None else self._transport.get_extra_info("socket")
+        if found is None:
+            return math.inf
+        try:
+            info = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO.size)
+        except OSError:  # closed, which is reported next
+            return math.inf
+        since_data, since_ack, acked = TCP_INFO.unpack(info.ljust(TCP_INFO.size, b"\0"))
+        took_some = acked != self._acked  # an ACK alone says nothing: a full host answers window probes
+        self._acked = acked
+        return float(min(since_data, since_ack) if took_some else since_data) / 1000
 
     def open(self, transport: asyncio.Transport) -> None:
         """Send by this transport."""

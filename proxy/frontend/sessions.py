@@ -5,7 +5,8 @@ and proxies here. Requests for the log are returned; the shell (`session_timer`,
 
 With T a session's timeout and L the time of a proxy's lease:
 
-- A client that sends nothing for T loses its session: this proxy appends CLOSE.
+- A client that sends nothing for T loses its session: this proxy appends CLOSE. What a client has sent and
+  this proxy has not read counts, as far as the kernel has it.
 - A connection is closed at the latest T after the last answered keep-alive of this proxy was sent. A client
   gets no session while this rule would close it again. Other proxies end the session max(2 s, T - L) after
   they saw this proxy's key deleted, which is no earlier. A new incarnation of this proxy does not change
@@ -51,9 +52,8 @@ def _wait_of_others(timeout: float, lease: float) -> float:
 class Connection(Watcher, Protocol):
     """A session's connection, as far as sessions depend on it."""
 
-    @property
-    def is_held_up(self) -> bool:
-        """Whether nothing is read from the client, since too many of its requests wait for their answers."""
+    def silence(self) -> float:
+        """Seconds for which the client has been silent while it was not read from; inf if it is read from."""
 
     def close(self) -> None:
         """Close the connection; the session lives on."""
@@ -100,13 +100,17 @@ class Session:
         self.ending = False  # CLOSE was submitted
 
     def is_due(self, now: float) -> bool:
-        """Whether the client has sent nothing for the whole timeout, although it was read from.
+        """Whether the client has been silent for the whole timeout.
 
         What it sends while it is not read from is read soon after, and maybe after the next call.
         """
-        if self.connection is not None and self._is_half_over(now) and self.connection.is_held_up:
-            self.heard = now
+        if self.connection is not None and self._is_half_over(now):
+            self.hear_unread(self.connection, now)
         return now - self.heard >= self.timeout_ms / 1000
+
+    def hear_unread(self, connection: Connection, now: float) -> None:
+        """Count what the client has sent and was not read."""
+        self.heard = max(self.heard, now - connection.silence())
 
     def _is_half_over(self, now: float) -> bool:
         return now - self.heard > self.timeout_ms / 2000

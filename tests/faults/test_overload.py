@@ -17,7 +17,7 @@ from tests.faults.conftest import Start
 _MIB = 1 << 20
 
 
-def _memory(proxy: ZketcdServer) -> int:
+def memory_of(proxy: ZketcdServer) -> int:
     """Resident bytes."""
     status = Path(f"/proc/{proxy.pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) << 10
@@ -67,7 +67,7 @@ def test_a_client_that_does_not_read_its_big_answers(
     with Client(proxy.port) as other:
         other.create("/big", bytes(_MIB // 2))
         other.read("/big")
-        before = _memory(proxy)
+        before = memory_of(proxy)
         slow = wire.Connection(proxy.port, 60.0, authority.client_context() if secure else None)
         assert isinstance(slow.connect(timeout_ms=40_000), wire.Session)
         request = get("/big")
@@ -76,12 +76,12 @@ def test_a_client_that_does_not_read_its_big_answers(
             slow.send(packet(xid, request))
         for _ in range(20):
             assert len(other.read("/big")[0]) == _MIB // 2
-        assert _memory(proxy) - before < 32 * _MIB
+        assert memory_of(proxy) - before < 32 * _MIB
         for xid in range(1, count + 1):
             reply = slow.receive()
             assert isinstance(reply, wire.Reply)
             assert (reply.xid, reply.err) == (xid, 0)
-        assert _memory(proxy) - before < 32 * _MIB
+        assert memory_of(proxy) - before < 32 * _MIB
         slow.close()
 
 

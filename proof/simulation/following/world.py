@@ -50,6 +50,7 @@ _OF_SERVING = frozenset(
         "want snapshots",
         "damage a snapshot",
         "client dies",
+        "read slowly",
         "memory",
         "load anew",
         "end a proxy in a gap",

@@ -1,5 +1,7 @@
 """Connections that want a session, and a log whose contact to etcd a test sets."""
 
+import math
+
 from proxy.frontend.sessions import Session
 from proxy.log.contact import Contact
 
@@ -9,7 +11,6 @@ class Applicant:
 
     session_id = 0
     address = "127.0.0.1"
-    is_held_up = False
 
     def __init__(self, *, is_keepers: bool = False) -> None:
         self.session: Session | None = None
@@ -21,6 +22,9 @@ class Applicant:
     @property
     def wants_session(self) -> bool:
         return self.session is None and not (self.refused or self.closed or self.turned_away or self.gone)
+
+    def silence(self) -> float:
+        return math.inf
 
     def established(self, session: Session, password: bytes, *, read_only: bool = False) -> None:
         assert self.wants_session

@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import math
 import struct
 from functools import partial
 from typing import cast
+from unittest import mock
 
 import pytest
 
@@ -27,6 +29,7 @@ from lab.servers.digest_md5 import respond
 from proxy.frontend import turn, word_answer
 from proxy.frontend.connection import Connection
 from proxy.frontend.inbound import PIECE
+from proxy.frontend.outbound import Outbound
 from proxy.log.slices import Slices
 from proxy.sasl.digest_md5 import secret
 from proxy.sasl.login import Login
@@ -315,6 +318,31 @@ def test_events_are_withheld_from_those_who_may_not_read(client: Client) -> None
     client.connection.notify(EventType.NODE_DELETED, "/b", 9, (Acl(1, "ip", "10.0.0.0/8"),))
     client.loop.run()
     assert [reply.event for reply in client.replies()] == [(EventType.NODE_DELETED, "/b")]
+
+
+def test_a_client_is_not_silent_while_its_requests_wait_unless_it_takes_no_replies(client: Client) -> None:
+    assert client.connection.silence() == math.inf
+    client.send(*(packets.put(xid, "/a", b"") for xid in range(1000)))
+    assert not client.transport.is_read()
+    assert client.connection.silence() == 0.0
+    with mock.patch.object(Outbound, "silence", return_value=7.0):
+        client.connection.pause_writing()
+        assert client.connection.silence() == 7.0
+        client.connection.freeze()
+        assert client.connection.silence() == 0.0
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_what_was_not_read_counts_when_the_connection_ends(client: Client, is_lost: bool) -> None:
+    """A client that comes back has its whole timeout since it was heard, also if only the kernel heard it."""
+    client.connection.pause_writing()
+    client.loop.now += 1.9  # less than half of the timeout, after which the kernel would be asked
+    with mock.patch.object(Outbound, "silence", return_value=0.5):
+        if is_lost:
+            client.lose()
+        else:
+            client.connection.close()
+    assert client.session.heard == client.loop.now - (0.0 if is_lost else 0.5)
 
 
 def test_whatever_a_client_sends_counts_as_a_sign_of_life(client: Client) -> None:

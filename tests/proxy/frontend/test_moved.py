@@ -82,7 +82,7 @@ def test_a_client_is_not_silent_while_nothing_is_read_from_it() -> None:
     client = established()
     client.connection.freeze()
     client.loop.now += 3.9
-    assert client.connection.is_held_up
+    assert client.connection.silence() == 0.0
     heir = _moved(client)
     assert heir.connection.session is not None
     assert not heir.connection.session.is_due(heir.loop.now + 3.9)

@@ -1,6 +1,9 @@
 """What is sent to one client: one write at a time, when it is read from, and how it ends."""
 
 import asyncio
+import math
+import socket
+import time
 from typing import cast
 from unittest import mock
 
@@ -50,3 +53,24 @@ def test_a_client_is_read_from_again_unless_the_server_stops(way: _Way) -> None:
     way.outbound.resume_reading()
     way.outbound.resume_reading()
     assert way.transport.is_read()
+
+
+def test_the_kernel_knows_how_long_a_client_was_silent() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    client = socket.create_connection(listener.getsockname())
+    accepted, _ = listener.accept()
+    transport = PaperTransport()
+    outbound = Outbound(cast(asyncio.AbstractEventLoop, PaperLoop()))
+    assert outbound.silence() == math.inf
+    with listener, client, accepted, mock.patch.object(transport, "get_extra_info", {"socket": accepted}.get):
+        outbound.open(transport)
+        client.sendall(b"never read")
+        time.sleep(0.3)
+        accepted.sendall(bytes(10))
+        assert outbound.silence() < 0.3  # it took something
+        time.sleep(0.3)
+        assert outbound.silence() >= 0.59  # it sent nothing since
+        client.sendall(b"a ping")
+        assert outbound.silence() < 0.3
+        outbound.lost()
+        assert outbound.silence() == math.inf

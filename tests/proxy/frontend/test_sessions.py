@@ -3,6 +3,7 @@
 What holds in any order of events is in test_sessions_histories.py; here are the exact times.
 """
 
+import math
 from collections.abc import Sequence
 
 import pytest
@@ -29,7 +30,10 @@ class Connection:
 
     def __init__(self) -> None:
         self.closed = False
-        self.is_held_up = False
+        self.quiet = math.inf  # seconds that it was silent while it was not read from
+
+    def silence(self) -> float:
+        return self.quiet
 
     def close(self) -> None:
         self.closed = True
@@ -194,14 +198,24 @@ def test_a_silent_client_loses_its_session_once(proxy: Proxy) -> None:
 
 def test_a_client_that_is_not_listened_to_keeps_its_session(proxy: Proxy) -> None:
     session, connection = proxy.begin()
-    connection.is_held_up = True
+    connection.quiet = 0.0
     assert proxy.pass_to(110.0) == []
-    connection.is_held_up = False  # what it has sent meanwhile is read next
+    connection.quiet = math.inf  # what it has sent meanwhile is read next
     assert proxy.check() == []
     session.connection = None
     ((*ended, when),) = proxy.pass_to(116.0)
     assert ended == [1, OWN]
     assert when >= 110.0 + session.timeout_ms / 2000
+
+
+def test_a_client_that_is_not_read_from_is_silent_since_the_kernel_heard_it(proxy: Proxy) -> None:
+    _, connection = proxy.begin()
+    connection.quiet = 1.0
+    assert proxy.check(103.5) == []
+    connection.quiet = 3.5
+    assert proxy.check(106.0) == []
+    connection.quiet = 4.0
+    assert proxy.check(106.5) == [(1, OWN)]
 
 
 def test_after_a_pause_of_the_process_clients_are_heard_first(proxy: Proxy) -> None:
