@@ -18,8 +18,10 @@ _BETWEEN = 0.02  # seconds between two parts of what a client sends
 class Socket:
     """What the server is given to listen on, or, with a number, the socket of a client."""
 
-    def __init__(self, number: int = 0) -> None:
+    def __init__(self, number: int = 0, transport: "Transport | None" = None) -> None:
         self._number = number
+        self.transport = transport  # of a client that is accepted
+        self.waiting: list[Transport] = []  # to be accepted
 
     def fileno(self) -> int:
         """Its number."""
@@ -37,7 +39,20 @@ class Socket:
         return ("127.0.0.1", 2181)
 
     def listen(self, _backlog: int) -> None:
-        """The port is this server's; `Host.create_server` does the rest."""
+        """The port is this server's; `Host.add_reader` does the rest."""
+
+    def accept(self) -> "tuple[Socket, tuple[str, int]]":
+        """Accept a client. Raises BlockingIOError if there is none."""
+        if not self.waiting:
+            raise BlockingIOError
+        transport = self.waiting.pop(0)
+        return Socket(transport.number, transport), (ADDRESS, transport.number)
+
+    def setblocking(self, _flag: bool) -> None:
+        """Nothing blocks here."""
+
+    def setsockopt(self, *_option: int) -> None:
+        """There are no options."""
 
 
 class Proxy(Protocol):
@@ -85,6 +100,7 @@ class Transport(asyncio.Transport):
         proxy.transports.made += 1
         self.number = proxy.transports.made
         self._has_moved = False
+        self._is_accepted = False
         self._first: Transport | None = None  # another process's, which still reads
         self._closed = False
         self._reading = True
@@ -166,16 +182,25 @@ class Transport(asyncio.Transport):
     # -- the proxy's side ------------------------------------------------------------------------------------
 
     def _received(self, data: bytes | None) -> None:
-        if self._protocol is None:
+        if not self._is_accepted:
             if self._host.listener is None:
                 self.lose(silently=False)
                 return
-            self._protocol = self._host.listener()
-            self._protocol.connection_made(self)
-        elif self._early or not self._reading:
+            self._is_accepted = True
+            self._host.listener(self)
+        elif self._protocol is None or self._early or not self._reading:
             self._early.append(data)
         else:
             self._deliver(data)
+
+    def open(self, protocol: asyncio.Protocol) -> None:
+        """The proxy has made the connection of the accepted client."""
+        self._protocol = protocol
+        protocol.connection_made(self)
+        if self._closed:
+            self._host.call_soon(protocol.connection_lost, None)
+        elif self._early:
+            self._host.call_soon(self._deliver_early)
 
     def _deliver(self, data: bytes | None) -> None:
         if self._closed:
