@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 _HANDSHAKE = b"\x16"
 _ACCEPTED_AT_ONCE = 100
 #: Seconds within which a client must send its PROXY header, if any, and its first byte, and finish its TLS
-#: handshake.
-PATIENCE = 10.0
+#: handshake. The same as `opening.SESSIONLESS_TIMEOUT`.
+PATIENCE = 20.0
 _PEEK = 4096  # bytes examined for a PROXY header; only those of the header are removed
 _NO_MORE_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE = 1.0  # seconds until the next try if the process has no file descriptor left
