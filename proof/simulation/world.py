@@ -314,7 +314,9 @@ class Host(asyncio.BaseEventLoop):
         return future
 
     @override
-    def add_reader(self, fd: Any, callback: Callable[..., object], *args: Any) -> Any:
+    def add_reader(  # type: ignore[override]
+        self, fd: Any, callback: Callable[..., object], *args: Any
+    ) -> None:
         """Listen: only listening sockets are watched here."""
         (listener,) = args
 
