@@ -28,6 +28,7 @@ INT = Struct(">i")
 HEADER = Struct(">iii")  # packet length, xid, opcode
 REPLY = Struct(">iiqi")  # packet length, xid, zxid, error
 STAT = Struct(">qqqqiiiqiiq")
+SESSION = Struct(">12xqi")  # (packet length, protocol version, timeout in ms), session id, password length
 CONNECT = Struct(">iqiq")  # protocol version, last zxid seen, timeout in ms, session id
 MULTI_HEADER = Struct(">i?i")  # type, done, error
 
@@ -79,10 +80,16 @@ def multi_part(opcode: int, body: bytes) -> bytes:
     return MULTI_HEADER.pack(opcode, False, -1) + body
 
 
-def connect_packet(timeout_ms: int) -> bytes:
-    """ConnectRequest for a new session, in the form with the read-only byte."""
-    body = CONNECT.pack(0, 0, timeout_ms, 0) + text(bytes(16)) + b"\0"
+def connect_packet(timeout_ms: int, session: int = 0, password: bytes = bytes(16)) -> bytes:
+    """ConnectRequest for a new session, or for one that continues, in the form with the read-only byte."""
+    body = CONNECT.pack(0, 0, timeout_ms, session) + text(password) + b"\0"
     return INT.pack(len(body)) + body
+
+
+def session_of(response: bytes) -> tuple[int, bytes]:
+    """The session's id and password in a ConnectResponse with its length prefix; id 0: it was refused."""
+    session, size = SESSION.unpack_from(response)
+    return session, response[SESSION.size : SESSION.size + size]
 
 
 def decode_stat(body: bytes) -> Stat:

@@ -135,6 +135,7 @@ class Server:
             self.log,
             read_only if config.read_only_mode or config.archive.read_only else None,
             environment,
+            loop,
             past=config.archive.read_only,
         )
         timer = SessionTimer(sessions, handshake, read_only, self.log.outbox, self.log, interval)

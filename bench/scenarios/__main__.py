@@ -21,6 +21,7 @@ from bench.scenarios import (
     deployed,
     fanout,
     growth,
+    herd,
     idle,
     insert,
     markdown,
@@ -42,6 +43,7 @@ from proxy.support.usage import Parser, output_file
 SCENARIOS: dict[str, Callable[[float], Table]] = {
     "fanout": fanout.run,
     "watched": watched.run,
+    "herd": herd.run,
     "idle": idle.run,
     "memory": memory.run,
     "growth": growth.run,

@@ -72,8 +72,9 @@ class PaperLoop:
 
     def wait(self, seconds: float) -> None:
         self.now += seconds
-        for timer in self.timers:
-            if timer.due <= self.now and not timer.cancelled:
+        for timer in [timer for timer in self.timers if timer.due <= self.now]:
+            self.timers.remove(timer)
+            if not timer.cancelled:
                 timer.callback()
         self.run()
 

@@ -22,10 +22,14 @@ _HIGH, _LOW = 100, 25  # unsent bytes at which the protocol must pause and may r
 class Socket:
     """What the server is given to listen on, or, with a number, the socket of a client."""
 
-    def __init__(self, number: int = 0, info: Callable[[], bytes] = bytes) -> None:
+    def __init__(
+        self, number: int = 0, info: Callable[[], bytes] = bytes, transport: "Transport | None" = None
+    ) -> None:
         """`info`: what the kernel knows of the connection."""
         self._number = number
         self._info = info
+        self.transport = transport  # of a client that is accepted
+        self.waiting: list[Transport] = []  # to be accepted
 
     def getsockopt(self, _level: int, _option: int, _size: int) -> bytes:
         """TCP_INFO, the only option that is read."""
@@ -47,7 +51,20 @@ class Socket:
         return ("127.0.0.1", 2181)
 
     def listen(self, _backlog: int) -> None:
-        """The port is this server's; `Host.create_server` does the rest."""
+        """The port is this server's; `Host.add_reader` does the rest."""
+
+    def accept(self) -> "tuple[Socket, tuple[str, int]]":
+        """Accept a client. Raises BlockingIOError if there is none."""
+        if not self.waiting:
+            raise BlockingIOError
+        transport = self.waiting.pop(0)
+        return Socket(transport.number, transport=transport), (ADDRESS, transport.number)
+
+    def setblocking(self, _flag: bool) -> None:
+        """Nothing blocks here."""
+
+    def setsockopt(self, *_option: int) -> None:
+        """There are no options."""
 
 
 class Proxy(Protocol):
@@ -95,6 +112,7 @@ class Transport(asyncio.Transport):
         proxy.transports.made += 1
         self.number = proxy.transports.made
         self._has_moved = False
+        self._is_accepted = False
         self._first: Transport | None = None  # another process's, which still reads
         self._closed = False
         self._reading = True
@@ -184,18 +202,27 @@ class Transport(asyncio.Transport):
 
     def _received(self, data: bytes | None) -> None:
         self._received_at = self._host.world.now
-        if self._protocol is None:
+        if not self._is_accepted:
             if self._host.listener is None:
                 self.lose(silently=False)
                 return
-            self._protocol = self._host.listener()
-            self._protocol.connection_made(self)
-        elif self._early or not self._reading:
+            self._is_accepted = True
+            self._host.listener(self)
+        elif self._protocol is None or self._early or not self._reading:
             self._early.append(data)
             if self._is_full:
                 self._heard()  # by the kernel
         else:
             self._deliver(data)
+
+    def open(self, protocol: asyncio.Protocol) -> None:
+        """The proxy has made the connection of the accepted client."""
+        self._protocol = protocol
+        protocol.connection_made(self)
+        if self._closed:
+            self._host.call_soon(protocol.connection_lost, None)
+        elif self._early:
+            self._host.call_soon(self._deliver_early)
 
     def _deliver(self, data: bytes | None) -> None:
         if self._closed:

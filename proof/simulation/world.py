@@ -176,8 +176,8 @@ class Host(asyncio.BaseEventLoop):
         self.dead = False
         self.withheld: list[asyncio.Handle] = []
         self.random = world.random(f"host {name} {world.count()}")
-        #: What listens for connections here: makes protocols.
-        self.listener: Callable[[], asyncio.Protocol] | None = None
+        #: What listens for connections here: called with each of them.
+        self.listener: Callable[[Any], object] | None = None
         #: Seconds that each look at the stopwatch costs: how slow this host is.
         self.burn = 0.0
         #: The world's time until which it is busy with what it has run.
@@ -314,9 +314,26 @@ class Host(asyncio.BaseEventLoop):
         return future
 
     @override
-    async def create_server(self, protocol_factory: Any, *_args: Any, **_options: Any) -> Any:
-        self.listener = protocol_factory
-        return _Listening(self)
+    def add_reader(  # type: ignore[override]
+        self, fd: Any, callback: Callable[..., object], *args: Any
+    ) -> None:
+        """Listen: only listening sockets are watched here."""
+        (listener,) = args
+
+        def came(connection: Any) -> None:
+            listener.waiting.append(connection)
+            callback(listener)
+
+        self.listener = came
+
+    @override
+    def remove_reader(self, fd: Any) -> bool:
+        self.listener = None
+        return True
+
+    @override
+    async def connect_accepted_socket(self, protocol_factory: Any, sock: Any, **_options: Any) -> Any:
+        sock.transport.open(protocol_factory())
 
     @override
     def get_debug(self) -> bool:
@@ -337,17 +354,6 @@ class Host(asyncio.BaseEventLoop):
         where = traceback.extract_tb(error.__traceback__)[-1] if error is not None else None
         at = f" in {where.name}, line {where.lineno}" if where is not None else ""
         self.world.on_error(f"{self.name}: an exception in a callback{at}: {error!r}")
-
-
-class _Listening:
-    """What `create_server` gives."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-
-    def close(self) -> None:
-        """Take no more connections."""
-        self._host.listener = None
 
 
 def _drop(task: _Task) -> None:

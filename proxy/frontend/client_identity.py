@@ -13,6 +13,7 @@ from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.waiting import SaslAnswer
 from proxy.sasl.login import Login
 from proxy.state.auth.ip import java_address
+from proxy.state.auth.listing import listed
 from proxy.state.auth.sasl import sasl_identities
 from proxy.state.auth.scheme import Identities, Peer
 from proxy.state.auth.schemes import AuthSchemes
@@ -97,7 +98,7 @@ class ClientIdentity:
         except ValueError as error:
             log.warning("closing %s: its certificate: %s", self.address, error)
             is_usable = False
-        self.identities = self._server.auth.identities(self._peer)
+        self._add(self._server.auth.identities(self._peer))
         return is_usable
 
     # -- auth packets --------------------------------------------------------------------------------------
@@ -175,7 +176,7 @@ class ClientIdentity:
         self._negotiation = None
 
     def _add(self, proven: Identities) -> None:
-        self.identities = tuple(dict.fromkeys((*self.identities, *proven)))
+        self.identities = listed((*self.identities, *proven))
 
 
 def _subject(transport: asyncio.BaseTransport) -> str | None:

@@ -3,7 +3,9 @@
 ZooKeeper's rules are in ZooKeeperServer.processConnectRequest. Each step is one request in the log.
 """
 
+import asyncio
 import logging
+from collections import deque
 from functools import partial
 from typing import Literal, TypeAlias
 
@@ -25,6 +27,12 @@ log = logging.getLogger(__name__)
 Past: TypeAlias = Literal["", "allowed", "all"]
 
 _SYNC = pack_string("/")
+# While clients come back with their sessions, as after a restart, new ones wait: their sessions are not at
+# risk. Seconds after the last one that came back, the most that a client waits, and how many then open theirs
+# in one turn of the loop.
+_QUIET = 0.05
+_LONGEST_WAIT = 1.0
+_AT_ONCE = 100
 
 
 class Handshake:
@@ -38,6 +46,7 @@ class Handshake:
         link: Link,
         read_only: ReadOnlySessions | None,
         environment: Environment,
+        loop: asyncio.AbstractEventLoop,
         *,
         past: Past = "",
     ) -> None:
@@ -53,6 +62,12 @@ class Handshake:
         self._past = past
         self._read_only = read_only
         self._randomness = environment.randomness
+        self._loop = loop
+        self._returned = float("-inf")  # when a client last came back with its session
+        self._new: deque[tuple[Applicant, ConnectRequest]] = (
+            deque()
+        )  # those that wait for clients to come back
+        self._new_until = 0.0
         self._throttled_log = ThrottledLog(log, environment.clock)
         #: Whether clients get sessions: not before the tree is loaded, nor while the server stops.
         self.is_open = False
@@ -137,6 +152,30 @@ class Handshake:
             self._ask(connection, request)
 
     def _ask(self, connection: Applicant, request: ConnectRequest) -> None:
+        now = self._loop.time()
+        if request.session_id:
+            self._returned = now
+        elif self._new or now < self._returned + _QUIET:
+            if not self._new:
+                self._new_until = now + _LONGEST_WAIT
+                self._loop.call_later(_QUIET, self._ask_for_new)
+            self._new.append((connection, request))
+            return
+        self._submit(connection, request)
+
+    def _ask_for_new(self) -> None:
+        """Open sessions for the clients that have waited, unless others still come back with theirs."""
+        now = self._loop.time()
+        due = min(self._returned + _QUIET, self._new_until)
+        if now >= due:
+            for _ in range(min(_AT_ONCE, len(self._new))):
+                connection, request = self._new.popleft()
+                if connection.wants_session:
+                    self._submit(connection, request)
+        if self._new:
+            self._loop.call_later(max(0.0, due - now), self._ask_for_new)
+
+    def _submit(self, connection: Applicant, request: ConnectRequest) -> None:
         sessions = self._sessions
         timeout_ms = sessions.negotiate(request.timeout_ms)
         is_new = request.session_id == 0

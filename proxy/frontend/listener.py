@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 _HANDSHAKE = b"\x16"
 _ACCEPTED_AT_ONCE = 100
 #: Seconds within which a client must send its PROXY header, if any, and its first byte, and finish its TLS
-#: handshake.
-PATIENCE = 10.0
+#: handshake. The same as `opening.SESSIONLESS_TIMEOUT`.
+PATIENCE = 20.0
 _PEEK = 4096  # bytes examined for a PROXY header; only those of the header are removed
 _NO_MORE_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE = 1.0  # seconds until the next try if the process has no file descriptor left
@@ -137,6 +137,9 @@ class ClientListener:
             return
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._tls is None and not is_balancer:
+            self._begin(client, source)
+            return
         timer = self._loop.call_later(PATIENCE, self._give_up, client)
         self._waiting[client] = _Waiting(timer, source, b"" if is_balancer else None, not is_balancer)
         self._loop.add_reader(client.fileno(), self._look, client)
@@ -175,11 +178,10 @@ class ClientListener:
             self._close_client(client)
             return
         self._forget(client)
-        left = waiting.timer.when() - self._loop.time()
-        self._tasks.start(
-            self._accept_client(client, waiting.source, None if tls is None else tls(), left),
-            "let a client in",
-        )
+        if tls is None:
+            self._begin(client, waiting.source)
+        else:
+            self._begin(client, waiting.source, tls(), waiting.timer.when() - self._loop.time())
 
     def _read_header(self, client: socket.socket, waiting: _Waiting, begun: bytes) -> bool:
         """Read the received part of a PROXY header and no byte more; returns whether the client may continue.
@@ -206,6 +208,16 @@ class ClientListener:
         if not waiting.admitted:
             self._close_client(client)
         return waiting.admitted
+
+    def _begin(
+        self,
+        client: socket.socket,
+        source: Source,
+        context: ssl.SSLContext | None = None,
+        patience: float = 0.0,
+    ) -> None:
+        """Make the connection of a client that is admitted."""
+        self._tasks.start(self._accept_client(client, source, context, patience), "let a client in")
 
     async def _accept_client(
         self, client: socket.socket, source: Source, context: ssl.SSLContext | None, patience: float

@@ -16,8 +16,9 @@ from proxy.state.sessions import session_text
 
 log = logging.getLogger("proxy.frontend.connection")  # the documents name this logger
 
-#: Seconds until a connection without a session is closed: zookeeper.nio.sessionlessCnxnTimeout's default.
-SESSIONLESS_TIMEOUT = 10
+#: Seconds until a connection without a session is closed. ZooKeeper: zookeeper.nio.sessionlessCnxnTimeout, by
+#: default 10 s, which ExpiryQueue rounds up to whole tens, so that a connection ends after 10 to 20 s.
+SESSIONLESS_TIMEOUT = 20
 # Versions of the handshake that request another form of packets than ZooKeeper's.
 _FORMS_OF_KEEPER = (ProtocolVersion.COMPRESSION, ProtocolVersion.WIDE_XIDS, ProtocolVersion.TRACING)
 

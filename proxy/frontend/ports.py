@@ -8,10 +8,11 @@ from proxy.frontend.certificates import TlsContext
 from proxy.frontend.connection import Connection
 from proxy.frontend.connections import ConnectionLimits
 from proxy.frontend.listener import ClientListener
-from proxy.frontend.proxy_protocol import OFF, ProxyProtocol, Source
+from proxy.frontend.proxy_protocol import ProxyProtocol, Source
 from proxy.support.tasks import Tasks
 
-_BACKLOG = 1024
+# The kernel's limit applies as well (net.core.somaxconn). A client beyond it waits for TCP's retransmissions.
+_BACKLOG = 4096
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -59,7 +60,7 @@ class Ports:
         self._loop = loop
         self._tasks = tasks
         self._sockets: list[tuple[socket.socket, str]] = []  # and what each accepts
-        self._listening: list[asyncio.Server | ClientListener] = []
+        self._listening: list[ClientListener] = []
         self.number = 0  # of the main port, once it is open
 
     async def open(self, listener: socket.socket, secure: socket.socket | None, listen: str) -> None:
@@ -89,15 +90,7 @@ class Ports:
     async def resume(self) -> None:
         """Accept clients."""
         for bound, listen in self._sockets:
-            listener = bound.dup()  # the listener closes its own
-            if listen == "off" and self._headers.mode == OFF:
-                self._listening.append(
-                    await self._loop.create_server(
-                        lambda: self.connection(admitted=False), sock=listener, backlog=_BACKLOG
-                    )
-                )
-            else:
-                self._listen(None if listen == "off" else self._tls, listener, plain=listen != "only")
+            self._listen(None if listen == "off" else self._tls, bound.dup(), plain=listen != "only")
 
     def _listen(self, tls: TlsContext | None, listener: socket.socket, *, plain: bool) -> None:
         listening = ClientListener(
@@ -108,7 +101,7 @@ class Ports:
             plain=plain,
             headers=self._headers,
         )
-        listening.open(listener)
+        listening.open(listener)  # which closes it
         self._listening.append(listening)
 
     def close(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import struct
 
 from lab.oracle import wire
@@ -35,7 +34,7 @@ def _fields(code: int, cursor: Cursor, root: str) -> tuple[Value, ...]:
     if code == wire.GET_DATA:
         return (cursor.buffer(), cursor.stat())
     if code == wire.GET_ACL:
-        return (_acls(cursor), cursor.stat())
+        return (tuple(cursor.acls()), cursor.stat())
     if code == wire.GET_CHILDREN:
         return (_sorted(cursor),)
     if code == wire.GET_CHILDREN2:
@@ -46,17 +45,11 @@ def _fields(code: int, cursor: Cursor, root: str) -> tuple[Value, ...]:
         return (cursor.integer(),)
     if code == wire.GET_EPHEMERALS:
         return tuple(sorted(str(unrooted(path, root)) for path in cursor.strings()))
-    if code == wire.WHO_AM_I:  # in the order of a hash set
-        return tuple(sorted((cursor.string(), cursor.string()) for _ in range(cursor.integer())))
+    if code == wire.WHO_AM_I:
+        return tuple((cursor.string(), cursor.string()) for _ in range(cursor.integer()))
     if code == wire.SASL:
         return (cursor.buffer(),)
     raise IndexError(f"no layout for opcode {code}")
-
-
-def _acls(cursor: Cursor) -> tuple[Value, ...]:
-    """Return an ACL; the identities that "auth" stood for come in the order of a hash set, so sort those."""
-    runs = itertools.groupby(cursor.acls(), key=lambda entry: entry[:2])
-    return tuple(entry for _, run in runs for entry in sorted(run, key=str))
 
 
 def _sorted(cursor: Cursor) -> tuple[str, ...]:

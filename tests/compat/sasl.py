@@ -78,13 +78,12 @@ class Peer:
         self.ask(wire.AUTH, pack_int(0) + pack_string(scheme) + pack_buffer(auth), wire.AUTH_XID)
 
     def whoami(self) -> None:
-        """Ask who I am; the order of the answers is nobody's promise."""
+        """Ask who I am."""
         self.ask(wire.WHO_AM_I)
         last = self.answers[-1]
         if isinstance(last, tuple) and not last[2]:
             cursor = wire.Cursor(self.body)
-            told = sorted((cursor.string(), cursor.string()) for _ in range(cursor.integer()))
-            self.answers[-1] = told
+            self.answers[-1] = [(cursor.string(), cursor.string()) for _ in range(cursor.integer())]
 
     def create(self, path: str, acls: wire.Acls | None = None) -> None:
         """Create a node."""

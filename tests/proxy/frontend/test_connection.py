@@ -29,6 +29,7 @@ from lab.servers.digest_md5 import respond
 from proxy.frontend import turn, word_answer
 from proxy.frontend.connection import Connection
 from proxy.frontend.inbound import PIECE
+from proxy.frontend.opening import SESSIONLESS_TIMEOUT
 from proxy.frontend.outbound import Outbound
 from proxy.log.slices import Slices
 from proxy.sasl.digest_md5 import secret
@@ -76,7 +77,7 @@ def test_an_old_client_gets_an_answer_without_the_read_only_byte() -> None:
 
 def test_a_client_that_never_asks_for_a_session_is_let_go() -> None:
     client = Client()
-    client.loop.wait(9.9)
+    client.loop.wait(SESSIONLESS_TIMEOUT - 0.1)
     assert not client.transport.closed
     client.loop.wait(0.1)
     assert client.transport.closed
@@ -115,7 +116,7 @@ def test_health_checks_and_port_scanners_do_not_fill_the_log(caplog: pytest.LogC
         client = Client(host=host)
         client.send(sent)
         if not sent:
-            client.loop.wait(10)
+            client.loop.wait(SESSIONLESS_TIMEOUT)
         assert client.transport.is_closed()
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
     for record, why in zip(caplog.records, ("frame length", "connect request"), strict=True):

@@ -46,6 +46,7 @@ class Proxy:
             self.link,
             self.read_only if read_only else None,
             HOST,
+            self.loop,  # type: ignore[arg-type]
             past=past,
         )
         self.handshake.is_open = True
@@ -179,6 +180,37 @@ def test_a_client_that_left_meanwhile_is_not_answered(proxy: Proxy) -> None:
     # What was opened for the first of them runs out.
     assert [other.connection for other in proxy.sessions if other is not session] == [None]
     assert not proxy.pending
+
+
+def test_clients_that_come_back_go_before_new_ones(proxy: Proxy) -> None:
+    _, _, again = proxy.established()
+    proxy.attach(again)
+    late, gone = proxy.attach(), proxy.attach()
+    gone.gone = True
+    proxy.loop.wait(0.04)
+    proxy.attach(again)
+    proxy.loop.wait(0.04)
+    assert [pending.kind for pending in proxy.pending] == [Kind.ATTACH, Kind.ATTACH]
+    proxy.loop.wait(0.05)
+    assert [pending.kind for pending in proxy.pending] == [Kind.ATTACH, Kind.ATTACH, Kind.OPEN]
+    proxy.commit()
+    assert (late.outcome, gone.session) == ("established", None)
+    proxy.attach()
+    assert [pending.kind for pending in proxy.pending] == [Kind.OPEN]  # nothing has come back for long
+
+
+def test_new_clients_do_not_wait_for_ever_and_open_a_hundred_sessions_a_turn(proxy: Proxy) -> None:
+    _, _, again = proxy.established()
+    proxy.attach(again)
+    late = [proxy.attach() for _ in range(150)]
+    for _ in range(25):
+        proxy.loop.wait(0.04)
+        proxy.attach(again)
+    proxy.commit()
+    assert [each.outcome for each in late] == ["established"] * 100 + ["waits"] * 50
+    proxy.loop.wait(0.001)
+    proxy.commit()
+    assert {each.outcome for each in late} == {"established"}
 
 
 def test_an_attach_that_its_client_gave_up_is_not_sent(proxy: Proxy) -> None:

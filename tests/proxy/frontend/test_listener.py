@@ -166,6 +166,17 @@ async def test_both_kinds_on_one_port(authority: Authority, context: ssl.SSLCont
         assert await host.ask(b"ruok", authority.client_context()) == b"you said ruok"
 
 
+async def test_many_clients_are_accepted_in_one_turn_of_the_loop() -> None:
+    """uvloop's own server accepts one: a herd would open a session an entry."""
+    async with listening(places=200) as host:
+        with contextlib.ExitStack() as stack:
+            for _ in range(90):
+                stack.enter_context(socket.create_connection(("127.0.0.1", host.port)))
+            while not host.asked:  # noqa: ASYNC110 - turn by turn
+                await asyncio.sleep(0)
+            assert host.asked == 90
+
+
 async def test_a_port_for_tls_alone(
     authority: Authority, context: ssl.SSLContext, caplog: pytest.LogCaptureFixture
 ) -> None:

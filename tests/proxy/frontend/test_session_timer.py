@@ -33,7 +33,7 @@ class Proxy:
         machine = new_machine(1)
         sessions = Sessions(machine, Timeouts(10, 10000), 0.005, Counters(), time)
         read_only = ReadOnlySessions(machine, sessions, self.link, time, HOST.randomness)
-        self.handshake = Handshake(machine, sessions, self.outbox, self.link, read_only, HOST)
+        self.handshake = Handshake(machine, sessions, self.outbox, self.link, read_only, HOST, loop)
         self.handshake.is_open = True
         self.timer = SessionTimer(sessions, self.handshake, read_only, self.outbox, self.link, 0.005)
         self.applicant = Applicant()

@@ -1,0 +1,105 @@
+"""The order of identities, where the reply to an auth packet stands, and how long a client may be silent."""
+
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+
+from lab.oracle import wire
+from lab.oracle.wire import Closed, Connection, Reply, Silent
+from lab.servers import ZketcdServer, ZooKeeperServer
+from lab.servers.process import ServerProcess
+
+pytestmark = pytest.mark.real
+
+_PATIENCE = 60.0
+_WRITES = range(1, 21)
+
+
+@contextmanager
+def _connected(server: ServerProcess) -> Iterator[Connection]:
+    with closing(Connection(server.port, _PATIENCE)) as connection:
+        connection.connect()
+        yield connection
+
+
+def _request(xid: int, opcode: int, body: bytes = b"") -> bytes:
+    return wire.frame(struct.pack(">ii", xid, opcode) + body)
+
+
+def _auth(user: str) -> bytes:
+    body = wire.pack_int(0) + wire.pack_string("digest") + wire.pack_buffer(user.encode() + b":word")
+    return _request(wire.AUTH_XID, wire.AUTH, body)
+
+
+def _create(path: str, acls: wire.Acls) -> bytes:
+    return wire.pack_string(path) + wire.pack_buffer(b"") + wire.pack_acls(acls) + wire.pack_int(1)
+
+
+def _reply(connection: Connection) -> Reply:
+    reply = connection.receive()
+    assert isinstance(reply, Reply)
+    return reply
+
+
+def _listed(
+    server: ServerProcess, users: list[str]
+) -> tuple[bytes, list[tuple[int, str | None, str | None]]]:
+    """What whoAmI answers, and the ACL that `auth` stands for."""
+    with _connected(server) as connection:
+        connection.send(b"".join(map(_auth, users)))
+        assert all(_reply(connection).err == 0 for _ in users)
+        connection.send(
+            _request(1, wire.WHO_AM_I)
+            + _request(2, wire.CREATE, _create("/listed", [(31, "auth", "")]))
+            + _request(3, wire.GET_ACL, wire.pack_string("/listed"))
+            + _request(4, wire.CLOSE_SESSION)
+        )
+        who, _, acl, _ = (_reply(connection) for _ in range(4))
+    return who.body, wire.Cursor(acl.body).acls()
+
+
+@pytest.mark.parametrize("count", [1, 4, 10])
+def test_identities_are_listed_as_by_zookeeper(
+    zookeeper_server: ZooKeeperServer, zketcd_server: ZketcdServer, count: int
+) -> None:
+    users = [
+        f"user \N{GREEK SMALL LETTER ALPHA}\N{GRINNING FACE} {number * number}" for number in range(count)
+    ]
+    assert _listed(zookeeper_server, users) == _listed(zketcd_server, users)
+
+
+def _order(server: ServerProcess) -> list[int]:
+    """The replies to pipelined writes and an auth packet behind them, by their xids."""
+    acls = [(31, "world", "anyone")]
+    with _connected(server) as connection:
+        connection.send(
+            b"".join(_request(xid, wire.CREATE, _create(f"/order-{xid}", acls)) for xid in _WRITES)
+            + _auth("amy")
+            + _request(wire.PING_XID, wire.PING)
+            + _request(99, wire.CLOSE_SESSION)
+        )
+        return [_reply(connection).xid for _ in (*_WRITES, "auth", "ping", "close")]
+
+
+def test_only_zookeepers_reply_to_an_auth_packet_may_come_before_earlier_ones(
+    zookeeper_server: ZooKeeperServer, zketcd_server: ZketcdServer
+) -> None:
+    """Clients find it by its xid, so they do not see the difference."""
+    theirs = _order(zookeeper_server)
+    assert _order(zketcd_server) == [*_WRITES, wire.AUTH_XID, wire.PING_XID, 99]
+    assert sorted(theirs) == sorted([*_WRITES, wire.AUTH_XID, wire.PING_XID, 99])
+    assert [xid for xid in theirs if xid > 0] == [*_WRITES, 99]
+
+
+def test_a_client_without_a_session_is_not_closed_before_zookeeper_would_close_it(
+    zookeeper_server: ZooKeeperServer, zketcd_server: ZketcdServer
+) -> None:
+    with closing(Connection(zookeeper_server.port, _PATIENCE)) as theirs:
+        time.sleep(1)
+        with closing(Connection(zketcd_server.port, _PATIENCE)) as ours:
+            assert theirs.receive_frame() == Closed()
+            assert ours.receive_frame(time.monotonic()) == Silent()
+            assert ours.receive_frame() == Closed()
