@@ -64,9 +64,7 @@ class Handshake:
         self._randomness = environment.randomness
         self._loop = loop
         self._returned = float("-inf")  # when a client last came back with its session
-        self._new: deque[tuple[Applicant, ConnectRequest]] = (
-            deque()
-        )  # those that wait for clients to come back
+        self._new: deque[tuple[Applicant, ConnectRequest]] = deque()  # those that wait for that to be over
         self._new_until = 0.0
         self._throttled_log = ThrottledLog(log, environment.clock)
         #: Whether clients get sessions: not before the tree is loaded, nor while the server stops.
