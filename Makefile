@@ -203,6 +203,10 @@ lint: setup-dev ## Check style, types, import directions, the Dockerfile and tha
 	$(VENV)/hadolint Dockerfile
 	$(VENV)/reuse lint --quiet
 
+.PHONY: check-debs
+check-debs: $(STAMPS)/created ## Tell which files of requirements/debs.txt have left the package archive (downloads them all)
+	@$(VENV)/python tools/fetch_debs.py --check
+
 format: setup-dev ## Format the sources and repair what ruff can repair
 	$(VENV)/ruff format $(SOURCES)
 	$(VENV)/ruff check --fix $(SOURCES)

@@ -25,8 +25,9 @@ FOLDERS = ("bench", "console", "deploy", "examples", "lab", "pipeline", "proof",
 
 # README.md asks for these before anything else.
 PREREQUISITES = {"git", "make", "python3", "python3.11"}
-# Packages that Debian marks as essential: libc-bin, util-linux, dash, bash, coreutils, dpkg, apt.
-ESSENTIAL = {"apt-get", "bash", "dpkg", "dpkg-deb", "ldconfig", "nsenter", "setpriv", "sh", "true", "unshare"}
+# Packages that Debian marks as essential: libc-bin, util-linux, dash, bash, coreutils, dpkg, tar, apt.
+ESSENTIAL = {"bash", "ldconfig", "nsenter", "setpriv", "sh", "tar", "true", "unshare"}
+ESSENTIAL |= {"apt-get", "apt-helper", "dpkg", "dpkg-deb"}
 # Folders that are searched for a program that has a name of its own.
 SEARCHED = {"/usr/bin", "/usr/sbin", "/usr/share", "/usr/share/java"}
 # What our own package brings.
