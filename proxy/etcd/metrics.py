@@ -40,7 +40,7 @@ class Metrics(NamedTuple):
         return int(self.samples.get(QUOTA, 0))
 
     def completed(self, status: Status) -> Status:
-        """A status that etcd told in part, with the version, the sizes, and whether there is a leader."""
+        """A status that has gaps (see there), with the version, the sizes, and whether there is a leader."""
         if status.version:
             return status
         versions = [name.split('"')[1] for name in self.samples if name.startswith(_VERSION)]

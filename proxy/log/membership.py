@@ -42,20 +42,15 @@ class Membership:
         keys: Keyspace,
         lease_seconds: int,
         value: bytes,
-        on_no_space: Callable[[], None],
-        on_refused: Callable[[EtcdError], None],
+        on_failure: Callable[[EtcdError], None],
         environment: Environment,
     ) -> None:
-        """`value`: the value of the proxy key.
-
-        `on_no_space`, `on_refused`: etcd is too full to let this proxy register, or gives it no permission.
-        """
+        """`value`: the value of the proxy key. `on_failure`: an attempt to register has failed."""
         self._etcd = etcd
         self._keys = keys
         self._lease_seconds = lease_seconds
         self._value = value
-        self._on_no_space = on_no_space
-        self._on_refused = on_refused
+        self._on_failure = on_failure
         self._environment = environment
         self._lease = 0
         self._asked: float | None = None  # when the keep-alive was sent that has no answer yet
@@ -182,13 +177,8 @@ class Membership:
 
     async def _failed(self, what: str, error: EtcdError) -> None:
         self._throttled_log.warn("%s: %s", what, error)
-        if isinstance(error, EtcdRefused) and error.kind is RefusalKind.PERMISSION:
-            self._on_refused(error)
-        if isinstance(error, EtcdNoSpace):
-            self._on_no_space()
-            await asyncio.sleep(_FULL_PAUSE)
-        else:
-            await asyncio.sleep(_PAUSE)
+        self._on_failure(error)
+        await asyncio.sleep(_FULL_PAUSE if isinstance(error, EtcdNoSpace) else _PAUSE)
 
     async def _revoked(self, lease: int) -> bool:
         try:

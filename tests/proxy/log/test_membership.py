@@ -23,16 +23,12 @@ class World:
     def __init__(self) -> None:
         self.store = FakeEtcd()
         self.etcd = FakeEtcdClient(self.store)
-        self.full = 0
-        self.refusals: list[EtcdError] = []
+        self.failures: list[EtcdError] = []
         self.tasks = Tasks()
-        self.membership = Membership(self.etcd, KEYS, 5, b"value", self.no_space, self.refused, HOST)
+        self.membership = Membership(self.etcd, KEYS, 5, b"value", self.failed, HOST)
 
-    def no_space(self) -> None:
-        self.full += 1
-
-    def refused(self, error: EtcdError) -> None:
-        self.refusals.append(error)
+    def failed(self, error: EtcdError) -> None:
+        self.failures.append(error)
 
     def proxies(self) -> dict[bytes, int]:
         return {pair.key: pair.lease for pair in self.store.snapshot() if pair.key.startswith(KEYS.proxies)}
@@ -74,9 +70,9 @@ async def test_a_refused_registration_is_told_and_tried_again(world: World) -> N
     refusal = EtcdRefused(RefusalKind.PERMISSION, "permission denied")
     with mock.patch.object(world.etcd, "txn", side_effect=refusal):
         registering = asyncio.get_running_loop().create_task(world.membership.register())
-        await until(lambda: len(world.refusals) > 1)
+        await until(lambda: len(world.failures) > 1)
     await registering
-    assert set(world.refusals) == {refusal}
+    assert set(world.failures) == {refusal}
     assert list(world.proxies()) == [KEYS.proxy(world.membership.incarnation)]
 
 
@@ -127,7 +123,7 @@ async def test_a_key_that_went_while_it_was_put_is_the_end_of_the_incarnation(wo
 async def test_a_full_etcd_is_reported_and_asked_again(world: World) -> None:
     world.store.full = True
     registering = world.tasks.start(world.membership.register(), "register")
-    await until(lambda: world.full > 1)
+    await until(lambda: sum(isinstance(error, EtcdNoSpace) for error in world.failures) > 1)
     with pytest.raises(EtcdNoSpace):
         world.store.lease_grant(1, 5)
     world.store.disarm()
