@@ -6,6 +6,7 @@ import json
 import os
 import urllib.request
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from lab.servers.ports import free_port
 from lab.servers.process import REPOSITORY, BinaryMissing, ServerProcess
@@ -32,7 +33,9 @@ def etcd_program(version: str = "") -> str:
 @functools.cache
 def _embedded() -> str:
     try:
-        binary = find_binary()
+        # In a thread: the caller may be a coroutine, and zketcd's code must not block its loop.
+        with ThreadPoolExecutor(1) as thread:
+            binary = thread.submit(find_binary).result()
     except EmbeddedEtcdError as error:
         raise BinaryMissing(str(error)) from None
     if binary.trial_only:
