@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 
 from lab.servers import BinaryMissing
+from lab.servers.etcd import VERSIONS
+from proxy.etcd.versions import warnings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 INSTALLER = REPOSITORY / "tools" / "install_system_packages.sh"
@@ -25,8 +27,9 @@ FOLDERS = ("bench", "console", "deploy", "examples", "lab", "pipeline", "proof",
 
 # README.md asks for these before anything else.
 PREREQUISITES = {"git", "make", "python3", "python3.11"}
-# Packages that Debian marks as essential: libc-bin, util-linux, dash, bash, coreutils, dpkg, apt.
-ESSENTIAL = {"apt-get", "bash", "dpkg", "dpkg-deb", "ldconfig", "nsenter", "setpriv", "sh", "true", "unshare"}
+# Packages that Debian marks as essential: libc-bin, util-linux, dash, bash, coreutils, dpkg, tar, apt.
+ESSENTIAL = {"bash", "ldconfig", "nsenter", "setpriv", "sh", "tar", "true", "unshare"}
+ESSENTIAL |= {"apt-get", "apt-helper", "dpkg", "dpkg-deb"}
 # Folders that are searched for a program that has a name of its own.
 SEARCHED = {"/usr/bin", "/usr/sbin", "/usr/share", "/usr/share/java"}
 # What our own package brings.
@@ -117,14 +120,27 @@ def test_everything_that_is_looked_for_is_installed_by_the_set_up() -> None:
     programs, looked_for = installed(), needed()
     assert {name: files for name, files in looked_for.items() if not _is_provided(name, programs)} == {}
     # Else the search finds nothing.
-    known = {"etcd", "etcdctl", "java", "jattach", "clickhouse-server", "libzookeeper_mt.so.2", "git"}
+    known = {"etcdctl", "java", "jattach", "clickhouse-server", "libzookeeper_mt.so.2", "git"}
     assert known | {"/usr/lib/zookeeper/bin"} <= set(looked_for)
+
+
+def test_each_etcd_that_tests_run_is_pinned_and_fetched() -> None:
+    fetched = re.search(r"^ETCD_VERSIONS := (.*)$", (REPOSITORY / "Makefile").read_text(), re.M)
+    assert fetched is not None
+    assert tuple(fetched[1].split()) == VERSIONS
+    pins = (REPOSITORY / "requirements" / "debs.txt").read_text()
+    embedded = re.findall(r'"etcd-([\d.]+)"', (REPOSITORY / "tools" / "setup_etcd.py").read_text())
+    assert len(embedded) == 2
+    assert warnings(embedded[0]) == []
+    for version in (*VERSIONS, *embedded):
+        for machine in ("amd64", "arm64"):
+            assert re.search(rf"^etcd-{re.escape(version)} .*_{machine}\.deb$", pins, re.M)
 
 
 def test_the_documents_name_every_package_that_the_set_up_installs() -> None:
     function = INSTALLER.read_text().partition("packages_of() {")[2].partition("\n}")[0]
     packages = " ".join(re.findall(r"echo ([a-z0-9 -]+)", function)).split()
-    assert "etcd-server" in packages  # else nothing was found in the script
+    assert "etcd-client" in packages  # else nothing was found in the script
     described = (REPOSITORY / "docs" / "operating.md").read_text()
     assert [package for package in packages if f"`{package}`" not in described] == []
 

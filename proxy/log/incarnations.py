@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdError
+from proxy.etcd.model import EtcdError, EtcdNoSpace, EtcdRefused, RefusalKind
 from proxy.log.appender import Appender
 from proxy.log.applier import Applier
 from proxy.log.follower import Follower
@@ -76,7 +76,7 @@ class Incarnations:
             ProxyValue(tuple(sorted(settings.levels)), settings.version, settings.archives, settings.home)
         )
         self.membership = Membership(
-            etcd, keys, settings.lease_seconds, value, self._no_space_to_register, environment
+            etcd, keys, settings.lease_seconds, value, self._not_registered, environment
         )
         self.appender = Appender(
             etcd,
@@ -93,6 +93,7 @@ class Incarnations:
         )
         self._clock = environment.clock
         self._former: list[_Former] = []
+        self._stopped_by_refusal = False  # since the last registration
         #: Set once the first incarnation is registered, or etcd is too full to register one.
         self.ready = asyncio.Event()
 
@@ -115,6 +116,7 @@ class Incarnations:
         membership = self.membership
         while True:
             await membership.register()
+            self._stopped_by_refusal = False
             incarnation = membership.incarnation
             self._stats.incarnations += 1
             if not membership.is_over:
@@ -202,10 +204,18 @@ class Incarnations:
         """etcd refuses an entry, and has for so long; whether other proxies have to take over."""
         if seconds <= self._patience:
             return False
-        if not self.membership.is_over:
+        if not self._stopped_by_refusal:
+            self._stopped_by_refusal = True
             self._stopped(f"etcd refuses entries: {error}")
         return True
 
-    def _no_space_to_register(self) -> None:
-        self.appender.no_space()
-        self.ready.set()
+    def _not_registered(self, error: EtcdError) -> None:
+        """An attempt to register an incarnation has failed."""
+        if isinstance(error, EtcdNoSpace):
+            self.appender.no_space()
+            self.ready.set()
+        elif isinstance(error, EtcdRefused) and error.kind is RefusalKind.PERMISSION and self._former:
+            # etcd 3.4.42, 3.5.28, 3.6.9 and newer refuse keep-alives too if this proxy may not write its key:
+            # the incarnation was over before an entry was refused for long. Before the first one there is no
+            # client.
+            self._refused(self._clock.monotonic() - self.membership.keep_alive_sent, error)
