@@ -104,7 +104,8 @@ setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well
 
 setup-test: setup setup-dev $(STAMPS)/gssapi-tests .cache/kazoo.stamp .cache/helm.stamp .cache/etcd-trial.stamp ## Install what all tests need as well: etcdctl, another etcd, Java, ClickHouse, the C client, Chromium, faketime, HAProxy, helm, Kerberos, kazoo's suite
 	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client chromium haproxy mandoc kdc faketime
-	@tools/fetch_debian_zookeeper.sh
+	@$(VENV)/python tools/fetch_debs.py zookeeper-3.9.6 || echo "tests compare with ZooKeeper 3.9.5 instead" >&2
+	@$(VENV)/python tools/fetch_debs.py zookeeper-3.8.0 || echo "tests of ZooKeeper 3.8's files are left out" >&2
 
 # Use
 
