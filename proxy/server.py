@@ -13,7 +13,7 @@ from proxy.admin.four_letter import FourLetterWords
 from proxy.admin.subject import Settings, Subject
 from proxy.config import Config
 from proxy.etcd.interface import Etcd
-from proxy.etcd.status_poller import StatusPoller
+from proxy.etcd.status_poller import ReadMetrics, StatusPoller
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.connection import Connection
 from proxy.frontend.connections import ConnectionLimits, Connections
@@ -76,13 +76,13 @@ class Server:
         login: Login | None = None,
         tracer: Tracer | None = None,
         environment: Environment = HOST,
-        read_quota: Callable[[str], Awaitable[int]] | None = None,
+        read_metrics: ReadMetrics | None = None,
         home: Home = Home(),  # noqa: B008 - immutable
     ) -> None:
         """`writer`: runs the snapshot writer. `tls`, `login`: for clients, if any.
 
         `tracer`: takes the spans of clients' requests, if any. `environment`: clocks and randomness.
-        `read_quota`: the quota of an etcd at HOST:PORT, 0 if that is unknown. `home`: where this proxy runs.
+        `read_metrics`: those of an etcd at HOST:PORT, None if it shows none. `home`: where this proxy runs.
         """
         self._config = config
         self._login = login
@@ -110,7 +110,7 @@ class Server:
         )
         log_settings = _log_settings(config, home, has_tls=tls is not None, has_sasl=login is not None)
         self.log = Log(etcd, keys, self._tasks, machine, watches, sessions, self, log_settings, environment)
-        self._status_poller = StatusPoller(etcd, self._learned_space, self.log.learned_versions, read_quota)
+        self._status_poller = StatusPoller(etcd, self._learned_space, self.log.learned_versions, read_metrics)
         self.snapshots = Snapshots(
             self.log,
             etcd,

@@ -18,6 +18,9 @@ from pathlib import Path
 import pytest
 
 from lab.servers import BinaryMissing
+from lab.servers.etcd import VERSIONS
+from proxy.etcd.versions import warnings
+from tools import setup_etcd
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 INSTALLER = REPOSITORY / "tools" / "install_system_packages.sh"
@@ -118,14 +121,25 @@ def test_everything_that_is_looked_for_is_installed_by_the_set_up() -> None:
     programs, looked_for = installed(), needed()
     assert {name: files for name, files in looked_for.items() if not _is_provided(name, programs)} == {}
     # Else the search finds nothing.
-    known = {"etcd", "etcdctl", "java", "jattach", "clickhouse-server", "libzookeeper_mt.so.2", "git"}
+    known = {"etcdctl", "java", "jattach", "clickhouse-server", "libzookeeper_mt.so.2", "git"}
     assert known | {"/usr/lib/zookeeper/bin"} <= set(looked_for)
+
+
+def test_each_etcd_that_tests_run_is_pinned_and_fetched() -> None:
+    fetched = re.search(r"^ETCD_VERSIONS := (.*)$", (REPOSITORY / "Makefile").read_text(), re.M)
+    assert fetched is not None
+    assert tuple(fetched[1].split()) == VERSIONS
+    pins = (REPOSITORY / "requirements" / "debs.txt").read_text()
+    for name in (*(f"etcd-{version}" for version in VERSIONS), *setup_etcd.NAMES):
+        for machine in ("amd64", "arm64"):
+            assert re.search(rf"^{re.escape(name)} .*_{machine}\.deb$", pins, re.M)
+    assert warnings(setup_etcd.NAMES[0].removeprefix("etcd-")) == []
 
 
 def test_the_documents_name_every_package_that_the_set_up_installs() -> None:
     function = INSTALLER.read_text().partition("packages_of() {")[2].partition("\n}")[0]
     packages = " ".join(re.findall(r"echo ([a-z0-9 -]+)", function)).split()
-    assert "etcd-server" in packages  # else nothing was found in the script
+    assert "etcd-client" in packages  # else nothing was found in the script
     described = (REPOSITORY / "docs" / "operating.md").read_text()
     assert [package for package in packages if f"`{package}`" not in described] == []
 

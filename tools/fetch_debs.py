@@ -133,7 +133,7 @@ def _download(url: str, target: Path) -> None:
         except OSError as error:
             raise Unavailable(str(error)) from None
         return
-    options = ["-o", f"APT::Sandbox::User={getpass.getuser()}", "-o", "Acquire::Retries=3"]
+    options = ["-o", f"APT::Sandbox::User={getpass.getuser()}", "-o", "Acquire::Retries=1"]
     command = [_APT_HELPER, *options, "download-file", url, str(target)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

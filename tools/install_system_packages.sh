@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install the programs that zketcd and its tests run, from Debian's packages.
 #
-#   tools/install_system_packages.sh etcd etcdctl java jattach clickhouse c-client chromium haproxy mandoc kdc kerberos-build faketime venv
+#   tools/install_system_packages.sh etcdctl java jattach clickhouse c-client chromium haproxy mandoc kdc kerberos-build faketime venv
 #   tools/install_system_packages.sh --programs etcdctl java    # only print the programs that these names stand for
 #
 # Programs that are there already are left alone. apt is used only by root on a system that has apt. Otherwise the
@@ -12,12 +12,10 @@ set -euo pipefail
 
 # Debian keeps servers in /usr/sbin, which is not on every user's PATH.
 PATH="$PATH:/usr/sbin:/sbin"
-here=$(dirname "$0")
 
 # Names of programs on PATH, paths of programs elsewhere, and shared libraries.
 programs_of() {
     case $1 in
-    etcd) echo etcd ;;
     etcdctl) echo etcdctl ;;
     java) echo java ;;
     jattach) echo jattach ;;
@@ -36,7 +34,6 @@ programs_of() {
 
 packages_of() {
     case $1 in
-    etcd) echo etcd-server ;;
     etcdctl) echo etcd-client ;;
     java) echo default-jre-headless ;;
     jattach) echo jattach ;; # what a JDK's jcmd does, for the bench; a JRE has none
@@ -61,7 +58,6 @@ there() {
 
 present() {
     case $1 in
-    etcd) "$here/etcd_usable.sh" ;;
     venv) "${PYTHON:-python3}" -c 'import ensurepip' 2>/dev/null ;;
     *)
         local program
@@ -86,7 +82,6 @@ done
 
 service_of() {
     case $1 in
-    etcd-server) echo etcd ;;
     clickhouse-server) echo clickhouse-server ;;
     haproxy) echo haproxy ;;
     krb5-kdc) echo krb5-kdc ;;
@@ -130,8 +125,6 @@ for package in "${packages[@]}"; do
         echo "skipped: $package: it is installed already, but not what zketcd needs" >&2
     elif [ -z "$version" ] || [ "$version" = "(none)" ]; then
         echo "skipped: $package: this release of Debian does not have it" >&2
-    elif [ "$package" = etcd-server ] && dpkg --compare-versions "$version" lt 3.4.22; then
-        echo "skipped: etcd-server: this release of Debian has $version, zketcd needs 3.4.22 or newer" >&2
     else
         candidates+=("$package")
     fi

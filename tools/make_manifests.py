@@ -1,6 +1,6 @@
 """Write for Kubernetes what is made of other files: the chart's copies of deploy/monitoring, plain manifests.
 
-`make manifests` runs it; tests/deploy/test_helm.py compares. Helm is the one of tools/fetch_program.sh.
+`make manifests` runs it; tests/deploy/test_helm.py compares. Helm is the one of tools/fetch_helm.sh.
 """
 
 import shutil

@@ -17,8 +17,8 @@ Relay = Callable[[int], int]
 class Member(EtcdServer):
     """One member of a cluster that is started as a whole."""
 
-    def __init__(self, number: int, arguments: Sequence[str], relay: Relay) -> None:
-        super().__init__(*arguments)
+    def __init__(self, number: int, arguments: Sequence[str], version: str, relay: Relay) -> None:
+        super().__init__(*arguments, version=version)
         self.member_name = f"member{number}"
         self.peer_url = f"http://127.0.0.1:{relay(self.peer_port)}"
         self.peers: Sequence[Member] = ()
@@ -66,13 +66,13 @@ def _direct(port: int) -> int:
 
 
 @contextmanager
-def running_cluster(*arguments: str, relay: Relay = _direct) -> Iterator[Cluster]:
-    """Start three members of etcd, each with these arguments as well, and end them.
+def running_cluster(*arguments: str, version: str = "", relay: Relay = _direct) -> Iterator[Cluster]:
+    """Start three members of etcd, each of this version and with these arguments as well, and end them.
 
     Members reach each other by what `relay` gives for their ports.
     """
     with ExitStack() as stack:
-        members = [Member(number, arguments, relay) for number in range(SIZE)]
+        members = [Member(number, arguments, version, relay) for number in range(SIZE)]
         for member in members:
             stack.callback(member.close)
             member.peers = members

@@ -1,20 +1,45 @@
 """A real single-node etcd."""
 
+import functools
 import http.client
 import json
+import os
 import urllib.request
 from collections.abc import Sequence
 
 from lab.servers.ports import free_port
-from lab.servers.process import REPOSITORY, BinaryMissing, ServerProcess, find_program
+from lab.servers.process import REPOSITORY, BinaryMissing, ServerProcess
+from proxy.etcd.embedded import EmbeddedEtcdError, find_binary
+
+#: Those that users run and Debian has, oldest first: .cache has them.
+VERSIONS = ("3.4.23", "3.5.16", "3.5.30")
 
 
-def etcd_of_the_wheel() -> str:
-    """etcd 3.5.1, for changes of version. It loses data in crashes: do not kill it. Raises BinaryMissing."""
-    program = REPOSITORY / ".cache" / "etcd-trial" / "etcd"
+def etcd_program(version: str = "") -> str:
+    """The path of an etcd: of this version, else that of the variable ZKETCD_TEST_ETCD, else zketcd's choice.
+
+    Raises BinaryMissing.
+    """
+    version = version or os.environ.get("ZKETCD_TEST_ETCD", "")
+    if not version:
+        return _embedded()
+    program = REPOSITORY / ".cache" / f"etcd-{version}" / "usr" / "bin" / "etcd"
     if not program.exists():
-        raise BinaryMissing("etcd 3.5.1 is not in .cache: make setup-test fetches it (Linux on x86-64)")
+        raise BinaryMissing(f"etcd {version} is not in .cache: make setup-test fetches it")
     return str(program)
+
+
+@functools.cache
+def _embedded() -> str:
+    try:
+        binary = find_binary()
+    except EmbeddedEtcdError as error:
+        raise BinaryMissing(str(error)) from None
+    if binary.trial_only:
+        raise BinaryMissing(
+            "tests kill etcd, and the only one found is for trials: make setup fetches another"
+        )
+    return binary.path
 
 
 class EtcdServer(ServerProcess):
@@ -22,11 +47,16 @@ class EtcdServer(ServerProcess):
 
     kind = "etcd"
 
-    def __init__(self, *arguments: str, port: int | None = None, start_timeout: float = 60.0) -> None:
-        """`arguments` go to etcd as they are, e.g. "--quota-backend-bytes=16777216"."""
+    def __init__(
+        self, *arguments: str, version: str = "", port: int | None = None, start_timeout: float = 60.0
+    ) -> None:
+        """`arguments` go to etcd as they are, e.g. "--quota-backend-bytes=16777216".
+
+        `version`: see `etcd_program`.
+        """
         super().__init__(port=port, start_timeout=start_timeout)
         self.peer_port = free_port()
-        self.program = ""  # which etcd the next start runs; "": that of the host
+        self.next_version = version  # that the next start runs
         self._arguments = arguments
 
     @property
@@ -38,7 +68,7 @@ class EtcdServer(ServerProcess):
         """etcd's command line."""
         peer = f"http://127.0.0.1:{self.peer_port}"
         return [
-            self.program or find_program("etcd", "make test installs it where it may use apt"),
+            etcd_program(self.next_version),
             f"--data-dir={self.data_dir}",
             "--name=test",
             f"--listen-client-urls={self.endpoint}",

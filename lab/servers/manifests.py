@@ -16,7 +16,7 @@ from referencing import Registry, Resource
 from lab.servers.process import REPOSITORY, BinaryMissing
 
 CHART = REPOSITORY / "deploy" / "helm" / "zketcd"
-_HELM = REPOSITORY / ".cache" / "helm" / "helm"  # tools/fetch_program.sh
+_HELM = REPOSITORY / ".cache" / "helm" / "helm"  # tools/fetch_helm.sh
 Manifest = dict[str, Any]
 
 #: Of the Prometheus operator: Kubernetes has no schema for them.

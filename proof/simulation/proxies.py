@@ -22,6 +22,7 @@ from proof.simulation.transports import Socket, Transport, Transports
 from proof.simulation.world import Host
 from proxy.config import Config, parse
 from proxy.etcd.client import EtcdClient
+from proxy.etcd.metrics import QUOTA, Metrics
 from proxy.etcd.model import EtcdError
 from proxy.log import snapshot_writer
 from proxy.log.levels import LevelRefused, raise_level
@@ -167,11 +168,13 @@ class Proxy:
         around = environment(host)
         login = Login(self._settings.sasl, around.randomness)
 
-        async def read_quota(_endpoint: str) -> int:
-            return self._cluster.store.quota
+        async def read_metrics(_endpoint: str) -> Metrics:
+            return Metrics({QUOTA: self._cluster.store.quota}, 0.0)
 
         writer = _Writer(self, host)
-        return Server(self._settings, etcd, writer, login=login, environment=around, read_quota=read_quota)
+        return Server(
+            self._settings, etcd, writer, login=login, environment=around, read_metrics=read_metrics
+        )
 
     async def _run(self, host: Host) -> None:
         try:

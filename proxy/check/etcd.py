@@ -44,9 +44,16 @@ async def check_etcd(config: Config, tls: Tls) -> AsyncIterator[Finding]:
         finally:
             await client.close()
         clusters[endpoint] = status.cluster_id
+        measured = await asyncio.to_thread(metrics.read, endpoint, tls)
+        if measured is not None:
+            status = measured.completed(status)
+        if not status.version:
+            yield doubtful(
+                endpoint, "its state is unknown: it tells it to root alone, and shows no metrics here"
+            )
+            continue
         for found in _member(endpoint, status):
             yield found
-        measured = await asyncio.to_thread(metrics.read, endpoint, tls)
         for found in _measured(endpoint, status, measured, config.etcd_reserve):
             yield found
         if measured is not None:

@@ -152,7 +152,9 @@ async def sizes(etcd: Etcd, keys: Keyspace) -> Output:
         ],
         "since_snapshot": {"entries": since[0], "bytes": since[1], "seconds": round(age)},
         "snapshots": snapshots,
-        "etcd": {"database_bytes": status.db_size, "in_use_bytes": status.db_size_in_use},
+        "etcd": {"database_bytes": status.db_size, "in_use_bytes": status.db_size_in_use}
+        if status.version
+        else None,
     }
     lines = table(
         ("log of proxy", "entries", "bytes"), [(name, *total) for name, total in sorted(logs.items())]
@@ -169,7 +171,10 @@ async def sizes(etcd: Etcd, keys: Keyspace) -> Output:
             for each in snapshots
         ],
     )
-    lines += ["", f"etcd's database: {size(status.db_size)}, in use {size(status.db_size_in_use)}"]
+    if status.version:
+        lines += ["", f"etcd's database: {size(status.db_size)}, in use {size(status.db_size_in_use)}"]
+    else:
+        lines += ["", "etcd's database: this version of etcd tells its size only to root"]
     return Output(document, lines)
 
 

@@ -16,9 +16,11 @@ from proxy.etcd.endpoints import Connect, Endpoints, connector
 from proxy.etcd.leases import LeaseKeeper
 from proxy.etcd.model import (
     EtcdError,
+    EtcdRefused,
     EtcdUnknown,
     Get,
     RangeResult,
+    RefusalKind,
     Status,
     Txn,
     TxnResult,
@@ -122,9 +124,24 @@ class EtcdClient:
         return keeper
 
     async def status(self, timeout: float = 5.0) -> Status:
-        """Ask the current endpoint's member, which answers even without a quorum; if it hangs, another."""
+        """Ask the current endpoint's member, which answers even without a quorum; if it hangs, another.
+
+        With authentication on, etcd 3.4.42 to 3.4.45, 3.5.28 to 3.5.31 and 3.6.9 to 3.6.11 tell the status to
+        root alone (CVE-2026-33413, and etcd's pull request 21811). For others it is what the header of any
+        answer has, without a version, sizes, leader and errors.
+        """
         decode = partial(wire.decode, pb.StatusResponse)
-        response = await self._rpc.call(rpc.STATUS, b"", timeout, decode, repeatable=True)
+        try:
+            response = await self._rpc.call(rpc.STATUS, b"", timeout, decode, repeatable=True)
+        except EtcdRefused as refusal:
+            if refusal.kind is not RefusalKind.PERMISSION:
+                raise
+            # A Txn without operations needs no permission, and no quorum.
+            nothing = partial(wire.decode, pb.TxnResponse)
+            header = (await self._rpc.call(rpc.TXN, b"", timeout, nothing, repeatable=True)).header
+            return Status(
+                "", header.cluster_id, header.member_id, 0, 0, 0, 0, header.raft_term, header.revision, []
+            )
         header = response.header
         return Status(
             response.version,

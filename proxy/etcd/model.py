@@ -157,7 +157,10 @@ class WatchMessage(NamedTuple):
 
 
 class Status(NamedTuple):
-    """What one member says of itself; sizes in bytes, `leader` 0 if it knows none."""
+    """What one member says of itself; sizes in bytes, `leader` 0 if it knows none.
+
+    Without a version also the sizes, the leader, the index and the errors are unknown: see EtcdClient.status.
+    """
 
     version: str
     cluster_id: int

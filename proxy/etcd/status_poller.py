@@ -1,6 +1,7 @@
 """etcd's own status, read periodically, so that metrics can show it without a request to etcd.
 
-Its quota is read with it, from etcd's metrics: before 3.6 no answer has it.
+Its quota is read with it, from etcd's metrics: before 3.6 no answer has it. So is what some versions tell
+only to root (see EtcdClient.status).
 
 Each endpoint's member is asked for its version. If that has known bugs, a warning is logged.
 """
@@ -8,11 +9,18 @@ Each endpoint's member is asked for its version. If that has known bugs, a warni
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, Status
 from proxy.etcd.versions import warnings
 from proxy.support.tasks import together
+
+if TYPE_CHECKING:
+    from proxy.etcd.metrics import Metrics  # a start does not wait for an HTTP client
+
+ReadMetrics: TypeAlias = Callable[[str], Awaitable["Metrics | None"]]
+"""Reads the metrics of the member at HOST:PORT; None if it does not show them."""
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +37,7 @@ class StatusPoller:
         etcd: Etcd,
         learned: Callable[[int, int], float],
         learned_versions: Callable[[Sequence[str]], None],
-        read_quota: Callable[[str], Awaitable[int]] | None = None,
+        read_metrics: ReadMetrics | None = None,
     ) -> None:
         """`learned` takes the size in use and the quota; it returns the seconds until the next question.
 
@@ -37,12 +45,12 @@ class StatusPoller:
 
         `learned_versions` takes the version of each endpoint's member, "" for one that does not answer.
 
-        `read_quota`: the quota of a member, 0 if it does not show it. Without it the quota is unknown.
+        Without `read_metrics` the quota is unknown.
         """
         self._etcd = etcd
         self._learned = learned
         self._learned_versions = learned_versions
-        self._read_quota = read_quota
+        self._read_metrics = read_metrics
         self._interval = 10.0
         self._versions: set[str] = set()  # that were looked at for known bugs
         self._quota_read = -_QUOTA_EVERY
@@ -60,8 +68,11 @@ class StatusPoller:
             except EtcdError as error:
                 log.debug("etcd does not answer a request for its status: %s", error)
             else:
+                status = await self._completed(status)
+                if not status.version and self.status is not None:
+                    status = self.status  # it says more
                 self.status = status
-                await self._look_at_quota()
+                self._warn_of([status.version])
                 self._interval = self._learned(status.db_size_in_use, self.quota)
             await asyncio.sleep(self._interval)
 
@@ -72,20 +83,29 @@ class StatusPoller:
             await asyncio.sleep(_VERSIONS_EVERY)
 
     def _look_at_versions(self, versions: Sequence[str]) -> None:
+        self._warn_of(versions)
+        self._learned_versions(versions)
+
+    def _warn_of(self, versions: Sequence[str]) -> None:
         for version in sorted({*versions} - self._versions):
             self._versions.add(version)
             for warning in warnings(version):
                 log.warning("%s", warning)
-        self._learned_versions(versions)
 
-    async def _look_at_quota(self) -> None:
+    async def _completed(self, status: Status) -> Status:
+        """The status with what etcd's metrics show, which are read now and then, or because it has gaps."""
         now = asyncio.get_running_loop().time()
-        if self._read_quota is not None and now - self._quota_read >= _QUOTA_EVERY:
-            first, self._quota_read = self._quota_read < 0, now
+        if self._read_metrics is None or (status.version and now - self._quota_read < _QUOTA_EVERY):
+            return status
+        first, self._quota_read = self._quota_read < 0, now
+        found = await self._read_metrics(self._etcd.endpoint)
+        if found is not None:
             # A member that does not answer in time does not make the quota unknown again.
-            self.quota = await self._read_quota(self._etcd.endpoint) or self.quota
-            if first and not self.quota:
-                log.warning(
-                    "etcd does not show its quota in its metrics at %s: zketcd cannot keep a reserve of it",
-                    self._etcd.endpoint,
-                )
+            self.quota = found.quota or self.quota
+            status = found.completed(status)
+        if first and not self.quota:
+            log.warning(
+                "etcd does not show its quota in its metrics at %s: zketcd cannot keep a reserve of it",
+                self._etcd.endpoint,
+            )
+        return status

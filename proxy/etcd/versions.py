@@ -1,7 +1,4 @@
-"""Which versions of etcd may be used, and for which known bugs a warning is logged. Pure.
-
-tools/etcd_usable.sh has the same rule as `usable`.
-"""
+"""Which versions of etcd may be used, and for which known bugs a warning is logged. Pure."""
 
 from typing import NamedTuple
 

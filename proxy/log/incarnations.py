@@ -76,7 +76,13 @@ class Incarnations:
             ProxyValue(tuple(sorted(settings.levels)), settings.version, settings.archives, settings.home)
         )
         self.membership = Membership(
-            etcd, keys, settings.lease_seconds, value, self._no_space_to_register, environment
+            etcd,
+            keys,
+            settings.lease_seconds,
+            value,
+            self._no_space_to_register,
+            self._refused_to_register,
+            environment,
         )
         self.appender = Appender(
             etcd,
@@ -93,6 +99,7 @@ class Incarnations:
         )
         self._clock = environment.clock
         self._former: list[_Former] = []
+        self._told = False  # clients were told to go, since etcd refuses to let this proxy write
         #: Set once the first incarnation is registered, or etcd is too full to register one.
         self.ready = asyncio.Event()
 
@@ -115,6 +122,7 @@ class Incarnations:
         membership = self.membership
         while True:
             await membership.register()
+            self._told = False
             incarnation = membership.incarnation
             self._stats.incarnations += 1
             if not membership.is_over:
@@ -202,9 +210,18 @@ class Incarnations:
         """etcd refuses an entry, and has for so long; whether other proxies have to take over."""
         if seconds <= self._patience:
             return False
-        if not self.membership.is_over:
+        if not self._told:
+            self._told = True
             self._stopped(f"etcd refuses entries: {error}")
         return True
+
+    def _refused_to_register(self, error: EtcdError) -> None:
+        """As `_refused`, where etcd has refused keep-alives too, and so the incarnation is over already.
+
+        That is etcd 3.4.42, 3.5.28, 3.6.9 and newer, if this proxy may not write its key.
+        """
+        if self._former:  # else no client has come yet
+            self._refused(self._clock.monotonic() - self.membership.keep_alive_sent, error)
 
     def _no_space_to_register(self) -> None:
         self.appender.no_space()

@@ -43,14 +43,19 @@ class Membership:
         lease_seconds: int,
         value: bytes,
         on_no_space: Callable[[], None],
+        on_refused: Callable[[EtcdError], None],
         environment: Environment,
     ) -> None:
-        """`value`: the value of the proxy key. `on_no_space`: etcd is too full to let this proxy register."""
+        """`value`: the value of the proxy key.
+
+        `on_no_space`, `on_refused`: etcd is too full to let this proxy register, or gives it no permission.
+        """
         self._etcd = etcd
         self._keys = keys
         self._lease_seconds = lease_seconds
         self._value = value
         self._on_no_space = on_no_space
+        self._on_refused = on_refused
         self._environment = environment
         self._lease = 0
         self._asked: float | None = None  # when the keep-alive was sent that has no answer yet
@@ -143,8 +148,8 @@ class Membership:
             await self._failed("cannot get a lease", error)
             return False
         key = self._keys.proxy(incarnation)
-        # etcd does not check the permission for a put in an inner Txn (3.4.23), and proxies may not serve
-        # without it. It checks that for this deletion, of a key that never exists.
+        # Before 3.4.42, 3.5.28 and 3.6.9 etcd does not check the permission for a put in an inner Txn, and
+        # proxies may not serve without it. It checks that for this deletion, of a key that never exists.
         may_write = Delete(key + b"\0")
         txn = Txn(
             (Compare(key, 0),),
@@ -177,6 +182,8 @@ class Membership:
 
     async def _failed(self, what: str, error: EtcdError) -> None:
         self._throttled_log.warn("%s: %s", what, error)
+        if isinstance(error, EtcdRefused) and error.kind is RefusalKind.PERMISSION:
+            self._on_refused(error)
         if isinstance(error, EtcdNoSpace):
             self._on_no_space()
             await asyncio.sleep(_FULL_PAUSE)

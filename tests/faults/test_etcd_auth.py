@@ -1,7 +1,11 @@
 """etcd with authentication: tokens that run out or are forgotten, a role for one prefix, wrong passwords."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -11,6 +15,7 @@ import pytest
 
 from lab.client.blocking import CHANGED, EPHEMERAL, Client, events_of
 from lab.servers import EtcdServer, StartFailed, ZketcdServer, wait_until
+from lab.servers.etcd import VERSIONS
 from lab.servers.operator import ask
 from lab.servers.ports import free_port
 from proxy.etcd.client import EtcdClient
@@ -23,13 +28,14 @@ from tests.proxy.log.proxies import Proxy, answered, until
 _TOKEN_TTL_S = 1
 _PREFIX = "/tenant"
 _RANGE = b"/tenant/", b"/tenant0"
+_DATABASE = "zketcd_etcd_db_in_use_bytes "
 _SHORT_S = 5.0  # for writes to go on; the proxies need 0.1 s on an idle machine
 
 
 @contextmanager
-def _served(*arguments: str) -> Iterator[EtcdServer]:
+def _served(*arguments: str, version: str = "") -> Iterator[EtcdServer]:
     """An etcd where a user may use one prefix."""
-    with EtcdServer("--bcrypt-cost=4", *arguments) as server:
+    with EtcdServer("--bcrypt-cost=4", *arguments, version=version) as server:
         admin.enable_authentication(server.endpoint, "tenant", "secret", *_RANGE)
         yield server
 
@@ -46,6 +52,31 @@ def forgetful_etcd() -> Iterator[EtcdServer]:
     """The same, and tokens that nobody uses end soon: on a busy machine also those of a proxy that lives."""
     with _served(f"--auth-token-ttl={_TOKEN_TTL_S}") as server:
         yield server
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_user_of_one_prefix_needs_no_other_right(start: Start, version: str) -> None:
+    """From 3.5.28 to 3.5.31 etcd tells its status to root alone."""
+    admin_port = free_port()
+    options = {"prefix": _PREFIX, "etcd_user": "tenant", "etcd_password": "secret"}
+    with _served(version=version) as etcd:
+        proxy = start(etcd, admin_listen=f"127.0.0.1:{admin_port}", **options)
+        with Client(proxy.port) as client:
+            client.create("/a")
+            client.sync()
+        wait_until(lambda: _database_bytes(admin_port) > 0, "etcd's size")
+        command = [sys.executable, "-m", "zketcd", "check", "--etcd", etcd.endpoint, "--prefix", _PREFIX]
+        command += ["--etcd-user", "tenant", "--listen", f"127.0.0.1:{free_port()}"]
+        environment = {**os.environ, "ZKETCD_ETCD_PASSWORD": "secret"}
+        checked = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        for found in (f"etcd {version}", "it has a leader", "of 2048 MiB", "may be read and written"):
+            assert found in checked.stdout
+
+
+def _database_bytes(admin_port: int) -> float:
+    with urllib.request.urlopen(f"http://127.0.0.1:{admin_port}/metrics", timeout=10) as response:
+        lines = response.read().decode().splitlines()
+    return next((float(line.split()[1]) for line in lines if line.startswith(_DATABASE)), 0.0)
 
 
 def test_tokens_that_run_out_are_renewed(start: Start, forgetful_etcd: EtcdServer) -> None:

@@ -72,4 +72,5 @@ def test_an_embedded_etcd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert not data.exists()
     monkeypatch.setattr("proxy.etcd.embedded.importlib.util.find_spec", lambda _name: None)
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     assert _found("--etcd", "embedded", "--data-dir", str(data))["embedded etcd"][0] is Grade.WRONG

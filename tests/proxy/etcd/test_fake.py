@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from lab.servers import EtcdServer
+from lab.servers.etcd import VERSIONS
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
@@ -42,10 +43,10 @@ END = b"/fake0"
 RUNS = itertools.count()
 
 
-@pytest.fixture(scope="module")
-def etcd_server() -> Iterator[EtcdServer]:
+@pytest.fixture(scope="module", params=VERSIONS)
+def etcd_server(request: pytest.FixtureRequest) -> Iterator[EtcdServer]:
     """Of this file alone: in the shared one, keys of earlier tests may go with their leases at any moment."""
-    with EtcdServer() as server:
+    with EtcdServer(version=request.param) as server:
         yield server
 
 

@@ -7,6 +7,8 @@ from unittest import mock
 import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from proxy.etcd.metrics import QUOTA, Metrics
+from proxy.etcd.model import Status
 from proxy.etcd.status_poller import StatusPoller
 
 
@@ -76,6 +78,35 @@ async def test_a_member_that_hangs_does_not_delay_the_next_status() -> None:
         task.cancel()
 
 
+async def test_what_is_told_to_root_alone_is_read_from_the_metrics(caplog: pytest.LogCaptureFixture) -> None:
+    client = FakeEtcdClient(FakeEtcd())
+    learned: list[int] = []
+    samples = {"etcd_mvcc_db_total_size_in_bytes": 9.0, "etcd_mvcc_db_total_size_in_use_in_bytes": 7.0}
+    samples |= {'etcd_server_version{server_version="3.5.12"}': 1.0, "etcd_server_has_leader": 1.0}
+    shown: list[Metrics | None] = [None, Metrics(samples, 0.0), None, None]
+
+    async def tell_little(_timeout: float) -> Status:
+        return Status("", 5, 6, 0, 0, 0, 0, 2, 100, [])
+
+    async def read_metrics(_endpoint: str) -> Metrics | None:
+        return shown.pop(0) if shown else None
+
+    def learn(in_use: int, _quota: int) -> float:
+        learned.append(in_use)
+        return 0.0
+
+    poller = StatusPoller(client, learn, ignore, read_metrics)
+    with mock.patch.object(client, "status", tell_little):
+        task = asyncio.get_running_loop().create_task(poller.run())
+        async with asyncio.timeout(10):
+            while len(learned) < 4:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        task.cancel()
+    assert learned[:4] == [0, 7, 7, 7]
+    assert poller.status == Status("3.5.12", 5, 6, 9, 7, 1, 0, 2, 100, [])
+    assert caplog.text.count("etcd 3.5.12 may end the leases") == 1
+
+
 async def test_the_quota_is_read_once_a_minute_and_a_failure_keeps_the_last_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -83,16 +114,16 @@ async def test_the_quota_is_read_once_a_minute_and_a_failure_keeps_the_last_one(
     learned: list[int] = []
     quotas = iter((0, 8 << 30, 0))
 
-    async def read_quota(endpoint: str) -> int:
+    async def read_metrics(endpoint: str) -> Metrics:
         assert endpoint == client.endpoint
-        return next(quotas)
+        return Metrics({QUOTA: next(quotas)}, 0.0)
 
     def learn(_in_use: int, quota: int) -> float:
         learned.append(quota)
         poller._quota_read -= 30.5
         return 0.0
 
-    poller = StatusPoller(client, learn, ignore, read_quota)
+    poller = StatusPoller(client, learn, ignore, read_metrics)
     task = asyncio.get_running_loop().create_task(poller.run())
     async with asyncio.timeout(10):
         while len(learned) < 6:  # noqa: ASYNC110

@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
-from proxy.etcd.model import EtcdNoSpace, Txn, TxnResult
+from proxy.etcd.model import EtcdError, EtcdNoSpace, EtcdRefused, RefusalKind, Txn, TxnResult
 from proxy.log import contact
 from proxy.log import membership as module
 from proxy.log.membership import Membership
@@ -24,11 +24,15 @@ class World:
         self.store = FakeEtcd()
         self.etcd = FakeEtcdClient(self.store)
         self.full = 0
+        self.refusals: list[EtcdError] = []
         self.tasks = Tasks()
-        self.membership = Membership(self.etcd, KEYS, 5, b"value", self.no_space, HOST)
+        self.membership = Membership(self.etcd, KEYS, 5, b"value", self.no_space, self.refused, HOST)
 
     def no_space(self) -> None:
         self.full += 1
+
+    def refused(self, error: EtcdError) -> None:
+        self.refusals.append(error)
 
     def proxies(self) -> dict[bytes, int]:
         return {pair.key: pair.lease for pair in self.store.snapshot() if pair.key.startswith(KEYS.proxies)}
@@ -64,6 +68,16 @@ async def test_a_key_on_a_lease(world: World) -> None:
     (pair,) = world.store.snapshot()
     assert (pair.create_revision, pair.value) == (membership.revision, b"value")
     assert membership.keep_alive_sent > 0
+
+
+async def test_a_refused_registration_is_told_and_tried_again(world: World) -> None:
+    refusal = EtcdRefused(RefusalKind.PERMISSION, "permission denied")
+    with mock.patch.object(world.etcd, "txn", side_effect=refusal):
+        registering = asyncio.get_running_loop().create_task(world.membership.register())
+        await until(lambda: len(world.refusals) > 1)
+    await registering
+    assert set(world.refusals) == {refusal}
+    assert list(world.proxies()) == [KEYS.proxy(world.membership.incarnation)]
 
 
 @pytest.mark.parametrize("fate", [Fate.LOST, Fate.ANSWER_LOST])
