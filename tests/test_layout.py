@@ -137,6 +137,7 @@ LARGE_CLASSES = {
     "proof/simulation/clients.py Client": "one client through all of its sessions",
     "proof/simulation/simulation.py Simulation": "the parts of a simulated world, wired",
     "proof/torture/rounds.py Round": "the parts of a round, wired",
+    "proxy/state/transaction.py Transaction": "what one request may use and change, kept flat for speed",
 }
 
 

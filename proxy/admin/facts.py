@@ -20,8 +20,8 @@ _LONG = 1e9  # seconds; before a proxy had caught up with etcd for the first tim
 _QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999))
 
 
-# The requests that each op_count_* of ZooKeeper 3.10 counts (FinalRequestProcessor). Keeper's are counted with
-# those that do the same. A reconfig never succeeds, so it does not count.
+# The requests that each op_count_* of ZooKeeper 3.10 counts (FinalRequestProcessor). Those of Keeper count
+# with ZooKeeper's that do the same. A reconfig never succeeds, so it does not count.
 OPERATIONS: dict[str, tuple[int, ...]] = {
     "add_watch": (OpCode.ADD_WATCH,),
     "check": (OpCode.CHECK, KeeperOpCode.CHECK_NOT_EXISTS, KeeperOpCode.CHECK_STAT),
