@@ -101,7 +101,8 @@ setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well
 
 setup-test: setup setup-dev $(STAMPS)/gssapi-tests .cache/kazoo.stamp .cache/helm.stamp ## Install what all tests need as well: etcdctl, etcd in three versions, Java, ClickHouse, the C client, Chromium, faketime, HAProxy, helm, Kerberos, kazoo's suite
 	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client chromium haproxy mandoc kdc faketime
-	@tools/fetch_debian_zookeeper.sh
+	@$(VENV)/python tools/fetch_debs.py zookeeper-3.9.6 || echo "tests compare with ZooKeeper 3.9.5 instead" >&2
+	@$(VENV)/python tools/fetch_debs.py zookeeper-3.8.0 || echo "tests of ZooKeeper 3.8's files are left out" >&2
 	@for version in $(ETCD_VERSIONS); do $(VENV)/python tools/fetch_debs.py etcd-$$version || true; done
 
 # Use
@@ -206,6 +207,11 @@ test-etcd-versions: setup-test ## Run the tests of etcd's answers, of faults and
 	@for version in $(ETCD_VERSIONS); do echo "etcd $$version"; ZKETCD_TEST_ETCD=$$version $(VENV)/python -m pytest \
 		--numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder \
 		tests/proxy/etcd tests/proxy/log tests/faults tests/compat $(ARGS) || exit; done
+
+.PHONY: test-zookeeper-versions
+test-zookeeper-versions: setup-test ## Compare zketcd with each version of ZooKeeper 3.9 that the set-up has
+	@for version in 3.9.5 3.9.6; do echo "ZooKeeper $$version"; ZKETCD_TEST_ZOOKEEPER=$$version $(VENV)/python -m pytest \
+		--numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder tests/compat $(ARGS) || exit; done
 
 .PHONY: check-debs
 check-debs: $(STAMPS)/created ## Tell which files of requirements/debs.txt have left the package archive (downloads them all)

@@ -15,6 +15,7 @@ from bench.servers import NAMES, targets
 from bench.workloads import WORKLOADS, Cell
 from lab.arguments import count, names_of, seconds
 from lab.servers import BinaryMissing, StartFailed
+from lab.servers.etcd import VERSIONS
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser, output_file
 
@@ -54,6 +55,13 @@ def parser(command: str = "") -> argparse.ArgumentParser:
         type=names_of(NAMES),
         metavar="NAME,...",
         help=f"some of {','.join(NAMES)} (default: all)",
+    )
+    found.add_argument(
+        "--etcd",
+        type=names_of(VERSIONS),
+        metavar="VERSION,...",
+        help=f"some of {','.join(VERSIONS)}: measure zketcd and raw etcd on each of them, running side by "
+        "side (default: the one that zketcd chooses)",
     )
     found.add_argument(
         "--connections",
@@ -132,6 +140,8 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     servers = options.servers or (curves.SERVERS if options.curves else NAMES)
     if options.curves and not set(servers) <= set(curves.SERVERS):
         parser(command).error(f"--curves are of {' and '.join(curves.SERVERS)} only")
+    if options.curves and len(options.etcd or ()) > 1:
+        parser(command).error("--curves are of one --etcd")
     plan = plan_of(options)
     if not plan.cells:
         parser().error(f"--curves are of {', '.join(curves.WORKLOADS)} only")
@@ -144,7 +154,9 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
         parser(command).error(f"{error}: say with --json where the results go")
     try:
         facts = environment(plan, arguments)
-        with targets(servers) as started:
+        if options.etcd:
+            facts["etcd"] = " ".join(options.etcd)
+        with targets(servers, options.etcd or ("",)) as started:
             results = measure(plan, started, lambda line: print(line, file=sys.stderr, flush=True))
     except (BinaryMissing, StartFailed) as error:
         print(f"bench: {error}", file=sys.stderr)

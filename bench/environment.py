@@ -2,9 +2,12 @@
 
 import os
 import platform
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from lab.servers import zookeeper_jar_version
+from lab.servers.etcd import etcd_version
 
 
 def machine() -> dict[str, object]:
@@ -18,5 +21,13 @@ def machine() -> dict[str, object]:
 
 
 def here_and_now() -> dict[str, object]:
-    """The machine, and the version of the ZooKeeper that the harness starts. Raises BinaryMissing."""
-    return {**machine(), "zookeeper": zookeeper_jar_version()}
+    """The machine, and the versions of the servers that the harness starts. Raises BinaryMissing."""
+    return {**machine(), "zookeeper": zookeeper_jar_version(), "etcd": etcd_version()}
+
+
+def described(environment: Mapping[str, Any]) -> str:
+    """What stands below a table: where its figures come from. `environment` is what `here_and_now` gave."""
+    return (
+        f"{environment['cores']} cores, ZooKeeper {environment['zookeeper']}, etcd {environment['etcd']}, "
+        f"Python {environment['python']}, {str(environment['time'])[:10]}"
+    )

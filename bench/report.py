@@ -79,15 +79,15 @@ def _sides(results: Results) -> tuple[list[Cell], list[str]]:
 
 def _speed(cells: Sequence[Cell], servers: Sequence[str], found: Medians) -> list[str]:
     head = [*PLACE, *(f"{server} op/s" for server in servers)]
-    others = [server for server in servers if server != "zketcd"] if "zketcd" in servers else []
-    head += [f"zketcd / {server}: op/s (p50)" for server in others]
+    ours = [server for server in servers if server.startswith("zketcd")]
+    pairs = [(our, other) for our in ours for other in servers if other not in ours]
+    head += [f"{our} / {other}: op/s (p50)" for our, other in pairs]
     head += [f"{server} p50 / p99 ms" for server in servers]
     lines = _head(head, left=1)
     for cell in cells:
         row = _place(cell)
         row += [_each(found.get((cell, server), NOT_RUN), _rate) for server in servers]
-        for other in others:
-            row.append(_ratios(found.get((cell, "zketcd")), found.get((cell, other))))
+        row += [_ratios(found.get((cell, our)), found.get((cell, other))) for our, other in pairs]
         row += [_each(found.get((cell, server), NOT_RUN), _latency) for server in servers]
         lines.append(_row(row))
     return [

@@ -32,18 +32,24 @@ class Target(NamedTuple):
 
 
 @contextmanager
-def targets(names: Sequence[str]) -> Iterator[list[Target]]:
-    """The named systems, started; zketcd and raw etcd each have an etcd of their own."""
+def targets(names: Sequence[str], versions: Sequence[str] = ("",)) -> Iterator[list[Target]]:
+    """The named systems, started; zketcd and raw etcd each have an etcd of their own.
+
+    Of several `versions` of etcd, zketcd and raw etcd are started on each, and named after it.
+    """
     with ExitStack() as stack:
         started = []
-        for name in names:
-            if name == "zookeeper":
+        for system, version in ((n, v) for n in names for v in (versions if n != "zookeeper" else ("",))):
+            name = system
+            if len(versions) > 1 and version:
+                name = f"etcd {version}" if system == "etcd" else f"{system} on etcd {version}"
+            if system == "zookeeper":
                 # The JVM's default heap: the harness's small one is for tests.
                 server = stack.enter_context(ZooKeeperServer(max_client_connections=0, java_options=()))
                 started.append(Target(name, "zookeeper", server.port, {"server": server.pid}, None))
                 continue
-            etcd = stack.enter_context(EtcdServer(*ETCD_OPTIONS))
-            if name == "etcd":
+            etcd = stack.enter_context(EtcdServer(*ETCD_OPTIONS, version=version))
+            if system == "etcd":
                 started.append(Target(name, "etcd", etcd.port, {"server": etcd.pid}, etcd.endpoint))
             else:
                 proxy = stack.enter_context(ZketcdServer(etcd.endpoint, max_client_connections=0))

@@ -141,6 +141,7 @@ LARGE_CLASSES = {
     "proof/torture/rounds.py Round": "the parts of a round, wired",
     "proxy/frontend/connection.py Connection": "the callbacks of a transport, and what its order has ready",
     "proxy/server.py Server": "the parts of a proxy, wired",
+    "proxy/state/transaction.py Transaction": "what one request may use and change, kept flat for speed",
 }
 
 

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from bench.environment import described, here_and_now
 from bench.errors import BenchError
 from bench.pipeline import tree
 from bench.pipeline.measure import Measured, run
@@ -60,10 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         failed = True
     else:
         tables = bench.tables()
-    for table in tables:
-        print(markdown(table), end="\n\n", flush=True)
-    if given.json and tables:
-        given.json.write_text(json.dumps([table._asdict() for table in tables], indent=1) + "\n")
+    if tables:
+        facts = here_and_now()
+        print("\n\n".join([*map(markdown, tables), described(facts)]), flush=True)
+        if given.json:
+            found = {"environment": facts, "tables": [table._asdict() for table in tables]}
+            given.json.write_text(json.dumps(found, indent=1) + "\n")
     return 1 if failed else 0
 
 

@@ -1,8 +1,8 @@
 """What the documents show of the results: Markdown, one block for each mark. Pure."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from bench.environment import described
 from bench.etcd_load import APPEND
 from bench.plots import aims
 from bench.plots.figures import ALONE, busiest
@@ -38,7 +38,7 @@ def blocks(found: Found, figures: Sequence[str]) -> dict[str, str]:
         made |= {
             "speed-table": speed_table(results),
             "cost-table": cost_table(results),
-            "summary": summary(results),
+            "summary": f"{summary(results)}\n\n{described(found.reference.environment)}.",
         }
     made["aims"] = aims.table(found)
     for name in SCENARIOS:
@@ -57,7 +57,7 @@ def _image(name: str) -> str:
 
 def under(run: Run) -> str:
     """Under what a run was taken: its command, the machine, and how much that can be trusted."""
-    facts = [f'`make bench ARGS="{run.environment["arguments"]}"`', *_machine(run.environment)]
+    facts = [f'`make bench ARGS="{run.environment["arguments"]}"`', described(run.environment)]
     rounds = run.environment["rounds"]
     facts += [f"{rounds} {'round' if rounds == 1 else 'rounds'} of {run.environment['seconds per run']:g} s"]
     medians = {key: figures for key, figures in all_medians(run.results).items() if figures}
@@ -105,17 +105,8 @@ def summary(results: Results) -> str:
 
 def _scenario(scenario: Scenario) -> str:
     scale = scenario.environment["scale"]
-    facts = [*_machine(scenario.environment), *([] if scale == 1 else [f"at {scale:g} of the full size"])]
+    facts = [described(scenario.environment), *([] if scale == 1 else [f"at {scale:g} of the full size"])]
     return f"{markdown(scenario.table)}\n\n{', '.join(facts)}."
-
-
-def _machine(environment: Mapping[str, Any]) -> list[str]:
-    return [
-        f"{environment['cores']} cores",
-        f"ZooKeeper {environment['zookeeper']}",
-        f"Python {environment['python']}",
-        str(environment["time"])[:10],
-    ]
 
 
 def _place(cell: Cell) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.environment import here_and_now
+from bench.environment import described, here_and_now
 from bench.errors import BenchError
 from bench.scenarios import (
     Table,
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             failed = True
             continue
         print(f"{name}: {time.perf_counter() - begun:.0f} s", file=sys.stderr)
-        print(markdown(table), end="\n\n", flush=True)
+        print(f"{markdown(table)}\n\n{described(facts)}", end="\n\n", flush=True)
         figures[name] = {**table._asdict(), "environment": facts}
         if options.json:
             # After each: a run that is stopped keeps what it has.

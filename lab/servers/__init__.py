@@ -12,7 +12,6 @@ from lab.servers.waiting import eventually, wait_until
 from lab.servers.zketcd import UpgradableServer, ZketcdServer
 from lab.servers.zookeeper import (
     ZooKeeperServer,
-    debian_zookeeper_classpath,
     zookeeper_classpath,
     zookeeper_jar_version,
 )
@@ -26,7 +25,6 @@ __all__ = [
     "UpgradableServer",
     "ZketcdServer",
     "ZooKeeperServer",
-    "debian_zookeeper_classpath",
     "eventually",
     "free_port",
     "wait_until",

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from lab.servers.ports import free_port
 from lab.servers.process import REPOSITORY, BinaryMissing, ServerProcess
-from proxy.etcd.embedded import EmbeddedEtcdError, find_binary
+from proxy.etcd.embedded import Binary, EmbeddedEtcdError, find_binary
 
 #: Those that users run and Debian has, oldest first: .cache has them.
 VERSIONS = ("3.4.23", "3.5.16", "3.5.30")
@@ -23,15 +23,20 @@ def etcd_program(version: str = "") -> str:
     """
     version = version or os.environ.get("ZKETCD_TEST_ETCD", "")
     if not version:
-        return _embedded()
+        return _embedded().path
     program = REPOSITORY / ".cache" / f"etcd-{version}" / "usr" / "bin" / "etcd"
     if not program.exists():
         raise BinaryMissing(f"etcd {version} is not in .cache: make setup-test fetches it")
     return str(program)
 
 
+def etcd_version() -> str:
+    """The version of the etcd that is started where none is named, e.g. "3.5.30". Raises BinaryMissing."""
+    return os.environ.get("ZKETCD_TEST_ETCD", "") or _embedded().version
+
+
 @functools.cache
-def _embedded() -> str:
+def _embedded() -> Binary:
     try:
         # In a thread: the caller may be a coroutine, and zketcd's code must not block its loop.
         with ThreadPoolExecutor(1) as thread:
@@ -42,7 +47,7 @@ def _embedded() -> str:
         raise BinaryMissing(
             "tests kill etcd, and the only one found is for trials: make setup fetches another"
         )
-    return binary.path
+    return binary
 
 
 class EtcdServer(ServerProcess):

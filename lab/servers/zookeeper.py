@@ -1,4 +1,9 @@
-"""The real ZooKeeper server, the oracle of the differential tests: from the jars of the pyspark wheel."""
+"""The real ZooKeeper server, the oracle of the differential tests.
+
+Versions come from Debian's packages (`.cache/zookeeper-VERSION`, see requirements/debs.txt) and from the
+pyspark wheel, which also has the libraries for all of them. The newest is started, or the one that
+ZKETCD_TEST_ZOOKEEPER names, e.g. "3.9.5".
+"""
 
 import importlib.util
 import os
@@ -11,9 +16,7 @@ from lab.servers.four_letter import four_letter_word
 from lab.servers.process import REPOSITORY, BinaryMissing, ServerProcess, find_program
 
 # What the standalone server and zkCli load, found with `java -verbose:class`.
-_JARS = (
-    "zookeeper-3",
-    "zookeeper-jute",
+_LIBRARIES = (
     "slf4j-api",
     "log4j-api",
     "log4j-core",
@@ -33,43 +36,50 @@ _JARS = (
     "netty-transport-classes-epoll",
     "netty-transport-native-unix-common",
 )
-_ADVICE = "make setup-dev installs it"
+_JAR = re.compile(r"zookeeper-(3[0-9.]*)\.jar")
 
 
 def jar_folder() -> Path:
     """Where the pyspark wheel keeps its jars. Raises BinaryMissing."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
-        raise BinaryMissing(f"pyspark, whose wheel holds the ZooKeeper jars, is not installed: {_ADVICE}")
+        raise BinaryMissing(
+            "pyspark, whose wheel holds ZooKeeper's jars, is not installed: make setup-dev installs it"
+        )
     return Path(spec.submodule_search_locations[0]) / "jars"
 
 
-def zookeeper_classpath() -> str:
-    """The class path of the ZooKeeper server and its command line client. Raises BinaryMissing."""
-    jars = sorted(path for path in jar_folder().glob("*.jar") if path.name.startswith(_JARS))
-    if not any(path.name.startswith("zookeeper-3") for path in jars):
-        raise BinaryMissing(f"the pyspark wheel holds no ZooKeeper jar: {_ADVICE}")
-    return os.pathsep.join(map(str, jars))
+def zookeeper_jars(version: str = "") -> list[Path]:
+    """The jars of ZooKeeper itself, without libraries: of the newest version that begins with `version`.
+
+    "" leaves the choice to ZKETCD_TEST_ZOOKEEPER, else to what is there. Raises BinaryMissing.
+    """
+    wanted = version or os.environ.get("ZKETCD_TEST_ZOOKEEPER", "")
+    folders = [jar_folder(), *(REPOSITORY / ".cache").glob("zookeeper-*/usr/share/java")]
+    there = {
+        found[1]: path
+        for folder in folders
+        for path in folder.glob("zookeeper-*.jar")
+        if (found := _JAR.fullmatch(path.name)) and f"{found[1]}.".startswith(wanted and f"{wanted}.")
+    }
+    if not there:
+        raise BinaryMissing(
+            f"there is no jar of ZooKeeper {wanted}: make setup-test fetches them where there is apt"
+        )
+    newest = max(there, key=lambda found: tuple(map(int, found.split("."))))
+    return [there[newest], there[newest].with_name(f"zookeeper-jute-{newest}.jar")]
 
 
-def debian_zookeeper_classpath() -> str:
-    """The class path of Debian's ZooKeeper 3.8, with what it needs beside it. Raises BinaryMissing."""
-    folder = REPOSITORY / ".cache" / "zookeeper-debian"
-    jars = sorted(folder.glob("zookeeper*.jar"))
-    if not jars:
-        raise BinaryMissing("Debian's ZooKeeper is not there: make setup-test fetches it where there is apt")
-    others = zookeeper_classpath().split(os.pathsep)
-    return os.pathsep.join(
-        [*map(str, jars), *(jar for jar in others if not Path(jar).name.startswith("zookeeper"))]
-    )
+def zookeeper_classpath(version: str = "") -> str:
+    """The class path of a server and its command line client; see `zookeeper_jars`. Raises BinaryMissing."""
+    libraries = sorted(path for path in jar_folder().glob("*.jar") if path.name.startswith(_LIBRARIES))
+    # The manifests of Debian's jars name libraries below /usr/share: those of the wheel come first.
+    return os.pathsep.join(map(str, [*libraries, *zookeeper_jars(version)]))
 
 
 def zookeeper_jar_version() -> str:
-    """The version of the ZooKeeper jar, e.g. "3.9.5". Raises BinaryMissing."""
-    found = re.search(r"zookeeper-(3[^/]*)\.jar", zookeeper_classpath())
-    if found is None:
-        raise BinaryMissing(f"the pyspark wheel holds no ZooKeeper jar: {_ADVICE}")
-    return found.group(1)
+    """The version that is started where none is named, e.g. "3.9.6". Raises BinaryMissing."""
+    return zookeeper_jars()[0].stem.removeprefix("zookeeper-")
 
 
 def java_program() -> str:
@@ -98,12 +108,12 @@ class ZooKeeperServer(ServerProcess):
         settings: Mapping[str, str] | None = None,
         system_properties: Mapping[str, str] | None = None,
         java_options: Sequence[str] = ("-Xmx512m",),
-        classpath: str | None = None,
+        version: str = "",
         port: int | None = None,
         start_timeout: float = 90.0,
     ) -> None:
         """`settings` are further lines of zoo.cfg, `system_properties` become -D options of java;
-        `classpath` is another ZooKeeper's than the newest one's.
+        `version` chooses a ZooKeeper as in `zookeeper_jars`.
         """
         super().__init__(port=port, start_timeout=start_timeout)
         self._settings = {
@@ -122,7 +132,7 @@ class ZooKeeperServer(ServerProcess):
         if jute_max_buffer is not None:
             self._properties["jute.maxbuffer"] = str(jute_max_buffer)
         self._java_options = java_options
-        self._classpath = classpath
+        self._version = version
 
     def command(self) -> Sequence[str]:
         """The java command line; writes the configuration file that it names."""
@@ -133,7 +143,7 @@ class ZooKeeperServer(ServerProcess):
             *self._java_options,
             *(f"-D{key}={value}" for key, value in self._properties.items()),
             "-cp",
-            self._classpath or zookeeper_classpath(),
+            zookeeper_classpath(self._version),
             # As zkServer.sh does: this entry point falls back to standalone mode.
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",
             str(configuration),
@@ -148,7 +158,7 @@ class ZooKeeperServer(ServerProcess):
             return False
 
     def version(self) -> str:
-        """The version that the running server tells, e.g. "3.9.5"."""
+        """The version that the running server tells, e.g. "3.9.6"."""
         found = re.search(r"Zookeeper version: ([0-9.]+)", four_letter_word(self.port, "srvr"))
         if found is None:
             raise RuntimeError("srvr tells no version")

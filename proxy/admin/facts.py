@@ -6,8 +6,10 @@ is read at the moment of the request, and nothing walks the tree. Facts about si
 
 import os
 import resource
+from collections.abc import Iterable
 from typing import Any
 
+from codec.constants import KeeperOpCode, OpCode
 from proxy.admin.clients import Clients
 from proxy.admin.environment import VERSION
 from proxy.admin.subject import Subject
@@ -17,6 +19,52 @@ from proxy.support.latency import MILLISECOND, Histogram
 NOT_SERVING = "This ZooKeeper instance is not currently serving requests"
 _LONG = 1e9  # seconds; before a proxy had caught up with etcd for the first time its age is infinite
 _QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999))
+
+
+# The requests that each op_count_* of ZooKeeper 3.10 counts (FinalRequestProcessor). Those of Keeper count
+# with ZooKeeper's that do the same. A reconfig never succeeds, so it does not count.
+OPERATIONS: dict[str, tuple[int, ...]] = {
+    "add_watch": (OpCode.ADD_WATCH,),
+    "check": (OpCode.CHECK, KeeperOpCode.CHECK_NOT_EXISTS, KeeperOpCode.CHECK_STAT),
+    "check_watches": (OpCode.CHECK_WATCHES,),
+    "close_session": (OpCode.CLOSE_SESSION,),
+    "create": (
+        OpCode.CREATE,
+        OpCode.CREATE2,
+        OpCode.CREATE_TTL,
+        OpCode.CREATE_CONTAINER,
+        KeeperOpCode.CREATE_IF_NOT_EXISTS,
+    ),
+    "create_session": (OpCode.CREATE_SESSION,),
+    "delete": (
+        OpCode.DELETE,
+        OpCode.DELETE_CONTAINER,
+        KeeperOpCode.REMOVE_RECURSIVE,
+        KeeperOpCode.TRY_REMOVE,
+    ),
+    "exists": (OpCode.EXISTS,),
+    "get_acl": (OpCode.GET_ACL,),
+    "get_all_children_number": (OpCode.GET_ALL_CHILDREN_NUMBER,),
+    "get_children": (
+        OpCode.GET_CHILDREN,
+        OpCode.GET_CHILDREN2,
+        KeeperOpCode.FILTERED_LIST,
+        KeeperOpCode.LIST_WITH_STAT_AND_DATA,
+        KeeperOpCode.LIST_RECURSIVE,
+    ),
+    "get_data": (OpCode.GET_DATA,),
+    "get_ephemerals": (OpCode.GET_EPHEMERALS,),
+    "multi": (OpCode.MULTI,),
+    "multi_read": (OpCode.MULTI_READ,),
+    "ping": (OpCode.PING,),
+    "reconfig": (),
+    "remove_watches": (OpCode.REMOVE_WATCHES,),
+    "set_acl": (OpCode.SET_ACL,),
+    "set_data": (OpCode.SET_DATA,),
+    "set_watches": (OpCode.SET_WATCHES, OpCode.SET_WATCHES2),
+    "sync": (OpCode.SYNC,),
+    "who_am_i": (OpCode.WHO_AM_I,),
+}
 
 
 class Facts:
@@ -190,11 +238,26 @@ class Facts:
     def _counted(self) -> dict[str, int]:
         """ZooKeeper's counters that have a meaning here, since the start."""
         counters = self.subject.counters
+        changes = self.subject.machine.transaction
+        operations = {f"op_count_{name}": self._answered(opcodes) for name, opcodes in OPERATIONS.items()}
         return {
+            **operations,
+            "op_count_total": sum(operations.values()),
+            "ttl_node_created_count": changes.ttl_nodes_created,
+            "ttl_node_deleted_count": changes.ttl_nodes_deleted,
             "connection_rejected": counters.rejected,
             "connection_request_count": counters.connect_requests,
             "sessionless_connections_expired": counters.sessionless_expired,
         }
+
+    def _answered(self, opcodes: Iterable[int]) -> int:
+        """Requests of these kinds since the start, without refused writes, as in ZooKeeper."""
+        latency = self.subject.latency
+        return sum(
+            latency.by_opcode[opcode].count - latency.refused[opcode]
+            for opcode in opcodes
+            if opcode in latency.by_opcode
+        )
 
     def _own(self) -> dict[str, int]:
         """What `mntr` reports beyond ZooKeeper's values."""

@@ -21,7 +21,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from codec.constants import KeeperOpCode, OpCode
-from proxy.admin.facts import Facts
+from proxy.admin.facts import OPERATIONS, Facts
 from proxy.admin.subject import Subject
 from proxy.log.status import LogStatus
 from proxy.support.latency import MILLISECOND, Histogram
@@ -60,6 +60,10 @@ _COUNTERS = {
     "connection_rejected": "connections over maxClientCnxns since the last srst",
     "connection_request_count": "connect requests since the last srst",
     "sessionless_connections_expired": "connections without a session that were closed, since the last srst",
+    "op_count_total": "requests since the last srst, without writes that failed",
+    **{f"op_count_{name}": f"of these, {name}" for name in OPERATIONS},
+    "ttl_node_created_count": "TTL nodes created by all proxies since the last srst",
+    "ttl_node_deleted_count": "TTL nodes deleted by all proxies since the last srst",
 }
 
 

@@ -185,6 +185,8 @@ class Order:
         """Process the outcome of a write; it is most often the one at the head of the queue."""
         opcode = write.opcode
         self._times.count(opcode, 1, write.xid, write.received)
+        if err:
+            self._times.refuse(opcode)
         queue = self.queue
         items = queue.items
         if not items:

@@ -47,6 +47,10 @@ class RequestTimes:
         counts = self._counts
         counts[opcode] = counts.get(opcode, 0) + count
 
+    def refuse(self, opcode: int) -> None:
+        """A write has failed; `count` counts it as well."""
+        self._latency.note_refused(opcode)
+
     def note(self) -> None:
         """Record the counted requests as answered now."""
         counts = self._counts

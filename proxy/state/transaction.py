@@ -21,7 +21,7 @@ from proxy.state.tree import Tree
 from proxy.state.watches import TreeEvent
 from schema.entry import Rules
 from schema.paths import parent_of
-from schema.znode import Stored, without_data, wrap_int
+from schema.znode import Stored, ttl_of, without_data, wrap_int
 
 # Plain numbers: looking up an enum's member costs more than using it.
 _CREATED = int(EventType.NODE_CREATED)
@@ -75,6 +75,8 @@ class Transaction:
         "sender",
         "session_id",
         "tree",
+        "ttl_nodes_created",
+        "ttl_nodes_deleted",
         "warnings",
         "watched",
         "zxid",
@@ -91,6 +93,8 @@ class Transaction:
         self.own = False  # whether a reply is needed
         self.zxid = 0  # of the request
         self.session_id = 0  # of the request
+        self.ttl_nodes_created = 0  # by all requests (ServerMetrics.TTL_NODE_CREATED_COUNT)
+        self.ttl_nodes_deleted = 0
         self.identities: Identities = ()  # of the session's connection
         self.work_on(tree, sessions, digest)
         self.enter("", 0, 0)
@@ -152,6 +156,7 @@ class Transaction:
         tree.data_size += len(path) + len(data) if data else len(path)
         if owner:
             tree.index_owner(path, owner)
+            self.ttl_nodes_created += ttl_of(owner) > 0
         children = parent.children
         if children is None:
             parent.children = {path}
@@ -181,6 +186,7 @@ class Transaction:
         tree.data_size -= len(path) + node.size
         if node.owner:
             tree.forget_owner(path, node.owner)
+            self.ttl_nodes_deleted += ttl_of(node.owner) > 0
         children = parent.children
         assert children is not None
         children.discard(path)
@@ -292,7 +298,7 @@ _MANY = 512
 
 
 def _uncreate(tx: Transaction, path: str, above: str, created: int, pzxid: int) -> None:
-    tx.tree.detach(path)
+    tx.ttl_nodes_created -= ttl_of(tx.tree.detach(path).owner) > 0
     parent = full_node(tx.nodes, above)
     parent.created = created
     parent.pzxid = pzxid
@@ -300,6 +306,7 @@ def _uncreate(tx: Transaction, path: str, above: str, created: int, pzxid: int) 
 
 def _undelete(tx: Transaction, path: str, above: str, node: Node, pzxid: int) -> None:
     tx.tree.attach(path, node)
+    tx.ttl_nodes_deleted -= ttl_of(node.owner) > 0
     full_node(tx.nodes, above).pzxid = pzxid
 
 

@@ -5,6 +5,7 @@ requests that came together, with the time from the chunk's receipt to its repli
 chunk pays nothing; writes one by one. Counts only grow: a reset (srst) remembers where they stood.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from codec.constants import KeeperOpCode, OpCode
@@ -108,12 +109,13 @@ class _Extremes:
 class Latency(_Extremes):
     """All requests of one server: ZooKeeper's ServerStats and its read and update latency."""
 
-    __slots__ = ("_before", "by_opcode")
+    __slots__ = ("_before", "by_opcode", "refused")
 
     def __init__(self, opcodes: Iterable[int]) -> None:
         """`opcodes` are all that will be noted, besides those of sessions."""
         super().__init__()
         self.by_opcode = {opcode: Histogram() for opcode in (*opcodes, *OF_SESSIONS)}
+        self.refused: Counter[int] = Counter()  # writes that failed, by opcode: `by_opcode` has them as well
         self._before = (Histogram(), Histogram())
 
     def reset(self) -> None:
@@ -189,6 +191,10 @@ class ConnectionLatency(_Extremes):
         self.last = (opcode, zxid, nanos, now)
         if xid >= 0:
             self.last_xid = xid
+
+    def note_refused(self, opcode: int) -> None:
+        """A write that `note` counts, or will count, has failed."""
+        self._server.refused[opcode] += 1
 
     def note_earlier(self, runs: Sequence[tuple[int, int]], nanos: int) -> None:
         """Pairs of opcode and count, of requests of the same chunk before those that `note` has counted."""

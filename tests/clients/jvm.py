@@ -6,6 +6,7 @@ So tests of Java libraries are written in Python like all others, and need a Jav
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -13,7 +14,7 @@ from py4j import java_gateway, protocol
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from lab.servers.zookeeper import jar_folder, java_program
+from lab.servers.zookeeper import jar_folder, java_program, zookeeper_jars
 
 
 class Jvm:
@@ -68,11 +69,16 @@ def java_virtual_machine() -> Iterator[Jvm]:
         yield jvm
 
 
+def _libraries() -> list[Path]:
+    """Spark's jars but ZooKeeper's."""
+    return sorted(jar for jar in jar_folder().glob("*.jar") if not jar.name.startswith("zookeeper"))
+
+
 @contextmanager
 def _launched() -> Iterator[Jvm]:
     port, secret, process = launch_gateway(
         port=0,
-        classpath=os.pathsep.join(str(jar) for jar in sorted(jar_folder().glob("*.jar"))),
+        classpath=os.pathsep.join(map(str, [*_libraries(), *zookeeper_jars()])),
         javaopts=[
             *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
             "-Dorg.apache.logging.log4j.level=OFF",

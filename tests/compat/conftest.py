@@ -14,12 +14,10 @@ MAX_SESSION_TIMEOUT_MS = 60000
 NEVER_MS = 1_000_000_000  # until containers are looked at: neither side may be the first to reap one
 
 
-def real_zookeeper(
-    properties: Mapping[str, str] | None = None, classpath: str | None = None
-) -> ZooKeeperServer:
+def real_zookeeper(properties: Mapping[str, str] | None = None, version: str = "") -> ZooKeeperServer:
     """Return a ZooKeeper with short ticks that waits for no disk and logs no stack trace per bad request.
 
-    `properties` are added to its system properties; `classpath` is another ZooKeeper's than the newest one's.
+    `properties` are added to its system properties; `version` is another one's than the newest one's.
     """
     return ZooKeeperServer(
         tick_time=TICK_TIME_MS,
@@ -33,7 +31,7 @@ def real_zookeeper(
             "znode.container.checkIntervalMs": str(NEVER_MS),
             **(properties or {}),
         },
-        classpath=classpath,
+        version=version,
     )
 
 

@@ -135,19 +135,6 @@ CASES: dict[str, Script] = {
         *one(0, Multi((DeleteContainer("/c/x"),))),
         *state(1, "", "/c", "/t"),
     ],
-    "delete_container": [
-        Open(0),
-        Open(1),
-        *one(0, CreateContainer("/c"), Create("/c/x"), CreateTtl("/t"), Create("/p"), Create("/p/x")),
-        *one(0, Create("/e", flags=EPHEMERAL), CreateContainer("/n"), *watched("/e")),
-        *one(1, *watched("", "/c", "/t", "/p")),
-        *one(
-            0,
-            *(DeleteContainer(path) for path in ("/c", "/c/x", "/c", "/c", "/t", "/p", "/p/x", "/e", "/n")),
-            *(DeleteContainer(path) for path in (None, "@/", "@/zookeeper", "@", "@nope", "/p\0", "/p/")),
-        ),
-        *state(1, "", "/p"),
-    ],
     # The same with hard limits enforced or not: see test_switches.
     "quotas": [
         Open(0),

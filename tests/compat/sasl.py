@@ -148,6 +148,7 @@ def both_servers(
             settings=_PROVIDER,
             system_properties={
                 "java.security.auth.login.config": str(jaas),
+                "zookeeper.fips-mode": "false",  # true, the default, forbids DIGEST-MD5 from 3.9.6 on
                 "zookeeper.forceSync": "no",
                 "org.apache.logging.log4j.level": "OFF",
                 **properties,

@@ -9,12 +9,23 @@ from lab.oracle.wire import Connection
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
 from proxy.admin import words
 from tests.compat.asking import Asking
-from tests.compat.script import EPHEMERAL, Create, Exists, GetChildren, GetData
+from tests.compat.script import (
+    EPHEMERAL,
+    Create,
+    CreateTtl,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    Multi,
+    Request,
+)
 from tests.compat.side import Server
 
 pytestmark = pytest.mark.real
 
-OWN_METRICS = ("zk_etcd_", "zk_log_")
+# Ours, and those that ZooKeeper has from 3.10 on.
+OWN_METRICS = ("zk_etcd_", "zk_log_", "zk_op_count_", "zk_ttl_node_")
 # What ZooKeeper's own of these names would tell of means nothing here, or would cost every request.
 NOT_TOLD = {
     "zk_last_client_response_size",
@@ -236,3 +247,33 @@ def test_mntr_counts_the_same(oracle: Server, subject: Server, name: str) -> Non
     with contextlib.suppress(TimeoutError):  # sessions of earlier tests may just be ending
         wait_until(equal, "the same", 60)
     assert counted(subject) == counted(oracle)
+
+
+def test_operations_are_counted(oracle: Server, subject: Server) -> None:
+    """ZooKeeper 3.10's counters: failed reads and multis count, other writes that failed do not."""
+
+    def counted() -> dict[str, int]:
+        lines = dict(line.split("\t") for line in ask(subject, b"mntr").splitlines())
+        names = ("op_count_create", "op_count_get_data", "op_count_multi", "ttl_node_created_count")
+        return {name: int(lines[f"zk_{name}"]) for name in names}
+
+    before = counted()
+    requests: tuple[Request, ...] = (
+        *[Create("/e", flags=EPHEMERAL)] * 2,
+        GetData("/missing"),
+        Multi((Create("/e"),)),
+        Multi((CreateTtl("/ttl"), Delete("/missing"))),
+        CreateTtl("/ttl"),
+        Delete("/ttl"),
+    )
+    for server in (oracle, subject):  # both: other tests compare the root's Stat
+        with Asking(server.ports[0]) as client:
+            for request in requests:
+                client.ask_for_reply(request)
+            client.end()
+    assert {name: count - before[name] for name, count in counted().items()} == {
+        "op_count_create": 2,
+        "op_count_get_data": 1,
+        "op_count_multi": 2,
+        "ttl_node_created_count": 1,
+    }

@@ -85,9 +85,9 @@ class Client:
         self._connection.close()
 
 
-def zookeeper(classpath: str | None = None) -> ZooKeeperServer:
-    """A ZooKeeper with TTL nodes, containers that stay, and a super user; `classpath`: an older one."""
-    return real_zookeeper({"zookeeper.admin.rateLimiterIntervalInMS": "0"}, classpath)
+def zookeeper(version: str = "") -> ZooKeeperServer:
+    """A ZooKeeper with TTL nodes, containers that stay, and a super user; `version`: an older one."""
+    return real_zookeeper({"zookeeper.admin.rateLimiterIntervalInMS": "0"}, version)
 
 
 def zketcd(etcd_endpoint: str, prefix: str, port: int | None = None) -> ZketcdServer:

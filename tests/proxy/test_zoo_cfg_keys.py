@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from lab.servers.zookeeper import jar_folder
+from lab.servers.zookeeper import zookeeper_jars
 from proxy.config import OPTIONS
 from proxy.zoo_cfg_keys import KEYS, Refuse, meaning
 
@@ -48,9 +48,8 @@ def _texts(content: bytes) -> set[str]:
 
 def settings_of_zookeeper() -> set[str]:
     """System properties of all classes, and names in the class that reads zoo.cfg."""
-    [jar] = jar_folder().glob("zookeeper-3*.jar")
     named: set[str] = set()
-    with zipfile.ZipFile(jar) as archive:
+    with zipfile.ZipFile(zookeeper_jars()[0]) as archive:
         for name in archive.namelist():
             if not name.endswith(".class"):
                 continue

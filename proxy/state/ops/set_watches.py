@@ -50,7 +50,10 @@ def _strings(reader: Reader, pause: Pause) -> _Paths:
 def _set_one_shot(
     reading: Reading, client: Client, last_seen: int, data: _Paths, exist: _Paths, children: _Paths
 ) -> None:
-    """Watches on nodes that changed after the client's last zxid fire at once; the others are set."""
+    """Watches on nodes that changed after the client's last zxid fire at once; the others are set.
+
+    As of other events, a client does not hear of nodes that it may not read (ZooKeeper from 3.9.6 on).
+    """
     nodes = reading.tree.nodes
     watches = reading.watches
     for path in map(_present, reading.pause.each(_given(data))):
@@ -58,20 +61,21 @@ def _set_one_shot(
         if node is None:
             client.notify(EventType.NODE_DELETED, path, -1, ())
         elif node.mzxid > last_seen:
-            client.notify(EventType.NODE_DATA_CHANGED, path, -1, ())
+            client.notify(EventType.NODE_DATA_CHANGED, path, -1, node.acl)
         else:
             watches.data.add(path, client)
     for path in map(_present, reading.pause.each(_given(exist))):
-        if (path or ROOT) in nodes:
-            client.notify(EventType.NODE_CREATED, path, -1, ())
-        else:
+        node = nodes.get(path or ROOT)
+        if node is None:
             watches.data.add(path, client)
+        else:
+            client.notify(EventType.NODE_CREATED, path, -1, node.acl)
     for path in map(_present, reading.pause.each(_given(children))):
         node = nodes.get(path or ROOT)
         if node is None:
             client.notify(EventType.NODE_DELETED, path, -1, ())
         elif node.pzxid > last_seen:
-            client.notify(EventType.NODE_CHILDREN_CHANGED, path, -1, ())
+            client.notify(EventType.NODE_CHILDREN_CHANGED, path, -1, node.acl)
         else:
             watches.children.add(path, client)
 

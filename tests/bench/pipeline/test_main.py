@@ -20,7 +20,9 @@ def test_the_bench_runs(
     given = ["--nodes", "1050", "--cores", "1", "--commands", "import", "--no-tools", "--json", str(figures)]
     assert main([*given, "--work-dir", str(tmp_path)]) == 0
     assert "| import | 1,050 | 1 | " in capsys.readouterr().out
-    moved, limit = json.loads(figures.read_text())
+    found = json.loads(figures.read_text())
+    moved, limit = found["tables"]
+    assert {"zookeeper", "etcd", "python"} <= found["environment"].keys()
     assert [row[0] for row in moved["rows"]] == ["import"]
     assert all(len(row) == len(table["head"]) for table in (moved, limit) for row in table["rows"])
     assert not list(tmp_path.glob("zketcd-bench-*"))

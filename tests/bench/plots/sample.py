@@ -11,6 +11,7 @@ ENVIRONMENT = {
     "cores": 2,
     "python": "3.11.7",
     "zookeeper": "3.9.5",
+    "etcd": "3.5.30",
     "rounds": 1,
     "seconds per run": 0.5,
 }

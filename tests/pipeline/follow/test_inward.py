@@ -16,7 +16,7 @@ from codec import snapshot_file
 from codec.constants import OpCode
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.oracle.wire import Session
-from lab.servers import EtcdServer, debian_zookeeper_classpath
+from lab.servers import EtcdServer
 from lab.servers.waiting import eventually
 from pipeline.__main__ import main
 from pipeline.errors import Failure
@@ -312,7 +312,7 @@ def test_a_move_amid_writes_and_back(
     to_etcd = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
     new = zketcd(etcd_server.endpoint, etcd_prefix)
     back = zookeeper()
-    older = zookeeper(debian_zookeeper_classpath())
+    older = zookeeper("3.8")
     out = ["export", str(back.data_dir), *to_etcd, "--follow"]
     with closing(new), closing(back), closing(older):
         with zookeeper() as old, PipelineCommand("follow", str(old.data_dir), *to_etcd) as following:

@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
 from codec import snapshot_file
-from lab.servers import ZooKeeperServer, debian_zookeeper_classpath
+from lab.servers import ZooKeeperServer
 from pipeline.__main__ import main
 from pipeline.sources.batches import of_rows
 from pipeline.sources.zookeeper_sink import TRAILERS, ZooKeeperWriter, acl_number, options_of
@@ -185,8 +185,7 @@ PROPERTIES = {
 )
 def test_real_zookeeper_serves_what_was_written(exported: Path, form: str, version: str) -> None:
     sample = str(SAMPLES / "zk39-plain")
-    classpath = debian_zookeeper_classpath() if version == "3.8" else None
-    server = ZooKeeperServer(system_properties=PROPERTIES, classpath=classpath)
+    server = ZooKeeperServer(system_properties=PROPERTIES, version=version)
     shutil.copytree(exported / form / "version-2", server.data_dir / "version-2")
     with server:
         if (form, version) == ("plain", "3.9"):

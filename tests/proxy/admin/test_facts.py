@@ -2,7 +2,8 @@
 
 import pytest
 
-from proxy.admin.facts import Facts
+from codec.constants import KeeperOpCode, OpCode
+from proxy.admin.facts import OPERATIONS, Facts
 from proxy.log.members import Member, Members
 from proxy.state.ops import EXTENDED
 from proxy.support.latency import ConnectionLatency, Latency
@@ -90,3 +91,27 @@ def test_values_of_the_log_and_times_in_whole_milliseconds_are_in_mntr() -> None
     assert (monitor["log_position"], monitor["log_entries_appended"]) == (7, 3)
     assert (monitor["cnt_readlatency"], monitor["sum_readlatency"]) == (4, 12)
     assert monitor["p99_readlatency"] == 4  # the upper end of the bucket
+
+
+def test_operations_are_counted_as_zookeeper_counts_them() -> None:
+    """It counts failed reads and failed multis, but no other write that failed."""
+    facts = _facts()
+    latency = facts.subject.latency
+    connection = ConnectionLatency(latency)
+    for opcode in (OpCode.CREATE, OpCode.CREATE_TTL, KeeperOpCode.CREATE_IF_NOT_EXISTS, OpCode.GET_DATA):
+        connection.note(opcode, 2, 1, 1, 0, MS)
+    connection.note_refused(OpCode.CREATE)
+    monitor = facts.monitor()
+    counted = {name: monitor[name] for name in ("op_count_create", "op_count_get_data", "op_count_total")}
+    assert counted == {"op_count_create": 5, "op_count_get_data": 2, "op_count_total": 7}
+    facts.reset_server()
+    connection.note(OpCode.GET_DATA, 1, 1, 1, 0, MS)
+    monitor = facts.monitor()
+    assert (monitor["op_count_create"], monitor["op_count_total"]) == (0, 1)
+
+
+def test_each_operation_has_a_counter() -> None:
+    counted = [opcode for opcodes in OPERATIONS.values() for opcode in opcodes]
+    assert len(counted) == len(set(counted))
+    # A reconfig is always refused; AUTH and SASL are no operations of FinalRequestProcessor.
+    assert {*EXTENDED.reads, *EXTENDED.writes} - set(counted) <= {OpCode.RECONFIG}

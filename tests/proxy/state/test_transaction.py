@@ -100,6 +100,16 @@ def test_what_is_committed_stays(change: str) -> None:
     assert_sound(machine)
 
 
+def test_ttl_nodes_are_counted_unless_the_request_is_taken_back() -> None:
+    _, tx = _prepared()
+    for end, expected in ((tx.rollback, (0, 0)), (tx.commit, (1, 1))):
+        node = tx.create("/p/ttl", "/p", tx.nodes["/p"], b"", OPEN_ACL, ttl_owner(7))
+        tx.delete("/p/ttl", "/p", tx.nodes["/p"], node)
+        tx.delete("/k", "/", tx.nodes["/"], tx.nodes["/k"])  # a container
+        end()
+        assert (tx.ttl_nodes_created, tx.ttl_nodes_deleted) == expected
+
+
 def test_events_have_the_acls_of_the_node_and_of_its_parent() -> None:
     _, tx = _prepared()
     _change(tx, "create", "set acl", "delete")

@@ -98,6 +98,13 @@ def test_what_was_missed_is_told() -> None:
     assert held(world, client) == [{"/closed", "/gone"}, {"/open"}, set(), set()]
 
 
+def test_what_was_missed_carries_the_acl_that_may_withhold_it() -> None:
+    world = room()
+    client = _set(world, 0, ["/closed"], ["/closed"], ["/closed"])
+    closed = world.machine.tree.nodes["/closed"].acl
+    assert [acl for *_, acl in client.told] == [closed] * 3
+
+
 def test_what_lasts_is_set_whatever_was_missed() -> None:
     world = room()
     client = _set(world, 0, [], [], ["/gone"], ["/open", None], ["/closed"])
