@@ -3,10 +3,12 @@
 import io
 from collections.abc import Sequence
 from itertools import takewhile
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.typing import RcKeyType
 
 from bench.plots.results import Run
 from bench.report import Medians, all_medians
@@ -17,15 +19,18 @@ KEPT_UP = 0.9
 # Middle tones, which stand out from a white page and from a dark one.
 _COLOURS = {"zookeeper": "#d1602a", "zketcd": "#2f86d6"}
 _NAMES = {"zookeeper": "ZooKeeper", "zketcd": "zketcd"}
-_GREY = dict.fromkeys(
-    ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), "#7a7a7a"
-)
-_STYLE = {
+_GREY = "#7a7a7a"
+_STYLE: dict[RcKeyType, Any] = {
     "svg.hashsalt": "zketcd",
     "svg.fonttype": "none",
     "font.size": 9.0,
+    "text.color": _GREY,
+    "axes.labelcolor": _GREY,
+    "axes.edgecolor": _GREY,
     "axes.grid": True,
     "grid.alpha": 0.25,
+    "xtick.color": _GREY,
+    "ytick.color": _GREY,
 }
 
 Points = Sequence[tuple[float, float]]
@@ -36,7 +41,7 @@ def drawn(curves: Run | None) -> dict[str, str]:
     if curves is None:
         return {}
     medians = all_medians(curves.results)
-    with mpl.rc_context({**_STYLE, **_GREY}):  # type: ignore[arg-type]
+    with mpl.rc_context(_STYLE):
         return {"throughput": _svg(_throughput(medians)), "latency": _svg(_latency(medians))}
 
 

@@ -72,8 +72,9 @@ class Host(Member):
 
     async def _process(self, step: Step, name: str) -> None:
         root = f"{self.world.ddl}/{name}"
+        finished = f"{root}/finished/{self.name}"
         entry = await step.call(get(root))
-        if self.name not in entry.data.decode() or await step.call(exists(f"{root}/finished/{self.name}")):
+        if self.name not in entry.data.decode() or await step.call(exists(finished)) is not None:
             step.counts = False
             return
         await _make_status_nodes(step, root)
@@ -91,7 +92,7 @@ class Host(Member):
         if name not in self._executed:
             self._executed.add(name)
             self.world.ddl_judge.executed(self.name, name)
-        await step.multi(delete(active), create(f"{root}/finished/{self.name}", b"0\n"), self.fence)
+        await step.multi(delete(active), create(finished, b"0\n"), self.fence)
 
     async def run_query(self) -> None:
         """Run a DDL query on all hosts, and wait until all have finished it."""
