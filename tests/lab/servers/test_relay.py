@@ -5,6 +5,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -141,6 +142,22 @@ def test_a_zookeeper_cannot_be_reached_for_elections_past_the_relays(
             assert _read(near, 10) == b"other vote"
 
 
+def test_no_connection_for_elections_passes_a_way_that_is_stopped(
+    relays: Relays, target: socket.socket
+) -> None:
+    port = relays.listen("c", "d", target.getsockname()[1], election=True)
+    relays.change({("c", "d"): _STOPPED})
+    with socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE_S) as near:
+        near.sendall(_opening(1, b"127.0.0.1:1"))
+        target.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            target.accept()
+        target.settimeout(_PATIENCE_S)
+        relays.change({("c", "d"): Quality()})
+        with _accepted(target) as far:
+            assert _read(far, 20)
+
+
 def test_a_connection_waits_for_a_target_that_listens_a_moment_later(relays: Relays) -> None:
     with socket.socket() as later:
         later.bind(("127.0.0.1", 0))
@@ -161,3 +178,16 @@ def _read(end: socket.socket, size: int) -> bytes:
         assert data, read
         read += data
     return read
+
+
+def test_several_threads_may_use_it() -> None:
+    """Two faults at once."""
+    way = ("near", "far")
+    with Relays() as relays, ThreadPoolExecutor(4) as threads:
+        asked = [
+            threads.submit(relays.reset, {way})
+            if turn % 2
+            else threads.submit(relays.change, {way: Quality()})
+            for turn in range(400)
+        ]
+        assert {each.result() for each in asked} == {0, None}
