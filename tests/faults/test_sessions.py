@@ -138,6 +138,7 @@ def test_a_drained_proxy_answers_what_is_in_flight_and_leaves_sessions_alone(pai
         for number, client in enumerate(clients):
             client.sync()
             client.create(f"/d/{number}", b"", EPHEMERAL)
+        watcher.sync()  # the creates were answered by the other proxy
         assert watcher.stat("/d/0", watch=True)
         sent = [
             client.send(*(zk.create(f"/d/{number}-{place}", b"", EPHEMERAL) for place in range(50)))
