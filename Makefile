@@ -137,7 +137,7 @@ reference: setup-test ## Measure everything in docs/performance.md and README.md
 	$(VENV)/python -m bench.plots && exit $$status
 
 .PHONY: plots
-plots: setup-dev ## Draw the figures and write the tables of docs/performance.md and README.md from bench/results
+plots: setup-dev ## Draw the curves and write the tables of docs/performance.md and README.md from bench/results
 	@$(VENV)/python -m bench.plots $(ARGS)
 
 .PHONY: bench-pipeline

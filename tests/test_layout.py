@@ -131,7 +131,6 @@ MOST_ATTRIBUTES, MOST_LINES_OF_A_CLASS = 16, 360
 # What is larger, and no more, with the reason. Nothing is added here that can be split.
 LARGE_CLASSES = {
     "examples/database_replicated/replica.py Replica": "the state of ClickHouse's DatabaseReplicated",
-    "examples/replicated_merge_tree/replica.py Replica": "the state of ClickHouse's ReplicatedMergeTree",
     "lab/fakes/connection.py PaperHost": "each attribute stands for a service of the proxy",
     "proof/history/search.py _Search": "the state of a search with backtracking, kept flat for speed",
     "proof/simulation/clients.py Client": "one client through all of its sessions",

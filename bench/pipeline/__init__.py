@@ -1,12 +1,11 @@
 """How the pipeline bears size: import, export, verify and inspect of trees of millions of znodes.
 
 `python -m bench.pipeline --nodes 5000000` makes a tree as ClickHouse leaves it, moves it into etcd and back
-by `python -m pipeline`, and tells time, memory and CPU; beside it ZooKeeper's own tools for what they can do,
-and the limit: the same pages from the plain client.
+by `python -m pipeline`, and reports time, memory and CPU; beside it ZooKeeper's own tools for what they can
+do.
 
 tree.py     the znodes of a made-up ClickHouse cluster; pure
 make.py     such a tree as a snapshot, and a log behind it, through the pipeline's own sink
 reading.py  one snapshot read by Spark, and nothing done with it
-limit.py    pages in bulk from the plain client
 measure.py  a command's time, memory and CPU, its children's included
 """

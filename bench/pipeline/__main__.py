@@ -1,7 +1,6 @@
-"""`python -m bench.pipeline`: the pipeline's commands by size, beside ZooKeeper's tools and the limit."""
+"""`python -m bench.pipeline`: the pipeline's commands by size, beside ZooKeeper's tools."""
 
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -20,7 +19,6 @@ from proxy.support.stdout import guarded
 from proxy.support.usage import Parser, output_file, output_folder
 
 SIZES = (50_000, 500_000, 5_000_000)
-_LIMIT_TABLES = 100  # of 1,000 znodes, sent by each plain client
 _PREFIX = "/zketcd"
 _COMMANDS = ("import", "verify", "inspect", "export", "verify files")
 _HEAD = ["command", "znodes", "cores", "s", "znodes/s", "CPU s: JVM", "Python", "etcd"]
@@ -78,14 +76,10 @@ class _Bench:
         self._cores = cores
         self._moved: list[list[Cell]] = []
         self._read: list[list[Cell]] = []
-        self._limits: list[list[Cell]] = []
 
     def tables(self) -> list[Table]:
         """What was found."""
         tables = [Table("The pipeline's commands, Spark's start and end included", _HEAD, self._moved)]
-        if self._limits:
-            head = ["clients", "znodes", "s", "znodes/s"]
-            tables.append(Table("The limit: the same pages in bulk from plain clients", head, self._limits))
         head = ["what", "znodes", "cores", "s", "znodes/s", "CPU s", "MiB", "others' CPU"]
         if self._read:
             tables.append(Table("Reading and comparing snapshots", head, self._read))
@@ -100,8 +94,6 @@ class _Bench:
         for cores in self._cores:
             with EtcdServer(*ETCD_OPTIONS) as etcd:
                 self._move(nodes, cores, source, exported / str(cores), etcd)
-                if cores == self._cores[-1] and not self._limits:
-                    self._limit(etcd)
         if tools:
             self._beside(nodes, source, exported / str(self._cores[-1]))
 
@@ -125,13 +117,6 @@ class _Bench:
                 raise BenchError(f"not all of {there} znodes were imported: {found.output}")
             self._moved.append(_row(name, there, cores, found))
 
-    def _limit(self, etcd: EtcdServer) -> None:
-        for clients in self._cores:
-            self._told("limit", _LIMIT_TABLES * tree.TABLE_NODES * clients, clients)
-            counts = _plain(etcd.endpoint, clients)
-            znodes, seconds = sum(count for count, _ in counts), max(seconds for _, seconds in counts)
-            self._limits.append([str(clients), znodes, seconds, znodes / seconds])
-
     def _beside(self, nodes: int, source: Path, exported: Path) -> None:
         (snapshot,) = (source / "version-2").glob("snapshot.*")
         for cores in self._cores:
@@ -152,35 +137,6 @@ class _Bench:
 
     def _told(self, what: str, nodes: int, cores: int) -> None:
         print(f"{what}: {nodes} znodes{f', {cores} cores' if cores else ''} ...", file=sys.stderr, flush=True)
-
-
-def _plain(endpoint: str, clients: int) -> list[tuple[int, float]]:
-    """Znodes and seconds of some plain clients that send at once."""
-    ranges = [(client * _LIMIT_TABLES, (client + 1) * _LIMIT_TABLES) for client in range(clients)]
-    started = [
-        subprocess.Popen(
-            _module("bench.pipeline.limit", endpoint, f"/limit{clients}", str(first), str(last)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for first, last in ranges
-    ]
-    found = []
-    for client in started:
-        assert client.stdout is not None
-        client.stdout.readline()  # it is ready
-    for client in started:
-        assert client.stdin is not None
-        client.stdin.write("\n")
-        client.stdin.flush()
-    for client in started:
-        output, _ = client.communicate()
-        if client.returncode:
-            raise BenchError("a plain client failed")
-        znodes, seconds = output.split()
-        found.append((int(znodes), float(seconds)))
-    return found
 
 
 def _row(name: str, nodes: int, cores: int, found: Measured) -> list[Cell]:

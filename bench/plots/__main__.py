@@ -1,20 +1,13 @@
-"""`python -m bench.plots`: write the documents' figures and tables anew from the results, or check them."""
+"""`python -m bench.plots`: write the documents' curves and tables anew from the results, or check tables."""
 
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
 from bench.errors import BenchError
-from bench.plots import figures
-from bench.plots.blocks import blocks
-from bench.plots.comparison import look_alike
-from bench.plots.document import BadMark, filled
+from bench.plots.blocks import BadMark, blocks, filled
+from bench.plots.figures import drawn
 from bench.plots.results import Found, read
-from bench.plots.style import svg
-from bench.report import all_medians
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser
 
@@ -23,46 +16,20 @@ DOCUMENTS = ("docs/performance.md", "README.md")
 PICTURES = "docs/performance"
 
 
-def drawn(found: Found) -> dict[str, str]:
-    """Name -> SVG of each figure for which there are results."""
-    draw: dict[str, Callable[[], Figure]] = {}
-    if found.reference:
-        medians = all_medians(found.reference.results)
-        draw |= {"speed": partial(figures.speed, medians), "costs": partial(figures.costs, medians)}
-    if found.curves:
-        medians = all_medians(found.curves.results)
-        if any(not cell.offered for cell, _ in medians):
-            draw["throughput"] = partial(figures.throughput, medians)
-        if any(cell.offered for cell, _ in medians):
-            draw["latency"] = partial(figures.latency, medians)
-    for name, figure_of in (("memory", figures.memory), ("sidecars", figures.sidecars)):
-        if name in found.scenarios:
-            draw[name] = partial(figure_of, found.scenarios[name].table)
-    return {name: svg(figure) for name, figure in draw.items()}
-
-
-def outputs(found: Found, root: Path) -> dict[Path, str]:
-    """File -> what it is to hold, of all files that come from results. Raises BadMark."""
-    pictures = drawn(found)
-    texts = blocks(found, list(pictures))
-    files = {root / PICTURES / f"{name}.svg": picture for name, picture in pictures.items()}
+def documents(found: Found, root: Path) -> dict[Path, str]:
+    """File -> what it is to hold, of all documents. Raises BadMark."""
+    texts = blocks(found)
+    files = {}
     for name in DOCUMENTS:
-        path = root / name
         try:
-            files[path] = filled(path.read_text(), texts)
+            files[root / name] = filled((root / name).read_text(), texts)
         except BadMark as error:
             raise BadMark(f"{name}: {error}") from None
     return files
 
 
-def _is_current(path: Path, text: str) -> bool:
-    if not path.exists():
-        return False
-    return look_alike(path.read_text(), text) if path.suffix == ".svg" else path.read_text() == text
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the files; with --check return 1 if one isn't what the results say."""
+    """Write the files; with --check return 1 if a document isn't what the results say."""
     parser = Parser(prog="python -m bench.plots", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "--results",
@@ -78,26 +45,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="FOLDER",
         help=f"where {', '.join(DOCUMENTS)} and {PICTURES}/ are (default: this repository)",
     )
-    parser.add_argument("--check", action="store_true", help="write nothing, report what would change")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing, report which documents would change"
+    )
     options = parser.parse_args(arguments)
     try:
-        files = outputs(read(options.results), options.root)
+        found = read(options.results)
+        files = documents(found, options.root)
     except (BenchError, BadMark, OSError) as error:
         print(f"bench.plots: {error}", file=sys.stderr)
         return 1
-    pictures = options.root / PICTURES
-    stale = sorted(set(pictures.glob("*.svg")) - set(files))
-    changed = [path for path, text in files.items() if not _is_current(path, text)]
-    for path in [*changed, *stale]:
-        done = "differs" if options.check else "written" if path in files else "removed"
-        print(path.relative_to(options.root), done)
     if options.check:
-        return 1 if changed or stale else 0
-    pictures.mkdir(exist_ok=True)
-    for path in changed:
-        path.write_text(files[path])
-    for path in stale:
-        path.unlink()
+        changed = [path for path, text in files.items() if path.read_text() != text]
+        for path in changed:
+            print(path.relative_to(options.root), "differs")
+        return 1 if changed else 0
+    for name, picture in drawn(found.curves).items():
+        files[options.root / PICTURES / f"{name}.svg"] = picture
+    for path, text in files.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        print(path.relative_to(options.root), "written")
     return 0
 
 

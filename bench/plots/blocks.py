@@ -1,34 +1,57 @@
-"""What the documents show of the results: Markdown, one block for each mark. Pure."""
+"""What the documents show of the results: Markdown, put between the documents' marks. Pure."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping
 
 from bench.environment import described
 from bench.etcd_load import APPEND
-from bench.plots import aims
-from bench.plots.figures import ALONE, busiest
 from bench.plots.results import Found, Run, Scenario
-from bench.report import GENERATOR_IS_THE_LIMIT, all_medians, cost_table, speed_table
+from bench.report import GENERATOR_IS_THE_LIMIT, Medians, all_medians, cost_table, speed_table
 from bench.run import Results
 from bench.scenarios import markdown
 from bench.scenarios.__main__ import SCENARIOS
 from bench.workloads import Cell
 
-ALT_TEXTS = {
-    "speed": "Operations a second of many clients that pipeline, median latency of one client, by workload",
-    "costs": "Txns, puts, fsyncs and bytes of etcd's log per operation, by workload",
+FIGURES = {
     "throughput": "Operations a second against connections",
     "latency": "Median and 99th percentile of the latency against the rate at which requests come",
-    "memory": "Memory against the number of znodes",
-    "sidecars": "Operations a second and 99th percentile of the latency against the number of proxies",
 }
-"""What each figure shows, for who cannot see it."""
+"""What each figure shows, for readers who cannot see it."""
+
+ALONE = (1, 1)
+"""Connections and depth of one client with one request at a time."""
 
 WRITES = ("create", "sequential", "set", "delete", "multi")
 
 
-def blocks(found: Found, figures: Sequence[str]) -> dict[str, str]:
-    """Mark -> what belongs there. `figures` are those that are drawn, the keys of ALT_TEXTS."""
-    made = {f"{name}-figure": _image(name) if name in figures else _NOT_DRAWN for name in ALT_TEXTS}
+_MARK = re.compile(r"<!-- results: (?P<name>[a-z-]+) -->\n(?P<body>.*?)<!-- end -->\n", re.DOTALL)
+_OPENING = "<!-- results: "
+
+
+class BadMark(ValueError):
+    """A mark without its end, or of a name that nothing fills."""
+
+
+def filled(text: str, blocks: Mapping[str, str]) -> str:
+    """The text with each marked place filled by the block of its name. Raises BadMark."""
+
+    def fill(mark: re.Match[str]) -> str:
+        name = mark["name"]
+        if name not in blocks:
+            raise BadMark(f"the mark {name!r} is none of {', '.join(blocks)}")
+        if _OPENING in mark["body"]:
+            raise BadMark(f"the mark {name!r} has no end")
+        return f"{_OPENING}{name} -->\n{blocks[name].strip()}\n<!-- end -->\n"
+
+    found, marks = _MARK.subn(fill, text)
+    if marks != text.count(_OPENING):
+        raise BadMark("a mark has no end")
+    return found
+
+
+def blocks(found: Found) -> dict[str, str]:
+    """Mark -> what belongs there."""
+    made = {f"{name}-figure": f"![{what}](performance/{name}.svg)" for name, what in FIGURES.items()}
     made["reference"] = _NOT_MEASURED if found.reference is None else under(found.reference)
     made["curves"] = _NOT_MEASURED if found.curves is None else under(found.curves)
     if found.reference is None:
@@ -40,7 +63,6 @@ def blocks(found: Found, figures: Sequence[str]) -> dict[str, str]:
             "cost-table": cost_table(results),
             "summary": f"{summary(results)}\n\n{described(found.reference.environment)}.",
         }
-    made["aims"] = aims.table(found)
     for name in SCENARIOS:
         scenario = found.scenarios.get(name)
         made[name] = _NOT_MEASURED if scenario is None else _scenario(scenario)
@@ -48,11 +70,11 @@ def blocks(found: Found, figures: Sequence[str]) -> dict[str, str]:
 
 
 _NOT_MEASURED = "(Not among the committed results yet.)"
-_NOT_DRAWN = "(Not drawn: the committed results do not have it yet.)"
 
 
-def _image(name: str) -> str:
-    return f"![{ALT_TEXTS[name]}](performance/{name}.svg)"
+def busiest(found: Medians) -> tuple[int, int]:
+    """Connections and depth of the cells with the most in flight."""
+    return max(((cell.connections, cell.depth) for cell, _ in found), key=lambda place: place[0] * place[1])
 
 
 def under(run: Run) -> str:

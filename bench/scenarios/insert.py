@@ -5,32 +5,30 @@ one at a time, at the two systems in turn. Requests that ClickHouse sends in the
 shown: they are not in every insert.
 """
 
-import asyncio
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
+from contextlib import ExitStack, contextmanager
 from statistics import median
 from typing import NamedTuple
+
+from typing_extensions import override
 
 from bench.errors import BenchError
 from bench.scenarios import Cell, Table
 from bench.servers import ETCD_OPTIONS
 from codec import records
 from codec.constants import OpCode
+from codec.framing import Framer
 from codec.packets import REPLY_HEADER, REQUEST_HEADER
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 from lab.servers.clickhouse import ClickHouseServer
+from lab.servers.link import Link
 
 INSERTS = 200
 _FIRST = 20  # inserts that are not counted
 _PAUSE = 0.02  # seconds between two inserts
-_SIZE = 4  # bytes before each frame
-
-_Asked = dict[int, tuple[str, float]]
-"""By xid, the requests without a reply: what each is, and when it passed."""
+_MOST = 1 << 24  # bytes of a frame
 
 _Key = tuple[str, int]
 """What a request is, and its place among the insert's requests of that kind."""
@@ -60,75 +58,46 @@ class Side(NamedTuple):
     clickhouse: ClickHouseServer
 
 
-class Tap:
-    """A relay on a port of its own, in a thread; `passed` has all requests that were answered."""
+class Tap(Link):
+    """A relay before a server; `passed` has all requests that were answered."""
 
     def __init__(self, port: int) -> None:
         self.passed: list[Passed] = []
-        self._target = port
-        self._loop = asyncio.new_event_loop()
-        self._server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1"))
-        self.port = self._server.sockets[0].getsockname()[1]
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
+        super().__init__(port)
 
-    def close(self) -> None:
-        """End all connections."""
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _close(self) -> None:
-        self._server.close()
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._target)
-        asked: _Asked = {}
-        try:
-            # The handshake has no headers.
-            server_writer.write(await _frame(reader))
-            writer.write(await _frame(server_reader))
-            async with asyncio.TaskGroup() as both:
-                both.create_task(_pass_on(reader, server_writer, partial(_requested, asked)))
-                both.create_task(_pass_on(server_reader, writer, partial(self._replied, asked)))
-        except* (asyncio.IncompleteReadError, ConnectionError):
-            pass  # one of the two has ended the connection
-        finally:
-            for each in (server_writer, writer):
-                each.close()
-                with suppress(ConnectionError):
-                    await each.wait_closed()
-
-    def _replied(self, asked: _Asked, frame: bytes) -> None:
-        xid, _, _ = REPLY_HEADER.unpack_from(frame, _SIZE)
-        if xid in asked:
-            self.passed.append(Passed(*asked.pop(xid), time.perf_counter()))
+    @override
+    def listeners(self) -> tuple[Callable[[bytes], object], Callable[[bytes], object]]:
+        notes = _Notes(self.passed)
+        return notes.requested, notes.replied
 
 
-def _requested(asked: _Asked, frame: bytes) -> None:
-    xid, opcode = REQUEST_HEADER.unpack_from(frame, _SIZE)
-    asked[xid] = kind_of(opcode, frame[_SIZE + REQUEST_HEADER.size :]), time.perf_counter()
+class _Notes:
+    """What passes on one connection."""
 
+    def __init__(self, passed: list[Passed]) -> None:
+        self._passed = passed
+        self._asked: dict[int, tuple[str, float]] = {}  # xid -> what it is, and when it passed
+        self._requests, self._replies = Framer(_MOST), Framer(_MOST)
+        self._greeting = [True, True]  # comes next, from client and server: it has no header
 
-async def _pass_on(
-    source: asyncio.StreamReader, sink: asyncio.StreamWriter, note: Callable[[bytes], None]
-) -> None:
-    """Note each frame before the other side can have it: the client is another thread."""
-    while True:
-        frame = await _frame(source)
-        note(frame)
-        sink.write(frame)
+    def requested(self, data: bytes) -> None:
+        """The client sends this."""
+        for frame in self._without_greeting(0, self._requests.feed(data)):
+            xid, opcode = REQUEST_HEADER.unpack_from(frame)
+            self._asked[xid] = kind_of(opcode, frame[REQUEST_HEADER.size :]), time.perf_counter()
 
+    def replied(self, data: bytes) -> None:
+        """The server sends this."""
+        for frame in self._without_greeting(1, self._replies.feed(data)):
+            xid, _, _ = REPLY_HEADER.unpack_from(frame)
+            if xid in self._asked:
+                self._passed.append(Passed(*self._asked.pop(xid), time.perf_counter()))
 
-async def _frame(source: asyncio.StreamReader) -> bytes:
-    """A frame with its size before it."""
-    size = await source.readexactly(_SIZE)
-    return size + await source.readexactly(int.from_bytes(size, "big"))
+    def _without_greeting(self, side: int, frames: list[bytes]) -> list[bytes]:
+        if frames and self._greeting[side]:
+            self._greeting[side] = False
+            return frames[1:]
+        return frames
 
 
 def kind_of(opcode: int, body: bytes) -> str:

@@ -1,109 +1,87 @@
 """A table, and one host's replica of it: the parts on its disk, its queue, and both in ZooKeeper."""
 
 import asyncio
-import random
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from codec.constants import CreateMode, ErrorCode
 from examples.invariants import Violation
 from examples.member import Member
-from examples.replicated_merge_tree.disk import Disk
-from examples.replicated_merge_tree.entries import GET, Entry
-from examples.replicated_merge_tree.judge import Judge
-from examples.replicated_merge_tree.parts import Content, Part, digest
-from examples.replicated_merge_tree.paths import TablePaths, sequence_number
-from examples.replicated_merge_tree.queue import Queue, Queued
-from examples.replicated_merge_tree.world import World
+from examples.replicated_merge_tree.table import Entry, Judge, TablePaths, part_of, sequence_number
 from examples.steps import Step
 from examples.tree import BATCH
-from lab.client.requests import Request, children, create, delete, exists, get, maybe, multi, set_data
-from lab.client.session import MultiFailed, Session, ZooKeeperError
+from examples.world import World
+from lab.client.requests import Request, check, children, create, delete, exists, get, set_data
+from lab.client.session import ConnectionLost, MultiFailed, Session, ZooKeeperError
 
 
 class Table(TablePaths):
     """A replicated table: its paths, its replicas, and the judge who sees all of them."""
 
-    def __init__(self, world: World, shard: int, number: int) -> None:
-        super().__init__(f"{world.tables}/{shard:02d}/events-{number}")
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
         self.judge = Judge()
         self.members: dict[str, Replica] = {}
         """By the name of the host."""
-
-    def holders(self, part: Part) -> set[str]:
-        """The replicas that have or had a part."""
-        return {name for name, replica in self.members.items() if part in replica.disk.had}
-
-    def having_rows_of(self, part: Part) -> set[str]:
-        """The replicas that have rows of a part, in whatever part of theirs."""
-        return {name for name, replica in self.members.items() if replica.disk.has_rows_of(part)}
 
 
 class Replica:
     """What one host has of one table."""
 
     def __init__(self, world: World, table: Table, host: Member) -> None:
-        self.world = world
         self.table = table
-        self.host = host
         self.name = host.name
-        self.paths = table.replica(self.name)
-        self.random = random.Random(f"{world.seed} {table.root} {host.number}")
-        self.disk = Disk()
-        self.disk_lost = False
-        """The host has come back with an empty disk, and the replica is not made anew yet."""
-        self.queue = Queue()
-        self.mutations: dict[str, dict[str, int]] = {}
-        """Name of the node -> partition -> block number."""
-        self.seen: set[str] = set()
-        """Identities of all entries that this replica has copied from the log."""
+        self.disk: dict[str, str] = {}
+        """Part -> the block that it holds."""
+        self.queue: dict[str, Entry] = {}
+        """Name of the queue's node -> an entry of the log that is not done yet."""
         self.pointer = 0
-        self.known_partitions: set[str] = set()
-        self.postponed: dict[str, tuple[float, float]] = {}
-        """Identity of an entry whose part no replica had -> when to search again, and the last pause."""
-        self.queue_lock = asyncio.Lock()
-        """Held while something is added to the queue."""
-        self.work = asyncio.Event()
-        """Set when the queue has something new, or something may go on."""
-        self.to_check = asyncio.Event()
-        """Set when a part is missing."""
-        table.members[self.name] = self
-        self._removal = asyncio.Lock()
+        self._world = world
+        self._host = host
+        self._root = f"{table.replicas}/{self.name}"
+        self._work = asyncio.Event()
         # What was asked for, and whether it is done is not known yet:
-        self._copying: tuple[int, list[Entry]] = (0, [])
-        self._fetching_again: dict[Part, Entry] = {}
-        self._giving_up: set[Part] = set()
-        self._removing_entries: set[str] = set()
-        self._removing_parts: set[Part] = set()
-
-    async def session(self) -> Session:
-        """See Member."""
-        return await self.host.session()
-
-    @property
-    def fence(self) -> Request[None]:
-        """See Member."""
-        return self.host.fence
-
-    def notice_missing(self, part: Part) -> None:
-        """Somebody has found out that a part's files are not there."""
-        if part in self.disk.missing:
-            self.to_check.set()
+        self._committing: dict[str, str] = {}
+        self._copying: tuple[int, Sequence[Entry]] | None = None
+        self._removing: str | None = None
+        table.members[self.name] = self
 
     # The beginning of a session
 
-    async def activate(self, step: Step) -> None:
-        """Say that the replica is active: ReplicatedMergeTreeRestartingThread::activateReplica."""
-        data = str(step.session.id).encode()
+    async def begin(self, step: Step) -> None:
+        """Find out what became of requests without an answer, and say that the replica is active."""
+        judge = self.table.judge
+        listed = (await step.call(children(f"{self._root}/parts"))).names
+        self.disk |= {part: block for part, block in self._committing.items() if part in listed}
+        self._committing.clear()
+        judge.parts_found(self.name, self.disk, listed)
+        pointer = int((await step.call(get(f"{self._root}/log_pointer"))).data)
+        nodes = sorted((await step.call(children(f"{self._root}/queue"))).names)
+        found = await step.all(*(get(f"{self._root}/queue/{node}") for node in nodes))
+        queue = {node: Entry.decode(each.data) for node, each in zip(nodes, found, strict=True)}
+        held = {entry.part for node, entry in self.queue.items() if node != self._removing or node in nodes}
+        until, entries = self._copying or (self.pointer, ())
+        if pointer not in (self.pointer, until):
+            raise Violation("queue", f"{self.name} is at {self.pointer}, ZooKeeper has {pointer}")
+        if pointer != self.pointer:
+            judge.copied(self.name, self.pointer, range(self.pointer, until))
+            held |= {entry.part for entry in entries}
+        judge.queue_found(self.name, held, [entry.part for entry in queue.values()])
+        self.pointer, self.queue, self._copying, self._removing = pointer, queue, None, None
+        await self._activate(step)
+        self._work.set()
+
+    async def _activate(self, step: Step) -> None:
+        """ReplicatedMergeTreeRestartingThread::activateReplica."""
+        is_active = f"{self._root}/is_active"
         while True:
             requests: list[Request[Any]] = [
-                create(self.paths.is_active, data, CreateMode.EPHEMERAL),
-                set_data(self.paths.host, self.name.encode()),
-                self.fence,
+                create(is_active, str(step.session.id).encode(), CreateMode.EPHEMERAL),
+                set_data(f"{self._root}/host", self.name.encode()),
+                self._host.fence,
             ]
-            if await step.call(exists(self.paths.is_active)) is not None:
-                requests.insert(0, delete(self.paths.is_active))
+            if await step.call(exists(is_active)) is not None:
+                requests.insert(0, delete(is_active))
             try:
                 await step.multi(*requests)
             except MultiFailed as failed:
@@ -112,187 +90,158 @@ class Replica:
                 continue  # the session before has ended just now
             return
 
-    async def compare_parts(self, step: Step) -> None:
-        """Find out what became of parts whose multi has no answer, and compare the disk with ZooKeeper."""
-        listing = await step.call(maybe(children(self.paths.parts)))
-        listed = {Part.parse(name) for name in listing.names} if listing is not None else set()
-        now = time.monotonic()
-        for part in list(self.disk.pending):
-            if part in listed:
-                self._committed(part, now)
-            else:
-                self._not_committed(part)
-        if self.disk_lost:
-            self.disk.wipe()
-            self._removing_parts.clear()
-            return
-        for part in self._removing_parts - listed:
-            self.disk.removed(part)
-        self._removing_parts.clear()
-        for part in self._fetching_again.keys() - listed:
-            self.disk.missing.discard(part)
-        if differing := sorted(part.text for part in self.disk.parts().symmetric_difference(listed)):
-            raise Violation("parts", f"{self.name} and ZooKeeper differ by {differing} in a new session")
-        if self.disk.missing:
-            self.to_check.set()
+    # Inserts: ReplicatedMergeTreeSink
 
-    async def compare_queue(self, step: Step) -> None:
-        """Read the queue, and compare it with what this replica knows."""
-        pointer, stored = await self._read_queue(step)
-        nodes = {queued.node for queued in stored}
-        held = [
-            queued.entry.identity
-            for queued in self.queue
-            if queued.node not in self._removing_entries or queued.node in nodes
-        ]
-        new = [entry for part, entry in self._fetching_again.items() if part not in self.disk.missing]
-        until, copying = self._copying
-        if copying and pointer != self.pointer:
-            self.table.judge.copied(self.name, self.pointer, range(self.pointer, until))
-            new += copying
-            self.seen.update(entry.identity for entry in copying)
-        elif pointer != self.pointer:
-            raise Violation("queue", f"{self.name} is at {self.pointer}, ZooKeeper has {pointer}")
-        unknown = {entry.identity for entry in new}
-        found = [queued.entry.identity for queued in stored]
-        if not unknown.issubset(found):
-            raise Violation("queue", f"ZooKeeper has {found} for {self.name}, and not {unknown}")
-        held += [identity for identity in found if identity in unknown]
-        self.table.judge.queue_read(self.name, held, found)
-        self._take_queue(pointer, stored)
+    async def insert(self, partition: str, token: str) -> None:
+        """Insert a block until the outcome is known."""
+        block_id = f"{partition}_{token}"
+        with self._world.steps.step("insert", await self._host.session()) as step:
+            while True:
+                step.session = await self._host.session()
+                try:
+                    if await self._store(step, partition, block_id):
+                        return
+                except ConnectionLost:
+                    continue
 
-    async def take_cloned_queue(self, step: Step) -> None:
-        """Read the queue after it was copied from another replica."""
-        pointer, stored = await self._read_queue(step)
-        self.table.judge.cloned(self.name, pointer)
-        self.seen.update(queued.entry.identity for queued in stored)
-        self._take_queue(pointer, stored)
-
-    async def _read_queue(self, step: Step) -> tuple[int, list[Queued]]:
-        pointer = int((await step.call(get(self.paths.log_pointer))).data)
-        nodes = sorted((await step.call(children(self.paths.queue))).names)
-        entries = await step.all(*(get(f"{self.paths.queue}/{node}") for node in nodes))
-        return pointer, [
-            Queued(node, Entry.decode(entry.data)) for node, entry in zip(nodes, entries, strict=True)
-        ]
-
-    def _take_queue(self, pointer: int, stored: Sequence[Queued]) -> None:
-        self.pointer = pointer
-        self._copying = (0, [])
-        self._fetching_again.clear()
-        self._removing_entries.clear()
-        self.queue = Queue([*self.disk.active, *self.disk.missing], stored)
-        self.work.set()
-
-    # Parts
-
-    async def commit(self, step: Step, part: Part, content: Content, *more: Request[Any]) -> None:
-        """Make a part one of the table's by one multi, with `more` before it. Raises MultiFailed.
-
-        If the connection is lost, the part stays pending until the next session.
-        """
-        self.host.still(step)
-        self.disk.pending[part] = content
-        header = f"part header format version: 1\nchecksums: {digest(content)}".encode()
+    async def _store(self, step: Step, partition: str, block_id: str) -> bool:
+        """Whether the block is in the table now, by this insert or an earlier one."""
+        table, block = self.table, f"{self.table.blocks}/{block_id}"
+        lock = await self._number(step, partition, create(block), delete(block))
+        if lock is None:
+            found = await step.call(get(block))
+            table.judge.duplicate(block_id, found.data.decode())
+            return True
+        part = part_of(partition, sequence_number(lock))
+        entry = Entry(part, self.name, block_id)
         try:
-            await step.multi(*more, create(self.paths.part(part.text), header), self.fence)
-        except MultiFailed:
-            self._not_committed(part)
+            await self._commit(
+                step,
+                part,
+                block_id,
+                create(f"{table.log}/log-", entry.encode(), CreateMode.PERSISTENT_SEQUENTIAL),
+                delete(lock),
+                create(block, part.encode()),
+            )
+        except ConnectionLost:
+            await self._host.session()  # it has found out what became of the multi
+            if part not in self.disk:
+                raise
+        except MultiFailed as failed:
+            if (failed.failed, failed.code) == (1, ErrorCode.NO_NODE):
+                raise Violation("block-number", f"{lock} is gone, its session lives") from failed
+            if (failed.failed, failed.code) != (2, ErrorCode.NODE_EXISTS):
+                raise
+            await step.call(delete(lock))  # another insert of the block was quicker
+            return False
+        table.judge.inserted(part, block_id)
+        return True
+
+    async def _number(self, step: Step, partition: str, *before: Request[Any]) -> str | None:
+        """Take a block number in one multi with other requests; the path of its node, None if one fails."""
+        judge = self.table.judge
+        floor = judge.floor(partition)
+        number = f"{self.table.block_numbers}/{partition}/block-"
+        try:
+            *_, path = await step.multi(*before, create(number, b"", CreateMode.EPHEMERAL_SEQUENTIAL))
+        except ConnectionLost:
+            judge.number_unknown(partition)
             raise
-        self._committed(part, time.monotonic())
+        except MultiFailed as failed:
+            if (failed.failed, failed.code) != (0, ErrorCode.NODE_EXISTS):
+                raise
+            return None
+        judge.number_given(partition, sequence_number(path), floor)
+        return str(path)
 
-    def _committed(self, part: Part, now: float) -> None:
-        if part in self._giving_up:
-            self._giving_up.discard(part)
-            self.table.judge.given_up(self.name, part, self.table.having_rows_of(part))
-        self.table.judge.part_made(self.name, part, self.disk.pending[part])
-        self.disk.commit(part, now)
-        self.work.set()
-
-    def _not_committed(self, part: Part) -> None:
-        self._giving_up.discard(part)
-        self.disk.forget(part)
-
-    async def give_up(self, step: Step, part: Part, *more: Request[Any]) -> None:
-        """Commit an empty part in place of one that no replica has: see `commit`."""
-        self._giving_up.add(part)
-        await self.commit(step, part, {}, *more)
-
-    async def remove_outdated(self, step: Step, parts: Iterable[Part]) -> None:
-        """Delete the znodes of outdated parts, and forget the parts."""
-        async with self._removal:
-            await self.remove_parts(step, [part for part in parts if part in self.disk.outdated])
-
-    async def remove_parts(self, step: Step, parts: Iterable[Part]) -> None:
-        """Delete the znodes of any parts, and forget the parts."""
-        left = sorted(parts)
-        for start in range(0, len(left), BATCH):
-            chunk = left[start : start + BATCH]
-            self.host.still(step)
-            self._removing_parts.update(chunk)
-            try:
-                await step.multi(*(delete(self.paths.part(part.text)) for part in chunk), self.fence)
-            except MultiFailed as failed:
-                raise Violation("parts", f"{self.name} has lost a part in ZooKeeper: {failed}") from failed
-            for part in chunk:
-                self.disk.removed(part)
-            self._removing_parts.difference_update(chunk)
-
-    # The queue
-
-    async def remove_entries(self, step: Step, nodes: Sequence[str]) -> None:
-        """Take entries out of the queue."""
-        self.host.still(step)
-        self._removing_entries.update(nodes)
+    async def _commit(self, step: Step, part: str, block_id: str, *more: Request[Any]) -> None:
+        """Make a part one of the table's by one multi, with `more` before it. Raises MultiFailed."""
+        self._host.still(step)
+        self._committing[part] = block_id
+        header = f"part header format version: 1\nchecksums: {block_id}".encode()
         try:
-            await step.all(*(multi([delete(f"{self.paths.queue}/{node}"), self.fence]) for node in nodes))
-        except ZooKeeperError as error:
-            raise Violation("queue", f"{self.name} lost an entry of its queue: {error}") from error
-        for node in nodes:
-            self.queue.done(node)
-        self._removing_entries.difference_update(nodes)
+            await step.multi(*more, create(f"{self._root}/parts/{part}", header), self._host.fence)
+        except MultiFailed:
+            self._committing.pop(part, None)
+            raise
+        self._committing.pop(part, None)
+        self.disk[part] = block_id
 
-    async def copy(self, step: Step, names: Sequence[str], data: Sequence[bytes]) -> None:
-        """Copy entries of the log into the queue by one multi."""
-        self.host.still(step)
+    # The log and the queue: ReplicatedMergeTreeQueue::pullLogsToQueue, executeFetch
+
+    async def copy_log(self) -> None:
+        """Copy new entries into the queue whenever the log changes."""
+        while True:
+            with self._world.steps.step("copy of the log", await self._host.session()) as step:
+                (names, _), watch = await step.watched(children(self.table.log))
+                new = sorted(name for name in names if sequence_number(name) >= self.pointer)
+                for start in range(0, len(new), BATCH):
+                    await self._copy(step, new[start : start + BATCH])
+                step.counts = bool(new)
+            await watch.wait()
+
+    async def _copy(self, step: Step, names: Sequence[str]) -> None:
+        data = [each.data for each in await step.all(*(get(f"{self.table.log}/{name}") for name in names))]
+        self._host.still(step)
         pointer = sequence_number(names[-1]) + 1
         entries = [Entry.decode(each) for each in data]
         self._copying = (pointer, entries)
-        created = await step.multi(
-            *(self.queue_node(each) for each in data),
-            set_data(self.paths.log_pointer, str(pointer).encode()),
-            self.fence,
+        *paths, _, _ = await step.multi(
+            *(create(f"{self._root}/queue/queue-", each, CreateMode.PERSISTENT_SEQUENTIAL) for each in data),
+            set_data(f"{self._root}/log_pointer", str(pointer).encode()),
+            self._host.fence,
         )
         self.table.judge.copied(self.name, self.pointer, map(sequence_number, names))
-        self.pointer, self._copying = pointer, (0, [])
-        self.seen.update(entry.identity for entry in entries)
-        for path, entry in zip(created, entries, strict=False):
-            self._add(path, entry)
+        self.pointer, self._copying = pointer, None
+        self.queue |= {path.rpartition("/")[2]: entry for path, entry in zip(paths, entries, strict=True)}
+        self._work.set()
 
-    async def fetch_again(self, step: Step, part: Part) -> None:
-        """Take a missing part out of ZooKeeper and queue a fetch: removePartAndEnqueueFetch. One multi."""
-        self.host.still(step)
-        entry = self._fetching_again[part] = self.entry_to_get(part)
-        _, path, _ = await step.multi(
-            delete(self.paths.part(part.text)), self.queue_node(entry.encode()), self.fence
-        )
-        del self._fetching_again[part]
-        self.disk.missing.discard(part)
-        self._add(path, entry)
+    async def execute_queue(self) -> None:
+        """Fetch what is in the queue. What no active replica has yet waits; what comes behind it goes on."""
+        while True:
+            self._work.clear()
+            session = await self._host.session()
+            waits = False
+            for node, entry in list(self.queue.items()):
+                here = entry.part in self.disk
+                if here or (entry.part not in self._committing and await self._fetch(session, entry)):
+                    await self._remove(session, node)
+                else:
+                    waits = True
+            try:
+                async with asyncio.timeout(self._world.pause_s if waits else None):
+                    await self._work.wait()
+            except TimeoutError:
+                pass
 
-    def entry_to_get(self, part: Part, quorum: int = 0) -> Entry:
-        """An entry that is in this replica's queue and not in the log."""
-        return Entry(GET, part, "", self.world.identity(), quorum=quorum)
+    async def _fetch(self, session: Session, entry: Entry) -> bool:
+        """Whether the part is here now, from an active replica that has it."""
+        with self._world.steps.step("fetch", session) as step:
+            step.counts = False
+            replicas = (await step.call(children(self.table.replicas))).names
+            # Any replica that has the part will do: each begins at another one.
+            first = replicas.index(self.name)
+            for name in [*replicas[first + 1 :], *replicas[:first]]:
+                root = f"{self.table.replicas}/{name}"
+                if await step.call(exists(f"{root}/is_active")) is None:
+                    continue
+                if entry.part not in (await step.call(children(f"{root}/parts"))).names:
+                    continue
+                await step.call(get(f"{root}/host"))
+                block_id = self.table.members[name].disk.get(entry.part)  # the transfer between the servers
+                if block_id is not None:
+                    await self._commit(step, entry.part, block_id, check(f"{root}/parts/{entry.part}", 0))
+                    step.counts = True
+                    break
+        return step.counts
 
-    def queue_node(self, data: bytes) -> Request[str]:
-        """A request for a new last entry of the queue."""
-        return create(f"{self.paths.queue}/queue-", data, CreateMode.PERSISTENT_SEQUENTIAL)
-
-    def _add(self, path: str, entry: Entry) -> None:
-        self.queue.add(Queued(path.rpartition("/")[2], entry))
-        self.work.set()
-
-
-def numbers_taken(names: Iterable[str]) -> list[int]:
-    """The block numbers of the children of a partition's node."""
-    return sorted(map(sequence_number, names))
+    async def _remove(self, session: Session, node: str) -> None:
+        with self._world.steps.step("end of a queue entry", session) as step:
+            self._host.still(step)
+            self._removing = node
+            try:
+                await step.multi(delete(f"{self._root}/queue/{node}"), self._host.fence)
+            except ZooKeeperError as error:
+                raise Violation("queue", f"{self.name} lost an entry of its queue: {error}") from error
+            del self.queue[node]
+            self._removing = None

@@ -6,13 +6,15 @@ threads that look at each message; programs use `lab.client.session`.
 
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any, Self, TypeVar
 
 from codec.constants import CreateMode, ErrorCode, EventType, Xid
-from codec.framing import Framer
 from codec.jute import Reader
 from lab.client import requests
+from lab.client.dialogue import NO_SESSION, Dialogue, answer_of
+from lab.client.dialogue import ZooKeeperError as Refused
 from lab.client.requests import (
     Children,
     Connected,
@@ -41,6 +43,7 @@ from lab.servers import wait_until
 __all__ = [
     "Event",
     "Part",
+    "Refused",
     "Reply",
     "Request",
     "Stat",
@@ -76,17 +79,8 @@ SYNC, CLOSE = requests.sync("/"), requests.close()
 
 LONG_MS = 30_000
 _TIMEOUT_S = 60.0
-_MAX_FRAME = 1 << 30
 
 T = TypeVar("T")
-
-
-class Refused(Exception):
-    """The server answered with an error."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(f"error {code}")
-        self.code = code
 
 
 class Disconnected(Exception):
@@ -101,12 +95,12 @@ class Disconnected(Exception):
 class _Connection:
     """A socket, and the frames that it receives."""
 
-    def __init__(self, port: int, timeout_s: float) -> None:
+    def __init__(self, port: int, timeout_s: float, xids: Iterator[int]) -> None:
         self._timeout_s = timeout_s
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._framer = Framer(_MAX_FRAME)
         self._frames: list[bytes] = []
+        self.dialogue = Dialogue(xids)
 
     def close(self) -> None:
         self._socket.close()
@@ -118,21 +112,30 @@ class _Connection:
         except OSError:
             return
 
+    def greeting(self) -> Connected:
+        """The answer to the connect request. Raises Disconnected."""
+        while self.dialogue.granted is None:
+            self._receive_some(time.monotonic() + self._timeout_s)
+        return self.dialogue.granted
+
     def receive(self) -> bytes:
         """The next frame. Raises Disconnected."""
         deadline = time.monotonic() + self._timeout_s
         while not self._frames:
-            self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
-            try:
-                data = self._socket.recv(1 << 16)
-            except TimeoutError:
-                raise Disconnected(f"no message in {self._timeout_s:g} s") from None
-            except OSError:
-                data = b""
-            if not data:
-                raise Disconnected("the server closed the connection", closed=True)
-            self._frames = self._framer.feed(data)
+            self._receive_some(deadline)
         return self._frames.pop(0)
+
+    def _receive_some(self, deadline: float) -> None:
+        self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+        try:
+            data = self._socket.recv(1 << 16)
+        except TimeoutError:
+            raise Disconnected(f"no message in {self._timeout_s:g} s") from None
+        except OSError:
+            data = b""
+        if not data:
+            raise Disconnected("the server closed the connection", closed=True)
+        self._frames += self.dialogue.feed(data)
 
 
 class Client:
@@ -146,7 +149,7 @@ class Client:
         self.events: list[Event] = []
         self.log: list[Reply | Event] = []  # all messages, in order
         self._timeout_s = timeout_s
-        self._xid = 0
+        self._xids = count(1)
         self._sent: dict[int, Request[Any]] = {}
         self._connections: list[_Connection] = []
         self.reconnect(port)
@@ -176,12 +179,12 @@ class Client:
 
     def reconnect(self, port: int) -> None:
         """Continue the session on another connection; the old one stays open. Raises Disconnected."""
-        connection = _Connection(port, self._timeout_s)
+        connection = _Connection(port, self._timeout_s, self._xids)
         self._connections.append(connection)
-        known = self.session or Connected(0, bytes(16), 0)
+        known = self.session or NO_SESSION
         connection.send(requests.connect(self.wanted_ms, self.zxid, known.session, known.password))
         try:
-            answer = requests.connected(connection.receive())
+            answer = connection.greeting()
         except Disconnected as error:
             connection.close()
             raise Disconnected(f"connect to port {port}: {error}", closed=error.closed) from None
@@ -201,14 +204,12 @@ class Client:
 
     def send(self, *sent: Request[Any]) -> list[int]:
         """Send requests in one piece; returns their xids."""
-        first = self._xid + 1
-        self._xid += len(sent)
-        numbered = dict(enumerate(sent, first))
-        self._sent |= numbered
-        self._connections[-1].send(
-            b"".join(requests.packet(xid, request) for xid, request in numbered.items())
-        )
-        return list(numbered)
+        connection = self._connections[-1]
+        packed = [connection.dialogue.request(request) for request in sent]
+        xids = [xid for xid, _ in packed]
+        self._sent |= dict(zip(xids, sent, strict=True))
+        connection.send(b"".join(packet for _, packet in packed))
+        return xids
 
     def receive(self, connection: int = -1) -> Reply | Event:
         """Return the next message. Raises Disconnected."""
@@ -236,9 +237,7 @@ class Client:
     def result(self, xid: int) -> Any:
         """Return the answer to the request `xid`, the next reply. Raises Refused or Disconnected."""
         reply = self.reply_to(xid)
-        if reply.err:
-            raise Refused(reply.err)
-        return self._sent.pop(xid).read(Reader(reply.body))
+        return answer_of(self._sent.pop(xid), reply.err, Reader(reply.body))
 
     def refusal(self, request: Request[Any]) -> int:
         """Send a request and return its error, 0 if it has none. Raises Disconnected."""
@@ -248,7 +247,7 @@ class Client:
         """Send a multi and return its parts' results; a part that failed has an error. Raises Refused."""
         reply = self.reply_to(self.send(multi(parts))[0])
         if reply.err:
-            raise Refused(reply.err)
+            raise Refused(reply.err, "MULTI")
         return parts_of(reply.body)
 
     def create(self, path: str, data: bytes | None = b"", mode: int = PERSISTENT) -> str:
@@ -257,12 +256,7 @@ class Client:
 
     def stat(self, path: str, watch: bool = False) -> Stat | None:
         """Return the Stat of a node, None if there is no such node."""
-        try:
-            return self.call(exists(path, watch))
-        except Refused as refused:
-            if refused.code == NO_NODE:
-                return None
-            raise
+        return self.call(exists(path, watch))
 
     def owner(self, path: str) -> int:
         """Return the id of the session that an ephemeral node belongs to, 0 for any other and for none."""

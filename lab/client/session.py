@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, Self, TypeVar, cast
 
 from codec.constants import ErrorCode, OpCode, Xid
 from codec.errors import MalformedPacket
-from codec.framing import Framer
-from codec.jute import Reader
-from codec.packets import read_multi_header
 from lab.client import requests as zk
+from lab.client.dialogue import NO_SESSION, Dialogue, answer_of
+from lab.client.dialogue import MultiFailed as MultiFailed
+from lab.client.dialogue import ZooKeeperError as ZooKeeperError
 from lab.client.meter import Meter
 
 T = TypeVar("T")
@@ -28,25 +28,7 @@ OPERATION_TIMEOUT_S = 10.0
 SESSION_TIMEOUT_MS = 30_000
 #: How long `connect` tries.
 PATIENCE_S = 60.0
-_MAX_FRAME = 1 << 26
 _PAUSE_S = 0.1
-
-
-class ZooKeeperError(Exception):
-    """The server answered a request with an error."""
-
-    def __init__(self, code: int, what: str) -> None:
-        super().__init__(f"{what}: {zk.name_of(code)}")
-        self.code = code
-
-
-class MultiFailed(ZooKeeperError):
-    """A multi was refused. `failed` is the number of the first part that failed, `code` its error."""
-
-    def __init__(self, codes: Sequence[int], what: str) -> None:
-        self.failed = next((number for number, code in enumerate(codes) if code), 0)
-        super().__init__(codes[self.failed], f"part {self.failed} of a {what}")
-        self.codes = codes
 
 
 class ConnectionLost(Exception):
@@ -108,7 +90,7 @@ class Session(asyncio.Protocol):
 
     def __init__(self, address: Address, meter: Meter, operation_timeout_s: float) -> None:
         self.address = address
-        self.granted = zk.Connected(0, bytes(16), 0)
+        self.granted = NO_SESSION
         """The session's id, password and timeout."""
         self.zxid = 0
         """The highest zxid that a reply has had."""
@@ -118,11 +100,10 @@ class Session(asyncio.Protocol):
         self._operation_timeout_s = operation_timeout_s
         self._reason = "closed"
         self._transport: asyncio.Transport | None = None
-        self._framer = Framer(_MAX_FRAME)
+        self._dialogue = Dialogue()
         self._greeting: asyncio.Future[zk.Connected] = asyncio.get_running_loop().create_future()
         self._waiting: deque[_Waiting] = deque()
         self._watches: dict[tuple[bool, str], list[Watch]] = {}  # by (of children, path)
-        self._xid = 0
         self._heard = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -199,10 +180,10 @@ class Session(asyncio.Protocol):
             future.set_exception(ConnectionLost(self._reason))
             future.exception()  # a caller that does not await it sees `lost`
             return future
-        self._xid += 1
+        xid, packet = self._dialogue.request(request, watch=watch is not None)
         self.meter.sent(request.opcode)
-        self._waiting.append(_Waiting(self._xid, request, future, watch, time.perf_counter_ns()))
-        self._write(zk.packet(self._xid, request, watch=watch is not None))
+        self._waiting.append(_Waiting(xid, request, future, watch, time.perf_counter_ns()))
+        self._write(packet)
         return future
 
     async def close(self) -> None:
@@ -228,11 +209,11 @@ class Session(asyncio.Protocol):
         """See asyncio."""
         self._heard = asyncio.get_running_loop().time()
         try:
-            for frame in self._framer.feed(data):
-                if self._greeting.done():
-                    self._take(frame)
-                else:
-                    self._greeting.set_result(zk.connected(frame))
+            frames = self._dialogue.feed(data)
+            if self._dialogue.granted is not None and not self._greeting.done():
+                self._greeting.set_result(self._dialogue.granted)
+            for frame in frames:
+                self._take(frame)
         except MalformedPacket as error:
             self._end(f"the server sent a malformed packet: {error}")
 
@@ -250,7 +231,11 @@ class Session(asyncio.Protocol):
         if not self._waiting or self._waiting[0].xid != header.xid:
             raise MalformedPacket(f"a reply with xid {header.xid} answers nothing")
         waiting = self._waiting[0]
-        answer = _answer_of(waiting.request, header.error, body)  # may raise: then it waits until the end
+        answer, refusal = None, None
+        try:
+            answer = answer_of(waiting.request, header.error, body)  # malformed: it waits until the end
+        except ZooKeeperError as error:
+            refusal = error
         self._waiting.popleft()
         self.zxid = max(self.zxid, header.zxid)
         self.meter.answered(time.perf_counter_ns() - waiting.since)
@@ -258,8 +243,8 @@ class Session(asyncio.Protocol):
             self._register(waiting.watch, waiting.request, header.error)
         if waiting.future.cancelled():
             return
-        if isinstance(answer, ZooKeeperError):
-            waiting.future.set_exception(answer)
+        if refusal is not None:
+            waiting.future.set_exception(refusal)
         else:
             waiting.future.set_result(answer)
 
@@ -319,20 +304,6 @@ class Session(asyncio.Protocol):
             for watch in watches:
                 watch.fire(None)
         self._watches.clear()
-
-
-def _answer_of(request: zk.Request[Any], error: int, body: Reader) -> Any:
-    """What a reply says: an answer, or a ZooKeeperError. Raises MalformedPacket."""
-    what = f"{request.opcode.name} {request.path}".rstrip()
-    if error == ErrorCode.NO_NODE and request.none_if_missing:
-        return None
-    if request.opcode == OpCode.MULTI and body.remaining:
-        # Its header has no error: the parts have, all of them if one failed.
-        first = Reader(body.data, body.position)
-        opcode, done, _ = read_multi_header(first)
-        if opcode == OpCode.ERROR and not done:
-            return MultiFailed(zk.multi_errors(body), what)
-    return ZooKeeperError(error, what) if error else request.read(body)
 
 
 async def connect(

@@ -2,9 +2,7 @@
 
 import pytest
 
-from bench.__main__ import main, parser, plan_of, told
-from bench.run import warm_up_cells
-from bench.workloads import Cell
+from bench.__main__ import main, parser, plan_of
 
 
 def test_quick_plan_is_short() -> None:
@@ -15,24 +13,12 @@ def test_quick_plan_is_short() -> None:
     assert timed * servers < 25
 
 
-def test_chosen_plan() -> None:
-    options = ["--workloads", "get,set", "--connections", "2", "--depths", "4", "--rounds", "5"]
-    plan = plan_of(parser().parse_args(options))
-    assert plan.cells == [Cell("get", 2, 4), Cell("set", 2, 4)]
-    assert plan.rounds == 5
-    assert [cell.workload for cell in warm_up_cells(plan.cells)] == ["get", "set"]
-
-
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
         (["--workloads", "get,put"], "'put' is none of"),
         (["--servers", "consul"], "'consul' is none of"),
-        (["--connections", "1,x"], "'x' is not a whole number"),
-        (["--depths", "0"], "'0' is not a whole number"),
         (["--rounds", "0"], "'0' is not a whole number"),
-        (["--seconds", "-1"], "is not a number above 0"),
-        (["--seconds", "soon"], "is not a number above 0"),
     ],
 )
 def test_wrong_options_say_which_and_why(
@@ -51,7 +37,3 @@ def test_curves_are_of_two_servers_and_three_workloads(capsys: pytest.CaptureFix
         with pytest.raises(SystemExit):
             main(["--curves", *options])
         assert "--curves are of" in capsys.readouterr().err
-
-
-def test_the_place_of_the_results_is_no_part_of_the_command() -> None:
-    assert told(["--quick", "--json", "a.json", "--rounds", "3", "--json=b"]) == "--quick --rounds 3"

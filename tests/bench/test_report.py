@@ -58,8 +58,3 @@ def test_json_and_back() -> None:
     found = results()
     found[Cell("get", 64, 256, 5_000), "zketcd"] = Outcome([], ["Stalled: no reply"])
     assert from_json(json.loads(json.dumps(as_json(found, {})))) == found
-
-
-def test_an_offered_rate_stands_at_the_depths_place() -> None:
-    row = tables({(Cell("get", 64, 256, 5_000), "zketcd"): Outcome([figures(50.0)], [])}).splitlines()[2]
-    assert row.startswith("| get | 64 | 5,000/s | 50 |")

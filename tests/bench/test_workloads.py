@@ -96,13 +96,6 @@ def test_no_data_are_sent_twice_within_an_entry_of_the_log(name: str) -> None:
     assert len(set(seen)) > 0.95 * len(seen) > 0
 
 
-def test_mixed_has_one_set_in_ten() -> None:
-    stream = WORKLOADS["mixed"](ROOT, 4, 4000).stream(0)
-    kinds = [decoded(frame)[1][0][0] for frame in Framer().feed(stream.take(200))]
-    assert [i for i, kind in enumerate(kinds) if kind == OpCode.SET_DATA] == list(range(9, 200, 10))
-    assert kinds.count(OpCode.GET_DATA) == 180
-
-
 def test_writes_never_repeat_a_path() -> None:
     for name in ("create", "delete"):
         workload = WORKLOADS[name](ROOT, 2, 400)
@@ -112,10 +105,3 @@ def test_writes_never_repeat_a_path() -> None:
             for frame in Framer().feed(workload.stream(connection).take(200))
         ]
         assert len(set(paths)) == 400
-
-
-def test_delete_ends_with_what_was_prepared() -> None:
-    workload = WORKLOADS["delete"](ROOT, 2, 400)
-    assert workload.stream(0).remaining == 200
-    assert len(list(workload.nodes())) == 400
-    assert len(list(workload.remains([200, 150]))) == 50

@@ -20,12 +20,16 @@ ON_ALL = "2"
 _tables = itertools.count(1)
 
 
-def create_table(replica: ClickHouseServer, name: str) -> None:
-    """CREATE TABLE on both replicas by one ON CLUSTER query; raises QueryRefused if one of them fails."""
+def create_table(replica: ClickHouseServer, name: str, settings: str = "") -> None:
+    """CREATE TABLE on both replicas by one ON CLUSTER query; raises QueryRefused if one of them fails.
+
+    `settings`: of the table, e.g. "a = 1, b = 2".
+    """
     answer = replica.query(
         f"CREATE TABLE {name} ON CLUSTER {CLUSTER} (day Date, writer UInt32, block UInt32, row UInt32)"
         f" ENGINE = ReplicatedMergeTree('/clickhouse/tables/{{shard}}/{name}-{next(_tables)}', '{{replica}}')"
         " PARTITION BY toYYYYMM(day) ORDER BY (writer, block, row)"
+        + (f" SETTINGS {settings}" if settings else "")
     )
     statuses = [line.split("\t")[2] for line in answer.splitlines()]
     assert statuses == ["0", "0"], answer

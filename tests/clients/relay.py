@@ -15,8 +15,8 @@ from codec.errors import MalformedPacket
 from codec.jute import INT, Reader
 from codec.keeper import WIDE_REQUEST_HEADER, OpeningFramer
 from codec.packets import REQUEST_HEADER, decode_path_watch, read_multi_header
+from lab.servers.link import Link
 from proxy.state.ops import EXTENDED
-from tests.faults.link import Link
 
 _MOST = 1 << 24
 # Bytes behind the path of what a multiRead holds, ClickHouse's kinds of parts included.
@@ -33,8 +33,8 @@ class Relay(Link):
         super().__init__(port)
 
     @override
-    def listener(self) -> Callable[[bytes], object]:
-        return _Notes(self).note
+    def listeners(self) -> tuple[Callable[[bytes], object], Callable[[bytes], object]]:
+        return _Notes(self).note, len
 
 
 class _Notes:

@@ -7,6 +7,7 @@ part; it refuses inserts for some seconds after its ZooKeeper came back.
 
 import http.client
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import ClassVar
@@ -183,6 +184,35 @@ def test_a_replica_catches_up_after_it_was_killed(replicas: Replicas) -> None:
     wait_for_rows(
         replicas, "SELECT writer, block FROM t ORDER BY writer, block", "1\t0\n1\t1\n1\t2\n2\t1\n2\t2"
     )
+
+
+def test_a_replica_that_was_away_for_too_long_is_cloned(pair: Pair, replicas: Replicas) -> None:
+    first, second = replicas
+    create_table(first, "t", "min_replicated_logs_to_keep = 2, max_replicated_logs_to_keep = 5")
+    insert(second, "('2020-01-01', 2, 1, 1)")
+    wait_for_rows(replicas, "SELECT count() FROM t", "1")
+    path = second.query("SELECT replica_path FROM system.replicas WHERE table = 't'")
+    second.stop()
+    for block in range(8):
+        insert(first, f"('2020-01-01', 1, {block}, 1)")
+    with Client(pair[0].port) as client:
+        wait_until(
+            lambda: client.read(f"{path}/is_lost").data == b"1", "the replica is marked as lost", timeout=60
+        )
+        second.start()
+        wait_for_rows(replicas, "SELECT writer, count() FROM t GROUP BY writer ORDER BY writer", "1\t8\n2\t1")
+        assert client.read(f"{path}/is_lost").data == b"0"
+
+
+def test_the_lost_files_of_a_part_are_fetched_again(replicas: Replicas) -> None:
+    first, second = replicas
+    create_table(first, "t")
+    insert(first, "('2020-01-01', 1, 1, 1)")
+    wait_for_rows(replicas, "SELECT count() FROM t", "1")
+    second.stop()
+    shutil.rmtree(second.data_dir / "data" / "default" / "t" / "202001_0_0_0")
+    second.start()
+    wait_for_rows(replicas, "SELECT count() FROM t", "1")
 
 
 def test_servers_restart_amid_inserts(pair: Pair, replicas: Replicas) -> None:

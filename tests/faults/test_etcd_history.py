@@ -18,10 +18,10 @@ from lab.client.blocking import (
     events_of,
 )
 from lab.servers import EtcdServer, wait_until
+from lab.servers.link import Link
 from lab.servers.operator import etcdctl, revision_of
 from tests.faults.agreement import assert_same, let_in_again
 from tests.faults.conftest import Start
-from tests.faults.link import Link
 
 _LONG_MS = 600_000
 

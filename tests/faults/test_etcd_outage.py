@@ -7,9 +7,9 @@ import pytest
 
 from lab.client.blocking import CREATED, DELETED, EPHEMERAL, Client, Disconnected, events_of, set_data
 from lab.servers import EtcdServer, wait_until
+from lab.servers.link import Link
 from tests.faults.agreement import let_in_again
 from tests.faults.conftest import Start
-from tests.faults.link import Link
 
 _SHORT_MS = 2_000
 

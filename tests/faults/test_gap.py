@@ -13,10 +13,10 @@ from lab.client.blocking import (
     events_of,
 )
 from lab.servers import EtcdServer
+from lab.servers.link import Link
 from lab.servers.operator import compact
 from tests.faults.agreement import truncate
 from tests.faults.conftest import Start
-from tests.faults.link import Link
 
 TRUNCATED = pytest.mark.parametrize("truncated", [False, True])
 

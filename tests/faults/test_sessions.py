@@ -16,9 +16,9 @@ from lab.client.blocking import (
     events_of,
 )
 from lab.servers import EtcdServer, ZketcdServer, wait_until
+from lab.servers.link import Link
 from lab.servers.operator import count_keys, ctl
 from tests.faults.conftest import Start
-from tests.faults.link import Link
 
 Pair = tuple[ZketcdServer, ZketcdServer]
 
@@ -138,6 +138,7 @@ def test_a_drained_proxy_answers_what_is_in_flight_and_leaves_sessions_alone(pai
         for number, client in enumerate(clients):
             client.sync()
             client.create(f"/d/{number}", b"", EPHEMERAL)
+        watcher.sync()  # the creates were answered by the other proxy
         assert watcher.stat("/d/0", watch=True)
         sent = [
             client.send(*(zk.create(f"/d/{number}-{place}", b"", EPHEMERAL) for place in range(50)))

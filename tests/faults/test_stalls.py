@@ -8,10 +8,10 @@ import pytest
 
 from lab.client.blocking import EPHEMERAL, Client, Disconnected
 from lab.servers import EtcdServer, ZketcdServer, wait_until
+from lab.servers.link import Link
 from lab.servers.prepared import BUSY, STALLING_STREAM, STALLING_WATCH, prepared
 from tests.faults.agreement import let_in_again
 from tests.faults.conftest import Start
-from tests.faults.link import Link
 from tests.faults.pinging import pinging
 
 pytestmark = pytest.mark.real

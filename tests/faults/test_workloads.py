@@ -11,7 +11,6 @@ from examples.database_replicated.__main__ import WORKLOAD
 from examples.database_replicated.ledger import Ledger
 from examples.program import Surroundings, parser
 from examples.replicated_merge_tree import run as merge_tree
-from examples.replicated_merge_tree.world import Settings
 from examples.zero_copy import run as zero_copy
 from examples.zero_copy.host import Settings as ZeroCopySettings
 from lab.client.meter import Meter
@@ -60,15 +59,8 @@ async def test_all_workloads(start: Start) -> None:
 
         tables = merge_tree.run(
             await surroundings(proxies, "/merge-tree"),
-            merge_tree.Shape(hosts=3, tables=2, writers=1, rate=40.0, seconds=1.0, losses=4 * _ROUNDS),
-            Settings(
-                storm.CONNECTING,
-                least_to_merge=2,
-                window=50,
-                old_parts_s=1.0,
-                logs_to_keep=10,
-                quorum_inserts=0.3,  # in the first second, before a host is lost
-            ),
+            merge_tree.Shape(hosts=3, tables=2, writers=1, rate=40.0, seconds=1.0),
+            storm.CONNECTING,
             seed=1,
             meanwhile=faults,
         )
@@ -89,10 +81,8 @@ async def test_all_workloads(start: Start) -> None:
             of_entries = group.create_task(entries)
         facts = of_tables.result().facts
         assert facts["session: done"] > 3, "a host has lost its session"
-        steps = ["insert", "quorum insert", "fetch", "merge", "mutate", "drop partition", "DDL on all hosts"]
-        for step in (*steps, "clone of a replica", "part check", "search for a lost part"):
+        for step in ("insert", "copy of the log", "fetch", "DDL, all hosts"):
             assert facts[f"{step}: done"] > 0
-        assert facts["parts given up"] > 0
         facts = of_shared.result().facts
         assert facts["session: done"] > 3, "a host has lost its session"
         for step in ("insert", "fetch", "merge", "unmark"):

@@ -32,32 +32,13 @@ def test_an_unknown_scenario_is_named(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(
-    "name",
-    [
-        "deployed",
-        "fanout",
-        "watched",
-        "idle",
-        "memory",
-        "sidecars",
-        "session-mix",
-        "snapshots",
-        "clickhouse",
-        "insert",
-        "delay",
-        "overload",
-        "upgrade",
-    ],
-)
+# One of each kind: sessions that wait, load on many proxies, other programs, relays. `make scenarios
+# ARGS="--scale 0.002"` is the short form of all.
+@pytest.mark.parametrize("name", ["idle", "sidecars", "clickhouse", "deployed"])
 def test_a_scenario_runs(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "figures.json"
     assert main([name, "--scale", "0.002", "--json", str(path)]) == 0
-    assert re.search(
-        r"^\| zketcd |^\| 1 proxy |^\| setData|^\| a snapshot|^\| 20 |^\| 0.5 |^\| 10 |^\| create ",
-        capsys.readouterr().out,
-        re.MULTILINE,
-    )
+    assert re.search(r"^\| (zketcd|1 proxy|0.5) ", capsys.readouterr().out, re.MULTILINE)
     table = json.loads(path.read_text())[name]
     assert table["rows"]
     assert all(len(row) == len(table["head"]) for row in table["rows"])
@@ -72,19 +53,6 @@ def test_a_scenario_runs(name: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert all(figure >= 0 for figure in figures)
 
 
-def test_other_scenarios_figures_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "figures.json"
-    monkeypatch.setitem(SCENARIOS, "idle", lambda scale: Table("Idle", ["server", "ms"], [["a", scale]]))
-    monkeypatch.setitem(SCENARIOS, "delay", lambda scale: Table("Far", ["server", "ms"], [["b", scale]]))
-    assert main(["idle", "--json", str(path)]) == 0
-    assert main(["delay", "--scale", "0.5", "--json", str(path)]) == 0
-    found = json.loads(path.read_text())
-    assert {name: (entry["rows"], entry["environment"]["scale"]) for name, entry in found.items()} == {
-        "idle": ([["a", 1.0]], 1.0),
-        "delay": ([["b", 0.5]], 0.5),
-    }
-
-
 def test_a_scenario_that_fails_is_told_and_the_others_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,10 +61,13 @@ def test_a_scenario_that_fails_is_told_and_the_others_run(
 
     path = tmp_path / "figures.json"
     monkeypatch.setitem(SCENARIOS, "idle", fail)
-    monkeypatch.setitem(SCENARIOS, "delay", lambda scale: Table("Far", ["server", "ms"], [["b", scale]]))
-    assert main(["idle", "delay", "--json", str(path)]) == 1
+    for name in ("memory", "delay"):
+        monkeypatch.setitem(SCENARIOS, name, lambda scale: Table("Far", ["server", "ms"], [["b", scale]]))
+    assert main(["memory", "--json", str(path)]) == 0
+    assert main(["idle", "delay", "--scale", "0.5", "--json", str(path)]) == 1
     assert "idle: BrokenPipeError('gone')" in capsys.readouterr().err
-    assert list(json.loads(path.read_text())) == ["delay"]
+    found = {name: entry["environment"]["scale"] for name, entry in json.loads(path.read_text()).items()}
+    assert found == {"memory": 1.0, "delay": 0.5}, "figures of other scenarios stay"
 
 
 @pytest.mark.parametrize("content", ["nonsense", "[]", '{"results": []}'])

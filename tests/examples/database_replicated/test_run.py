@@ -1,17 +1,13 @@
 """Whole runs: good ones on real ZooKeeper and zketcd, and wrong replicas and servers, which are found."""
 
 import argparse
-import asyncio
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from codec.constants import CreateMode, OpCode
-from codec.jute import Reader
+from codec.constants import CreateMode
 from examples.database_replicated.__main__ import WORKLOAD
-from examples.database_replicated.layout import Layout, number_of
 from examples.database_replicated.ledger import Ledger
 from examples.database_replicated.replica import Replica, Settings
 from examples.database_replicated.run import run
@@ -19,8 +15,8 @@ from examples.invariants import Violation
 from examples.program import Findings, Surroundings, main, parser
 from examples.tree import delete_tree
 from lab.client.meter import Meter
-from lab.client.requests import Children, Request, create
-from lab.client.session import Address, Session, Watch, connected
+from lab.client.requests import create
+from lab.client.session import Address, connected
 from lab.servers import ZketcdServer, ZooKeeperServer
 from lab.servers.waiting import eventually
 
@@ -99,67 +95,10 @@ class _SkipsAnEntry(Replica):
         return committed
 
 
-class _HasALockOfItsOwn(Replica):
-    def __init__(self, number: int, settings: Settings) -> None:
-        super().__init__(number, settings)
-        self._places = Layout(self._places.root)
-        self._places.lock_node += "-of-its-own"
-
-    async def _take_lock(self) -> tuple[str, int]:
-        counter, zxid = await super()._take_lock()
-        if self.proposing:
-            last = self._ledger.last
-            while True:  # as long as the run lasts
-                await asyncio.sleep(0.01)
-                if self._ledger.last > last:
-                    break
-        return counter, zxid
-
-
-@pytest.mark.parametrize(
-    ("wrong", "invariants"),
-    [
-        (_SkipsAnEntry, {"lost", "agreement"}),
-        (_HasALockOfItsOwn, {"lock"}),
-    ],
-)
-async def test_a_wrong_replica_is_found(
-    wrong: type[Replica], invariants: set[str], zookeeper: list[Address]
-) -> None:
+async def test_a_wrong_replica_is_found(zookeeper: list[Address]) -> None:
     def kind(number: int, settings: Settings) -> Replica:
-        return wrong(number, settings) if number == 1 else Replica(number, settings)
+        return (_SkipsAnEntry if number == 1 else Replica)(number, settings)
 
     with pytest.raises(Violation) as found:
         await _run(zookeeper, _options(), kind=kind, patience_s=60.0)
-    assert found.value.invariant in invariants, found.value
-
-
-class _HidesEntries(Session):
-    """Its lists lack some entries of others, as if the server had lost them."""
-
-    def __init__(self, address: Address, meter: Meter, operation_timeout_s: float) -> None:
-        super().__init__(address, meter, operation_timeout_s)
-        self._appended = b""
-
-    def send(self, request: Request[Any], watch: Watch | None = None) -> asyncio.Future[Any]:
-        if request.opcode == OpCode.MULTI:
-            self._appended += request.body
-        elif request.path.endswith("/log"):
-            request = request._replace(read=partial(self._without, request.read))
-        return super().send(request, watch)
-
-    def _without(self, read: Callable[[Reader], Children], reader: Reader) -> Children:
-        listing = read(reader)
-        own = [name for name in listing.names if name.encode() in self._appended]
-        return listing._replace(names=[*own, *(name for name in listing.names if number_of(name) % 4 < 3)])
-
-
-async def test_a_wrong_server_is_found(zookeeper: list[Address], monkeypatch: pytest.MonkeyPatch) -> None:
-    async def connect(addresses: Sequence[Address], first: int = 0, **options: Any) -> Session:
-        options.pop("patience_s", None)
-        return await (_HidesEntries if first == 1 else Session).open(addresses[0], **options)
-
-    monkeypatch.setattr("examples.database_replicated.replica.connect", connect)
-    with pytest.raises(Violation) as found:
-        await _run(zookeeper, _options(), patience_s=30.0)
-    assert found.value.invariant in {"lost", "agreement", "order"}, found.value
+    assert found.value.invariant in {"lost", "agreement"}, found.value

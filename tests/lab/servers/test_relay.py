@@ -68,20 +68,6 @@ def test_one_way_stops_and_keeps_its_bytes_while_the_other_goes_on(
         assert far.recv(10) == b"2"
 
 
-def test_who_gives_up_on_a_stopped_way_is_heard_when_it_is_mended(
-    relays: Relays, target: socket.socket
-) -> None:
-    near = _connected(relays, target, "gone", "b")
-    with _accepted(target) as far:
-        relays.change({("gone", "b"): _STOPPED})
-        near.sendall(b"last words")
-        near.close()
-        assert _silent(far)
-        relays.change({("gone", "b"): Quality()})
-        assert far.recv(100) == b"last words"
-        assert far.recv(100) == b""
-
-
 def test_a_slow_way_takes_its_time_and_loses_nothing(relays: Relays, target: socket.socket) -> None:
     sent = bytes(range(256)) * 4096  # more than a way holds back
     with _connected(relays, target, "slow", "b") as near, _accepted(target) as far:

@@ -9,27 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.servers import EtcdServer, StartFailed, ZooKeeperServer, eventually, wait_until
-from lab.servers import zookeeper as zookeeper_module
-from lab.servers.four_letter import four_letter_word
+from lab.servers import EtcdServer, StartFailed, wait_until
 from lab.servers.process import REPOSITORY, closed_logs
-
-
-def test_zookeeper_is_the_version_of_its_jar(zookeeper_server: ZooKeeperServer) -> None:
-    assert zookeeper_server.version() == zookeeper_module.zookeeper_jar_version()
-    assert zookeeper_server.version().startswith("3.9.")
-
-
-def test_zookeeper_takes_its_options(zookeeper_server: ZooKeeperServer) -> None:
-    configuration = dict(
-        line.split("=", 1)
-        for line in four_letter_word(zookeeper_server.port, "conf").splitlines()
-        if "=" in line
-    )
-    assert configuration["tickTime"] == "500"
-    assert configuration["maxClientCnxns"] == "0"
-    assert configuration["minSessionTimeout"] == "1000"
-    assert configuration["maxSessionTimeout"] == "10000"
 
 
 def test_etcd_keeps_its_data_over_a_crash(own_etcd_server: EtcdServer) -> None:
@@ -42,13 +23,6 @@ def test_etcd_keeps_its_data_over_a_crash(own_etcd_server: EtcdServer) -> None:
     assert own_etcd_server.metric("etcd_server_proposals_applied_total") >= before > 0
 
 
-def test_a_paused_server_is_silent_until_it_is_resumed(own_etcd_server: EtcdServer) -> None:
-    own_etcd_server.pause()
-    wait_until(lambda: _state(own_etcd_server.pid) == "T", "the process is stopped")
-    own_etcd_server.resume()
-    wait_until(own_etcd_server.serves, "etcd serves again")
-
-
 def test_a_server_outlives_the_thread_that_has_started_it(own_etcd_server: EtcdServer) -> None:
     """The kernel sends the signal of `setpriv --pdeathsig` when a thread of the parent ends."""
     own_etcd_server.stop()
@@ -57,11 +31,6 @@ def test_a_server_outlives_the_thread_that_has_started_it(own_etcd_server: EtcdS
     thread.join()
     time.sleep(0.2)
     assert own_etcd_server.alive
-
-
-def _state(pid: int) -> str:
-    """The letter that proc(5) gives for a process; the name before it stands in brackets."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 _STARTS_ONE = """
@@ -113,12 +82,3 @@ def test_a_server_that_cannot_start_says_why_with_its_log() -> None:
 def test_wait_until_names_what_did_not_happen() -> None:
     with pytest.raises(TimeoutError, match=r"not within 0 s: the moon; the last answer was \[\]"):
         wait_until(list, "the moon", timeout=0)
-
-
-async def test_eventually_returns_the_answer() -> None:
-    answers = iter([0, 0, 7])
-
-    async def probe() -> int:
-        return next(answers)
-
-    assert await eventually(probe, "an answer", interval=0) == 7

@@ -16,13 +16,13 @@ import pytest
 from codec.constants import OpCode
 from codec.jute import pack_string
 from lab.servers import EtcdServer
+from lab.servers.link import Link
 from proxy.ctl.__main__ import main
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Get, Put, Txn
 from proxy.log.record import look
 from schema.entry import Kind, Request, encode_level
 from schema.record import encode_record
-from tests.faults.link import Link
 from tests.proxy.log.trees import Tree, created
 
 

@@ -42,9 +42,9 @@ class Link:
         """For `--etcd`."""
         return f"http://127.0.0.1:{self.port}"
 
-    def listener(self) -> Callable[[bytes], object]:
-        """Gets what the client of a new connection says, before the server does."""
-        return len
+    def listeners(self) -> tuple[Callable[[bytes], object], Callable[[bytes], object]]:
+        """For a new connection: get what the client sends before the server does, and the other way round."""
+        return len, len
 
     def cut(self) -> None:
         """Break all connections; others may come."""
@@ -98,8 +98,9 @@ class Link:
                 for side in (near, far):
                     side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._pairs.append((near, far))
-            self._run(self._pass_on, (near, far), near, far, self.listener())
-            self._run(self._pass_on, (near, far), far, near, len)
+            of_client, of_server = self.listeners()
+            self._run(self._pass_on, (near, far), near, far, of_client)
+            self._run(self._pass_on, (near, far), far, near, of_server)
 
     def _pass_on(
         self, pair: _Sides, source: socket.socket, target: socket.socket, listener: Callable[[bytes], object]
