@@ -2,8 +2,7 @@
 
 import pytest
 
-from proof.gaps import longest_gap
-from proof.torture.availability import Episode, compared, measured, summary, table
+from proof.torture.availability import longest_gap, measured, summary, table
 
 
 @pytest.mark.parametrize(
@@ -38,15 +37,3 @@ def test_the_table_has_a_row_for_each_fault_with_medians_and_maxima() -> None:
     assert len(lines) == 4
     assert lines[3].startswith("| b | 3 |")
     assert lines[3].endswith("2.0 / 6.0 |")
-
-
-def test_two_systems_are_compared_by_fault() -> None:
-    def took(fault: str, recovery: float) -> Episode:
-        return measured(fault, "", (0.0, 1.0, 1.0 + recovery), {"a": []}, {"a": []})
-
-    lines = compared({"one": [took("b", 1.0), took("b", 3.0), took("c", 1.0)], "other": [took("b", 0.5)]})
-    assert lines[0].startswith("| fault | times | no write, s: one | no write, s: other | no read, s: one |")
-    assert {line.count("|") for line in lines} == {11}
-    assert lines[2].startswith("| b | 2, 1 | 3.0 / 4.0 | 1.5 / 1.5 |")
-    assert lines[2].endswith("| 2.0 / 3.0 | 0.5 / 0.5 |")
-    assert lines[3].startswith("| c | 1, 0 | 2.0 / 2.0 | – |")
