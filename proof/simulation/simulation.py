@@ -460,13 +460,22 @@ class Simulation:
 
 
 class _Probe(Probe):
-    """What servers do, told to those that judge it."""
+    """Passes what servers do to those that judge it."""
 
     def __init__(self, world: Simulation) -> None:
         self._world = world
-        self.reached = world.sometimes.reached  # type: ignore[method-assign]
-        self.closing = world.expiry.closing  # type: ignore[method-assign]
-        self.applied = world.applied  # type: ignore[method-assign]
+
+    @override
+    def reached(self, branch: str) -> None:
+        self._world.sometimes.reached(branch)
+
+    @override
+    def applied(self, machine: Machine) -> None:
+        self._world.applied(machine)
+
+    @override
+    def closing(self, session_id: int, holder: str) -> None:
+        self._world.expiry.closing(session_id, holder)
 
     @override
     def loading(self, zxid: int) -> None:
