@@ -10,7 +10,6 @@ from lab.client.blocking import (
     events_of,
 )
 from lab.servers import EtcdServer, ZketcdServer, wait_until
-from lab.servers.link import Link
 from lab.servers.operator import count_keys, ctl
 from tests.faults.conftest import Start
 
