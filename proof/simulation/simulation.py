@@ -414,9 +414,12 @@ class Simulation:
             self.violate(
                 f"sessions of dead clients have not ended: {[hex(each) for each in self._left_sessions()]}"
             )
-        # Enough entries that all proxies have compared their digests since the last fault.
+        # Enough entries that all proxies have compared their digests since the last fault. One that has just
+        # loaded its state anew has to apply what came meanwhile.
         goal, deadline = len(self.oracle.steps) + 100, world.now + _SETTLE_LIMIT
-        while (len(self.oracle.steps) < goal or self.is_tainted()) and world.now < deadline:
+        while (
+            len(self.oracle.steps) < goal or self.is_tainted() or not self._level()
+        ) and world.now < deadline:
             world.run(world.now + _POLL)
         self._judge_end()
         for client in self._everybody:
