@@ -52,7 +52,7 @@ def _set_one_shot(
 ) -> None:
     """Watches on nodes that changed after the client's last zxid fire at once; the others are set.
 
-    As of other events, a client does not hear of nodes that it may not read (ZooKeeper from 3.9.6 on).
+    No event is sent for a node that the client may not read (ZooKeeper from 3.9.6 on).
     """
     nodes = reading.tree.nodes
     watches = reading.watches
