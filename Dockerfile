@@ -1,7 +1,7 @@
 # zketcd in front of an etcd cluster: docker run -e ZKETCD_ETCD=http://etcd:2379 -p 2181:2181 zketcd
 # There is no etcd in the image: ZKETCD_ETCD must be set. Every option is a variable, see docs/operating.md.
 
-FROM python:3.11-slim-bookworm AS build
+FROM python:3.13-slim-trixie AS build
 # docker build --build-arg LOCKS="runtime grpcio" makes an image that can run with --etcd-transport grpcio; otel is for --traces on,
 # archive for an archive at s3://, pipeline-small for import, export, verify and inspect.
 ARG LOCKS=runtime
@@ -25,7 +25,7 @@ COPY deploy/debian/launcher /opt/zketcd/bin/zketcd
 # Compiled here: the server's user may not write, and its root may be read-only.
 RUN chmod 755 /opt/zketcd/bin/zketcd && python -m compileall -q /opt/zketcd/app
 
-FROM python:3.11-slim-bookworm
+FROM python:3.13-slim-trixie
 COPY --from=build /opt/zketcd /opt/zketcd
 WORKDIR /opt/zketcd/app
 # A number, so that Kubernetes can see that it is not root; it owns nothing.

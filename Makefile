@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
-PYTHON ?= $(firstword $(shell command -v python3.11) python3)
+PYTHON ?= python3
 export PYTHON
 VENV := .venv/bin
 PIP := $(VENV)/python -m pip install --quiet --disable-pip-version-check --no-input --use-pep517 --require-hashes
@@ -99,11 +99,14 @@ setup-pipeline: $(STAMPS)/pipeline ## Install what `python -m pipeline` needs fo
 
 setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well
 
-setup-test: setup setup-dev $(STAMPS)/gssapi-tests .cache/kazoo.stamp .cache/helm.stamp ## Install what all tests need as well: etcdctl, etcd in three versions, Java, ClickHouse, the C client, Chromium, faketime, HAProxy, helm, Kerberos, kazoo's suite
-	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client chromium haproxy mandoc kdc faketime
+setup-test: setup setup-dev .cache/kazoo.stamp .cache/helm.stamp ## Install what all tests need as well: etcdctl, etcd in three versions, Java, ClickHouse, the C client, Chromium, faketime, HAProxy, helm, Kerberos, kazoo's suite
+	@tools/install_system_packages.sh etcdctl java jattach c-client chromium haproxy mandoc kdc kerberos-build faketime
+	@if command -v krb5-config >/dev/null && command -v gcc >/dev/null; then $(MAKE) --no-print-directory $(STAMPS)/gssapi-tests; \
+	else echo "skipped: compiling what the tests of Kerberos need" >&2; fi
 	@$(VENV)/python tools/fetch_debs.py zookeeper-3.9.6 || echo "tests compare with ZooKeeper 3.9.5 instead" >&2
 	@$(VENV)/python tools/fetch_debs.py zookeeper-3.8.0 || echo "tests of ZooKeeper 3.8's files are left out" >&2
-	@for version in $(ETCD_VERSIONS); do $(VENV)/python tools/fetch_debs.py etcd-$$version || true; done
+	@# The tests that need a package say so again.
+	@for name in $(ETCD_VERSIONS:%=etcd-%) clickhouse-18.16; do $(VENV)/python tools/fetch_debs.py $$name || true; done
 
 # Use
 
@@ -183,17 +186,21 @@ prove-move: setup-test ## Move three ZooKeepers to zketcd and back amid writes, 
 # Much of a test's time is waiting for a server. A file's tests stay in one process, for the servers that they share.
 TEST_PROCESSES ?= 2
 
-.PHONY: test unit lint format
-test: setup-test ## Run all tests; those that need no server run first
+.PHONY: test unit pythons lint format
+test: setup-test ## Run all tests, those that need no server first; then, without ARGS, some on another Python
 	$(VENV)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(if $(ARGS),,tools/test_pythons.sh --quiet --numprocesses $(TEST_PROCESSES))
 
 unit: setup-dev ## Run the tests that need no server and are quick
 	$(VENV)/python -m pytest -m "not real and not long" $(ARGS)
 
+pythons: setup-dev ## Run the unit tests on the other Pythons from 3.11 to 3.14 that this machine has
+	@tools/test_pythons.sh --all --numprocesses $(TEST_PROCESSES) $(ARGS)
+
 lint: setup-dev ## Check style, types, import directions, the Dockerfile and that every file has a license
 	$(VENV)/ruff check $(SOURCES)
 	$(VENV)/ruff format --check $(SOURCES)
-	$(VENV)/mypy $(SOURCES)
+	for version in 3.11 3.12 3.13 3.14; do $(VENV)/mypy --python-version $$version $(SOURCES) || exit; done
 	$(VENV)/lint-imports --no-cache
 	$(VENV)/hadolint Dockerfile
 	$(VENV)/reuse lint --quiet
@@ -226,9 +233,9 @@ manifests: .cache/helm.stamp ## Write the plain manifests of deploy/kubernetes f
 proto: setup-dev ## Generate proxy/etcd/rpc_pb2.py from rpc.proto
 	$(VENV)/python tools/generate_rpc.py
 
-# The files must not name the registry or mirror of whoever runs this.
-LOCK := CUSTOM_COMPILE_COMMAND="make lock" ../$(VENV)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
-	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
+# One lock for all versions of Python. It does not name the registry or mirror of whoever runs this.
+LOCK := UV_CUSTOM_COMPILE_COMMAND="make lock" ../$(VENV)/uv pip compile --quiet --universal --python-version 3.11 \
+	--fork-strategy fewest --generate-hashes
 lock: setup-dev ## Write the lock files again from requirements/*.in (ARGS=--upgrade for newer versions)
 	cd requirements && for name in runtime grpcio otel archive gssapi pipeline pipeline-small dev gssapi-tests etcd-trial; do $(LOCK) $(ARGS) --output-file=$$name.txt $$name.in || exit; done
 

@@ -211,6 +211,28 @@ def test_every_locked_dependency_has_its_hashes() -> None:
         assert bare == [], lock.name
 
 
+def test_every_library_that_is_imported_is_asked_for_by_name() -> None:
+    """One that only comes with another may be missing with another version of Python."""
+    requirements = [path.read_text() for path in (REPOSITORY / "requirements").glob("*.in")]
+    asked = set(re.findall(r"^[a-z][\w.-]*", "\n".join(requirements), re.MULTILINE))
+    known = {*sys.stdlib_module_names, *PACKAGES}
+    owners = importlib.metadata.packages_distributions()
+    imported: set[str] = set()
+    for name in _tracked_files():
+        if name.startswith(tuple(f"{package}/" for package in PACKAGES)) and name.endswith(".py"):
+            source = (REPOSITORY / name).read_text()
+            imported.update(
+                re.findall(r"^ *(?:from|import) (\w+)[\w.]*(?: import .*)?$", source, re.MULTILINE)
+            )
+    assert "typing_extensions" in imported
+    missing = [
+        module
+        for module in sorted((imported - known) & owners.keys())
+        if asked.isdisjoint(owner.lower().replace("_", "-") for owner in owners[module])
+    ]
+    assert missing == []
+
+
 def test_kazoo_and_its_source_are_one_version() -> None:
     versions = {
         found.group(1)

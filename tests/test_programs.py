@@ -26,7 +26,7 @@ INSTALLER = REPOSITORY / "tools" / "install_system_packages.sh"
 FOLDERS = ("bench", "console", "deploy", "examples", "lab", "pipeline", "proof", "proxy", "tests", "tools")
 
 # README.md asks for these before anything else.
-PREREQUISITES = {"git", "make", "python3", "python3.11"}
+PREREQUISITES = {"git", "make", "python3"}
 # Packages that Debian marks as essential: libc-bin, util-linux, dash, bash, coreutils, dpkg, tar, apt.
 ESSENTIAL = {"bash", "ldconfig", "nsenter", "setpriv", "sh", "tar", "true", "unshare"}
 ESSENTIAL |= {"apt-get", "apt-helper", "dpkg", "dpkg-deb"}
@@ -120,7 +120,7 @@ def test_everything_that_is_looked_for_is_installed_by_the_set_up() -> None:
     programs, looked_for = installed(), needed()
     assert {name: files for name, files in looked_for.items() if not _is_provided(name, programs)} == {}
     # Else the search finds nothing.
-    known = {"etcdctl", "java", "jattach", "clickhouse-server", "libzookeeper_mt.so.2", "git"}
+    known = {"etcdctl", "java", "jattach", "libzookeeper_mt.so.2", "git"}
     assert known | {"/usr/lib/zookeeper/bin"} <= set(looked_for)
 
 

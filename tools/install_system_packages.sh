@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install the programs that zketcd and its tests run, from Debian's packages.
 #
-#   tools/install_system_packages.sh etcdctl java jattach clickhouse c-client chromium haproxy mandoc kdc kerberos-build faketime venv
+#   tools/install_system_packages.sh etcdctl java jattach c-client chromium haproxy mandoc kdc kerberos-build faketime
 #   tools/install_system_packages.sh --programs etcdctl java    # only print the programs that these names stand for
 #
 # Programs that are there already are left alone. apt is used only by root on a system that has apt. Otherwise the
@@ -19,7 +19,6 @@ programs_of() {
     etcdctl) echo etcdctl ;;
     java) echo java ;;
     jattach) echo jattach ;;
-    clickhouse) echo clickhouse-server clickhouse-client ;;
     c-client) echo libzookeeper_mt.so.2 /usr/lib/zookeeper/bin/cli_mt ;;
     haproxy) echo haproxy ;;
     mandoc) echo mandoc ;;
@@ -27,7 +26,6 @@ programs_of() {
     kerberos-build) echo krb5-config gcc ;;
     chromium) echo chromium ;;
     faketime) echo faketime ;;
-    venv) echo ;; # a module of Python: see present
     *) echo "unknown program: $1" >&2 && exit 2 ;;
     esac
 }
@@ -37,7 +35,6 @@ packages_of() {
     etcdctl) echo etcd-client ;;
     java) echo default-jre-headless ;;
     jattach) echo jattach ;; # what a JDK's jcmd does, for the bench; a JRE has none
-    clickhouse) echo clickhouse-server clickhouse-client ;;
     c-client) echo zookeeper-bin ;; # which depends on libzookeeper-mt2
     haproxy) echo haproxy ;;
     mandoc) echo mandoc ;;
@@ -45,7 +42,6 @@ packages_of() {
     kerberos-build) echo libkrb5-dev gcc libc6-dev python3-dev ;;
     chromium) echo chromium fonts-dejavu-core ;; # without a font pages have no text
     faketime) echo faketime ;; # which depends on libfaketime
-    venv) echo python3-venv ;;
     esac
 }
 
@@ -57,15 +53,10 @@ there() {
 }
 
 present() {
-    case $1 in
-    venv) "${PYTHON:-python3}" -c 'import ensurepip' 2>/dev/null ;;
-    *)
-        local program
-        for program in $(programs_of "$1"); do
-            there "$program" || return 1
-        done
-        ;;
-    esac
+    local program
+    for program in $(programs_of "$1"); do
+        there "$program" || return 1
+    done
 }
 
 if [ "${1:-}" = --programs ]; then
@@ -82,7 +73,6 @@ done
 
 service_of() {
     case $1 in
-    clickhouse-server) echo clickhouse-server ;;
     haproxy) echo haproxy ;;
     krb5-kdc) echo krb5-kdc ;;
     krb5-admin-server) echo krb5-admin-server ;;

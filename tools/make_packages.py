@@ -21,9 +21,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from itertools import chain
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 _ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(_ROOT))
@@ -78,22 +81,30 @@ class BuildFailed(Exception):
 def make_site(site: Path) -> None:
     """Put the locked libraries, our packages and the completion scripts into a folder to import from."""
     site.mkdir()
-    for name, version in re.findall(r"^([\w.-]+)==(\S+)", _LOCK.read_text(), re.MULTILINE):
-        _copy_library(name, version, site)
+    for library, _ in _locked():
+        _copy_library(library, site)
     for package in _PACKAGES:
         shutil.copytree(_ROOT / package, site / package, ignore=shutil.ignore_patterns("__pycache__"))
     _make_completions(site / "zketcd" / "completions", site)
 
 
-def _copy_library(name: str, version: str, site: Path) -> None:
+def _locked() -> Iterator[tuple[Requirement, str]]:
+    """Each library that the lock has for this version of Python, with its lines."""
+    for lines in re.findall(r"^[\w.-]+==.*\n(?:    .*\n)*", _LOCK.read_text(), re.MULTILINE):
+        library = Requirement(lines.partition("\\")[0])
+        if library.marker is None or library.marker.evaluate():
+            yield library, lines
+
+
+def _copy_library(library: Requirement, site: Path) -> None:
     """Copy the files of an installed library, except programs and what was compiled. Raises BuildFailed."""
     try:
-        installed = distribution(name)
+        installed = distribution(library.name)
     except PackageNotFoundError:
-        raise BuildFailed(f"{name} is not installed: run `make setup`") from None
-    if installed.version != version:
+        raise BuildFailed(f"{library.name} is not installed: run `make setup`") from None
+    if installed.version not in library.specifier:
         raise BuildFailed(
-            f"{name} {installed.version} is installed, not {version} of the lock: run `make setup`"
+            f"{library.name} {installed.version} is installed, not {library.specifier}: run `make setup`"
         )
     for file in installed.files or ():
         if ".." in file.parts or file.suffix == ".pyc":
@@ -103,7 +114,7 @@ def _copy_library(name: str, version: str, site: Path) -> None:
             digest = hashlib.new(file.hash.mode, content).digest()
             if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != file.hash.value:
                 raise BuildFailed(
-                    f"{file} of {name} is not as its wheel had it: delete .venv and run `make setup`"
+                    f"{file} of {library.name} is not as its wheel had it: delete .venv and run `make setup`"
                 )
         place = site / file
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -141,9 +152,11 @@ def make_bill(target: Path) -> Path:
         project = Path(folder) / "pyproject.toml"  # the tool does not follow `dynamic`
         text = (_ROOT / "pyproject.toml").read_text()
         project.write_text(re.sub(r"(?m)^dynamic = .*$", f'version = "{VERSION}"', text))
+        lock = Path(folder) / _LOCK.name
+        lock.write_text("".join(lines for _, lines in _locked()))
         subprocess.run(
             [
-                sys.executable, "-W", "ignore", "-m", "cyclonedx_py", "requirements", _LOCK,
+                sys.executable, "-W", "ignore", "-m", "cyclonedx_py", "requirements", lock,
                 "--pyproject", project, "--mc-type", "application", "--output-reproducible",
                 "--output-file", bill,
             ],

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Try the Debian package on a bare Debian: install, serve from an embedded etcd, upgrade, remove, purge.
+# Try the Debian package on the bare Debian that has its Python: install, serve from an embedded etcd, upgrade, remove, purge.
 #
 #   make package ARGS="--revision 1 --revision 2"
 #   tools/try_package.sh build/packages/zketcd_*-1_*.deb build/packages/zketcd_*-2_*.deb
@@ -11,6 +11,12 @@ set -euo pipefail
 
 [ $# -eq 2 ] || { echo "usage: $0 OLDER.deb NEWER.deb" >&2 && exit 2; }
 older=$1 newer=$2
+python=$(dpkg-deb --field "$older" Depends | grep -o 'python3\.[0-9]*')
+case $python in
+    python3.11) release=bookworm ;;
+    python3.13) release=trixie ;;
+    *) echo "no Debian release has $python, which $older depends on" >&2 && exit 2 ;;
+esac
 root=$(mktemp -d)
 chmod 755 "$root" # mktemp keeps other users out, and so the user zketcd
 server=
@@ -23,9 +29,9 @@ trap clean EXIT
 step() { echo "== $*"; }
 inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive "$@"; }
 
-step "a bare Debian"
+step "a bare Debian: $release"
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | head -n 1)
-debootstrap --variant=minbase --include=etcd-server,adduser,python3.11 bookworm "$root" "$mirror" >"$root.log" 2>&1 ||
+debootstrap --variant=minbase --include="etcd-server,adduser,$python" "$release" "$root" "$mirror" >"$root.log" 2>&1 ||
     { tail -n 20 "$root.log" >&2 && exit 1; }
 rm -f "$root.log"
 mount -t proc proc "$root/proc"

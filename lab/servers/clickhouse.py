@@ -1,4 +1,4 @@
-"""Two ClickHouse servers (Debian's 18.16) on the loopback interface, coordinating through given endpoints.
+"""Two ClickHouse servers 18.16 of Debian 12 on the loopback interface, coordinating through given endpoints.
 
 Here: configuration, starting, and queries over HTTP. Not here: what a test asserts.
 """
@@ -6,14 +6,17 @@ Here: configuration, starting, and queries over HTTP. Not here: what a test asse
 import http.client
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlencode
 
 from lab.servers.ports import free_port
-from lab.servers.process import ServerProcess, find_program
+from lab.servers.process import REPOSITORY, BinaryMissing, ServerProcess
 
 CLUSTER = "pair"
+
+# Put there by tools/fetch_debs.py: the libraries are those of Debian 12, on every system.
+_INSTALLED = REPOSITORY / ".cache" / "clickhouse-18.16"
 
 # What the thread of ON CLUSTER queries logs, at level debug, before it looks for the first.
 _REACHED_ZOOKEEPER = "DDLWorker: Processing tasks"
@@ -120,8 +123,15 @@ class ClickHouseServer(ServerProcess):
                 replicas=self._replicas,
             ),
         )
-        program = find_program("clickhouse-server", "make test installs it where it may use apt")
-        return [program, f"--config-file={configuration}"]
+        program = _INSTALLED / "usr" / "sbin" / "clickhouse-server"
+        if not program.exists():
+            raise BinaryMissing(f"{program} is missing: make setup-test fetches it")
+        return [str(program), f"--config-file={configuration}"]
+
+    def environment(self) -> Mapping[str, str]:
+        """Where the program finds its libraries."""
+        folders = (*_INSTALLED.glob("lib/*-linux-gnu"), *_INSTALLED.glob("usr/lib/*-linux-gnu"))
+        return {"LD_LIBRARY_PATH": ":".join(map(str, folders))}
 
     def serves(self) -> bool:
         """Whether the server answers a query and its thread of ON CLUSTER queries has reached ZooKeeper.

@@ -5,6 +5,7 @@ snappy is snappy-java's stream of blocks (xerial), not the framing format.
 """
 
 import mmap
+import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -131,6 +132,7 @@ def _gunzip(file: BinaryIO, path: str) -> Iterator[bytes]:
 def _unsnap(file: BinaryIO, path: str) -> Iterator[bytes]:
     if file.read(len(SNAPPY_HEADER)) != SNAPPY_HEADER:
         raise BadFile(path, 0, "is no snappy-java stream: another header")
+    end = os.fstat(file.fileno()).st_size
     pieces: list[bytes] = []
     size = 0
     while head := file.read(4):
@@ -138,11 +140,11 @@ def _unsnap(file: BinaryIO, path: str) -> Iterator[bytes]:
         if length == _SNAPPY_MAGIC:  # a stream after a stream
             file.read(len(SNAPPY_HEADER) - 4)
             continue
-        block = file.read(length) if length >= 0 else b""
-        if length < 0 or len(block) != length:
+        # Not left to read(): it allocates all that it is asked for before it reads.
+        if not 0 <= length <= end - file.tell():
             raise BadFile(path, None, f"is cut short in the snappy block at compressed byte {file.tell()}")
         try:
-            piece = bytes(cramjam.snappy.decompress_raw(block))
+            piece = bytes(cramjam.snappy.decompress_raw(file.read(length)))
         except cramjam.DecompressionError as error:
             raise BadFile(
                 path, None, f"has a broken snappy block before compressed byte {file.tell()}"

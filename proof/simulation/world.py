@@ -48,9 +48,9 @@ class _Future(asyncio.Future):  # type: ignore[type-arg]
 class _Task(asyncio.Task):  # type: ignore[type-arg]
     """The same of a task."""
 
-    def __init__(self, coroutine: Any, *, loop: "Host", name: str | None, context: Context | None) -> None:
+    def __init__(self, coroutine: Any, *, loop: "Host", **options: Any) -> None:
         self.order = loop.world.count()
-        super().__init__(coroutine, loop=loop, name=name, context=context)
+        super().__init__(coroutine, loop=loop, **options)
 
     def __hash__(self) -> int:
         return self.order
@@ -286,8 +286,8 @@ class Host(asyncio.BaseEventLoop):
         return _Future(loop=self)
 
     @override
-    def create_task(self, coro: Any, *, name: object = None, context: Context | None = None) -> Any:
-        task = _Task(coro, loop=self, name=None if name is None else str(name), context=context)
+    def create_task(self, coro: Any, **options: Any) -> Any:
+        task = _Task(coro, loop=self, **options)
         if not self.dead:
             self._tasks[task] = None
             task.add_done_callback(self._forget)
@@ -358,8 +358,10 @@ class Host(asyncio.BaseEventLoop):
 
 def _drop(task: _Task) -> None:
     """Unwind a task where it stands. What its `finally` clauses do has no effect, since its host is dead."""
+    coroutine = task.get_coro()
+    assert coroutine is not None  # it is not eager
     try:
-        task.get_coro().close()
+        coroutine.close()
     except RuntimeError:
         pass  # it awaits something while it is unwound, which will not run
     except Exception:  # noqa: BLE001 - whatever it is, the process is gone

@@ -1,6 +1,7 @@
 """What budgets would have refused."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 from pipeline.traffic.budgets import VIEW, Request, Trial
@@ -58,11 +59,12 @@ def test_what_counts_is_as_in_the_server() -> None:
 
 def test_the_report_has_a_section() -> None:
     trial = Trial(rules_of("/app=1/s"))
-    database = Database()
-    database.add(trial.passing([traffic("setData", "/app", number=number) for number in range(3)]))
-    report = made("logs", database.query, 10, [Section(VIEW, trial.rows)])
+    with closing(Database()) as database:
+        database.add(trial.passing([traffic("setData", "/app", number=number) for number in range(3)]))
+        report = made("logs", database.query, 10, [Section(VIEW, trial.rows)])
+        bare = made("logs", database.query, 10)
     assert document(report)["traffic_budgets"][0]["refused"] == 2
     lines = text(report).splitlines()
     start = lines.index("What budgets would have refused (traffic_budgets)")
     assert lines[start + 2].split() == ["/app", "1/s", "3", "0", "2", "66.7", "1"]
-    assert "traffic_budgets" not in document(made("logs", database.query, 10))
+    assert "traffic_budgets" not in document(bare)

@@ -1,6 +1,7 @@
 """Figures of a report."""
 
 import io
+from contextlib import closing
 
 import matplotlib.image
 
@@ -11,9 +12,9 @@ from tests.pipeline.traffic.rows import lively
 
 
 def report(*, empty: bool = False) -> Report:
-    database = Database()
-    database.add([] if empty else lively())
-    return made("logs", database.query, 10)
+    with closing(Database()) as database:
+        database.add([] if empty else lively())
+        return made("logs", database.query, 10)
 
 
 def test_a_figure_for_each_view_that_has_something_to_show() -> None:

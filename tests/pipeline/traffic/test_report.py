@@ -1,5 +1,6 @@
 """The answers as one document."""
 
+from contextlib import closing
 from html.parser import HTMLParser
 
 from pipeline.traffic.database import Database
@@ -9,10 +10,9 @@ from tests.pipeline.traffic.rows import lively, traffic
 
 
 def report(*, empty: bool = False, top: int = 10) -> Report:
-    database = Database()
-    rows = [] if empty else [*lively(), traffic("create", "/<b>&amp;", number=99)]
-    database.add(rows)
-    return made("etcd://127.0.0.1:2379/zketcd", database.query, top)
+    with closing(Database()) as database:
+        database.add([] if empty else [*lively(), traffic("create", "/<b>&amp;", number=99)])
+        return made("etcd://127.0.0.1:2379/zketcd", database.query, top)
 
 
 def test_facts_and_lists() -> None:
@@ -31,9 +31,9 @@ def test_facts_and_lists() -> None:
 
 
 def test_an_hour_says_nothing_of_a_day_and_failures_have_no_path() -> None:
-    database = Database()
-    database.add([traffic("create", "/a", nodes=1), traffic("error", None, result="NONODE", number=2)])
-    found = document(made("directory", database.query, 10))
+    with closing(Database()) as database:
+        database.add([traffic("create", "/a", nodes=1), traffic("error", None, result="NONODE", number=2)])
+        found = document(made("directory", database.query, 10))
     assert "znodes added a day" not in found
     prefixes = {row["prefix"] for row in found["traffic_prefixes"]}
     assert prefixes == {"/a", "(failed: its path is not in the log)"}

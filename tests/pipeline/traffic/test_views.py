@@ -1,5 +1,7 @@
 """The views' answers, the same from SQLite and from Spark."""
 
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -22,10 +24,10 @@ def asked(name: str, query: Any) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def database() -> Database:
-    database = Database()
-    database.add(lively())
-    return database
+def database() -> Iterator[Database]:
+    with closing(Database()) as database:
+        database.add(lively())
+        yield database
 
 
 def test_writes(database: Database) -> None:

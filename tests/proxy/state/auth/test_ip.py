@@ -1,6 +1,7 @@
 """Scheme ip: addresses and networks as ZooKeeper reads them."""
 
 import ipaddress
+import struct
 
 import pytest
 from hypothesis import given
@@ -14,14 +15,21 @@ _V4 = st.ip_addresses(v=4)
 _V6 = st.ip_addresses(v=6)
 
 
+def text(address: Address) -> str:
+    """Without an IPv4 part in IPv6: Python 3.13 writes one, which ZooKeeper does not read."""
+    if address.version == 4:
+        return str(address)
+    return ":".join(f"{part:x}" for part in struct.unpack(">8H", address.packed))
+
+
 @given(st.one_of(st.tuples(_V4, _V4, st.integers(0, 32)), st.tuples(_V6, _V6, st.integers(0, 128))))
 def test_an_entry_is_a_network(drawn: tuple[Address, Address, int]) -> None:
     base, far, bits = drawn
     network = ipaddress.ip_network((base, bits), strict=False)
     inside = network[hash(far) % network.num_addresses]
     for address in (base, far, inside):
-        assert IP.matches(str(address), f"{base}/{bits}") is (address in network)
-    assert IP.matches(str(base), str(base))
+        assert IP.matches(text(address), f"{text(base)}/{bits}") is (address in network)
+    assert IP.matches(text(base), text(base))
 
 
 def test_addresses_of_the_two_kinds_never_match() -> None:
