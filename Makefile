@@ -167,12 +167,8 @@ fuzz: setup-dev ## Fuzz what takes bytes from clients, etcd and ZooKeeper's file
 docs: setup-dev ## Build the site of the documents in build/site; fails if a link leads nowhere
 	@$(VENV)/python tools/make_docs.py build && echo build/site/README.html
 
-.PHONY: past
-past: setup-test ## Compare an archive's states with what clients saw, under faults; ARGS="--writes 300000 --moments 200"
-	@exec $(VENV)/python -m proof.past $(ARGS)
-
 .PHONY: torture
-torture: setup-test ## Run real etcd, proxies and clients under faults, and judge what clients saw; ARGS="--minutes 60 --seed 7", ARGS=--zookeeper
+torture: setup-test ## Run real etcd, proxies and clients under faults, and judge what clients saw; ARGS="--minutes 60 --seed 7"
 	@exec $(VENV)/python -m proof.torture $(ARGS)
 
 .PHONY: upgrades

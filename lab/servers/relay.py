@@ -3,8 +3,7 @@
 A *way* leads from one host to another: what a host sends to another takes the same way, whichever of the two
 has opened the connection. A way that is stopped keeps the bytes, as a network does whose packets are sent
 again and again: they arrive when it is mended, unless the sender has given up and closed. Here: bytes. Not
-here: what they mean, but for the header by which etcd's members say who they are, and the address that a
-ZooKeeper sends another one for elections.
+here: what they mean, but for the header by which etcd's members say who they are.
 
 One thing is not as in a network: a connection over a stopped way is accepted, and then says nothing.
 """
@@ -14,7 +13,6 @@ import multiprocessing
 import re
 import selectors
 import signal
-import struct
 import threading
 from collections import deque
 from multiprocessing.connection import Connection
@@ -26,7 +24,6 @@ _AHEAD = 1 << 20  # bytes that a way may hold back before it stops reading
 _PIECE = 1 << 14  # bytes that a way with a bounded bandwidth sends at once
 _FROM = re.compile(rb"\r\nX-Server-From: ([0-9a-f]+)\r\n", re.IGNORECASE)
 _HEAD = 1 << 14  # bytes within which that header must come
-_OPENING = struct.Struct(">qqi")  # of a connection for elections: version, server, length of its address
 _LOOK = 0.01  # seconds between two looks at what has come
 _PATIENCE = 30.0  # seconds for an answer of the relays' process
 
@@ -50,10 +47,6 @@ class Listener(NamedTuple):
     dialer: str | None
     target: str
     port: int
-    election: bool = False
-    """Whether it is a ZooKeeper's port for elections."""
-    patience: float = 0.0
-    """Seconds that a connection waits here while the target does not listen."""
 
 
 class _Pipe:
@@ -146,10 +139,6 @@ class _Side(asyncio.Protocol):
         """What has come so far, before the connection is joined."""
         return b"".join(data for data in self._early if data)
 
-    def replace_head(self, head: bytes) -> None:
-        """Something else has come so far."""
-        self._early = [head, *(data for data in self._early if data is None)]
-
     @property
     def over(self) -> bool:
         """Whether the connection has ended before it was joined."""
@@ -208,13 +197,9 @@ class _Relays:
         await asyncio.sleep(0)  # connection_made comes behind the protocol's making
         assert near.transport is not None
         dialer = listener.dialer or await _dialer(near)
-        if listener.election:
-            await _hide_address(near)
-            # The port takes one connection after another, and waits until each has said whose it is.
-            while self.quality((dialer, listener.target)).stopped and not near.over:  # noqa: ASYNC110
-                await asyncio.sleep(_LOOK)
-        far = await self._reach(near, listener)
-        if far is None:
+        try:
+            _, far = await self.loop.create_connection(lambda: _Side(self), "127.0.0.1", listener.port)
+        except OSError:
             near.transport.abort()
             return
         assert far.transport is not None
@@ -228,19 +213,6 @@ class _Relays:
         await far.lost.wait()
         del self._pipes[there], self._pipes[back]
 
-    async def _reach(self, near: _Side, listener: Listener) -> _Side | None:
-        """A connection to the target; None if it does not listen."""
-        deadline = self.loop.time() + listener.patience
-        while True:
-            try:
-                _, far = await self.loop.create_connection(lambda: _Side(self), "127.0.0.1", listener.port)
-            except OSError:
-                if near.over or self.loop.time() >= deadline:
-                    return None
-                await asyncio.sleep(_LOOK)
-            else:
-                return far
-
 
 async def _dialer(near: _Side) -> str:
     """Which member of etcd has opened a connection to another: the id in its first request, "" if none."""
@@ -253,25 +225,6 @@ async def _dialer(near: _Side) -> str:
             break
         await asyncio.sleep(_LOOK)
     return ""
-
-
-async def _hide_address(near: _Side) -> None:
-    """Leave out where a ZooKeeper can be reached for elections, by which it opens a connection to another.
-
-    One with a higher id closes that connection and opens its own, to the address of the message: past the
-    relays. Where that is no address of one host it takes the one of its own configuration.
-    """
-    while not near.over:
-        head = near.head
-        if len(head) >= _OPENING.size:
-            version, server, length = _OPENING.unpack_from(head)
-            end = _OPENING.size + length
-            if len(head) >= end:
-                port = head[:end].rpartition(b":")[2]
-                address = b"0.0.0.0:" + port
-                near.replace_head(_OPENING.pack(version, server, len(address)) + address + head[end:])
-                return
-        await asyncio.sleep(_LOOK)
 
 
 def _run(told: Connection, exact: bool) -> None:
@@ -308,15 +261,9 @@ class Relays:
         self._process.start()
         told.close()
 
-    def listen(
-        self, dialer: str | None, target: str, port: int, *, election: bool = False, patience: float = 0.0
-    ) -> int:
-        """Relay connections to 127.0.0.1:`port`, which is `target`'s; returns the relay's own port.
-
-        `election`: it is a ZooKeeper's port for elections. `patience`: while the target does not listen a
-        connection waits for so many seconds.
-        """
-        return int(self._ask("listen", Listener(dialer, target, port, election, patience)))
+    def listen(self, dialer: str | None, target: str, port: int) -> int:
+        """Relay connections to 127.0.0.1:`port`, which is `target`'s; returns the relay's own port."""
+        return int(self._ask("listen", Listener(dialer, target, port)))
 
     def change(self, ways: dict[Way, Quality]) -> None:
         """Set how ways are; others stay as they are."""

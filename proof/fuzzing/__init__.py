@@ -4,7 +4,6 @@ The invariant of every target: a decoder returns a value or raises one of its do
 input is. Nothing else may leave it, it may not run for ever, and its memory is bounded by the size of the
 input. Where there is a second way to the same result, both must agree.
 
-target.py says what a target is and judges one input; targets/ has the table of targets. engine.py runs them
-under atheris (libFuzzer). corpus/ has the inputs that every run begins with, a file of hexadecimal lines for
-each target. findings.py makes a finding small and writes it down.
+target.py says what a target is and judges one input; targets/ has the table of targets. libfuzzer.py runs one
+of them. corpus/ has the inputs that every run begins with, a file of hexadecimal lines for each target.
 """

@@ -5,26 +5,20 @@ The exit code is 0 if the invariant held, 1 if an input broke it, 2 for bad usag
 
 import argparse
 import itertools
-import logging
 import sys
-import time
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lab.arguments import seconds
-from proof.fuzzing import corpus, engine, findings
-from proof.fuzzing.engine import EngineFailed, Explorer
-from proof.fuzzing.target import ENDLESS, Finding, Target, finding_of
+from proof.fuzzing import corpus, libfuzzer
+from proof.fuzzing.target import SLOW, Finding, Target, finding_of
 from proof.fuzzing.targets import TARGETS
-from proxy.support.stdout import guarded, has_failed
+from proxy.support.stdout import guarded
 from proxy.support.usage import Parser, output_folder
 
-# The signature of findings that come only sometimes.
-NOT_REPEATED = "not repeated"
 _BUILD = Path("build/fuzzing")
-# Seconds of a turn in runs without an end: in the first round, twice as many in each next one, and at most.
-_FIRST_S = 5.0
-_LONGEST_S = 60.0
+_SHOWN = 20  # lines that libFuzzer has said last
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -38,102 +32,72 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if given.repeat is not None:
         return _repeat(parser, chosen, given.repeat)
-    if not engine.is_installed():
+    if not libfuzzer.is_installed():
         parser.error("atheris is not installed; `make setup-dev` installs it where it has a wheel (x86-64)")
-    # Inputs are refused by the thousand; each would be a line in the log.
-    logging.disable(logging.WARNING)
-    try:
-        with Explorer() as explorer:
-            if given.distill:
-                return _distill(chosen, explorer, given.corpus)
-            return _fuzz(chosen, explorer, given)
-    except KeyboardInterrupt:
+    if given.distill:
+        for target in chosen:
+            inputs = distilled(target, given.build / "corpus" / target.name)
+            corpus.commit(target.name, target.about, inputs)
+            print(f"{target.name}: {len(inputs)} inputs, {sum(map(len, inputs))} bytes")
         return 0
-    except (OSError, EngineFailed) as error:
-        if has_failed():
-            raise
-        print(f"proof.fuzzing: cannot go on: {error}", file=sys.stderr)
-        return 2
-    finally:
-        logging.disable(logging.NOTSET)
+    for seed in itertools.count(given.seed):
+        found = [line for target in chosen for line in fuzz(target, given.build, given.seconds, seed)]
+        if found or given.once:
+            return 1 if found else 0
+    raise AssertionError("the seeds have come to an end")
 
 
-def _distill(chosen: Sequence[Target], explorer: Explorer, grown: Path) -> int:
-    for target in chosen:
-        inputs = explorer.distill(target.name, _inputs(target, grown))
-        corpus.commit(target.name, target.about, inputs)
-        print(f"{target.name}: {len(inputs)} inputs, {sum(map(len, inputs))} bytes")
-    return 0
+def fuzz(
+    target: Target, build: Path, seconds_each: float, seed: int, table: str = libfuzzer.TARGETS
+) -> list[str]:
+    """Fuzz one target, and tell of it; returns what broke the invariant, for people.
 
-
-def _fuzz(chosen: Sequence[Target], explorer: Explorer, given: argparse.Namespace) -> int:
-    """Give each target its turn, once or for ever."""
-    signatures: set[tuple[str, str]] = set()
-    total, begun = 0, time.monotonic()
-    for rounds in itertools.count():
-        beyond = 0.0  # what the last turn took above its time: former inputs come first, and atheris starts
-        for place, target in enumerate(chosen):
-            began = time.monotonic()
-            if given.seconds is None:
-                turn_s = min(_LONGEST_S, _FIRST_S * 2**rounds)
-            else:
-                turn_s = max(0.0, (begun + given.seconds - began) / (len(chosen) - place) - beyond)
-            total += _turn(target, given, explorer, turn_s, given.seed + rounds, signatures)
-            beyond = max(0.0, time.monotonic() - began - turn_s)
-        if given.seconds is not None or signatures:
-            break
-    print(f"{total} executions in {time.monotonic() - begun:.0f} s, {len(signatures)} findings")
-    return 1 if signatures else 0
-
-
-def _turn(
-    target: Target,
-    given: argparse.Namespace,
-    explorer: Explorer,
-    seconds: float,
-    seed: int,
-    signatures: set[tuple[str, str]],
-) -> int:
-    """Fuzz one target, and report it; findings with new signatures are added to them. The executions."""
-    began = time.monotonic()
-    explored = explorer.explore(target.name, _inputs(target, given.corpus), seed, seconds)
-    found = findings_of(target, explored)
-    took = time.monotonic() - began
-    print(
-        f"{target.name:16} {explored.executions:8} executions {explored.executions / took:7.0f}/s"
-        f" {explored.edges:5} edges {len(explored.inputs):4} new inputs {len(found)} findings",
-        flush=True,
-    )
-    broken = [data for data, _ in found.values()]
-    corpus.keep(target.name, given.corpus, [data for data in explored.inputs if data not in broken])
-    for signature, (data, finding) in found.items():
-        if (target.name, signature) in signatures:
-            continue
-        signatures.add((target.name, signature))
-        if signature not in (NOT_REPEATED, ENDLESS):
-            data = findings.minimised(target, data, signature)
-        for line in findings.write(target, data, finding, given.findings):
-            print(line, flush=True)
-    return explored.executions
-
-
-def findings_of(target: Target, explored: engine.Explored) -> dict[str, tuple[bytes, Finding]]:
-    """One input for each signature, with what it breaks: libFuzzer bounds no memory, and may err once."""
-    found: dict[str, tuple[bytes, Finding]] = {}
-    for data in (*explored.inputs, *explored.broken):
-        finding = finding_of(target, data)
+    Inputs that reach new code are kept in `build`/corpus, and begin the next run; those that break the
+    invariant are in `build`/findings.
+    """
+    kept, findings = build / "corpus" / target.name, build / "findings"
+    kept.mkdir(parents=True, exist_ok=True)
+    findings.mkdir(parents=True, exist_ok=True)
+    before = set(kept.iterdir())
+    with tempfile.TemporaryDirectory(prefix="zketcd-fuzzing-") as folder:
+        run = libfuzzer.run(
+            target.name,
+            [
+                f"-max_total_time={max(1, round(seconds_each))}",
+                f"-timeout={SLOW}",
+                f"-seed={seed % 2**31 or 1}",  # 0 would be chance
+                f"-artifact_prefix={findings}/{target.name}-",
+                "-print_final_stats=1",
+                kept,
+                corpus.write(target.name, Path(folder)),
+            ],
+            table,
+        )
+    new = set(kept.iterdir()) - before
+    print(f"{target.name:16} {run.executions:8} executions, {len(new)} new inputs", flush=True)
+    found = [] if not run.code else run.said.splitlines()[-_SHOWN:]
+    # libFuzzer bounds no memory of a target.
+    for file in new:
+        finding = finding_of(target, file.read_bytes())
         if finding is not None:
-            found.setdefault(finding.signature, (data, finding))
-    if explored.broken and not found:
-        # Chance is a mistake as well: of a target, if not of what it tests.
-        once = Finding(f"atheris found it, once: {explored.why}", NOT_REPEATED)
-        found[NOT_REPEATED] = explored.broken[0], once
+            file = file.rename(findings / f"{target.name}-{file.name}")
+            found += [finding.what, f"python -m proof.fuzzing --targets {target.name} --repeat {file}"]
+    for line in found:
+        print(f"FINDING in {target.name}: {line}", flush=True)
     return found
 
 
-def _inputs(target: Target, grown: Path) -> list[bytes]:
-    """What a run begins with: the repository's corpus, and what former runs have found."""
-    return list(dict.fromkeys([*corpus.committed(target.name), *corpus.grown(target.name, grown)]))
+def distilled(target: Target, grown: Path) -> list[bytes]:
+    """Of the repository's inputs and those of long runs: those that together reach what all reach."""
+    with tempfile.TemporaryDirectory(prefix="zketcd-fuzzing-") as folder:
+        given, best = corpus.write(target.name, Path(folder)), Path(folder, "best")
+        best.mkdir()
+        grown.mkdir(parents=True, exist_ok=True)
+        run = libfuzzer.run(target.name, ["-merge=1", best, given, grown])
+        if run.code:
+            raise RuntimeError(f"libFuzzer ended with {run.code}: {run.said[-1000:]}")
+        inputs = sorted((file.read_bytes() for file in best.iterdir()), key=len)
+        return inputs[: corpus.MOST_COMMITTED]
 
 
 def _repeat(parser: argparse.ArgumentParser, chosen: Sequence[Target], file: Path) -> int:
@@ -144,11 +108,11 @@ def _repeat(parser: argparse.ArgumentParser, chosen: Sequence[Target], file: Pat
         data = file.read_bytes()
     except OSError as error:
         parser.error(f"cannot read {file}: {error.strerror}")
-    finding = finding_of(chosen[0], data)
+    finding: Finding | None = finding_of(chosen[0], data)
     if finding is None:
         print(f"{chosen[0].name}: {len(data)} bytes are decoded, or refused as documented")
         return 0
-    print(f"{finding.what}\n  {finding.signature}")
+    print(f"{finding.what}\n  {finding.place}")
     return 1
 
 
@@ -172,26 +136,22 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--targets", nargs="+", metavar="NAME", help="only these targets (default: all)")
     add("--list", action="store_true", help="print the targets, and do nothing")
+    add("--seconds", type=seconds, default=60.0, metavar="N", help="of a target's turn (default: 60)")
+    add("--once", action="store_true", help="one turn for each target (default: until a finding or Ctrl-C)")
     add(
-        "--seconds",
-        type=seconds,
+        "--seed",
+        type=int,
+        default=1,
         metavar="N",
-        help="seconds in all, divided among the targets (default: go on until a finding or Ctrl-C)",
-    )
-    add("--seed", type=int, default=1, metavar="N", help="of the random changes (default: 1)")
-    add(
-        "--corpus",
-        type=output_folder,
-        default=_BUILD / "corpus",
-        metavar="DIR",
-        help=f"inputs that reach new code are kept here (default: {_BUILD / 'corpus'})",
+        help="of the first turns, then N+1 (default: 1)",
     )
     add(
-        "--findings",
+        "--build",
         type=output_folder,
-        default=_BUILD / "findings",
+        default=_BUILD,
         metavar="DIR",
-        help=f"inputs that break the invariant are written here (default: {_BUILD / 'findings'})",
+        help="DIR/corpus keeps inputs that reach new code, DIR/findings those that break the invariant"
+        f" (default: {_BUILD})",
     )
     add("--repeat", type=Path, metavar="FILE", help="judge the input in FILE, of the one target given")
     add("--distill", action="store_true", help="write the best of all inputs into the repository's corpus")
@@ -199,4 +159,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main, "proof.fuzzing", failed=2))
+    try:
+        sys.exit(guarded(main, "proof.fuzzing", failed=2))
+    except KeyboardInterrupt:
+        sys.exit(0)

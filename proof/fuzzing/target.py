@@ -26,12 +26,13 @@ class Wrong(Exception):
 
 
 class Finding(Exception):
-    """An input that breaks the invariant. `signature` is the same for inputs with the same cause."""
+    """An input that breaks the invariant."""
 
-    def __init__(self, what: str, signature: str) -> None:
+    def __init__(self, what: str, place: str = "") -> None:
+        """`place`: in the code, if there is one."""
         super().__init__(what)
         self.what = what
-        self.signature = signature
+        self.place = place
 
 
 def judge(target: Target, data: bytes) -> str:
@@ -41,7 +42,7 @@ def judge(target: Target, data: bytes) -> str:
     except target.errors as error:
         return type(error).__name__
     except Exception as error:
-        raise Finding(f"{type(error).__name__}: {error}", _signature(error)) from error
+        raise Finding(f"{type(error).__name__}: {error}", _place(error)) from error
     return "value"
 
 
@@ -55,21 +56,19 @@ def judge_memory(target: Target, data: bytes) -> int:
     finally:
         tracemalloc.stop()
     if peak > bound:
-        raise Finding(
-            f"{len(data)} bytes of input took {peak} bytes of memory; the bound is {bound}", "memory"
-        )
+        raise Finding(f"{len(data)} bytes of input took {peak} bytes of memory; the bound is {bound}")
     return peak
 
 
-#: The signature of an input that takes too long.
-ENDLESS = "endless"
+SLOW = 60
+"""Seconds after which an input counts as endless."""
 
 
 class Endless(BaseException):
     """The input keeps the code busy for too long. No `except Exception` stops it."""
 
 
-def finding_of(target: Target, data: bytes, slow_s: float = 60.0) -> Finding | None:
+def finding_of(target: Target, data: bytes, slow_s: float = SLOW) -> Finding | None:
     """What `data` breaks, if anything: errors, memory, time. For the main thread."""
 
     def ring(_signal: int, _frame: FrameType | None) -> None:
@@ -82,19 +81,19 @@ def finding_of(target: Target, data: bytes, slow_s: float = 60.0) -> Finding | N
     except Finding as finding:
         return finding
     except Endless:
-        return Finding(f"{len(data)} bytes keep it busy for more than {slow_s:g} s", ENDLESS)
+        return Finding(f"{len(data)} bytes keep it busy for more than {slow_s:g} s")
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     return None
 
 
-def _signature(error: BaseException) -> str:
-    """The error's type and the line that raised it: for Wrong, the line that compared."""
+def _place(error: BaseException) -> str:
+    """The line that raised the error: for Wrong, the one that compared."""
     step = error.__traceback__
     place = ""
     while step is not None:
         if step.tb_frame.f_code.co_name != "same":
             place = f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}"
         step = step.tb_next
-    return f"{type(error).__name__} at {place}"
+    return place

@@ -89,6 +89,8 @@ def _planted(parser: argparse.ArgumentParser, wanted: str, seed: int, tries: int
             said = f"NOT FOUND in {tries} seeds: {fault.name} ({fault.what})"
         elif control is not None:
             said = f"{fault.name}: seed {found.seed} is wrong without it as well: {control.what}"
+        elif fault.tests:
+            said = f"{fault.name}: found by tests: {found.what}"
         else:
             try_ = found.seed - seed + 1
             said = f"{fault.name}: found by seed {found.seed}, try {try_}: {found.what[:200]}"
@@ -121,8 +123,8 @@ def _parser() -> argparse.ArgumentParser:
         default=KINDS[0],
         help=f"stormy: worlds of {STORMY_HOURS} hours with faults nearly all the time. calm: worlds of"
         f" {lengths} hours in turn, with few requests and a fault now and then. mixed: {STORMY_SHARE:.0%}%"
-        " of the hours are stormy. etcd-bugs: stormy worlds in which etcd has its known bugs, too. follow:"
-        " stormy worlds whose tree first follows a ZooKeeper, and is then followed by files (default: mixed)",
+        " of the hours are stormy. etcd-bugs: stormy worlds in which etcd has its known bugs, too"
+        " (default: mixed)",
     )
     add(
         "--minutes",

@@ -10,14 +10,14 @@ from multiprocessing import active_children, get_context
 from types import MappingProxyType
 from typing import NamedTuple
 
-from proof.simulation.hunt import Hunt, Violation, hunt, hunt_in
+from proof.simulation.hunt import Hunt, Violation, hunt, hunt_in, tests_fail_in
 from proof.simulation.kinds import run
 from proof.simulation.outcome import Outcome
-from proof.simulation.planted import Planted, planted
+from proof.simulation.planted import ROOT, Planted, planted
 from proof.simulation.record import World
 from proof.simulation.sometimes import BRANCHES, never_taken
 
-KINDS = ("mixed", "stormy", "calm", "etcd-bugs", "follow")
+KINDS = ("mixed", "stormy", "calm", "etcd-bugs")
 STORMY_HOURS = 0.25
 """Simulated hours of one stormy world. Its history is judged as a whole."""
 CALM_HOURS = (8.0, 12.0, 24.0)
@@ -144,9 +144,7 @@ def _plan(kind: str, seed: int, hours: float, minutes: float | None) -> Iterator
     calm = cycle(CALM_HOURS)
     left, stormy, total = hours, 0.0, 0.0
     while (time.monotonic() - begun < minutes * 60) if minutes is not None else left > 0:
-        is_stormy = kind in ("stormy", "etcd-bugs", "follow") or (
-            kind == "mixed" and stormy <= STORMY_SHARE * total
-        )
+        is_stormy = kind in ("stormy", "etcd-bugs") or (kind == "mixed" and stormy <= STORMY_SHARE * total)
         of_this = STORMY_HOURS if is_stormy else next(calm)
         if minutes is None:
             of_this = min(left, of_this)
@@ -167,10 +165,14 @@ class Found(NamedTuple):
 
 
 def find(fault: Planted, seed: int, tries: int = TRIES, *, control: bool = True) -> Found:
-    """Simulate with a planted fault until something is wrong, at most so many seeds.
+    """Simulate with a planted fault until something is wrong, at most so many seeds; or run its tests.
 
-    `control`: then simulate the same seed without the fault, in which nothing may be wrong.
+    `control`: then do the same without the fault, and for that seed: nothing may be wrong.
     """
+    if fault.tests:
+        with planted(fault) as source:
+            failed = tests_fail_in(source, fault.tests)
+        return Found(fault, failed, tests_fail_in(ROOT, fault.tests) if failed and control else None)
     hours = PLANTED_CALM_HOURS if fault.world == "calm" else PLANTED_HOURS
     wanted = Hunt(fault.world, seed, tries, hours, fault.faults)
     with planted(fault) as source:
@@ -232,7 +234,7 @@ def _spread(seconds: list[float]) -> tuple[str, str]:
 
 def lacking(outcomes: list[Outcome]) -> list[str]:
     """Branches that matter and that the stormy worlds never took, though they were long enough for that."""
-    stormy = [outcome for outcome in outcomes if outcome.kind not in ("calm", "follow")]
+    stormy = [outcome for outcome in outcomes if outcome.kind != "calm"]
     counts: Counter[str] = Counter()
     for outcome in stormy:
         counts.update(outcome.branches)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from proof.simulation.kinds import run
+from proof.simulation.planted import ROOT
 from proof.simulation.record import World
 
 
@@ -51,6 +52,32 @@ def hunt_in(source: Path, wanted: Hunt) -> Violation | None:
     )
     found = json.loads(process.stdout)
     return None if found is None else Violation(*found)
+
+
+def tests_fail_in(source: Path, file: str) -> Violation | None:
+    """Run a file of tests on the code in a folder, until one fails: that one, if there is one."""
+    # pytest works in the folder, so that it is where modules are found first.
+    options = [
+        "-q",
+        "-x",
+        "-n0",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        ROOT / "pyproject.toml",
+        "--rootdir",
+        source,
+    ]
+    process = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, source / file],
+        cwd=source,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=False,
+    )
+    failed = [line for line in process.stdout.splitlines() if line.startswith("FAILED")]
+    return Violation(1, failed[0].replace(f"{source}/", "")) if failed else None
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 
 from proof.simulation.calm import simulate_calm
-from proof.simulation.following.world import simulate_follow
 from proof.simulation.outcome import Outcome
 from proof.simulation.record import World
 from proof.simulation.simulation import simulate
@@ -18,7 +17,6 @@ _SIMULATED: dict[str, Callable[[int, float, tuple[str, ...]], Outcome]] = {
     "stormy": simulate,
     "calm": simulate_calm,
     "etcd-bugs": _with_bugs,
-    "follow": simulate_follow,
 }
 
 

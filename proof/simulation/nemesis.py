@@ -1,6 +1,6 @@
 """The faults of a simulation: what each does, and how it is undone. Which come when, the seed says."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -114,10 +114,6 @@ class Nemesis:
     def kinds(self) -> list[str]:
         """All names of faults but those of etcd's bugs."""
         return list(self._kinds)
-
-    def add(self, kinds: Mapping[str, Callable[[], Fault | None]]) -> None:
-        """A world has more kinds of faults."""
-        self._kinds.update(kinds)
 
     def begin(self, name: str) -> Fault | None:
         """Make one fault; None if there is nothing to do it to."""

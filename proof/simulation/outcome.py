@@ -8,7 +8,7 @@ from typing import NamedTuple
 class Outcome(NamedTuple):
     """What came of one simulated world."""
 
-    kind: str  # "stormy", "calm", "etcd-bugs" or "follow"
+    kind: str  # "stormy", "calm" or "etcd-bugs"
     seed: int
     seconds: float  # simulated
     operations: int  # answered requests of clients

@@ -33,7 +33,8 @@ class Planted(NamedTuple):
     what: str
     faults: Sequence[str]  # of the environment: they show it
     changes: Sequence[Change]
-    world: str  # which kind of worlds has to find it: "stormy", "follow"; "calm": it shows only after hours
+    world: str  # which kind of worlds has to find it: "stormy"; "calm": it shows only after hours
+    tests: str  # the file of tests that has to find it, since no world has what it is in; else ""
 
 
 class DoesNotApply(Exception):
@@ -49,8 +50,14 @@ def read_planted() -> list[Planted]:
 def _read(file: Path) -> Planted:
     fields = tomllib.loads(file.read_text(encoding="utf-8"))
     changes = [Change(**change) for change in fields["changes"]]
-    world = fields.get("world", "stormy")
-    return Planted(file.stem.replace("-", " "), fields["what"], fields["faults"], changes, world)
+    return Planted(
+        file.stem.replace("-", " "),
+        fields["what"],
+        fields.get("faults", ()),
+        changes,
+        fields.get("world", "stormy"),
+        fields.get("tests", ""),
+    )
 
 
 def changed(fault: Planted, root: Path = ROOT) -> dict[str, str]:

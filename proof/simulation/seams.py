@@ -24,7 +24,7 @@ from typing_extensions import override
 import proxy.server
 import proxy.state.machine
 from proof.simulation.knobs import Knobs
-from proof.simulation.world import Host, World
+from proof.simulation.world import Host, World, running_host
 from proxy.log import appender, start
 from proxy.log.settings import LogSettings
 from proxy.state import capture
@@ -40,36 +40,30 @@ NEXT_LEVELS = KNOWN | {NEXT_LEVEL}
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
-def _host() -> Host:
-    host = events._get_running_loop()
-    assert isinstance(host, Host), "code of a simulated host runs outside of it"
-    return host
-
-
 class _Time:
     """The clocks of the host that runs."""
 
     @staticmethod
     def time() -> float:
-        return _host().wall()
+        return running_host().wall()
 
     @staticmethod
     def time_ns() -> int:
-        return int(_host().wall() * 1e9)
+        return int(running_host().wall() * 1e9)
 
     @staticmethod
     def monotonic() -> float:
-        return _host().time()
+        return running_host().time()
 
     @staticmethod
     def perf_counter() -> float:
-        return _host().stopwatch()
+        return running_host().stopwatch()
 
     process_time_ns = staticmethod(real_time.process_time_ns)
 
     @staticmethod
     def perf_counter_ns() -> int:
-        return int(_host().time() * 1e9)
+        return int(running_host().time() * 1e9)
 
 
 class _Secrets:
@@ -77,20 +71,15 @@ class _Secrets:
 
     @staticmethod
     def token_hex(size: int) -> str:
-        return _host().random.randbytes(size).hex()
+        return running_host().random.randbytes(size).hex()
 
     @staticmethod
     def token_bytes(size: int) -> bytes:
-        return _host().random.randbytes(size)
+        return running_host().random.randbytes(size)
 
     @staticmethod
     def randbits(count: int) -> int:
-        return _host().random.getrandbits(count)
-
-
-#: For other modules that take a clock, or `secrets`, as a module.
-HOST_TIME: Any = _Time
-HOST_SECRETS: Any = _Secrets
+        return running_host().random.getrandbits(count)
 
 
 class _Levels(Collection[int]):
@@ -139,7 +128,9 @@ def installed(world: World, knobs: Knobs) -> Iterator[None]:
     opening = PROXY_REQUESTS[Kind.OPEN]
 
     def settings(*arguments: Any, **options: Any) -> LogSettings:
-        return settings_of(*arguments, **options)._replace(levels=_host().levels, lengths=knobs.lengths)
+        return settings_of(*arguments, **options)._replace(
+            levels=running_host().levels, lengths=knobs.lengths
+        )
 
     def open_session(machine: Any, request: RequestFields) -> Any:
         """A level of tomorrow: from there on a session's start spends two zxids."""

@@ -3,12 +3,12 @@
 `calm` has the other kind of world.
 """
 
-import asyncio
 import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from random import Random
 from typing import Any
+
+from typing_extensions import override
 
 from proof.history import History
 from proof.history.records import Create, Reply, Request
@@ -33,11 +33,9 @@ from proof.simulation.proxies import Hardware, Proxy, config
 from proof.simulation.rolling_upgrade import Upgrade
 from proof.simulation.sometimes import Sometimes
 from proof.simulation.telling import Telling
-from proof.simulation.world import Host, World
-from proxy.frontend.sessions import Sessions
-from proxy.log.applier import Applier
-from proxy.log.pending import Pending
+from proof.simulation.world import Host, World, running_host
 from proxy.state.machine import Machine
+from proxy.support.probe import Probe, listening
 
 RECOVERY_LIMIT = 120.0  # seconds of simulated time after the end of faults until everything works again
 _SETTLE_LIMIT = 300.0  # seconds at the end, until no session of a dead client is left
@@ -205,10 +203,9 @@ class Simulation:
         self.expiry.committed(events)
         self.oracle.committed(events)
 
-    def _applied(self, machine: Machine) -> None:
+    def applied(self, machine: Machine) -> None:
         """A machine has applied an entry; on whatever host."""
-        host = asyncio.get_running_loop()
-        assert isinstance(host, Host)
+        host = running_host()
         if self._is_judged:
             return
         if machine in self.tainted:
@@ -235,14 +232,19 @@ class Simulation:
     # -- the run ---------------------------------------------------------------------------------------------
 
     def run(self) -> Outcome:
-        """All of it."""
-        with seams.installed(self.world, self.knobs), self._observed(), self.sometimes.observed():
-            try:
-                self._run()
-            except RuntimeError as error:
-                self.violate(str(error))
-            finally:
-                self._end()
+        """Simulate the world, and judge it."""
+        # When the collector runs depends on what else the process has done; what it finds must not matter.
+        gc.disable()
+        try:
+            with seams.installed(self.world, self.knobs), listening(_Probe(self)):
+                try:
+                    self._run()
+                except RuntimeError as error:
+                    self.violate(str(error))
+                finally:
+                    self._end()
+        finally:
+            gc.enable()
         snapshots = sum(
             proxy.server.snapshots.stats.written for proxy in self.proxies if proxy.server is not None
         )
@@ -272,44 +274,6 @@ class Simulation:
     def _more_figures(self) -> tuple[float, int, int, float]:
         """`quiet` and what follows it in the outcome."""
         return 0.0, 0, self.deceit.times, self.deceit.longest
-
-    @contextmanager
-    def _observed(self) -> Iterator[None]:
-        end, close, become = Machine.end, Sessions._close, Applier.become
-        applied, expiry = self._applied, self.expiry
-
-        def ended(machine: Machine) -> None:
-            end(machine)
-            applied(machine)
-
-        def closing(sessions: Sessions, session: int, reason: str, holder: str) -> Pending:
-            if holder == sessions.incarnation:
-                expiry.closing(session, holder)
-            return close(sessions, session, reason, holder)
-
-        async def loaded(applier: Applier, machine: Machine, then: Callable[[], None]) -> None:
-            host = asyncio.get_running_loop()
-            assert isinstance(host, Host)
-            self.answers.loaded(host.name, machine.zxid)
-
-            def became() -> None:
-                self.deceit.loaded(host.name)
-                then()
-
-            await become(applier, machine, became)
-
-        Applier.become = loaded  # type: ignore[assignment, method-assign]
-        Machine.end = ended  # type: ignore[assignment, method-assign]
-        Sessions._close = closing  # type: ignore[assignment, method-assign]
-        # When the collector runs depends on what else the process has done; what it finds must not matter.
-        gc.disable()
-        try:
-            yield
-        finally:
-            Applier.become = become  # type: ignore[method-assign]
-            Machine.end = end  # type: ignore[method-assign]
-            Sessions._close = close  # type: ignore[method-assign]
-            gc.enable()
 
     @property
     def broken(self) -> bool:
@@ -493,6 +457,33 @@ class Simulation:
             proxy.kill()
         self.clients_host.kill()
         self.cluster.host.kill()
+
+
+class _Probe(Probe):
+    """Passes what servers do to those that judge it."""
+
+    def __init__(self, world: Simulation) -> None:
+        self._world = world
+
+    @override
+    def reached(self, branch: str) -> None:
+        self._world.sometimes.reached(branch)
+
+    @override
+    def applied(self, machine: Machine) -> None:
+        self._world.applied(machine)
+
+    @override
+    def closing(self, session_id: int, holder: str) -> None:
+        self._world.expiry.closing(session_id, holder)
+
+    @override
+    def loading(self, zxid: int) -> None:
+        self._world.answers.loaded(running_host().name, zxid)
+
+    @override
+    def loaded(self) -> None:
+        self._world.deceit.loaded(running_host().name)
 
 
 def simulate(seed: int, hours: float, kinds: tuple[str, ...] = (), *, etcd_bugs: bool = False) -> Outcome:

@@ -358,3 +358,10 @@ def _drop(task: _Task) -> None:
         pass  # it awaits something while it is unwound, which will not run
     except Exception:  # noqa: BLE001 - whatever it is, the process is gone
         pass
+
+
+def running_host() -> Host:
+    """The host whose code runs now."""
+    host = events._get_running_loop()
+    assert isinstance(host, Host), "code of a simulated host runs outside of it"
+    return host

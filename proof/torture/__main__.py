@@ -1,11 +1,9 @@
 """`python -m proof.torture`: real servers and real faults on this machine, and a verdict.
 
-Three members of etcd, several proxies, and relays between all of them and the clients; with --zookeeper,
-three ZooKeeper servers for a comparison, which `python -m proof.torture.compare` prints. Faults come one
-after another in an order of the seed; after each one everything has to work again. What clients saw is
-judged by the history checker; the log and the trees of all proxies are compared. The seed decides which
-faults come when and what clients ask for; how long things take is the machine's, so a run is not reproduced
-to the byte.
+Three members of etcd, several proxies, and relays between all of them and the clients. Faults come one after
+another in an order of the seed; after each one everything has to work again. What clients saw is judged by
+the history checker; the log and the trees of all proxies are compared. The seed decides which faults come
+when and what clients ask for; how long things take is the machine's, so a run is not reproduced to the byte.
 
 The exit code is 0 if no promise was broken, 1 if one was, 2 if the run was not possible. Only loopback
 addresses are used, and only processes of this run are stopped.
@@ -18,45 +16,31 @@ import logging
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from lab.arguments import number, whole
 from lab.servers import BinaryMissing, StartFailed
 from proof.simulation.planted import Planted, planted, read_planted
-from proof.torture import ensemble_faults, faults
+from proof.torture import faults
 from proof.torture.availability import summary, table
 from proof.torture.cluster import Cluster
-from proof.torture.ensemble import SIZE, Ensemble
 from proof.torture.host import abilities
-from proof.torture.real import RealClock
-from proof.torture.system import Kind, System
 from proof.torture.torture import ROUND_SECONDS, Options, Totals, torture
-from proof.torture.zketcd import Zketcd
-from proof.torture.zookeeper import ZooKeeper
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser, output_file, output_folder
-
-_PROXIES = 3
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = _parser()
     given = parser.parse_args(arguments)
-    kinds: Mapping[str, Kind[Any]] = ensemble_faults.KINDS if given.zookeeper else faults.KINDS
-    if given.comparable:
-        kinds = {name: kind for name, kind in kinds.items() if name in ensemble_faults.KINDS}
     if given.list_faults:
-        _list(kinds)
+        _list()
         return 0
-    if given.zookeeper and (given.plant or given.proxies):
-        parser.error("--zookeeper has no proxies: it goes neither with --proxies nor with --plant")
     wanted = [name for name in given.faults.split(",") if name]
-    unknown = sorted(set(wanted) - set(kinds))
+    unknown = sorted(set(wanted) - set(faults.KINDS))
     if unknown:
         parser.error(f"no such fault: {', '.join(unknown)}. --list-faults shows all")
     to_plant = {fault.name: fault for fault in read_planted()}
@@ -66,15 +50,15 @@ def main(arguments: list[str] | None = None) -> int:
         options = Options(
             given.seed,
             given.minutes,
-            _possible(wanted, kinds),
-            SIZE if given.zookeeper else given.proxies or _PROXIES,
+            _possible(wanted),
+            given.proxies,
             given.clients,
             given.work_dir,
             given.keep_going,
             given.round_seconds,
             pairs=given.pairs,
         )
-        totals = _run(options, to_plant.get(given.plant), zookeeper=given.zookeeper)
+        totals = _run(options, to_plant.get(given.plant))
     except (BinaryMissing, StartFailed, TimeoutError, OSError) as error:
         print(f"proof.torture: cannot run: {error}", file=sys.stderr)
         return 2
@@ -96,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if totals.violations else 0
 
 
-def _run(options: Options, fault: Planted | None, *, zookeeper: bool) -> Totals:
+def _run(options: Options, fault: Planted | None) -> Totals:
     logging.getLogger("proxy").addHandler(logging.NullHandler())  # messages of the observer's stream
     with ExitStack() as stack:
         variables = {}
@@ -104,29 +88,26 @@ def _run(options: Options, fault: Planted | None, *, zookeeper: bool) -> Totals:
             # Modules are found there, not in the working folder.
             variables = {"PYTHONPATH": str(stack.enter_context(planted(fault))), "PYTHONSAFEPATH": "1"}
         small_disks = "full-disk" in options.faults
-        make: Callable[[RealClock], System]
-        if zookeeper:
-            make = partial(ZooKeeper, stack.enter_context(Ensemble(small_disks=small_disks)))
-        else:
-            cluster = Cluster(options.servers, variables=variables, small_disks=small_disks)
-            make = partial(Zketcd, stack.enter_context(cluster))
-        return asyncio.run(torture(make, options, lambda _judged, lines: print(*lines, sep="\n", flush=True)))
+        cluster = stack.enter_context(Cluster(options.servers, variables=variables, small_disks=small_disks))
+        return asyncio.run(
+            torture(cluster, options, lambda _judged, lines: print(*lines, sep="\n", flush=True))
+        )
 
 
-def _possible(wanted: Sequence[str], kinds: Collection[str]) -> list[str]:
+def _possible(wanted: Sequence[str]) -> list[str]:
     """The kinds to run: `wanted`, or all but those that cannot be made here. Raises BinaryMissing."""
-    missing = {name: reason for name, reason in faults.impossible(abilities()).items() if name in kinds}
+    missing = faults.impossible(abilities())
     for name, reason in missing.items():
         if name in wanted:
             raise BinaryMissing(f"{name}: {reason}")
         if not wanted:
             print(f"not possible here: {name}: {reason}", flush=True)
-    return list(wanted) or [name for name in faults.KINDS if name in kinds and name not in missing]
+    return list(wanted) or [name for name in faults.KINDS if name not in missing]
 
 
-def _list(kinds: Mapping[str, Kind[Any]]) -> None:
+def _list() -> None:
     missing = faults.impossible(abilities())
-    for name, kind in kinds.items():
+    for name, kind in faults.KINDS.items():
         print(
             f"{name:20} {kind.what}" + (f" (not possible here: {missing[name]})" if name in missing else "")
         )
@@ -144,17 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=1, metavar="N", help="decides the faults and the requests (default: 1)")
     add("--faults", default="", metavar="A,B", help="only these kinds (default: all that are possible here)")
     add("--list-faults", action="store_true", help="print all kinds of faults")
-    add(
-        "--zookeeper",
-        action="store_true",
-        help="three servers of ZooKeeper, under the counterparts of zketcd's faults and by their names",
-    )
-    add(
-        "--comparable",
-        action="store_true",
-        help="only faults that --zookeeper has too: a seed decides the same order for both",
-    )
-    add("--proxies", type=whole(1, 100), metavar="N", help=f"number of proxies (default: {_PROXIES})")
+    add("--proxies", type=whole(1, 100), default=3, metavar="N", help="number of proxies (default: 3)")
     add(
         "--clients",
         type=whole(1, 100),

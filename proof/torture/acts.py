@@ -1,4 +1,4 @@
-"""What faults are made of, whatever the servers are: processes end, stand still and start, links change."""
+"""What faults are made of: processes end, stand still and start, links change."""
 
 import contextlib
 import os
@@ -8,14 +8,23 @@ import subprocess
 import threading
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from lab.servers import ServerProcess
 from lab.servers.relay import Quality, Relays, Way
-from proof.torture.system import Fault
 
 _STOPPED = Quality(stopped=True)
 _STUTTER = (0.15, 0.05)  # seconds that a slow process stands still, and goes
 _BLOCK = b"x" * (1 << 20)
+
+
+class Fault(NamedTuple):
+    """One fault that lasts: what it is, for people, and what ends it."""
+
+    what: str
+    end: Callable[[], None]
+    last: bool = False
+    """Whether other faults have to end before it."""
 
 
 def kill(*servers: ServerProcess) -> None:

@@ -5,11 +5,18 @@ clients work again: of all clients together, and of the one that waited the long
 time from the fault's end until each client has had a write acknowledged.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from statistics import median
 from typing import Any, NamedTuple
 
-from proof.gaps import longest_gap
+
+def longest_gap(times: Sequence[float], start: float, end: float) -> float:
+    """The longest stretch of [start, end] without one of `times`, which are sorted."""
+    inside = times[bisect_left(times, start) : bisect_right(times, end)]
+    points = [start, *inside, end]
+    return max(after - before for before, after in pairwise(points))
 
 
 class Episode(NamedTuple):
@@ -94,21 +101,5 @@ def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def compared(systems: Mapping[str, Iterable[Episode]]) -> list[str]:
-    """The summaries of several systems as one Markdown table."""
-    rows = {name: {row["fault"]: row for row in summary(found)} for name, found in systems.items()}
-    columns = [(measure, name) for measure in _COLUMNS for name in systems]
-    lines = [
-        f"| fault | times | {' | '.join(f'{measure}, s: {name}' for measure, name in columns)} |",
-        "|---|--:|" + "--:|" * len(columns),
-    ]
-    for fault in sorted(set().union(*rows.values())):
-        of_fault = {name: rows[name].get(fault) for name in systems}
-        times = ", ".join(str(row["times"] if row else 0) for row in of_fault.values())
-        cells = [_cell(of_fault[name], measure) for measure, name in columns]
-        lines.append(f"| {fault} | {times} | {' | '.join(cells)} |")
-    return lines
-
-
-def _cell(row: Mapping[str, Any] | None, measure: str) -> str:
-    return f"{row[measure]['median']:.1f} / {row[measure]['max']:.1f}" if row else "–"
+def _cell(row: Mapping[str, Any], measure: str) -> str:
+    return f"{row[measure]['median']:.1f} / {row[measure]['max']:.1f}"

@@ -18,10 +18,10 @@ from datetime import UTC, datetime, timedelta
 from lab.servers.operator import compact, etcdctl
 from lab.servers.relay import Way
 from proof.torture import maintenance
-from proof.torture.acts import Links, every, fill, kill, launch, pause, stop, stutter
+from proof.torture.acts import Fault, Links, every, fill, kill, launch, pause, stop, stutter
 from proof.torture.cluster import CLIENTS, Cluster, Member, TorturedProxy
 from proof.torture.host import Abilities
-from proof.torture.system import Fault, Kind
+from proof.torture.maintenance import Kind
 
 _JUNK = "x" * (1 << 20)  # bytes of one value that fills etcd's database, or a disk
 _JUNK_KEY = "/junk"
@@ -263,7 +263,7 @@ def _set_clocks(seconds: Mapping[TorturedProxy, int]) -> None:
         proxy.clock.set(ahead)
 
 
-KINDS: dict[str, Kind[Cluster]] = {
+KINDS: dict[str, Kind] = {
     "kill-proxy": Kind("kill -9 of a proxy, which is started again", _kill_proxy),
     "pause-proxy": Kind("SIGSTOP and SIGCONT of a proxy", _pause_proxy),
     "restart-proxy": Kind("SIGTERM of a proxy, which is started again", _restart_proxy),

@@ -27,7 +27,7 @@ from proof.history import (
 from proof.history.calls import failure, take_apart
 from proof.history.records import Create, Event, Record, Replied, Request, Write
 from proof.simulation.exactly_once import Logged, settled
-from proof.simulation.loads import Loads
+from proof.simulation.loads import Home, Loads
 from proof.simulation.oracle import Oracle
 from proxy.state.machine import Machine
 
@@ -91,6 +91,21 @@ class Seen(NamedTuple):
 
     data: dict[str, Reply]
     children: dict[str, Reply]
+
+
+class Evidence(NamedTuple):
+    """What a round has come to, and is judged by."""
+
+    history: History
+    answers: Sequence[Acknowledged]
+    homes: Mapping[int, Sequence[Home]]
+    """By session the proxies where it was."""
+    early: Sequence[tuple[int, str]]
+    """Sessions that ended too early, unless that is excused, and what to say of each."""
+    seen: Mapping[str, Seen]
+    """The whole tree as each proxy has it."""
+    broken: bool
+    """Whether something is wrong already, so that the trees need not be alike."""
 
 
 class Verdict(NamedTuple):

@@ -18,12 +18,12 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from lab.servers import StartFailed
 from lab.servers.operator import etcdctl
 from proof.simulation.proxies import PREFIX
-from proof.torture.acts import in_thread
+from proof.torture.acts import Fault, in_thread
 from proof.torture.cluster import (
     ROOT,
     USER,
@@ -33,7 +33,6 @@ from proof.torture.cluster import (
     initial_cluster,
     write_password,
 )
-from proof.torture.system import Fault, Kind
 
 _TRIES = 60.0  # seconds for one step
 _PAUSE = 0.5  # seconds between two tries
@@ -47,6 +46,18 @@ _READY = " is ready to take over"
 _GAVE = " connections away; "
 
 _FAILURES = (RuntimeError, OSError, StartFailed, subprocess.SubprocessError)
+
+
+class Kind(NamedTuple):
+    """One kind of fault."""
+
+    what: str
+    """For people."""
+    begin: Callable[[Cluster, random.Random], Fault]
+    """Make one fault; what is left to chance, the seed decides. Blocks.
+
+    Where another fault has left nothing to do, it does nothing.
+    """
 
 
 def _in_turn(cluster: Cluster, chance: random.Random) -> list[Member]:
@@ -346,7 +357,7 @@ def _begun(what: str, work: Callable[[threading.Event], None]) -> Fault:
     return Fault(what, in_thread(work), last=True)
 
 
-KINDS: dict[str, Kind[Cluster]] = {
+KINDS: dict[str, Kind] = {
     "defrag": Kind("defragmentation of etcd, one member after another", _defrag),
     "move-leader": Kind("etcd's leadership is moved to another member, each two seconds", _move_leader),
     "rolling-restart": Kind(

@@ -27,11 +27,12 @@ from proof.history.records import Event, Request
 from proof.simulation.clients import Client
 from proof.simulation.loads import Home
 from proof.simulation.mix import LOCKS
+from proof.torture.acts import Fault
 from proof.torture.availability import Episode, measured
-from proof.torture.judge import Acknowledged, Seen, questions
+from proof.torture.judge import Acknowledged, Evidence, Seen, questions
 from proof.torture.real import RealAddress, RealClock
 from proof.torture.script import Scene, Script
-from proof.torture.system import Evidence, Fault, System
+from proof.torture.zketcd import Zketcd
 
 _WRITES = Create | Delete | SetData | Multi
 TWO = "two at once"  # what an episode of two faults is called
@@ -74,7 +75,7 @@ class Judged(NamedTuple):
 class Round:
     """One round."""
 
-    def __init__(self, system: System, clock: RealClock, plan: Plan) -> None:
+    def __init__(self, system: Zketcd, clock: RealClock, plan: Plan) -> None:
         self._system = system
         self._clock = clock
         self._plan = plan

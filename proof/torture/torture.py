@@ -13,10 +13,11 @@ from lab.servers import wait_until
 from proof.history.lines import to_lines
 from proof.simulation.mix import ROOTS
 from proof.torture.availability import Episode, summary
+from proof.torture.cluster import Cluster
 from proof.torture.real import RealClock
 from proof.torture.rounds import Judged, Plan, Round
 from proof.torture.script import Script
-from proof.torture.system import System
+from proof.torture.zketcd import Zketcd
 
 ROUND_SECONDS = 120.0
 _CLEANING = 120.0  # seconds
@@ -55,7 +56,6 @@ class Totals:
     records: int = 0
     unsettled: int = 0
     snapshots: int = 0
-    system: str = ""
     aside: Counter[str] = field(default_factory=Counter)
     """Findings that were set aside, by their reason."""
     episodes: list[Episode] = field(default_factory=list)
@@ -111,13 +111,11 @@ class Totals:
         ]
 
 
-async def torture(
-    make: Callable[[RealClock], System], options: Options, tell: Callable[[Judged, list[str]], None]
-) -> Totals:
-    """Run on a system that serves. `tell` gets each round, and lines for people."""
+async def torture(cluster: Cluster, options: Options, tell: Callable[[Judged, list[str]], None]) -> Totals:
+    """Run on a cluster that serves. `tell` gets each round, and lines for people."""
     clock = RealClock(options.seed)
-    system = make(clock)
-    totals = Totals(system=system.name)
+    system = Zketcd(cluster, clock)
+    totals = Totals()
     script = Script(clock.random("script"), options.faults, options.pairs, options.holds)
     async with system.following():
         while not totals.rounds or (  # one, also if the observer's start took the whole time
@@ -147,7 +145,7 @@ def _line(judged: Judged, totals: Totals) -> str:
     )
 
 
-def keep(system: System, options: Options, clock: RealClock, judged: Judged, number: int) -> list[str]:
+def keep(system: Zketcd, options: Options, clock: RealClock, judged: Judged, number: int) -> list[str]:
     """Write down what shows a mistake; returns what to tell about it, whether it could be written or not."""
     folder = options.work_dir / f"seed-{options.seed}-round-{number}"
     found = [f"VIOLATION: {violation}" for violation in judged.violations[:_SHOWN]]
@@ -163,7 +161,7 @@ def keep(system: System, options: Options, clock: RealClock, judged: Judged, num
     ]
 
 
-def _write(folder: Path, system: System, clock: RealClock, judged: Judged) -> Path:
+def _write(folder: Path, system: Zketcd, clock: RealClock, judged: Judged) -> Path:
     """Write everything into the folder; returns the file of the history."""
     folder.mkdir(parents=True, exist_ok=True)
     history = folder / "history.jsonl"
@@ -182,7 +180,7 @@ def _write(folder: Path, system: System, clock: RealClock, judged: Judged) -> Pa
     return history
 
 
-def _clean(system: System) -> None:
+def _clean(system: Zketcd) -> None:
     """Remove the round's nodes and make space, so that each round begins with an empty tree.
 
     Raises TimeoutError.

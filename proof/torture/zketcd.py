@@ -1,4 +1,4 @@
-"""zketcd on etcd as a `System`: the cluster, its faults, and the observer of the log."""
+"""The system that a round tortures: the cluster, its faults, and the observer of the log."""
 
 import asyncio
 import re
@@ -9,12 +9,12 @@ from pathlib import Path
 
 from proof.simulation.loads import Loads
 from proof.simulation.mix import ROOTS
+from proof.torture.acts import Fault
 from proof.torture.cluster import PROXY_LEASE, Cluster
 from proof.torture.faults import KINDS, make_space, mend
-from proof.torture.judge import LEASE, Exceptions, Verdict, differences, judge, tree_of
+from proof.torture.judge import LEASE, Evidence, Exceptions, Verdict, differences, judge, tree_of
 from proof.torture.observer import Observer
 from proof.torture.real import RealClock
-from proof.torture.system import Evidence, Fault
 
 _STALENESS = 10.0 + 5.0  # seconds: --max-staleness, and how often that is looked at
 _LOADED = re.compile(r"the state was loaded anew: zxid (0x[0-9a-f]+)")
@@ -24,8 +24,6 @@ _SNAPSHOT = " INFO proxy.log.snapshots: snapshot: "
 
 class Zketcd:
     """Proxies and members of etcd that serve."""
-
-    name = "zketcd"
 
     def __init__(self, cluster: Cluster, clock: RealClock) -> None:
         """In a running loop."""

@@ -29,6 +29,7 @@ from proxy.state.machine import Machine
 from proxy.state.outcome import SessionChange
 from proxy.state.sessions import KILLED, hash_of, session_text
 from proxy.state.watches import Watcher
+from proxy.support import probe
 from proxy.support.counters import Counters
 from schema.entry import Kind, decode_close, encode_attach, encode_close, encode_open
 
@@ -427,6 +428,7 @@ class Sessions:
         for session in self._by_id.values():
             if not session.ending and session.is_due(now) and session.id not in self._attaching:
                 session.ending = True
+                probe.current.closing(session.id, holder)
                 actions.to_append.append(self._close(session.id, "its client was silent", holder))
 
     def _end_orphans(self, now: float, contact: Contact, actions: Actions) -> None:

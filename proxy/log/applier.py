@@ -29,6 +29,7 @@ from proxy.state.machine import Disagreement, Machine
 from proxy.state.outcome import SessionChange
 from proxy.state.tree import free
 from proxy.state.watches import TreeEvent, WatchTable
+from proxy.support import probe
 from proxy.support.environment import HOST, Clock
 from schema.entry import Entry, decode_entry
 from schema.errors import BadValue
@@ -132,6 +133,7 @@ class Applier:
         `then` is called before any client can read the new state.
         """
         assert self.worker.done, "a state is loaded while entries are being applied"
+        probe.current.loading(loaded.zxid)
         self.worker.run(partial(self._do, partial(self._become, loaded, then)))
         await self.drained()
 
@@ -269,6 +271,7 @@ class Applier:
             self._session_changed(change)
         for pending, error in worker.each(self._outbox.skipped(machine.applied.get(self.own, 0))):
             pending.answer(zxid, error)
+        probe.current.loaded()
         then()
         worker.finished_step()
         worker.changes_nothing = True
@@ -285,6 +288,7 @@ class Applier:
 
     def _end(self, item: Apply, count: int) -> None:
         self._machine.end()
+        probe.current.applied(self._machine)
         self.position = max(self.position, item.position)
         stats = self._stats
         stats.applied_entries += 1

@@ -36,6 +36,7 @@ from proxy.log.watch_guard import WatchGuard
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement, Machine
 from proxy.state.watches import WatchTable
+from proxy.support import probe
 from proxy.support.environment import HOST, Environment
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
@@ -218,6 +219,8 @@ class Log:
 
     def distrust(self) -> None:
         """The state differs from what the log makes: show it to no client, and load the tree anew."""
+        if not self.applier.worker.is_whole:
+            probe.current.reached("a reload during a long write")
         self.staleness.distrust()
         self._stream.distrust()
 

@@ -18,6 +18,7 @@ from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, Compare, Get, Put, Range
 from proxy.log.pending import Pending
 from proxy.log.space import UNMETERED, Space
 from proxy.log.syncs import Head, Syncs, needs_no_entry
+from proxy.support import probe
 from schema.entry import EntryWriter, Kind
 from schema.keys import Keyspace
 
@@ -394,6 +395,7 @@ class Outbox:
 
     def _replace(self, sent: Sent, error: int, *, nothing: bool = False) -> None:
         """Make the entry that replaces the refused one under its number, without requests that take space."""
+        probe.current.reached("a replacement entry")
         if sent.kept is None or nothing:
             sent.kept = [not nothing and not is_metered(pending) for pending in sent.requests]
             sent.error = error

@@ -16,6 +16,7 @@ from proxy.log.slices import in_slices
 from proxy.state.level import KNOWN, UnknownLevel
 from proxy.state.machine import Disagreement, Machine
 from proxy.state.pause import NO_PAUSE, Pause
+from proxy.support import probe
 from proxy.support.environment import HOST, Clock
 from schema.entry import Entry, Request, decode_entry
 from schema.errors import BadValue, ForeignKey
@@ -111,6 +112,7 @@ class Replay:
                 ) from error
             pause()
         machine.end()
+        probe.current.applied(machine)
         self.bytes += len(item.value)
         self.requests += len(entry.requests)
         self._progress(1)

@@ -22,6 +22,7 @@ from proxy.log.space import Pressure
 from proxy.log.status import LogStatus, ReplicatedLog
 from proxy.log.truncation import applied_in, drop_incarnation, forgettable
 from proxy.state.machine import Disagreement
+from proxy.support import probe
 from proxy.support.environment import HOST, Clock
 from schema.entry import Kind, encode_forget
 from schema.keys import Keyspace
@@ -233,7 +234,10 @@ class Snapshots:
         if pressure is None or not self._has_room(pressure):
             return False
         size = self._log.machine.tree.data_size
-        return size < _SMALLER * max(self._length.stored) or self.log_bytes > pressure.reserve // 4
+        gives = size < _SMALLER * max(self._length.stored) or self.log_bytes > pressure.reserve // 4
+        if gives:
+            probe.current.reached("a snapshot that gives space")
+        return gives
 
     def _has_room(self, pressure: Pressure | None) -> bool:
         """Whether a snapshot does not make etcd full. To one that is full it may give space back."""

@@ -25,6 +25,7 @@ from proxy.state.machine import Machine
 from proxy.state.node import Node
 from proxy.state.ops import EXTENDED
 from proxy.state.ops.create import SEQUENTIAL
+from proxy.support import probe
 from schema.entry import Kind
 from schema.record import SnapshotRef
 
@@ -107,6 +108,7 @@ class Space:
             log.warning("there is more room again than snapshots need: %d MiB are in use", in_use >> 20)
         if self._pressed and room > self._reserve:
             self._pressed = False
+            probe.current.reached("a reserve that is whole again")
             log.warning("the reserve of etcd's quota is whole again: %d MiB are in use", in_use >> 20)
         return _SHORT_INTERVAL if room < _SOON * self._reserve else _INTERVAL
 
@@ -157,6 +159,8 @@ class Space:
 
     def count(self) -> None:
         """A request was refused."""
+        room = "room for one snapshot" if self._is_last else "reserve"
+        probe.current.reached(f"a request that the {room} refuses")
         self._stats.growth_refused += 1
 
     @property

@@ -24,6 +24,7 @@ from proxy.state import capture
 from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel
 from proxy.state.machine import Disagreement, Machine
 from proxy.state.node import full_node
+from proxy.support import probe
 from proxy.support.throttled_log import ThrottledLog
 from schema.entry import Kind, decode_entry
 from schema.errors import BadValue, ForeignKey
@@ -246,6 +247,8 @@ class _Load:
 
     def _confirm(self, machine: Machine, base: SnapshotRef | None, lost: SnapshotRef) -> None:
         """Compare a state loaded without the current snapshot with what the record says of that snapshot."""
+        if base is not None:
+            probe.current.reached("a fallback to the previous snapshot")
         same = machine.compute_digest() == lost.digest and machine.zxid == lost.zxid
         if same:
             log.error("the tree was loaded without the snapshot %s; digest and zxid are right", lost.name)

@@ -1,21 +1,14 @@
-"""What proxies show, held against each other; who of them lives, and who lets a client in again."""
+"""What proxies show, held against each other."""
 
 from contextlib import suppress
 
 from lab.client import blocking as zk
-from lab.client.blocking import Client, Disconnected, Refused
+from lab.client.blocking import Client, Refused
 from lab.client.requests import Children, Data, Stat
-from lab.servers import EtcdServer, wait_until
-from lab.servers.operator import ctl, etcdctl
+from lab.servers import EtcdServer
+from lab.servers.operator import ctl
 
-_PROXIES = "/zketcd/live/proxy/"
 _AT_ONCE = 200
-
-
-def incarnations(etcd: EtcdServer) -> list[str]:
-    """The living proxies' names, the eldest first."""
-    keys = etcdctl(etcd, "get", "--prefix", "--keys-only", "--sort-by=CREATE", _PROXIES).split()
-    return [key.removeprefix(_PROXIES) for key in keys]
 
 
 def truncate(etcd: EtcdServer, client: Client) -> None:
@@ -26,21 +19,6 @@ def truncate(etcd: EtcdServer, client: Client) -> None:
         with suppress(Refused):
             client.call(zk.delete("/there is no such node"))
         ctl(etcd, "snapshot")
-
-
-def let_in_again(client: Client, port: int) -> None:
-    """Connect with the client's session until a proxy accepts it. Raises Disconnected if it has expired."""
-
-    def accepted() -> bool:
-        try:
-            client.reconnect(port)
-        except Disconnected as refusal:
-            if refusal.expired:
-                raise
-            return False
-        return True
-
-    wait_until(accepted, "the session continues", interval=0.1)
 
 
 def assert_same(*clients: Client) -> int:

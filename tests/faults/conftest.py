@@ -7,7 +7,6 @@ import pytest
 
 from lab.servers import EtcdServer, ZketcdServer
 from tests.conftest import TICK_TIME_MS
-from tests.faults.gateway import Gateway
 
 # Clients that live through an outage need longer timeouts than 20 short ticks.
 _OPTIONS: dict[str, object] = {
@@ -35,13 +34,6 @@ def start() -> Iterator[Start]:
 def pair(start: Start, etcd_server: EtcdServer, etcd_prefix: str) -> tuple[ZketcdServer, ZketcdServer]:
     """Two proxies that serve one tree on the shared etcd."""
     return start(etcd_server, prefix=etcd_prefix), start(etcd_server, prefix=etcd_prefix)
-
-
-@pytest.fixture
-def gateway(own_etcd_server: EtcdServer) -> Iterator[Gateway]:
-    """The way of one proxy to etcd."""
-    with Gateway(own_etcd_server) as gateway:
-        yield gateway
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,7 +1,7 @@
 """A gateway between a proxy and its etcd that knows what an append is: a test decides what becomes of each.
 
 It speaks gRPC on both sides, as a service mesh does. Everything passes, but each append is shown to the test
-first, which may hold it back, or send a copy of it later by itself.
+first, which may hold it back.
 """
 
 import contextlib
@@ -38,7 +38,6 @@ class Append(NamedTuple):
     incarnation: str
     number: int
     entry: Entry
-    txn: bytes  # the whole request
 
     @property
     def kinds(self) -> set[Kind]:
@@ -61,8 +60,6 @@ class Gateway:
         self._open = threading.Event()  # held appends may go on
         self._open.set()
         self._lock = threading.Lock()
-        #: All appends that came, in their order; those sent again once more.
-        self.seen: list[Append] = []
         #: Those that wait here now.
         self.held: list[Append] = []
         self._server = grpc.server(ThreadPoolExecutor(_THREADS), options=_UNLIMITED)
@@ -97,11 +94,6 @@ class Gateway:
 
         return wait_until(enough, f"{count} appends held back") or []
 
-    def send_copy(self, append: Append) -> bool:
-        """Send etcd a copy of an append, as a network that has kept it would; whether it was put."""
-        answer = self._upstream.unary_unary(_TXN)(append.txn, timeout=10)
-        return bool(pb.TxnResponse.FromString(answer).succeeded)
-
     def close(self) -> None:
         """End everything."""
         self.release()
@@ -130,7 +122,7 @@ class Gateway:
             except ForeignKey:
                 continue
             if parsed.kind is KeyKind.ENTRY:
-                return Append(parsed.incarnation, parsed.number, decode_entry(put.value), request)
+                return Append(parsed.incarnation, parsed.number, decode_entry(put.value))
         return None
 
     def txn(self, request: bytes, context: Any) -> bytes:
@@ -140,7 +132,6 @@ class Gateway:
         with self._lock:
             may_go = self._open
             if append is not None:
-                self.seen.append(append)
                 fate = self._decide(append)
                 if fate is not Fate.PASS:
                     self.held.append(append)

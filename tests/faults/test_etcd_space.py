@@ -8,15 +8,12 @@ import pytest
 
 from lab.client import blocking as zk
 from lab.client.blocking import (
-    DELETED,
     EPHEMERAL,
     NODE_EXISTS,
     OK,
-    SEQUENTIAL,
     SYSTEM_ERROR,
     Client,
     Disconnected,
-    events_of,
 )
 from lab.servers import EtcdServer, free_port, wait_until
 from lab.servers.operator import ask, compact, etcdctl, keys_of
@@ -56,79 +53,6 @@ def _make_space(etcd: EtcdServer, client: Client) -> None:
     compact(etcd)
     etcdctl(etcd, "defrag")
     etcdctl(etcd, "alarm", "disarm")
-
-
-def _goes(watcher: Client, path: str) -> None:
-    """Wait for the event of a node that has been watched; there are no others."""
-    seen = len(watcher.events)
-    assert events_of(watcher, seen + 1)[seen:] == [(DELETED, path)]
-
-
-def test_writes_are_refused_and_reads_go_on_until_there_is_space(
-    start: Start, small_etcd: EtcdServer
-) -> None:
-    proxy = start(small_etcd, etcd_reserve=0)
-    with Client(proxy.port) as client:
-        client.create("/a", b"data")
-        _fill(client)
-        version = client.read("/a")[1].version
-        for request in (
-            zk.create("/b"),
-            zk.create("/n-", b"", SEQUENTIAL),
-            zk.create("/e", b"", EPHEMERAL),
-            zk.set_data("/a", b"more"),
-            zk.delete("/a"),
-            zk.multi([zk.create("/b"), zk.delete("/a")]),
-        ):
-            assert client.refusal(request) == SYSTEM_ERROR
-        # In the order they came, those that are tried again too.
-        sent = client.send(zk.create("/b"), zk.SYNC, zk.create("/c"), zk.exists("/a"), zk.SYNC)
-        errors = [client.reply_to(xid).err for xid in sent]
-        assert errors == [SYSTEM_ERROR, 0, SYSTEM_ERROR, 0, 0]
-        assert client.read("/a")[0] == b"data"
-        assert client.children("/")[0] == {"a", "big", "zookeeper"}
-        # A client that loses its connection keeps its session; a new one needs space.
-        client.reconnect(proxy.port)
-        assert client.read("/a")[1].version == version
-        with pytest.raises(Disconnected):
-            Client(proxy.port)
-        _make_space(small_etcd, client)
-        wait_until(lambda: client.refusal(zk.set_data("/a", b"more")) == 0, "writes go on", interval=0.1)
-        # The log may show that write before etcd's answer to its Txn is here: until then others are refused.
-        wait_until(lambda: "etcd has space again" in proxy.log_text(), "the proxy knows of the space")
-        assert client.refusal(zk.create("/b")) == 0
-        assert client.create("/n-", b"", SEQUENTIAL) == "/n-0000000003"
-        assert client.read("/a")[1].version == version + 1
-        with Client(proxy.port) as other:
-            other.create("/e", b"", EPHEMERAL)
-
-
-def test_sessions_end_while_etcd_is_full(start: Start, small_etcd: EtcdServer) -> None:
-    proxy, mortal = start(small_etcd, etcd_reserve=0), start(small_etcd, etcd_reserve=0)
-    with (
-        Client(proxy.port) as watcher,
-        Client(proxy.port) as closing,
-        Client(mortal.port, 2 * _SHORT_MS) as orphan,
-        Client(proxy.port, _SHORT_MS) as silent,
-    ):
-        watcher.create("/d")
-        orphan.sync()
-        for client, path in ((closing, "/d/closing"), (orphan, "/d/orphan"), (silent, "/d/silent")):
-            client.create(path, b"", EPHEMERAL)
-        watcher.sync()
-        _fill(watcher, orphan)
-        mortal.kill()
-        for path in ("/d/closing", "/d/orphan"):
-            assert watcher.stat(path, watch=True)
-        closing.close()
-        _goes(watcher, "/d/closing")
-        if watcher.stat("/d/silent", watch=True):
-            _goes(watcher, "/d/silent")
-        _goes(watcher, "/d/orphan")
-        names, stat = watcher.children("/d")
-        assert names == set()
-        assert stat.cversion == 6, "three created and three deleted, the silent one perhaps while etcd filled"
-        assert watcher.refusal(zk.create("/d/x")) == SYSTEM_ERROR, "etcd is full still"
 
 
 def test_a_proxy_that_starts_on_a_full_etcd(start: Start, small_etcd: EtcdServer) -> None:

@@ -1,7 +1,6 @@
 """Relays: each way stops, slows and breaks by itself, and nothing is lost on a way that is mended."""
 
 import socket
-import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -134,64 +133,6 @@ def test_a_member_of_etcd_is_known_by_its_first_request(relays: Relays, target: 
             assert _silent(far)
             relays.change({("cafe", "member0"): Quality()})
             assert far.recv(1000) == request % b"cafe"
-
-
-def _opening(server: int, address: bytes) -> bytes:
-    """What a ZooKeeper sends first to another one's port for elections."""
-    return struct.pack(">qqi", -65536, server, len(address)) + address
-
-
-def test_a_zookeeper_cannot_be_reached_for_elections_past_the_relays(
-    relays: Relays, target: socket.socket
-) -> None:
-    port = relays.listen("a", "b", target.getsockname()[1], election=True)
-    with socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE_S) as near:
-        opening = _opening(7, b"127.0.0.1:34567")
-        near.sendall(opening[:25])
-        near.sendall(opening[25:] + b"vote")
-        expected = _opening(7, b"0.0.0.0:34567") + b"vote"
-        with _accepted(target) as far:
-            assert _read(far, len(expected)) == expected
-            far.sendall(b"other vote")
-            assert _read(near, 10) == b"other vote"
-
-
-def test_no_connection_for_elections_passes_a_way_that_is_stopped(
-    relays: Relays, target: socket.socket
-) -> None:
-    port = relays.listen("c", "d", target.getsockname()[1], election=True)
-    relays.change({("c", "d"): _STOPPED})
-    with socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE_S) as near:
-        near.sendall(_opening(1, b"127.0.0.1:1"))
-        target.settimeout(0.3)
-        with pytest.raises(TimeoutError):
-            target.accept()
-        target.settimeout(_PATIENCE_S)
-        relays.change({("c", "d"): Quality()})
-        with _accepted(target) as far:
-            assert _read(far, 20)
-
-
-def test_a_connection_waits_for_a_target_that_listens_a_moment_later(relays: Relays) -> None:
-    with socket.socket() as later:
-        later.bind(("127.0.0.1", 0))
-        port = relays.listen("a", "b", later.getsockname()[1], patience=_PATIENCE_S)
-        with socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE_S) as near:
-            near.sendall(b"1")
-            assert _silent(near)
-            later.listen()
-            later.settimeout(_PATIENCE_S)
-            with _accepted(later) as far:
-                assert far.recv(10) == b"1"
-
-
-def _read(end: socket.socket, size: int) -> bytes:
-    read = b""
-    while len(read) < size:
-        data = end.recv(size - len(read))
-        assert data, read
-        read += data
-    return read
 
 
 def test_several_threads_may_use_it() -> None:

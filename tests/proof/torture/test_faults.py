@@ -16,10 +16,10 @@ from lab.client.blocking import Client
 from lab.servers import wait_until
 from lab.servers.operator import etcdctl
 from lab.servers.relay import Quality, Way
+from proof.torture.acts import Fault
 from proof.torture.cluster import Cluster, Member
 from proof.torture.faults import KINDS, impossible, mend
 from proof.torture.host import abilities
-from proof.torture.system import Fault
 from tests.proof.torture import test_maintenance, test_torture
 
 _QUOTA = 32 << 20  # bytes: full within seconds

@@ -10,9 +10,9 @@ from lab.client import blocking
 from lab.client.blocking import Client, Disconnected
 from lab.servers import wait_until
 from lab.servers.operator import etcdctl
+from proof.torture.acts import Fault
 from proof.torture.cluster import Cluster
 from proof.torture.maintenance import KINDS
-from proof.torture.system import Fault
 
 pytestmark = pytest.mark.real
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from proof.torture.cluster import Cluster
 from proof.torture.judge import LEASE, LOADED
 from proof.torture.rounds import Judged
 from proof.torture.torture import Options, Totals, torture
-from proof.torture.zketcd import Zketcd
 
 pytestmark = pytest.mark.real
 
@@ -41,9 +39,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Totals, Judged]:
         holds=(1.0,),
     )
     with Cluster(options.servers) as cluster:
-        totals = asyncio.run(
-            torture(partial(Zketcd, cluster), options, lambda judged, _lines: rounds.append(judged))
-        )
+        totals = asyncio.run(torture(cluster, options, lambda judged, _lines: rounds.append(judged)))
     (judged,) = rounds
     return totals, judged
 

@@ -244,7 +244,7 @@ async def truncate(proxy: Proxy, times: int = 1) -> None:
         await answered([proxy.submit(Kind.FORGET, 0, body=encode_forget(incarnation))])
 
 
-# tests/faults/test_late_copies.py names two cases of these histories: late copies, and a sender asleep.
+# Two cases of these histories, by name: a sender asleep, and late copies.
 
 
 @pytest.mark.parametrize("loses_answer", [False, True])

@@ -1,1 +1,0 @@
-"""Tests of the simulation of the whole system."""
