@@ -22,13 +22,14 @@ from archive.store import Store
 from archive.writer import RunWriter
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
-from proxy.log.follower import Apply, Follower, Item, RecordChanged
+from proxy.log.follow.catch_up import Loaded
+from proxy.log.follow.follow import Stream
+from proxy.log.follow.follower import Apply, Follower, Item, RecordChanged
+from proxy.log.follow.staleness import LIMIT, Staleness
+from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.pages import UnusableSnapshot, read_pages
 from proxy.log.record import TIMEOUT, TreeNotServable, look, unreadable
-from proxy.log.staleness import LIMIT, Staleness
-from proxy.log.start import Loaded, NotInLog, Wanted, load
-from proxy.log.stream import Stream
-from proxy.log.watch_guard import WatchGuard
+from proxy.log.start import NotInLog, Wanted, load
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.support.environment import HOST, Clock

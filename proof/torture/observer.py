@@ -15,13 +15,13 @@ from proof.simulation.oracle import Oracle
 from proof.simulation.proxies import PREFIX
 from proof.torture.cluster import ROOT
 from proxy.etcd.client import EtcdClient
-from proxy.log.catch_up import Truncated, catch_up
-from proxy.log.follower import Apply, Follower, Item, ProxyCame, ProxyGone
+from proxy.log.follow.catch_up import Loaded, Truncated, catch_up
+from proxy.log.follow.follow import Stream
+from proxy.log.follow.follower import Apply, Follower, Item, ProxyCame, ProxyGone
+from proxy.log.follow.staleness import LIMIT, Staleness
+from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.record import TIMEOUT
-from proxy.log.staleness import LIMIT, Staleness
-from proxy.log.start import Loaded, load
-from proxy.log.stream import Stream
-from proxy.log.watch_guard import WatchGuard
+from proxy.log.start import load
 from proxy.state.machine import Machine
 from proxy.support.environment import HOST
 from schema.keys import Keyspace

@@ -15,14 +15,14 @@ from functools import partial
 from typing import Protocol
 
 from codec.constants import ErrorCode
-from proxy.log.follower import Apply, Item, ProxyCame, ProxyGone, RecordChanged
+from proxy.log.append.outbox import Outbox, Sent
+from proxy.log.append.syncs import Asked, Proven
+from proxy.log.follow.follower import Apply, Item, ProxyCame, ProxyGone, RecordChanged
 from proxy.log.listeners import SessionChanges
-from proxy.log.outbox import Outbox, Sent
-from proxy.log.peers import Peers
+from proxy.log.members import Peers
 from proxy.log.record import TreeNotServable, unreadable
-from proxy.log.state_worker import StateWorker
+from proxy.log.slices import StateWorker
 from proxy.log.stats import Stats
-from proxy.log.syncs import Asked, Proven
 from proxy.state.difference import Difference, session_changes
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement, Machine

@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Callable, Iterable
 
-from proxy.log.outbox import Outbox
-from proxy.log.pending import CallbackRequest, Pending
+from proxy.log.append.outbox import Outbox
+from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.state.budgets import LEVEL
 from proxy.state.machine import Machine
 from proxy.support.rates import rates_text

@@ -13,26 +13,27 @@ from functools import partial
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Delete, EtcdError, Txn
 from proxy.etcd.versions import reads_are_new
+from proxy.log.append.head_reader import HeadReader
+from proxy.log.append.incarnations import Incarnations
+from proxy.log.append.outbox import Outbox
+from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.append.space import Space
 from proxy.log.applier import Applier, MembershipItem
 from proxy.log.budgets import SpentBudgets
 from proxy.log.contact import Contact
-from proxy.log.follower import Follower, Item, ProxyCame, ProxyGone
-from proxy.log.head_reader import HeadReader
-from proxy.log.incarnations import Incarnations
+from proxy.log.follow.catch_up import Loaded
+from proxy.log.follow.follow import Stream
+from proxy.log.follow.follower import Follower, Item, ProxyCame, ProxyGone
+from proxy.log.follow.staleness import Staleness
+from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.listeners import Listener, SessionKeeper
 from proxy.log.members import Member, Members
-from proxy.log.outbox import Outbox
-from proxy.log.pending import CallbackRequest, Pending
 from proxy.log.record import TreeNotServable, unknown_level
 from proxy.log.settings import LogSettings
-from proxy.log.space import Space
-from proxy.log.staleness import Staleness
-from proxy.log.start import Loaded, load
-from proxy.log.state_worker import StateWorker
+from proxy.log.slices import StateWorker
+from proxy.log.start import load
 from proxy.log.stats import Stats
 from proxy.log.status import LogStatus
-from proxy.log.stream import Stream
-from proxy.log.watch_guard import WatchGuard
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement, Machine
 from proxy.state.watches import WatchTable

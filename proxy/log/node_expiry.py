@@ -9,7 +9,7 @@ import logging
 from typing import NamedTuple
 
 from codec.constants import ErrorCode
-from proxy.log.pending import CallbackRequest, Pending
+from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.status import ReplicatedLog
 from proxy.state.expiry import Expiry
 from proxy.support.tasks import together

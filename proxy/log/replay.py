@@ -9,8 +9,8 @@ from functools import partial
 from typing import NamedTuple
 
 from proxy.etcd.model import KeyValue
-from proxy.log.catch_up import Caught
-from proxy.log.follower import Apply, Follower
+from proxy.log.follow.catch_up import Caught
+from proxy.log.follow.follower import Apply, Follower
 from proxy.log.record import TreeNotServable, unknown_level, unreadable
 from proxy.log.slices import in_slices
 from proxy.state.level import KNOWN, UnknownLevel

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
-from proxy.log.staleness import LIMIT
+from proxy.log.follow.staleness import LIMIT
 from proxy.state.level import KNOWN
 from proxy.state.pause import LENGTHS, Lengths
 from schema.record import Home

@@ -9,21 +9,25 @@ import asyncio
 import enum
 import json
 import logging
+from asyncio.subprocess import Process
 from collections import deque
 from typing import Any, Protocol
 
 from codec.constants import OpCode
 from codec.jute import pack_string
+from proxy.etcd.access import Access
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
-from proxy.log.pending import Pending
+from proxy.log.append.pending import Pending
+from proxy.log.append.space import Pressure
 from proxy.log.snapshot_writer import PACE
-from proxy.log.space import Pressure
 from proxy.log.status import LogStatus, ReplicatedLog
 from proxy.log.truncation import applied_in, drop_incarnation, forgettable
 from proxy.state.machine import Disagreement
 from proxy.support import probe
+from proxy.support.child import end, start
 from proxy.support.environment import HOST, Clock
+from proxy.support.logs import form_in_use
 from schema.entry import Kind, encode_forget
 from schema.keys import Keyspace
 
@@ -36,6 +40,8 @@ _EACH_RANK = 30.0  # seconds that each proxy waits for all that are older
 _TICK = 1.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds before a failed run is repeated
 _SMALLER = 0.8  # of its size when a stored snapshot was written: then a nearly full etcd gets a new one
+_LONGEST_RUN = 3600.0  # seconds that the writer may take
+_WRITER = "proxy.log.snapshot_writer"
 _OVERDUE = 900.0  # seconds after which a snapshot that is due is an alarm
 
 
@@ -346,3 +352,41 @@ class Snapshots:
         )
         self._log.distrust()
         return False
+
+
+class WriterProcess:
+    """Runs the snapshot writer as a child process, so that its work does not delay this proxy's clients."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def run(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Run it with an order; its result."""
+        config = {
+            **self._access._asdict(),
+            "log_format": form_in_use(),
+            "log_level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
+            **order,
+        }
+        try:
+            child = await start(_WRITER, config)
+        except OSError as error:
+            return {"ok": False, "error": str(error)}
+        try:
+            async with asyncio.timeout(_LONGEST_RUN):
+                return await _result(child)
+        except TimeoutError:
+            return {"ok": False, "error": f"it took more than {_LONGEST_RUN:.0f} s"}
+        finally:
+            await end(child)
+
+
+async def _result(child: Process) -> dict[str, Any]:
+    assert child.stdout is not None
+    said = await child.stdout.read()
+    status = await child.wait()
+    try:
+        result: dict[str, Any] = json.loads(said)
+    except ValueError:
+        return {"ok": False, "error": f"the snapshot writer ended with status {status} and said nothing"}
+    return result

@@ -2,10 +2,9 @@
 
 from typing import NamedTuple, Protocol
 
-from proxy.log.members import Members
-from proxy.log.outbox import Outbox
-from proxy.log.peers import Peers
-from proxy.log.space import Pressure
+from proxy.log.append.outbox import Outbox
+from proxy.log.append.space import Pressure
+from proxy.log.members import Members, Peers
 from proxy.log.stats import Stats
 from proxy.state.machine import Machine
 from schema.record import TreeRecord

@@ -5,7 +5,7 @@ import pytest
 from bench.errors import BadReply
 from bench.etcd_load import BATCH, BATCH_MULTI, SHAPES, Run, check_replies, requests
 from proxy.etcd import rpc_pb2 as rpc
-from proxy.log.outbox import EntryTxns, Header, Sent
+from proxy.log.append.outbox import EntryTxns, Header, Sent
 from schema.keys import Keyspace
 
 RUN = Run(b"/r/", 2, 1000)

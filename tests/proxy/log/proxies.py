@@ -11,9 +11,9 @@ from codec.constants import OpCode
 from codec.jute import OPEN_ACLS, pack_buffer, pack_string
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.interface import Etcd
-from proxy.log.follower import Apply, Follower
+from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.follow.follower import Apply, Follower
 from proxy.log.log import Log
-from proxy.log.pending import CallbackRequest, Pending
 from proxy.log.settings import LogSettings
 from proxy.state.capture import new_machine
 from proxy.state.machine import Disagreement

@@ -21,12 +21,12 @@ from proxy.etcd.model import (
     Txn,
     TxnResult,
 )
-from proxy.log import appender as appender_module
-from proxy.log.appender import Appender
-from proxy.log.outbox import Outbox
-from proxy.log.pending import CallbackRequest, Pending
+from proxy.log.append import appender as appender_module
+from proxy.log.append.appender import Appender
+from proxy.log.append.outbox import Outbox
+from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.stats import Stats
-from proxy.log.watch_guard import WatchGuard
 from proxy.state import capture
 from proxy.support.environment import HOST
 from proxy.support.tasks import Tasks

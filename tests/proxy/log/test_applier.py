@@ -9,12 +9,12 @@ import pytest
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import Acl, pack_string
 from codec.packets import MULTI_HEADER
+from proxy.log.append.outbox import Header, Outbox, Sent
+from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.applier import Applier, MembershipItem
-from proxy.log.follower import Apply, ProxyCame, ProxyGone
-from proxy.log.outbox import Header, Outbox, Sent
-from proxy.log.pending import CallbackRequest, Pending
+from proxy.log.follow.follower import Apply, ProxyCame, ProxyGone
 from proxy.log.record import TreeNotServable
-from proxy.log.state_worker import StateWorker
+from proxy.log.slices import StateWorker
 from proxy.log.stats import Stats
 from proxy.state import capture
 from proxy.state.digest import Digest

@@ -7,9 +7,9 @@ import pytest
 
 from codec.constants import ErrorCode, OpCode
 from lab.client import requests
+from proxy.log.append.outbox import Header, Outbox
+from proxy.log.append.pending import Pending
 from proxy.log.budgets import SpentBudgets, propose
-from proxy.log.outbox import Header, Outbox
-from proxy.log.pending import Pending
 from proxy.state.capture import new_machine
 from schema.budgets import Rule, encode_rule
 from schema.entry import Entry, Kind, Request, encode_level, encode_open

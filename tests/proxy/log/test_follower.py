@@ -7,7 +7,7 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd
 from proxy.etcd.model import Compare, Delete, Get, Put, Txn
-from proxy.log.follower import Apply, Follower, Item, ProxyCame, ProxyGone, RecordChanged
+from proxy.log.follow.follower import Apply, Follower, Item, ProxyCame, ProxyGone, RecordChanged
 from schema.keys import Keyspace
 
 KEYS = Keyspace("/t")

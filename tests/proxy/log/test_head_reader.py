@@ -11,10 +11,10 @@ from codec.constants import ErrorCode
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.model import Delete, EtcdError, Get, Put, Txn, TxnResult, WatchMessage
 from proxy.etcd.transport import Request
-from proxy.log import appender, head_reader
-from proxy.log.head_reader import HeadReader
+from proxy.log.append import appender, head_reader
+from proxy.log.append.head_reader import HeadReader
+from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.settings import LogSettings
-from proxy.log.watch_guard import WatchGuard
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import EPHEMERAL, Proxy, Reply, World, answered, until
 

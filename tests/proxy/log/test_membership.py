@@ -9,8 +9,8 @@ import pytest
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.model import EtcdNoSpace, Txn, TxnResult
 from proxy.log import contact
-from proxy.log import membership as module
-from proxy.log.membership import Membership
+from proxy.log.append import membership as module
+from proxy.log.append.membership import Membership
 from proxy.support.environment import HOST
 from proxy.support.tasks import Tasks
 from schema.keys import Keyspace

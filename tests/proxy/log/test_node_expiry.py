@@ -8,10 +8,9 @@ from unittest import mock
 import pytest
 
 from codec.constants import ErrorCode
-from proxy.log.members import Member, Members
+from proxy.log.append.outbox import Outbox
+from proxy.log.members import Member, Members, Peers
 from proxy.log.node_expiry import NodeExpiry, Pace
-from proxy.log.outbox import Outbox
-from proxy.log.peers import Peers
 from proxy.log.stats import Stats
 from proxy.log.status import LogStatus
 from proxy.state.capture import new_machine

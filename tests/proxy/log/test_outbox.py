@@ -3,13 +3,13 @@
 import random
 
 from codec.constants import ErrorCode, OpCode
-from proxy.log.outbox import (
+from proxy.log.append.outbox import (
     Header,
     Outbox,
     Sent,
     is_metered,
 )
-from proxy.log.pending import CallbackRequest, Pending
+from proxy.log.append.pending import CallbackRequest, Pending
 from schema.entry import Kind, decode_entry
 from schema.keys import Keyspace
 

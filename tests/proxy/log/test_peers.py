@@ -1,6 +1,6 @@
 """What other proxies' entries show: the smallest recent difference of the clocks, and the last distance."""
 
-from proxy.log.peers import Peers
+from proxy.log.members import Peers
 
 
 def heard(peers: Peers, incarnation: str, clock: int, now: int) -> None:

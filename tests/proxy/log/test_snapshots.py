@@ -14,15 +14,13 @@ from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.log import snapshots as module
-from proxy.log.members import Member, Members
-from proxy.log.outbox import Outbox
-from proxy.log.peers import Peers
-from proxy.log.snapshots import Snapshots
-from proxy.log.space import Pressure
+from proxy.log.append.outbox import Outbox
+from proxy.log.append.space import Pressure
+from proxy.log.members import Member, Members, Peers
+from proxy.log.snapshots import Snapshots, WriterProcess
 from proxy.log.start import load
 from proxy.log.stats import Stats
 from proxy.log.status import LogStatus
-from proxy.log.writer_process import WriterProcess
 from proxy.state.machine import Disagreement, Machine
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, decode_forget, encode_close

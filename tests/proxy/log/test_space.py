@@ -8,9 +8,9 @@ from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
 from codec.jute import INT, OPEN_TO_ALL, pack_string
 from codec.packets import decode_create
 from lab.client import requests
-from proxy.log.outbox import Header, Outbox
-from proxy.log.pending import Pending
-from proxy.log.space import Pressure, Space
+from proxy.log.append.outbox import Header, Outbox
+from proxy.log.append.pending import Pending
+from proxy.log.append.space import Pressure, Space
 from proxy.log.stats import Stats
 from proxy.state.capture import new_machine
 from proxy.state.ops import EXTENDED
@@ -181,7 +181,9 @@ def test_what_is_left_for_one_snapshot_is_for_what_makes_the_tree_smaller(
     assert not proxy.space.pressure.is_last
 
 
-_EPHEMERAL = requests.create("/a/lock-", bytes(882), CreateMode.EPHEMERAL_SEQUENTIAL)  # 1,000 bytes in the tree
+_EPHEMERAL = requests.create(
+    "/a/lock-", bytes(882), CreateMode.EPHEMERAL_SEQUENTIAL
+)  # 1,000 bytes in the tree
 _SHARE = 131  # of them fit into one session's share, an eightieth of the reserve
 
 

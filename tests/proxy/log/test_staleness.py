@@ -8,11 +8,11 @@ import pytest
 from lab.fakes.clock import FakeClock
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import EtcdRefused, EtcdUnknown, Put, RefusalKind, Txn
-from proxy.log import staleness as module
-from proxy.log.follower import Apply, Follower
-from proxy.log.staleness import Staleness
+from proxy.log.follow import staleness as module
+from proxy.log.follow.follower import Apply, Follower
+from proxy.log.follow.staleness import Staleness
+from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.start import load
-from proxy.log.watch_guard import WatchGuard
 from proxy.state.machine import Machine
 from proxy.support.tasks import Tasks
 from schema.entry import decode_entry

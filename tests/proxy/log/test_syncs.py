@@ -2,8 +2,8 @@
 
 from codec.constants import OpCode
 from codec.jute import pack_string
-from proxy.log.pending import Pending
-from proxy.log.syncs import Syncs, needs_no_entry
+from proxy.log.append.pending import Pending
+from proxy.log.append.syncs import Syncs, needs_no_entry
 from schema.entry import Kind
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from proof.simulation.world import Host
 from proof.simulation.world import World as Time
-from proxy.log.follower import Follower
-from proxy.log.watch_guard import WatchGuard
+from proxy.log.follow.follower import Follower
+from proxy.log.follow.watch_guard import WatchGuard
 from schema.keys import Keyspace
 
 KEYS = Keyspace("/t")

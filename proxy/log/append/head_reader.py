@@ -17,10 +17,10 @@ from functools import partial
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import MOST_OPS, EtcdError, Get, KeyValue, Op, RangeResult, Txn, TxnResult
-from proxy.log.follower import revision_of
-from proxy.log.outbox import Outbox
-from proxy.log.syncs import Asked, Proven
-from proxy.log.watch_guard import WatchGuard
+from proxy.log.append.outbox import Outbox
+from proxy.log.append.syncs import Asked, Proven
+from proxy.log.follow.follower import revision_of
+from proxy.log.follow.watch_guard import WatchGuard
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock
 from schema.errors import ForeignKey

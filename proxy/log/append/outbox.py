@@ -15,9 +15,9 @@ from typing import Protocol
 
 from codec.constants import ErrorCode
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, Compare, Get, Put, RangeResult, Txn, TxnResult
-from proxy.log.pending import Pending
-from proxy.log.space import UNMETERED, Space
-from proxy.log.syncs import Head, Syncs, needs_no_entry
+from proxy.log.append.pending import Pending
+from proxy.log.append.space import UNMETERED, Space
+from proxy.log.append.syncs import Head, Syncs, needs_no_entry
 from proxy.support import probe
 from schema.entry import EntryWriter, Kind
 from schema.keys import Keyspace

@@ -14,12 +14,10 @@ from typing import NamedTuple, Protocol
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import DELETE, EtcdError, KeyValue, WatchCompacted, WatchMessage
-from proxy.log.catch_up import Caught, Truncated, catch_up
-from proxy.log.follower import Follower, Item, RecordChanged
-from proxy.log.reads import MonotonicReads, OldAnswers
+from proxy.log.follow.catch_up import Caught, Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
+from proxy.log.follow.follower import Follower, Item, RecordChanged
 from proxy.log.record import TIMEOUT, TreeNotServable, no_longer_servable
 from proxy.log.slices import in_slices
-from proxy.log.start import Loaded
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock
 from proxy.support.throttled_log import ThrottledLog

@@ -34,8 +34,8 @@ from proxy.etcd.model import (
     RangeResult,
     Txn,
 )
-from proxy.log.follower import Follower, revision_of
-from proxy.log.watch_guard import WatchGuard
+from proxy.log.follow.follower import Follower, revision_of
+from proxy.log.follow.watch_guard import WatchGuard
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock
 from proxy.support.tasks import together

@@ -15,16 +15,16 @@ from typing import NamedTuple
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
-from proxy.log.appender import Appender
+from proxy.log.append.appender import Appender
+from proxy.log.append.membership import Membership
+from proxy.log.append.outbox import Outbox
+from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.applier import Applier
-from proxy.log.follower import Follower
+from proxy.log.follow.follower import Follower
+from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.listeners import SessionKeeper
-from proxy.log.membership import Membership
-from proxy.log.outbox import Outbox
-from proxy.log.pending import CallbackRequest, Pending
 from proxy.log.settings import LogSettings
 from proxy.log.stats import Stats
-from proxy.log.watch_guard import WatchGuard
 from proxy.state.machine import Machine
 from proxy.support.environment import Environment
 from proxy.support.tasks import Tasks

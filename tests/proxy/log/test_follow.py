@@ -8,11 +8,13 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Delete, EtcdRefused, Event, Put, RefusalKind, Txn, WatchMessage
-from proxy.log import reads, stream
-from proxy.log.follower import Apply, Follower, Item, ProxyCame, ProxyGone
+from proxy.log.follow import catch_up as reads
+from proxy.log.follow import follow as stream
+from proxy.log.follow.catch_up import Loaded
+from proxy.log.follow.follow import Stream
+from proxy.log.follow.follower import Apply, Follower, Item, ProxyCame, ProxyGone
 from proxy.log.record import TreeNotServable
-from proxy.log.start import Loaded, load
-from proxy.log.stream import Stream
+from proxy.log.start import load
 from proxy.state.machine import Machine
 from proxy.support.environment import HOST
 from proxy.support.tasks import Tasks
@@ -329,7 +331,7 @@ async def test_a_load_that_etcd_refuses_is_tried_again(
     make_a_load_necessary: Callable[[Proxy], Awaitable[None]],
 ) -> None:
     """As by a role that was revoked: the proxy lets its lease end, and goes on when it has the role again."""
-    monkeypatch.setattr(reads, "_PAUSE", 0)
+    monkeypatch.setattr(reads, "_OLD_PAUSE", 0)
     refused = 0
 
     async def refuse() -> Loaded:

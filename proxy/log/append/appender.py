@@ -19,9 +19,9 @@ from proxy.etcd.model import (
     Txn,
     TxnResult,
 )
-from proxy.log.outbox import EntryTxns, Header, Outbox, Sent
+from proxy.log.append.outbox import EntryTxns, Header, Outbox, Sent
+from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.stats import Stats
-from proxy.log.watch_guard import WatchGuard
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock
 from proxy.support.tasks import Tasks

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from codec.constants import OpCode
-from proxy.log.pending import Pending
+from proxy.log.append.pending import Pending
 from schema.entry import Kind
 
 _SYNC = int(OpCode.SYNC)
@@ -27,7 +27,7 @@ Asked = list[tuple[Pending, int]]
 
 
 class Head(Protocol):
-    """Reads the log's head for syncs (proxy.log.head_reader.HeadReader)."""
+    """Reads the log's head for syncs (proxy.log.append.head_reader.HeadReader)."""
 
     #: Linearizable reads of this etcd are never old. Else all syncs are sent in entries.
     is_trusted: bool

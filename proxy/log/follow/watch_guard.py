@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from proxy.log.follower import Follower
+from proxy.log.follow.follower import Follower
 
 _TICK = 0.05  # seconds between two checks
 _LEAST_TICKS = 6  # checks in vain: a loop that was blocked proves nothing about the watch
