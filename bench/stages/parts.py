@@ -24,7 +24,7 @@ METHODS: tuple[tuple[type, str, str], ...] = (
     (Outbox, "submit", OUTBOX),
     (Outbox, "submit_all", OUTBOX),
     (Outbox, "cut", OUTBOX),
-    (Applier, "feed", MACHINE),
+    (Applier, "apply", MACHINE),
     (Digest, "touch", DIGEST),
     (Digest, "settle", DIGEST),
     (WatchTable, "fire", WATCHES),

@@ -16,20 +16,18 @@ from typing import Any, Protocol
 from codec.constants import OpCode
 from codec.jute import pack_string
 from proxy.etcd.access import Access
-from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
 from proxy.log.append.pending import Pending
 from proxy.log.append.space import Pressure
+from proxy.log.log import Log
 from proxy.log.snapshot_writer import PACE
-from proxy.log.status import LogStatus, ReplicatedLog
+from proxy.log.status import LogStatus
 from proxy.log.truncation import applied_in, drop_incarnation, forgettable
 from proxy.state.machine import Disagreement
 from proxy.support import probe
 from proxy.support.child import end, start
-from proxy.support.environment import HOST, Clock
 from proxy.support.logs import form_in_use
 from schema.entry import Kind, encode_forget
-from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
 
@@ -122,26 +120,23 @@ class Snapshots:
 
     def __init__(
         self,
-        replicated: ReplicatedLog,
-        etcd: Etcd,
-        keys: Keyspace,
+        replicated: Log,
         writer: Writer,
         *,
         least_bytes: int = LEAST_BYTES,
         least_requests: int = LEAST_REQUESTS,
         each_rank: float = _EACH_RANK,
         pace: float = PACE,
-        clock: Clock = HOST.clock,
     ) -> None:
         """`each_rank`: seconds to wait for each older proxy. `pace`: bytes a second that are written."""
         self._log = replicated
-        self._etcd = etcd
-        self._keys = keys
+        self._etcd = replicated.context.etcd
+        self._keys = replicated.context.keys
         self._writer = writer
         self._least = least_bytes, least_requests
         self._each_rank = each_rank
         self._pace = pace
-        self._now = clock.monotonic
+        self._now = replicated.context.environment.clock.monotonic
         self._wanted = False
         self._checking = False
         self._length = _LogLength()
@@ -350,7 +345,7 @@ class Snapshots:
             disagreement.checkpoint,
             disagreement.ours,
         )
-        self._log.distrust()
+        self._log.follow.distrust()
         return False
 
 

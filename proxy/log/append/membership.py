@@ -1,14 +1,13 @@
 """This proxy as a member of the cluster: its incarnation, and the lease and the key that show that it lives.
 
-An incarnation is a random name, one lease, and one key with that lease, which is put once. If it is doubtful
-whether the key still exists, the incarnation ends: that is always safe, and clients do not notice it.
+If it is doubtful whether the key still exists, the incarnation ends: that is always safe, and clients do not
+notice it.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
 
-from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
     Compare,
     Delete,
@@ -20,11 +19,14 @@ from proxy.etcd.model import (
     RangeResult,
     RefusalKind,
     Txn,
+    TxnResult,
 )
+from proxy.log.append.outbox import Sent
 from proxy.log.contact import keep_alive_interval
-from proxy.support.environment import Environment
+from proxy.log.context import Context
 from proxy.support.throttled_log import ThrottledLog
 from schema.keys import Keyspace
+from schema.record import ProxyValue, encode_proxy
 
 log = logging.getLogger(__name__)
 
@@ -33,106 +35,173 @@ _PAUSE = 0.2  # seconds before a request that failed is sent again
 _FULL_PAUSE = 1.0  # seconds, while etcd has no space for a lease
 
 
-class Membership:
-    """Registers this proxy under one incarnation at a time, and keeps its lease alive."""
+class Incarnation:
+    """One life of a proxy: a random name, one lease, and one key with that lease, which is put once."""
 
-    def __init__(
-        self,
-        etcd: Etcd,
-        keys: Keyspace,
-        lease_seconds: int,
-        value: bytes,
-        on_no_space: Callable[[], None],
-        environment: Environment,
-    ) -> None:
-        """`value`: the value of the proxy key. `on_no_space`: etcd is too full to let this proxy register."""
-        self._etcd = etcd
+    def __init__(self, keys: Keyspace, name: str, granted: float) -> None:
+        """`granted`: seconds that its lease will have. Nothing can be appended before `begin`."""
         self._keys = keys
-        self._lease_seconds = lease_seconds
-        self._value = value
-        self._on_no_space = on_no_space
-        self._environment = environment
-        self._lease = 0
+        self._key = keys.proxy(name)
+        self.name = name
+        self.lease = 0  # 0: there is none yet, or it is revoked
+        #: The time of the lease in seconds, as etcd has granted it last.
+        self.granted = granted
+        #: The create_revision of the proxy key.
+        self.revision = 0
+        #: Monotonic seconds at which the last answered keep-alive, or the request for the lease, was sent.
+        self.keep_alive_sent = 0.0
         self._asked: float | None = None  # when the keep-alive was sent that has no answer yet
         self._over = asyncio.Event()
         self._over.set()
         self._gone = asyncio.Event()
-        self._throttled_log = ThrottledLog(log, environment.clock)
-        # A stream that does not answer is replaced while the lease still has two thirds of its time.
-        self._keeper = etcd.lease_keeper(self._kept_alive, keep_alive_interval(lease_seconds))
-        #: The name under which this proxy appends, did so last, or is about to; "" at first.
-        self.incarnation = ""
-        #: The create_revision of the proxy key.
-        self.revision = 0
-        #: The time of the lease in seconds, as etcd has granted it.
-        self.granted = lease_seconds
-        #: Monotonic seconds at which the last answered keep-alive, or the request for the lease, was sent.
-        self.keep_alive_sent = 0.0
 
     @property
     def is_over(self) -> bool:
-        """Whether there is no incarnation that could append."""
+        """Whether it cannot append: it is over, or its key is not put yet."""
         return self._over.is_set()
 
-    async def register(self) -> None:
-        """Take a new incarnation; returns when its key was put. Retries until that succeeds.
+    def begin(self, revision: int, lease: int, granted: float, asked: float) -> None:
+        """The key is put. It is over at once if the stream has shown the deletion of the key already.
 
-        The incarnation is over at once if the stream has shown the deletion of the key already.
+        `revision`: the key's create_revision. `granted`: seconds of the lease, requested at `asked`.
         """
-        while not await self._try():
-            pass
+        self.revision = revision
+        self.lease = lease
+        self.granted = granted
+        self.keep_alive_sent = asked
+        if self._gone.is_set():
+            log.warning("incarnation %s is over: its key went at once", self.name)
+        else:
+            self._over.clear()
 
-    def end(self, incarnation: str, why: str) -> None:
-        """End the incarnation: it is over, or may be."""
-        if incarnation == self.incarnation and not self._over.is_set():
-            log.warning("incarnation %s is over: %s", incarnation, why)
+    def end(self, why: str) -> None:
+        """It is over, or may be."""
+        if not self._over.is_set():
+            log.warning("incarnation %s is over: %s", self.name, why)
             self._over.set()
 
+    def stop(self) -> None:
+        """Append nothing more: it is revoked."""
+        self._over.set()
+
     async def ended(self) -> None:
-        """Wait until the incarnation is over."""
+        """Wait until it is over."""
         await self._over.wait()
 
-    def key_gone(self, incarnation: str, why: str = "its key is gone") -> None:
-        """The stream has passed the deletion of a proxy's key, so no more entries of it take effect."""
-        if incarnation == self.incarnation:
-            self._gone.set()
-            self.end(incarnation, why)
+    def key_gone(self, why: str) -> None:
+        """The stream has passed the deletion of the key, so no more entries of it take effect."""
+        self._gone.set()
+        self.end(why)
 
     async def gone(self) -> None:
-        """Wait until no more entries of the incarnation can take effect."""
+        """Wait until no more entries of it can take effect."""
         await self._gone.wait()
+
+    # -- its Txns ------------------------------------------------------------------------------------------
+
+    def append(self, sent: Sent) -> Txn:
+        """The Txn that appends an entry, or its replacement."""
+        entry_key = self._keys.entry(self.name, sent.number)
+        put = Put(entry_key, sent.value)
+        return Txn(
+            (Compare(self._key, self.revision), Compare(entry_key, 0)),
+            # etcd counts the puts of a Txn against its quota, but not those of Txns within it (server/
+            # etcdserver/quota.go, costTxn).
+            (Txn((), (put,)) if sent.nested else put,),
+            (Get(self._key, keys_only=True),),
+        )
+
+    def is_denied_by(self, answer: TxnResult) -> bool:
+        """Whether the answer to an append says that the proxy key is gone, and with it the incarnation.
+
+        Otherwise the number is filled: by this try, an earlier one, or the entry that this one replaces.
+        """
+        if answer.succeeded:
+            return False
+        (proxy,) = answer.responses
+        assert isinstance(proxy, RangeResult)
+        return not proxy.kvs or proxy.kvs[0].mod_revision != self.revision
+
+    # -- its lease -----------------------------------------------------------------------------------------
+
+    def keep_alive(self, now: float) -> bool:
+        """Whether a keep-alive is to be sent, at the monotonic time `now`: at most one is in flight."""
+        if self.is_over or self._asked is not None:
+            return False
+        self._asked = now
+        return True
+
+    def kept_alive(self, ttl: int) -> None:
+        """etcd's answer to the keep-alive in flight: the lease has so many seconds from its request on."""
+        asked, self._asked = self._asked, None
+        if ttl <= 0:
+            self.end("its lease has run out")
+        elif asked is not None:
+            self.keep_alive_sent = asked
+            self.granted = ttl
+
+
+class Membership:
+    """Registers this proxy under one incarnation at a time, and keeps its lease alive."""
+
+    def __init__(self, context: Context, on_no_space: Callable[[], None]) -> None:
+        """`on_no_space`: etcd is too full to let this proxy register."""
+        settings = context.settings
+        self._etcd = context.etcd
+        self._keys = context.keys
+        self._lease_seconds = settings.lease_seconds
+        self._value = encode_proxy(
+            ProxyValue(tuple(sorted(settings.levels)), settings.version, settings.archives, settings.home)
+        )
+        self._on_no_space = on_no_space
+        self._environment = context.environment
+        self._throttled_log = ThrottledLog(log, context.environment.clock)
+        # A stream that does not answer is replaced while the lease still has two thirds of its time.
+        self._keeper = context.etcd.lease_keeper(self._kept_alive, keep_alive_interval(self._lease_seconds))
+        #: The incarnation under which this proxy appends, did so last, or is about to; nameless at first.
+        self.current = Incarnation(context.keys, "", settings.lease_seconds)
+
+    async def register(self) -> Incarnation:
+        """Take a new incarnation; returns when its key was put. Retries until that succeeds."""
+        while not await self._try():
+            pass
+        return self.current
+
+    def key_gone(self, name: str, why: str = "its key is gone") -> None:
+        """The stream has passed the deletion of a proxy's key, so no more entries of it take effect."""
+        if name == self.current.name:
+            self.current.key_gone(why)
 
     async def revoke(self) -> None:
         """Delete the proxy key, so that no Txn that is still in flight can append."""
-        self._over.set()
+        self.current.stop()
         while True:
-            if await self._revoked(self._lease):
+            if await self._revoked(self.current.lease):
                 break
             await asyncio.sleep(_PAUSE)
-        self._lease = 0
+        self.current.lease = 0
 
     async def retire(self) -> None:
         """Delete the proxy key when this proxy stops, if etcd answers."""
-        self._over.set()
-        if self._lease:
-            await self._revoked(self._lease)
+        self.current.stop()
+        if self.current.lease:
+            await self._revoked(self.current.lease)
 
     async def keep_alive(self, is_cut_off: Callable[[], bool]) -> None:
         """Keep the lease alive, for ever. While etcd answers nothing else, other proxies are to take over."""
         while True:
-            if not self._over.is_set() and self._asked is None and not is_cut_off():
-                self._asked = self._environment.clock.monotonic()
-                self._keeper.send(self._lease)
-            await asyncio.sleep(keep_alive_interval(self.granted))
+            if not is_cut_off() and self.current.keep_alive(self._environment.clock.monotonic()):
+                self._keeper.send(self.current.lease)
+            await asyncio.sleep(keep_alive_interval(self.current.granted))
 
     # -- how -----------------------------------------------------------------------------------------------
 
     async def _try(self) -> bool:
         """Try to register one new incarnation; returns whether that succeeded."""
         randomness = self._environment.randomness
-        incarnation = self.incarnation = randomness.token_hex(8)
-        self._gone.clear()
+        name = randomness.token_hex(8)
         lease = randomness.randbits(62) + 1
+        incarnation = self.current = Incarnation(self._keys, name, self.current.granted)
         asked = self._environment.clock.monotonic()
         # Not sent to a second member early, as appends are: a copy that a member executes late could make a
         # lease again that has ended, and its keep-alives would keep connections open.
@@ -142,7 +211,7 @@ class Membership:
             # If etcd has granted the lease, it expires without effect: no key has it.
             await self._failed("cannot get a lease", error)
             return False
-        key = self._keys.proxy(incarnation)
+        key = self._keys.proxy(name)
         # etcd does not check the permission for a put in an inner Txn (3.4.23), and proxies may not serve
         # without it. It checks that for this deletion, of a key that never exists.
         may_write = Delete(key + b"\0")
@@ -159,20 +228,13 @@ class Membership:
                 await self._failed("cannot register this proxy", error)
                 if isinstance(error, EtcdRefused) and error.kind is RefusalKind.LEASE_NOT_FOUND:
                     return False
-        self.revision = answer.revision
+        revision = answer.revision
         if not answer.succeeded:
             found = answer.responses[0]
             assert isinstance(found, RangeResult)
-            self.revision = found.kvs[0].create_revision  # an earlier try of this Txn
-        self.granted = granted
-        self.keep_alive_sent = asked
-        self._asked = None
-        self._lease = lease
-        log.info("registered as %s", incarnation)
-        if self._gone.is_set():
-            log.warning("incarnation %s is over: its key went at once", incarnation)
-        else:
-            self._over.clear()
+            revision = found.kvs[0].create_revision  # an earlier try of this Txn
+        log.info("registered as %s", name)
+        incarnation.begin(revision, lease, granted, asked)
         return True
 
     async def _failed(self, what: str, error: EtcdError) -> None:
@@ -197,12 +259,5 @@ class Membership:
 
     def _kept_alive(self, lease: int, ttl: int) -> None:
         """etcd's answer to a keep-alive."""
-        if lease != self._lease:
-            return
-        asked, self._asked = self._asked, None
-        if ttl <= 0:
-            self.end(self.incarnation, "its lease has run out")
-        elif asked is not None:
-            # At most one keep-alive is in flight, so this answers the one that was sent then, or later.
-            self.keep_alive_sent = asked
-            self.granted = ttl
+        if lease == self.current.lease:  # else it is about an earlier incarnation
+            self.current.kept_alive(ttl)

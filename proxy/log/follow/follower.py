@@ -55,6 +55,7 @@ class Follower:
     """The position of one proxy in the log: the numbers delivered, and the entries behind a gap."""
 
     def __init__(self, keys: Keyspace) -> None:
+        self.keys = keys
         self._parse = keys.parse
         self._delivered: dict[str, int] = {}  # the last number delivered, by incarnation
         self._waiting: dict[str, dict[int, Apply]] = {}  # by incarnation and number
@@ -106,8 +107,8 @@ class Follower:
                 del self._delivered[incarnation]
                 self._waiting.pop(incarnation, None)
 
-    def feed(self, events: Sequence[Event]) -> list[Item]:
-        """Process the events of whole revisions, in their order."""
+    def items_of(self, events: Sequence[Event]) -> list[Item]:
+        """What takes effect by the events of whole revisions, which are given in their order."""
         items: list[Item] = []
         for event in events:
             pair = event.kv

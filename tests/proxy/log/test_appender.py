@@ -23,12 +23,14 @@ from proxy.etcd.model import (
 )
 from proxy.log.append import appender as appender_module
 from proxy.log.append.appender import Appender
+from proxy.log.append.head_reader import HeadReader
+from proxy.log.append.membership import Incarnation
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.context import Context
 from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.stats import Stats
 from proxy.state import capture
-from proxy.support.environment import HOST
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, decode_entry
 from schema.keys import Keyspace
@@ -93,22 +95,25 @@ class World:
         self.tasks = Tasks()
         self.outbox = Outbox()
         self.stats = Stats()
-        self.over: list[str] = []
         self.patience = 60.0
         self.answers: list[tuple[bytes, int]] = []
+        context = Context(self.etcd, KEYS, self.tasks, capture.new_machine(1), self.stats)
+        guard = mock.Mock(spec=WatchGuard)
+        head = HeadReader(context, self.outbox, guard, mock.Mock())
         self.appender = Appender(
-            self.etcd,
-            KEYS,
-            self.tasks,
-            self.outbox,
-            capture.new_machine(1),
-            3,
-            self.stats,
-            mock.Mock(spec=WatchGuard),
-            lambda incarnation, _why: self.over.append(incarnation),
-            lambda seconds, _error: seconds >= self.patience,
-            HOST.clock,
+            context, self.outbox, head, guard, lambda seconds, _error: seconds >= self.patience
         )
+        self.incarnations: list[Incarnation] = []
+
+    def start(self, name: str, revision: int) -> None:
+        incarnation = Incarnation(KEYS, name, 5.0)
+        incarnation.begin(revision, 1, 5.0, 0.0)
+        self.incarnations.append(incarnation)
+        self.appender.start(incarnation)
+
+    @property
+    def over(self) -> list[str]:
+        return [each.name for each in self.incarnations if each.is_over]
 
     def submit(self, body: bytes, opcode: int = OpCode.CREATE) -> None:
         self.outbox.submit(CallbackRequest(Kind.CLIENT, 1, opcode, (), body, self.answered))
@@ -121,8 +126,8 @@ class World:
         self.answers.append((pending.body, error))
 
     async def applied(self, number: int) -> None:
-        self.outbox.applied(number)
-        self.appender.applied()
+        self.outbox.settle(number)
+        self.appender.make_room()
         await turn()
 
 
@@ -134,7 +139,7 @@ async def turn(times: int = 4) -> None:
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     world = World()
-    world.appender.start("p", PROXY_REVISION)
+    world.start("p", PROXY_REVISION)
     await turn()
     yield world
     await world.tasks.close()
@@ -237,9 +242,9 @@ async def test_stopped_nothing_is_sent_and_what_waits_goes_with_the_next_incarna
     assert world.outbox.unanswered == 1, "whether it counts is what the stream shows"
     await world.send(b"2")
     assert len(world.etcd.sent) == 1
-    again = world.outbox.ended(0)
+    again = world.outbox.end_incarnation(0)
     world.outbox.queue.extendleft(reversed(again))
-    world.appender.start("q", 9)
+    world.start("q", 9)
     await turn()
     assert world.etcd.sent[1].put.key == KEYS.entry("q", 1)
     assert world.etcd.sent[1].bodies == [b"1", b"2"]
@@ -303,7 +308,7 @@ async def test_while_it_cannot_register_for_want_of_space_writes_are_refused(wor
     await turn()
     await world.send(b"2")
     assert world.answers == [(b"1", ErrorCode.SYSTEM_ERROR)]
-    world.appender.start("q", 7)
+    world.start("q", 7)
     await turn()
     # What follows a request of the same session that has to wait is refused behind it.
     assert [call.bodies for call in world.etcd.sent] == [[b"sync"]]

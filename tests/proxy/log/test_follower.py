@@ -42,7 +42,7 @@ class World:
     def feed(self) -> list[Item]:
         items: list[Item] = []
         for events in self.store.history_from(self.follower.revision + 1):
-            items += self.follower.feed(events)
+            items += self.follower.items_of(events)
         return items
 
     def catch_up(self, follower: Follower | None = None) -> list[Item]:
@@ -178,7 +178,7 @@ def test_however_the_events_come_the_order_is_the_same(seed: int) -> None:
             world.go(name)
         elif what < 0.97:
             for events in world.store.history_from(broken.revision + 1)[: chance.randrange(5)]:
-                broken_items += broken.feed(events)
+                broken_items += broken.items_of(events)
         else:
             broken_items += world.catch_up(broken)
     broken_items += world.catch_up(broken)

@@ -12,9 +12,8 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.model import Delete, EtcdError, Get, Put, Txn, TxnResult, WatchMessage
 from proxy.etcd.transport import Request
 from proxy.log.append import appender, head_reader
-from proxy.log.append.head_reader import HeadReader
+from proxy.log.context import LogSettings
 from proxy.log.follow.watch_guard import WatchGuard
-from proxy.log.settings import LogSettings
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import EPHEMERAL, Proxy, Reply, World, answered, until
 
@@ -77,7 +76,7 @@ class LateWorld(World):
         proxy = Proxy(LateClient(self.store), settings=LogSettings(max_staleness=600.0))
         self.proxies.append(proxy)
         await proxy.start()
-        proxy.log.learned_versions([NEW])
+        proxy.log.head.learned_versions([NEW])
         return proxy
 
     def late(self, proxy: Proxy) -> LateClient:
@@ -185,8 +184,7 @@ async def test_an_entry_that_waits_for_its_predecessor_holds_no_sync_up(
     revision = world.store.revision
     second = two.create(2, "/xb")
     await until(lambda: world.store.revision > revision)
-    assert isinstance(one.log.outbox.head, HeadReader)
-    one.log.outbox.head._watch_guard = mock.Mock(spec=WatchGuard)  # nor does a new watch have to help
+    one.log.head._watch_guard = mock.Mock(spec=WatchGuard)  # nor does a new watch have to help
     sync = world.sync(one, 1)
     await answered([sync])
     assert not one.paths()
@@ -331,13 +329,13 @@ async def test_a_sync_is_an_entry_unless_all_members_have_a_version_that_never_r
     await answered([world.sync(one, 1)])
     client.events = []
     await answered([two.create(2, "/xa")])
-    one.log.learned_versions(versions)
+    one.log.head.learned_versions(versions)
     sync = world.sync(one, 1)
     await waits(sync)
     client.deliver()
     await answered([sync])
     assert "/xa" in one.paths()
-    one.log.learned_versions([NEW, NEW])
+    one.log.head.learned_versions([NEW, NEW])
     client.change = lambda answer: answer
     revision = world.store.revision
     await answered([world.sync(one, 1)])

@@ -69,7 +69,7 @@ def test_a_request_that_etcd_would_never_take_is_refused_in_its_turn() -> None:
     assert outbox.take_refused() == []
     assert first.after == [(large, ErrorCode.BAD_ARGUMENTS)]
     assert outbox.outstanding == 3
-    assert outbox.applied(1) is first
+    assert outbox.settle(1) is first
 
 
 def test_a_request_that_no_client_waits_for_is_refused_in_its_turn() -> None:
@@ -103,19 +103,19 @@ def test_a_lower_limit_of_etcd_is_learned_and_nothing_small_is_refused() -> None
     assert (len(sent.requests), len(later.requests)) == (4, 2)
     # Later numbers may be in the log, so the others cannot follow under other numbers of this incarnation.
     assert not outbox.too_large(sent)
-    again = outbox.ended(0)
+    again = outbox.end_incarnation(0)
     assert again == pendings
     outbox.queue.extend(again)
     for number, pending in enumerate(pendings, 1):
         sent = cut(outbox)
         assert (sent.number, sent.requests) == (number, [pending])
-        outbox.applied(number)
+        outbox.settle(number)
     outbox.queue.append(request())
     outbox.queue.append(request())
     small = cut(outbox)
     assert len(small.requests) == 2, "small requests still go together"
     assert not outbox.too_large(small)
-    for _ in outbox.ended(6):
+    for _ in outbox.end_incarnation(6):
         outbox.queue.append(request())
         alone = cut(outbox)
         assert len(alone.requests) == 1
@@ -167,5 +167,5 @@ def test_what_a_load_has_skipped_loses_its_answers() -> None:
         outbox.queue.append(pending)
         outbox.cut(HEADER)
     assert outbox.skipped(2) == [(pending, ErrorCode.CONNECTION_LOSS) for pending in pendings[:2]]
-    assert outbox.ended(2) == pendings[2:]
+    assert outbox.end_incarnation(2) == pendings[2:]
     assert (outbox.bytes, outbox.unanswered, outbox.outstanding) == (0, 0, 0)

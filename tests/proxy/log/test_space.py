@@ -69,7 +69,7 @@ class Proxy:
         self.outbox.submit(Pending(kind, session, request.opcode, (), request.body, fields))
         sent = self.outbox.cut(Header(1, 0, 0, 0))
         if sent is not None:
-            self.outbox.applied(sent.number)
+            self.outbox.settle(sent.number)
             return True
         ((_, error),) = self.outbox.take_refused()
         assert error == ErrorCode.SYSTEM_ERROR

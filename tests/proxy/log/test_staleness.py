@@ -34,6 +34,7 @@ class World:
         self.clock = FakeClock(1000.0)
         self.stops: list[str] = []
         self.guard = mock.Mock(spec=WatchGuard)
+        self.guard.left_out = lambda: self.left_out.append(self.clock.now)
         self.left_out: list[float] = []
         self.staleness: Staleness
 
@@ -47,12 +48,10 @@ class World:
         self.follower.catch_up(caught.revision, caught.entries, caught.proxies, caught.pair)
         self.staleness = Staleness(
             self.client,
-            self.tree.keys,
             self.follower,
             self.machine,
             self.guard,
             self.stops.append,
-            lambda: self.left_out.append(self.clock.now),
             limit=3.0,
             clock=self.clock,
         )
@@ -61,7 +60,7 @@ class World:
     def follow(self) -> None:
         """The stream catches up."""
         for events in self.store.history_from(self.follower.revision + 1):
-            for item in self.follower.feed(events):
+            for item in self.follower.items_of(events):
                 if isinstance(item, Apply):
                     self.machine.apply(item.incarnation, item.number, decode_entry(item.value))
 
@@ -115,11 +114,11 @@ async def test_the_watch_has_to_show_soon_what_a_question_has_found(world: World
     await world.seconds()
     assert world.expected == [False, False]
     first, second, third = world.store.history_from(world.follower.revision + 1)
-    world.follower.feed(first)
+    world.follower.items_of(first)
     assert world.expected == [False, False]
-    world.follower.feed(second)
+    world.follower.items_of(second)
     assert world.expected == [True, False]
-    world.follower.feed(third)
+    world.follower.items_of(third)
     assert world.expected == [True, True]
 
 
@@ -146,7 +145,7 @@ async def test_what_was_loaded_or_read_since_the_watch_need_not_show(world: Worl
 async def test_a_state_that_lags_behind_its_stream_needs_no_other_watch(world: World) -> None:
     await world.tree.create("a", "/1")
     for events in world.store.history_from(world.follower.revision + 1):
-        world.follower.feed(events)  # and nothing is applied
+        world.follower.items_of(events)  # and nothing is applied
     await world.seconds(10)
     assert world.seen == (False, 1)
     assert world.expected == []
@@ -195,7 +194,7 @@ async def test_what_the_watch_leaves_out_is_found_by_the_next_question(world: Wo
         await world.tree.create("a", path)
     await world.tree.create("b", "/in-time")
     for events in world.store.history_from(left_out + 1):
-        world.follower.feed(events)
+        world.follower.items_of(events)
     assert world.left_out == []
     await world.seconds()
     assert world.left_out == [world.clock.now]
@@ -206,7 +205,7 @@ async def test_a_new_proxy_that_the_watch_leaves_out_is_found(world: World) -> N
     await world.tree.come("c")
     await world.tree.create("a", "/1")
     for events in world.store.history_from(world.store.revision):
-        world.follower.feed(events)
+        world.follower.items_of(events)
     await world.seconds()
     assert world.left_out == [world.clock.now]
 
@@ -308,7 +307,7 @@ async def test_applying_that_falls_further_and_further_behind(world: World) -> N
         for count in range(3):
             await world.tree.create("a", f"/{world.clock.now}-{count}")
         for events in world.store.history_from(world.follower.revision + 1):
-            entries += [item for item in world.follower.feed(events) if isinstance(item, Apply)]
+            entries += [item for item in world.follower.items_of(events) if isinstance(item, Apply)]
         await world.seconds()
         item = entries.pop(0)
         world.machine.apply(item.incarnation, item.number, decode_entry(item.value))

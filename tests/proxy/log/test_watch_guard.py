@@ -27,7 +27,7 @@ class World:
         self.replaced: list[float] = []
         self.suspect = False
         with mock.patch.object(asyncio, "get_running_loop", return_value=Host(self._time, "proxy")):
-            self.guard = WatchGuard(self.follower, lambda: self.suspect, self._replace, limit)
+            self.guard = WatchGuard(self.follower, lambda: self.suspect, self._replace, mock.Mock(), limit)
 
     def _replace(self) -> None:
         self.replaced.append(self.now)

@@ -160,7 +160,7 @@ class Ran:
             if events[0].kv.mod_revision > upto:
                 break
             self._seen = events[0].kv.mod_revision + 1
-            for item in self._follower.feed(events):
+            for item in self._follower.items_of(events):
                 if isinstance(item, Apply):
                     self.machine.apply(item.incarnation, item.number, decode_entry(item.value))
         return self.machine
