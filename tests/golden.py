@@ -1,0 +1,55 @@
+"""Golden scripts: text files that say what comes in and what goes out, as etcd/raft's.
+
+A script consists of cases. Each begins with a line `# title`; further lines with `#` are comments. A line
+`> words` is an input, and the lines below it are what has to come out. `GOLDEN=write` in the environment makes
+a test write into the script what comes out now: read the difference before you commit it.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+#: What comes out for the words of one input.
+Answer = Callable[[Sequence[str]], Sequence[str]]
+
+
+class Case(NamedTuple):
+    """One case of a script."""
+
+    title: str
+    lines: list[str]
+
+
+def cases(script: Path) -> list[Case]:
+    """The cases of a script, in order."""
+    found: list[Case] = []
+    for line in script.read_text(encoding="utf-8").splitlines():
+        if line.startswith("# ") and (not found or found[-1].lines[-1:] == [""]):
+            found.append(Case(line[2:], []))
+        elif found:
+            found[-1].lines.append(line)
+    return found
+
+
+def parametrized(script: Path) -> pytest.MarkDecorator:
+    """A test with this mark gets each case as its argument `case`."""
+    return pytest.mark.parametrize("case", cases(script), ids=lambda case: case.title)
+
+
+def check(script: Path, case: Case, answer: Answer) -> None:
+    """Feed the inputs of a case to `answer`, and compare."""
+    came: list[str] = []
+    for line in case.lines:
+        if line.startswith(">"):
+            came += [line, *answer(line[1:].split())]
+        elif not line or line.startswith("#"):
+            came.append(line)
+    if os.environ.get("GOLDEN") == "write":
+        title, text = f"# {case.title}", script.read_text(encoding="utf-8")
+        text = text.replace("\n".join([title, *case.lines]), "\n".join([title, *came]))
+        script.write_text(text, encoding="utf-8")
+    else:
+        assert came == case.lines
