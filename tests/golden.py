@@ -1,8 +1,8 @@
-"""Golden scripts: text files that say what comes in and what goes out, as etcd/raft's.
+"""Golden scripts: text files of inputs and outputs, as etcd/raft's.
 
 A script consists of cases. Each begins with a line `# title`; further lines with `#` are comments. A line
-`> words` is an input, and the lines below it are what has to come out. `GOLDEN=write` in the environment makes
-a test write into the script what comes out now: read the difference before you commit it.
+`> words` is an input, and the lines below it are what has to come out. With `GOLDEN=write` in the environment
+a test writes into the script what comes out now: read the difference before you commit it.
 """
 
 import os

@@ -118,6 +118,17 @@ def test_of_the_log_the_pipeline_uses_what_works_without_a_proxy() -> None:
     assert allowed == {f"proxy.log.{name}" for name in OFFLINE}
 
 
+@pytest.mark.parametrize("room", ["proxy/log", "proxy/log/append", "proxy/log/follow"])
+def test_a_room_that_says_in_which_order_to_read_names_its_modules(room: str) -> None:
+    folder = REPOSITORY / room
+    text = (folder / "__init__.py").read_text()
+    named = re.findall(r"^(\w+) {2,}\S", text.partition("In which order to read")[2], re.MULTILINE)
+    there = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert sorted(named) == sorted(there)
+    for file, name in re.findall(r"^ {4}\w+\.(?=.* ([\w/]+\.py)$)(\w+)", text, re.MULTILINE):
+        assert f"def {name}(" in (folder / file).read_text(), (file, name)
+
+
 def test_each_folder_of_tests_names_the_room_that_it_tests() -> None:
     """Tests of codec/ are in tests/codec/, in one file or several for a module as it helps."""
     rooms = {
