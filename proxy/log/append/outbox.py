@@ -1,12 +1,8 @@
 """Turns requests into entries: it batches and numbers them, and remembers what was sent.
 
-All requests that wait go into one entry, whatever they are (a multi is one request), and an entry is one etcd
-Txn with one put. Sequence numbers (`seq_delta`) and versions are evaluated when the entry is applied.
-
-Pure: the clock is an argument, and `appender` sends. One outbox serves a proxy for its whole life; the
-numbers start again at 1 with each incarnation. A number that was used once is always filled: by the entry as
-it was sent, or, after etcd has definitely refused that entry, by a replacement without the requests that
-cannot be appended. The stream shows which of the two counts.
+All requests that wait go into one entry, whatever they are (a multi is one request). Pure: the clock is an
+argument, and `appender` sends. One outbox serves a proxy for its whole life; the numbers start again at 1
+with each incarnation.
 """
 
 from collections import deque

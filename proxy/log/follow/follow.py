@@ -1,10 +1,8 @@
 """Follows the log of one tree for one state, by one watch on everything under `live/`.
 
-After any break of the watch, the entries above those delivered are read (`catch_up`). So no entry is missed,
-whatever etcd does with a resumed watch. A watch that seems well can leave out an entry (etcd's issue 17529).
-`staleness` finds that, and so does a catch-up. The tree is loaded again only then, and if that part of the
-log was truncated, or if etcd was restored from a backup. The old tree is served until the new one takes its
-place, unless it is wrong.
+After any break of the watch, the entries above those delivered are read (`catch_up`). The tree is loaded
+again only if the watch has left something out, that part of the log was truncated, or etcd was restored from
+a backup. The old tree is served until the new one takes its place, unless it is wrong.
 """
 
 import asyncio

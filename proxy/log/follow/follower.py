@@ -1,10 +1,6 @@
-"""Turns the events of the watch on `live/` into items, in the order in which they take effect.
+"""Turns the events of the watch on `live/` into items, in the order in which they take effect. Pure.
 
-Pure. All proxies compute the same order of entries from the same events: entries take effect in the order of
-their positions (mod_revisions), except that those of one incarnation count in the order of their numbers, up
-to the first gap. An entry that arrives before its predecessor waits for it. A number that is not above the
-last delivered one of its incarnation is ignored: it is a late copy, which was put again after truncation.
-When the proxy key is gone, the entries behind a gap never count.
+Every follower computes the same order from the same events, by rules 1 to 3 of this room.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
