@@ -6,14 +6,11 @@ a test writes into the script what comes out now: read the difference before you
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-
-#: What comes out for the words of one input.
-Answer = Callable[[Sequence[str]], Sequence[str]]
 
 
 class Case(NamedTuple):
@@ -39,14 +36,30 @@ def parametrized(script: Path) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("case", cases(script), ids=lambda case: case.title)
 
 
-def check(script: Path, case: Case, answer: Answer) -> None:
-    """Feed the inputs of a case to `answer`, and compare."""
-    came: list[str] = []
-    for line in case.lines:
+def check(script: Path, case: Case, answer: Callable[[Sequence[str]], Sequence[str]]) -> None:
+    """Feed the inputs of a case to `answer`, and compare what comes out for the words of each."""
+    _compare(script, case, {line: answer(words) for line, words in _inputs(case)})
+
+
+async def check_async(
+    script: Path, case: Case, answer: Callable[[Sequence[str]], Awaitable[Sequence[str]]]
+) -> None:
+    """As `check`."""
+    _compare(script, case, {line: await answer(words) for line, words in _inputs(case)})
+
+
+def _inputs(case: Case) -> Iterator[tuple[int, list[str]]]:
+    """Each input: the number of its line, and its words."""
+    for number, line in enumerate(case.lines):
         if line.startswith(">"):
-            came += [line, *answer(line[1:].split())]
-        elif not line or line.startswith("#"):
-            came.append(line)
+            yield number, line[1:].split()
+
+
+def _compare(script: Path, case: Case, outputs: Mapping[int, Sequence[str]]) -> None:
+    came: list[str] = []
+    for number, line in enumerate(case.lines):
+        if not line or line.startswith((">", "#")):
+            came += [line, *outputs.get(number, ())]
     if os.environ.get("GOLDEN") == "write":
         title, text = f"# {case.title}", script.read_text(encoding="utf-8")
         text = text.replace("\n".join([title, *case.lines]), "\n".join([title, *came]))
