@@ -1,9 +1,9 @@
-"""Evidence that zketcd keeps ZooKeeper's promises: histories with their checker, and a simulation.
+"""Evidence that zketcd keeps ZooKeeper's promises.
 
-`history`     what clients saw, as records; the checker that finds a broken promise in them. Pure
-`check`       `python -m proof.check FILE...`: the checker for recorded files
-`torture`     `python -m proof.torture`: real processes under real faults, judged by the same checker
-`simulation`  `python -m proof.simulation`: the whole system in one process, in simulated time, from one seed
+`history` has what clients saw, as records, and the checker that finds a broken promise in them; `check` is
+that for files. `naive` is a ZooKeeper that shares no code with the state machine. `simulation` runs the whole
+system in one process, in simulated time, from one seed; `torture` runs real processes under real faults. Both
+are judged by the checker. `fuzzing` feeds changed bytes to all that reads bytes.
 
 A *history* is the sequence of requests, replies and watch events that clients saw. A *call* is one request
 with what became of it: a reply, or nothing (its outcome is unknown). docs/reliability.md says what is

@@ -57,19 +57,9 @@ def hunt_in(source: Path, wanted: Hunt) -> Violation | None:
 def tests_fail_in(source: Path, file: str) -> Violation | None:
     """Run a file of tests on the code in a folder, until one fails: that one, if there is one."""
     # pytest works in the folder, so that it is where modules are found first.
-    options = [
-        "-q",
-        "-x",
-        "-n0",
-        "-p",
-        "no:cacheprovider",
-        "-c",
-        ROOT / "pyproject.toml",
-        "--rootdir",
-        source,
-    ]
+    places = [f"--config-file={ROOT}/pyproject.toml", f"--rootdir={source}", f"{source / file}"]
     process = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, source / file],
+        [sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", *places],
         cwd=source,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from proof.simulation.outcome import Outcome
 from proof.simulation.planted import ROOT
 
-_CODE = ("codec", "schema", "proxy", "lab", "proof/history", "proof/naive", "proof/simulation", "pipeline")
+_CODE = ("codec", "schema", "proxy", "lab", "proof/history", "proof/naive", "proof/simulation")
 
 
 class World(NamedTuple):

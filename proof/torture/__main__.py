@@ -45,7 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"no such fault: {', '.join(unknown)}. --list-faults shows all")
     to_plant = {fault.name: fault for fault in read_planted()}
     if given.plant and given.plant not in to_plant:
-        parser.error(f"no such planted fault: {given.plant!r}. docs/simulation.md lists them")
+        names = ", ".join(to_plant)
+        parser.error(f"no such planted fault: {given.plant!r}. There are: {names}")
     try:
         options = Options(
             given.seed,

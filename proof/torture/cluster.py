@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Self
 
 from typing_extensions import override
 
@@ -21,7 +22,6 @@ from lab.servers import EtcdServer, UpgradableServer, free_port
 from lab.servers.operator import etcdctl
 from lab.servers.relay import Relays, Way
 from lab.servers.tls import Authority, Pair
-from lab.servers.together import Together
 from proof.simulation.proxies import PREFIX
 from proof.torture.acts import kill
 from proof.torture.host import HostClock, give_disk
@@ -194,8 +194,10 @@ def initial_cluster(members: Iterable[Member]) -> str:
     return ",".join(f"{member.host}={member.peer_url}" for member in members)
 
 
-class Cluster(Together):
-    """All of it."""
+class Cluster:
+    """All servers and relays. A `with` block starts them, and ends them in the opposite order."""
+
+    _stack: ExitStack
 
     def __init__(
         self,
@@ -222,7 +224,15 @@ class Cluster(Together):
 
     # -- start -----------------------------------------------------------------------------------------------
 
-    @override
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._start(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
     def _start(self, stack: ExitStack) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="zketcd-torture-")))
         self.relays = stack.enter_context(Relays())
