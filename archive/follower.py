@@ -26,7 +26,7 @@ from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Apply, Item, RecordChanged
 from proxy.log.pages import UnusableSnapshot, read_pages
-from proxy.log.record import TIMEOUT, TreeNotServable, look, unreadable
+from proxy.log.record import TIMEOUT, TreeNotServable, look
 from proxy.log.start import NotInLog, Wanted, load
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
@@ -298,10 +298,7 @@ class _Attempt:
 
     def _apply_entry(self, item: Apply) -> None:
         machine, point = self._machine, self._point
-        try:
-            entry = decode_entry(item.value)
-        except BadValue as error:
-            raise unreadable(item.incarnation, item.number, error) from error
+        entry = item.decode()
         disagreement = machine.begin(
             item.incarnation, item.number, entry.clock, entry.rules, entry.checkpoint, entry.digest
         )

@@ -20,7 +20,7 @@ from proxy.log.append.syncs import Asked, Proven
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.follower import Apply, Item, ProxyCame, ProxyGone, RecordChanged
 from proxy.log.members import Peers
-from proxy.log.record import TreeNotServable, unreadable
+from proxy.log.record import TreeNotServable
 from proxy.log.slices import StateWorker
 from proxy.state.difference import Difference, session_changes
 from proxy.state.level import UnknownLevel
@@ -29,8 +29,6 @@ from proxy.state.outcome import SessionChange
 from proxy.state.tree import free
 from proxy.state.watches import TreeEvent, WatchTable
 from proxy.support import probe
-from schema.entry import Entry, decode_entry
-from schema.errors import BadValue
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +169,7 @@ class Applier:
     def _apply_foreign(self, item: Apply) -> None:
         """An entry of another proxy, or one of ours for which no request here waits."""
         machine = self._machine
-        clock, rules, checkpoint, digest, requests = self._decode(item)
+        clock, rules, checkpoint, digest, requests = item.decode()
         self._begin(item, clock, rules, checkpoint, digest)
         own = self._outbox.incarnation
         if item.incarnation != own:
@@ -285,13 +283,6 @@ class Applier:
         stats.applied_entries += 1
         stats.applied_bytes += len(item.value)
         stats.applied_requests += count
-
-    def _decode(self, item: Apply) -> Entry:
-        """The entry. Raises TreeNotServable: a proxy that skipped it would have a different tree."""
-        try:
-            return decode_entry(item.value)
-        except BadValue as error:
-            raise unreadable(item.incarnation, item.number, error) from error
 
     def _fire(self, events: Sequence[TreeEvent], zxid: int) -> None:
         """Notify the clients that watch. Then the state is whole."""

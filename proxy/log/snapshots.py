@@ -11,6 +11,7 @@ import json
 import logging
 from asyncio.subprocess import Process
 from collections import deque
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from codec.constants import OpCode
@@ -50,17 +51,15 @@ class Writer(Protocol):
         """Its result for an order; see `snapshot_writer.run`."""
 
 
+@dataclass(slots=True)
 class SnapshotStats:
     """For metrics. Times are seconds."""
 
-    __slots__ = ("failed", "last_seconds", "running", "written", "written_at")
-
-    def __init__(self) -> None:
-        self.written = 0  # by this proxy
-        self.failed = 0
-        self.running = False
-        self.last_seconds = 0.0  # that the last one took
-        self.written_at = 0.0  # monotonic seconds when the record last named a new one; 0: not in this run
+    written: int = 0  # by this proxy
+    failed: int = 0
+    running: bool = False
+    last_seconds: float = 0.0  # that the last one took
+    written_at: float = 0.0  # monotonic seconds when the record last named a new one; 0: not in this run
 
 
 class _Seen(enum.Enum):

@@ -7,6 +7,8 @@ with each incarnation.
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from codec.constants import ErrorCode
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES
@@ -29,68 +31,41 @@ _SMALL_ENTRY_BYTES = 16 << 10
 _REQUEST_OVERHEAD = 64  # bytes that a request adds to an entry besides its body, about
 
 
-class Header:
+class Header(NamedTuple):
     """The fields of an entry besides its requests."""
 
-    __slots__ = ("checkpoint", "clock", "digest", "rules")
-
-    def __init__(self, clock: int, rules: int, checkpoint: int, digest: int) -> None:
-        self.clock = clock
-        self.rules = rules
-        self.checkpoint = checkpoint
-        self.digest = digest
+    clock: int  # milliseconds since 1970
+    rules: int
+    checkpoint: int
+    digest: int
 
     def finish(self, writer: EntryWriter) -> bytes:
         """The entry with these fields, and the requests that were written."""
-        return writer.finish(self.clock, self.rules, self.checkpoint, self.digest)
+        return writer.finish(*self)
 
 
+@dataclass(slots=True, eq=False)
 class Sent:
     """A number in use: the entry that was sent under it, until the stream has shown the outcome."""
 
-    __slots__ = (
-        "after",
-        "answered",
-        "attempts",
-        "began",
-        "error",
-        "header",
-        "is_probe",
-        "kept",
-        "nested",
-        "number",
-        "original",
-        "over",
-        "requests",
-        "value",
-    )
+    number: int
+    header: Header
+    original: bytes  # the entry as it was sent first
+    requests: list[Pending]
+    nested: bool  # the put is in an inner Txn, which etcd's quota check ignores
+    is_probe: bool  # sent to learn whether etcd has space again
+    value: bytes = b""  # the entry as it is sent now: the same, or its replacement
+    kept: list[bool] | None = None  # which requests are in the replacement; None: there is none
+    error: int = 0  # the answer to those that are not in the replacement
+    attempts: int = 0
+    began: float = 0.0  # when it was first sent, by the appender's clock
+    answered: bool = False  # the entry, or its replacement, is in the log
+    over: bool = False  # the stream has shown it, or the incarnation is over
+    # Requests refused without an entry; they follow this entry in the order of their sessions.
+    after: list[tuple[Pending, int]] = field(default_factory=list)
 
-    def __init__(
-        self,
-        number: int,
-        header: Header,
-        value: bytes,
-        requests: list[Pending],
-        *,
-        nested: bool,
-        is_probe: bool,
-    ) -> None:
-        """`nested`: the put is in an inner Txn, which etcd's quota check ignores."""
-        self.number = number
-        self.header = header
-        self.original = value  # the entry as it was sent first
-        self.value = value  # the entry as it is sent now: the same, or its replacement
-        self.requests = requests
-        self.kept: list[bool] | None = None  # which requests are in the replacement; None: there is none
-        self.error = 0  # the answer to those that are not in the replacement
-        self.nested = nested
-        self.is_probe = is_probe  # sent to learn whether etcd has space again
-        self.attempts = 0
-        self.began = 0.0  # when it was first sent, by the appender's clock
-        self.answered = False  # the entry, or its replacement, is in the log
-        self.over = False  # the stream has shown it, or the incarnation is over
-        # Requests refused without an entry; they follow this entry in the order of their sessions.
-        self.after: list[tuple[Pending, int]] = []
+    def __post_init__(self) -> None:
+        self.value = self.original
 
 
 def is_metered(pending: Pending) -> bool:

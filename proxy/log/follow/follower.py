@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from proxy.etcd.model import PUT, Event, EventKeyValue, KeyValue
+from proxy.log.record import unreadable
 from proxy.state.pause import NO_PAUSE, Pause
-from schema.errors import ForeignKey
+from schema.entry import Entry, decode_entry
+from schema.errors import BadValue, ForeignKey
 from schema.keys import Keyspace, Kind
 
 
@@ -19,6 +21,13 @@ class Apply(NamedTuple):
     incarnation: str
     number: int
     value: bytes
+
+    def decode(self) -> Entry:
+        """The entry. Raises TreeNotServable: who skipped it would have a different tree."""
+        try:
+            return decode_entry(self.value)
+        except BadValue as error:
+            raise unreadable(self.incarnation, self.number, error) from error
 
 
 class ProxyCame(NamedTuple):
