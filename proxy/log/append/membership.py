@@ -39,7 +39,7 @@ class Incarnation:
     """One life of a proxy: a random name, one lease, and one key with that lease, which is put once."""
 
     def __init__(self, keys: Keyspace, name: str, granted: float) -> None:
-        """`granted`: seconds that its lease will have. Nothing can be appended before `begin`."""
+        """`granted`: seconds that its lease will have. Nothing can be appended before `registered`."""
         self._keys = keys
         self._key = keys.proxy(name)
         self.name = name
@@ -60,7 +60,7 @@ class Incarnation:
         """Whether it cannot append: it is over, or its key is not put yet."""
         return self._over.is_set()
 
-    def begin(self, revision: int, lease: int, granted: float, asked: float) -> None:
+    def registered(self, revision: int, lease: int, granted: float, asked: float) -> None:
         """The key is put. It is over at once if the stream has shown the deletion of the key already.
 
         `revision`: the key's create_revision. `granted`: seconds of the lease, requested at `asked`.
@@ -234,7 +234,7 @@ class Membership:
             assert isinstance(found, RangeResult)
             revision = found.kvs[0].create_revision  # an earlier try of this Txn
         log.info("registered as %s", name)
-        incarnation.begin(revision, lease, granted, asked)
+        incarnation.registered(revision, lease, granted, asked)
         return True
 
     async def _failed(self, what: str, error: EtcdError) -> None:

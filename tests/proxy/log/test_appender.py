@@ -94,7 +94,7 @@ class World:
 
     def start(self, name: str) -> None:
         incarnation = Incarnation(KEYS, name, 5.0)
-        incarnation.begin(PROXY_REVISION, 1, 5.0, 0.0)
+        incarnation.registered(PROXY_REVISION, 1, 5.0, 0.0)
         self.incarnations.append(incarnation)
         self.appender.start(incarnation)
 

@@ -193,17 +193,6 @@ async def test_an_entry_that_waits_for_its_predecessor_holds_no_sync_up(
     await world.check()
 
 
-async def test_a_sync_does_not_overtake_an_earlier_write(world: LateWorld) -> None:
-    one, _ = await world.pair()
-    world.late(one).fates.append(Fate.LOST)
-    write = one.create(1, "/xa")
-    await turns(3)
-    sync = world.sync(one, 1)
-    await answered([write, sync])
-    assert world.late(one).reads == 0
-    await world.check()
-
-
 async def test_syncs_are_answered_in_slices_between_which_the_state_is_whole(world: LateWorld) -> None:
     one, _ = await world.pair()
     worker = one.log.applier.worker
@@ -214,26 +203,6 @@ async def test_syncs_are_answered_in_slices_between_which_the_state_is_whole(wor
     while replies[-1].times == 0:
         assert worker.is_whole
         await asyncio.sleep(0)
-    await world.check()
-
-
-async def test_a_sync_that_comes_during_a_read_is_not_answered_by_it(world: LateWorld) -> None:
-    one, two = await world.pair()
-    client = world.late(one)
-    client.heads = []
-    first = world.sync(one, 1)
-    await until(lambda: bool(client.heads))
-    client.events = []
-    await answered([two.create(2, "/xa")])
-    second = world.sync(one, 1)
-    await turns()
-    client.answer()
-    await answered([first])
-    await waits(second)
-    assert "/xa" not in one.paths()
-    client.deliver()
-    await answered([second])
-    assert client.reads == 2
     await world.check()
 
 
@@ -267,17 +236,6 @@ async def test_a_refused_request_does_not_overtake_a_sync(world: LateWorld) -> N
     await answered([sync, large])
     assert (sync.error, large.error) == (0, ErrorCode.BAD_ARGUMENTS)
     await world.check()
-
-
-async def test_a_sync_at_an_etcd_that_is_full_is_an_entry(world: LateWorld) -> None:
-    one = await world.proxy()
-    await answered([one.open(1)])
-    world.store.full = True
-    await answered([refused := one.create(1, "/xa")])
-    revision = world.store.revision
-    await answered([sync := world.sync(one, 1)])
-    assert (refused.error, sync.error) == (ErrorCode.SYSTEM_ERROR, 0)
-    assert world.store.revision == revision + 1, "a snapshot needs one"
 
 
 @pytest.mark.parametrize("reason", ["no answer", "old", "too many keys", "too many proxies"])
