@@ -38,8 +38,8 @@ _FULL_PAUSE = 1.0  # seconds, while etcd has no space for a lease
 class Incarnation:
     """One life of a proxy: a random name, one lease, and one key with that lease, which is put once."""
 
-    def __init__(self, keys: Keyspace, name: str, granted: float) -> None:
-        """`granted`: seconds that its lease will have. Nothing can be appended before `registered`."""
+    def __init__(self, keys: Keyspace, name: str, granted: float, keep_alive_sent: float = 0.0) -> None:
+        """Nothing can be appended before `registered`. Until then `granted` and `keep_alive_sent` count."""
         self._keys = keys
         self._key = keys.proxy(name)
         self.name = name
@@ -49,7 +49,7 @@ class Incarnation:
         #: The create_revision of the proxy key.
         self.revision = 0
         #: Monotonic seconds at which the last answered keep-alive, or the request for the lease, was sent.
-        self.keep_alive_sent = 0.0
+        self.keep_alive_sent = keep_alive_sent
         self._asked: float | None = None  # when the keep-alive was sent that has no answer yet
         self._over = asyncio.Event()
         self._over.set()
@@ -201,7 +201,9 @@ class Membership:
         randomness = self._environment.randomness
         name = randomness.token_hex(8)
         lease = randomness.randbits(62) + 1
-        incarnation = self.current = Incarnation(self._keys, name, self.current.granted)
+        former = self.current
+        incarnation = Incarnation(self._keys, name, former.granted, former.keep_alive_sent)
+        self.current = incarnation
         asked = self._environment.clock.monotonic()
         # Not sent to a second member early, as appends are: a copy that a member executes late could make a
         # lease again that has ended, and its keep-alives would keep connections open.

@@ -173,6 +173,17 @@ async def test_a_lease_that_is_gone_ends_the_incarnation(registered: World) -> N
     assert not membership.current.is_over
 
 
+async def test_while_it_registers_anew_the_keep_alives_of_the_former_incarnation_count(
+    registered: World,
+) -> None:
+    former = registered.current
+    registered.etcd.unreachable = True
+    registered.tasks.start(registered.membership.register(), "register")
+    await until(lambda: registered.current is not former)
+    assert registered.current.keep_alive_sent == former.keep_alive_sent > 0
+    assert registered.current.is_over
+
+
 async def test_revoking_is_repeated_until_the_key_is_gone(registered: World) -> None:
     registered.etcd.unreachable = True
     revoking = registered.tasks.start(registered.membership.revoke(), "revoke")
