@@ -100,7 +100,11 @@ class Incarnation:
     # -- its Txns ------------------------------------------------------------------------------------------
 
     def append(self, sent: Sent) -> Txn:
-        """The Txn that appends an entry, or its replacement."""
+        """The Txn that appends an entry, or its replacement.
+
+        It can be sent any number of times (rule 2 of this room): the first compare fails once the incarnation
+        is over, the second once the number is filled.
+        """
         entry_key = self._keys.entry(self.name, sent.number)
         put = Put(entry_key, sent.value)
         return Txn(
@@ -124,8 +128,8 @@ class Incarnation:
 
     # -- its lease -----------------------------------------------------------------------------------------
 
-    def keep_alive(self, now: float) -> bool:
-        """Whether a keep-alive is to be sent, at the monotonic time `now`: at most one is in flight."""
+    def ask_for_time(self, now: float) -> bool:
+        """Whether to send a keep-alive at the monotonic time `now`. At most one is in flight."""
         if self.is_over or self._asked is not None:
             return False
         self._asked = now
@@ -190,7 +194,7 @@ class Membership:
     async def keep_alive(self, is_cut_off: Callable[[], bool]) -> None:
         """Keep the lease alive, for ever. While etcd answers nothing else, other proxies are to take over."""
         while True:
-            if not is_cut_off() and self.current.keep_alive(self._environment.clock.monotonic()):
+            if not is_cut_off() and self.current.ask_for_time(self._environment.clock.monotonic()):
                 self._keeper.send(self.current.lease)
             await asyncio.sleep(keep_alive_interval(self.current.granted))
 

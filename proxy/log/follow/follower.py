@@ -193,6 +193,7 @@ class Follower:
         return items
 
     def _entry(self, items: list[Item], position: int, incarnation: str, number: int, value: bytes) -> None:
+        # A higher number waits (rule 1 of this room), a lower one is a late copy (rule 2).
         following = self._delivered.get(incarnation, 0) + 1
         if number != following:
             if number > following:
@@ -220,7 +221,7 @@ class Follower:
     def _gone(self, items: list[Item], incarnation: str, revision: int) -> None:
         self._living.pop(incarnation, None)
         self._expected.pop(incarnation, None)
-        self._waiting.pop(incarnation, None)
+        self._waiting.pop(incarnation, None)  # rule 3
         items.append(ProxyGone(incarnation, revision))
 
 
