@@ -103,8 +103,8 @@ class World:
             case ["entry", name, number]:
                 await self.tree.send(name, [], number=int(number))
             case ["junk"]:
-                for name in (b"", b"a/b"):
-                    self.store.txn(Txn((), (Put(self.tree.keys.proxies + name, b"something"),)))
+                for junk in (b"", b"a/b"):
+                    self.store.txn(Txn((), (Put(self.tree.keys.proxies + junk, b"something"),)))
             case ["deliver"]:
                 self.follow()
             case ["receive", revisions]:
