@@ -29,8 +29,7 @@ class Proxy:
         self.machine = new_machine(1)
         self.stats = Stats()
         self.space = Space(percent, self.machine, self.stats)
-        self.outbox = Outbox()
-        self.outbox.space = self.space
+        self.outbox = Outbox(self.space)
         made = [requests.create("/a", bytes(1000)), requests.create("/b")]
         self.entries = 0
         self.apply([Request(Kind.OPEN, session, 0, (), encode_open(4000, bytes(16))) for session in (1, 2)])
