@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
-from proxy.etcd.model import EtcdError
+from proxy.etcd.model import EtcdError, EtcdNoSpace, EtcdRefused, RefusalKind
 from proxy.log.append.appender import Appender
 from proxy.log.append.head_reader import HeadReader
 from proxy.log.append.membership import Membership
@@ -51,9 +51,10 @@ class Incarnations:
         self._follower = follow.follower
         self._sessions = sessions
         self._stopped = stopped
-        self.membership = Membership(context, self._no_space_to_register)
+        self.membership = Membership(context, self._not_registered)
         self.appender = Appender(context, outbox, head, follow.watch_guard, self._refused)
         self._former: list[_Former] = []
+        self._stopped_by_refusal = False  # since the last registration
         #: Set once the first incarnation is registered, or etcd is too full to register one.
         self.ready = asyncio.Event()
 
@@ -75,6 +76,7 @@ class Incarnations:
         """Run one incarnation after the other, for ever."""
         while True:
             incarnation = await self.membership.register()
+            self._stopped_by_refusal = False
             self._context.stats.incarnations += 1
             if not incarnation.is_over:
                 self._follower.expect(incarnation.name, incarnation.revision)
@@ -159,10 +161,19 @@ class Incarnations:
         """etcd refuses an entry, and has for so long; whether other proxies have to take over."""
         if seconds <= self._context.settings.max_staleness:
             return False
-        if not self.membership.current.is_over:
+        if not self._stopped_by_refusal:
+            self._stopped_by_refusal = True
             self._stopped(f"etcd refuses entries: {error}")
         return True
 
-    def _no_space_to_register(self) -> None:
-        self.appender.no_space()
-        self.ready.set()
+    def _not_registered(self, error: EtcdError) -> None:
+        """An attempt to register an incarnation has failed."""
+        if isinstance(error, EtcdNoSpace):
+            self.appender.no_space()
+            self.ready.set()
+        elif isinstance(error, EtcdRefused) and error.kind is RefusalKind.PERMISSION and self._former:
+            # etcd 3.4.42, 3.5.28, 3.6.9 and newer refuse keep-alives too if this proxy may not write its key:
+            # the incarnation was over before an entry was refused for long. Before the first one there is no
+            # client.
+            since = self.membership.current.keep_alive_sent
+            self._refused(self._context.environment.clock.monotonic() - since, error)

@@ -148,8 +148,8 @@ class Incarnation:
 class Membership:
     """Registers this proxy under one incarnation at a time, and keeps its lease alive."""
 
-    def __init__(self, context: Context, on_no_space: Callable[[], None]) -> None:
-        """`on_no_space`: etcd is too full to let this proxy register."""
+    def __init__(self, context: Context, on_failure: Callable[[EtcdError], None]) -> None:
+        """`on_failure`: an attempt to register has failed."""
         settings = context.settings
         self._etcd = context.etcd
         self._keys = context.keys
@@ -157,7 +157,7 @@ class Membership:
         self._value = encode_proxy(
             ProxyValue(tuple(sorted(settings.levels)), settings.version, settings.archives, settings.home)
         )
-        self._on_no_space = on_no_space
+        self._on_failure = on_failure
         self._environment = context.environment
         self._throttled_log = ThrottledLog(log, context.environment.clock)
         # A stream that does not answer is replaced while the lease still has two thirds of its time.
@@ -218,8 +218,8 @@ class Membership:
             await self._failed("cannot get a lease", error)
             return False
         key = self._keys.proxy(name)
-        # etcd does not check the permission for a put in an inner Txn (3.4.23), and proxies may not serve
-        # without it. It checks that for this deletion, of a key that never exists.
+        # Before 3.4.42, 3.5.28 and 3.6.9 etcd does not check the permission for a put in an inner Txn, and
+        # proxies may not serve without it. It checks that for this deletion, of a key that never exists.
         may_write = Delete(key + b"\0")
         txn = Txn(
             (Compare(key, 0),),
@@ -245,11 +245,8 @@ class Membership:
 
     async def _failed(self, what: str, error: EtcdError) -> None:
         self._throttled_log.warn("%s: %s", what, error)
-        if isinstance(error, EtcdNoSpace):
-            self._on_no_space()
-            await asyncio.sleep(_FULL_PAUSE)
-        else:
-            await asyncio.sleep(_PAUSE)
+        self._on_failure(error)
+        await asyncio.sleep(_FULL_PAUSE if isinstance(error, EtcdNoSpace) else _PAUSE)
 
     async def _revoked(self, lease: int) -> bool:
         try:

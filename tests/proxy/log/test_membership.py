@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
-from proxy.etcd.model import EtcdNoSpace, Txn, TxnResult
+from proxy.etcd.model import EtcdError, EtcdNoSpace, EtcdRefused, RefusalKind, Txn, TxnResult
 from proxy.log import contact
 from proxy.log.append import membership as module
 from proxy.log.append.membership import Incarnation, Membership
@@ -26,17 +26,14 @@ class World:
     def __init__(self) -> None:
         self.store = FakeEtcd()
         self.etcd = FakeEtcdClient(self.store)
-        self.full = 0
+        self.failures: list[EtcdError] = []
         self.tasks = Tasks()
         context = Context(self.etcd, KEYS, self.tasks, new_machine(0), Stats(), LogSettings(version="1"))
-        self.membership = Membership(context, self.no_space)
+        self.membership = Membership(context, self.failures.append)
 
     @property
     def current(self) -> Incarnation:
         return self.membership.current
-
-    def no_space(self) -> None:
-        self.full += 1
 
     def proxies(self) -> dict[bytes, int]:
         return {pair.key: pair.lease for pair in self.store.snapshot() if pair.key.startswith(KEYS.proxies)}
@@ -71,6 +68,16 @@ async def test_a_key_on_a_lease(world: World) -> None:
     (pair,) = world.store.snapshot()
     assert (pair.create_revision, decode_proxy(pair.value).version) == (incarnation.revision, "1")
     assert incarnation.keep_alive_sent > 0
+
+
+async def test_a_refused_registration_is_told_and_tried_again(world: World) -> None:
+    refusal = EtcdRefused(RefusalKind.PERMISSION, "permission denied")
+    with mock.patch.object(world.etcd, "txn", side_effect=refusal):
+        registering = asyncio.get_running_loop().create_task(world.membership.register())
+        await until(lambda: len(world.failures) > 1)
+    await registering
+    assert set(world.failures) == {refusal}
+    assert list(world.proxies()) == [KEYS.proxy(world.current.name)]
 
 
 @pytest.mark.parametrize("fate", [Fate.LOST, Fate.ANSWER_LOST])
@@ -120,7 +127,7 @@ async def test_a_key_that_went_while_it_was_put_is_the_end_of_the_incarnation(wo
 async def test_a_full_etcd_is_reported_and_asked_again(world: World) -> None:
     world.store.full = True
     registering = world.tasks.start(world.membership.register(), "register")
-    await until(lambda: world.full > 1)
+    await until(lambda: sum(isinstance(error, EtcdNoSpace) for error in world.failures) > 1)
     with pytest.raises(EtcdNoSpace):
         world.store.lease_grant(1, 5)
     world.store.disarm()

@@ -180,9 +180,7 @@ def test_what_is_left_for_one_snapshot_is_for_what_makes_the_tree_smaller(
     assert not proxy.space.pressure.is_last
 
 
-_EPHEMERAL = requests.create(
-    "/a/lock-", bytes(882), CreateMode.EPHEMERAL_SEQUENTIAL
-)  # 1,000 bytes in the tree
+_EPHEMERAL = requests.create("/a/lock-", bytes(882), CreateMode.EPHEMERAL_SEQUENTIAL)  # 1,000 bytes
 _SHARE = 131  # of them fit into one session's share, an eightieth of the reserve
 
 
