@@ -22,13 +22,12 @@ from archive.store import Store
 from archive.writer import RunWriter
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
-from proxy.log.follower import Apply, Follower, Item, RecordChanged
+from proxy.log.follow.catch_up import Loaded
+from proxy.log.follow.follow import Follow
+from proxy.log.follow.follower import Apply, Item, RecordChanged
 from proxy.log.pages import UnusableSnapshot, read_pages
-from proxy.log.record import TIMEOUT, TreeNotServable, look, unreadable
-from proxy.log.staleness import LIMIT, Staleness
-from proxy.log.start import Loaded, NotInLog, Wanted, load
-from proxy.log.stream import Stream
-from proxy.log.watch_guard import WatchGuard
+from proxy.log.record import TIMEOUT, TreeNotServable, look
+from proxy.log.start import NotInLog, Wanted, load
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.support.environment import HOST, Clock
@@ -186,7 +185,7 @@ class _Beginning:
 
 
 class _Attempt:
-    """Archives from a loaded state on, until something fails. The consumer of the stream."""
+    """Archives from a loaded state on, until something fails. The consumer of what is followed."""
 
     def __init__(self, archiver: Archiver, loaded: Loaded, run: str, start: Point) -> None:
         self._archiver = archiver
@@ -205,31 +204,18 @@ class _Attempt:
         self._queue: deque[Item] = deque()
         self._waiting = 0  # bytes in the queue
         self._arrived = asyncio.Event()
-        etcd, keys = archiver._etcd, archiver._keys
-        self._follower = Follower(keys)
-        self._stream = Stream(etcd, keys, self._follower, self, self._overtaken, self._clock)
-        self._staleness = Staleness(
-            etcd,
-            keys,
-            self._follower,
-            self._machine,
-            WatchGuard(self._follower, etcd.watched_member_is_suspect, self._stream.renew, LIMIT / 2),
-            log.warning,
-            self.distrust,
-            LIMIT,
-            self._clock,
-        )
+        self._follow = Follow(archiver._etcd, archiver._keys, self._machine, self, clock=self._clock)
 
     async def run(self) -> None:
         """Raises what ends it."""
-        items = await self._stream.begin(self._loaded)
+        items = await self._follow.continue_from(self._loaded)
         self._loaded = self._loaded._replace(caught=self._loaded.caught._replace(entries=[]))
         self.deliver(items)
         copies: _Copies = asyncio.Queue()
-        parts = [self._stream.run(), self._staleness.run(), self._work(copies), self._copy(copies)]
+        parts = [self._follow.run(), self._work(copies), self._copy(copies)]
         await together([*parts, self._expire()] if self._archiver._keep_ms else parts)
 
-    # -- what the stream calls -------------------------------------------------------------------------------
+    # -- the consumer ----------------------------------------------------------------------------------------
 
     def deliver(self, items: list[Item]) -> None:
         """Let items take effect soon."""
@@ -239,16 +225,19 @@ class _Attempt:
             raise _Restart("entries arrive faster than the store takes them")
         self._arrived.set()
 
+    async def load_anew(self, *, is_wrong: bool) -> Loaded:
+        """Start again: what was archived meanwhile is compared with the tree, and may end its run."""
+        if is_wrong:
+            raise _Restart("etcd's watch has left out an entry of the log")
+        raise _Restart("truncation has overtaken the archiver, or etcd was restored from a backup")
+
     async def replace(self, machine: Machine, *, restored: bool) -> None:
-        """Never called: `_overtaken` loads nothing."""
+        """Never called: `load_anew` loads nothing."""
         raise NotImplementedError
 
-    def distrust(self) -> None:
-        """Start again: what was archived meanwhile is compared with the tree, and may end its run."""
-        raise _Restart("etcd's watch has left out an entry of the log")
-
-    async def _overtaken(self) -> Loaded:
-        raise _Restart("truncation has overtaken the archiver, or etcd was restored from a backup")
+    def stopped_serving(self, reason: str) -> None:
+        """What is applied may be old; it is archived nevertheless."""
+        log.warning(reason)
 
     # -- applying and writing --------------------------------------------------------------------------------
 
@@ -265,7 +254,7 @@ class _Attempt:
                 except TimeoutError:
                     pass
             await self._apply(copies)
-            self._follower.retain(self._machine.applied)
+            self._follow.follower.retain(self._machine.applied)
             now = self._clock.monotonic()
             known = self._known()
             if now - flushed >= _INTERVAL and self._writer.pending:
@@ -273,7 +262,7 @@ class _Attempt:
                 flushed = now
             if not self._writer.pending:
                 self._stats.complete = known.clock / 1000
-                if now - completed >= _COMPLETE_EVERY and math.isfinite(self._staleness.age):
+                if now - completed >= _COMPLETE_EVERY and math.isfinite(self._follow.staleness.age):
                     await self._writer.complete(known)
                     completed = now
             self._stats.pending = self._waiting + self._writer.pending
@@ -281,10 +270,11 @@ class _Attempt:
 
     def _known(self) -> Point:
         """Everything up to this point is applied: etcd had nothing more when it was asked last."""
-        age = self._staleness.age
+        age = self._follow.staleness.age
         clock = int((self._clock.time() - age) * 1000) if math.isfinite(age) else 0
         return self._point._replace(
-            clock=max(clock, self._point.clock), position=max(self._point.position, self._follower.revision)
+            clock=max(clock, self._point.clock),
+            position=max(self._point.position, self._follow.follower.revision),
         )
 
     async def _apply(self, copies: _Copies) -> None:
@@ -308,10 +298,7 @@ class _Attempt:
 
     def _apply_entry(self, item: Apply) -> None:
         machine, point = self._machine, self._point
-        try:
-            entry = decode_entry(item.value)
-        except BadValue as error:
-            raise unreadable(item.incarnation, item.number, error) from error
+        entry = item.decode()
         disagreement = machine.begin(
             item.incarnation, item.number, entry.clock, entry.rules, entry.checkpoint, entry.digest
         )

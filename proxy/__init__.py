@@ -4,9 +4,9 @@ All proxies of a tree write the requests of their clients into one log in etcd, 
 order, and apply it to the same state machine. A request is evaluated when it is applied, and the proxy that
 sent it answers its client at that moment. Reads are answered from memory.
 
-    client -> frontend -> log.outbox -> entry -> etcd
+    client -> frontend -> log.append -> entry -> etcd
                                                   |
-    client <- frontend <- state.machine <- log.applier <- log.follower <- watch stream
+    client <- frontend <- state.machine <- log.applier <- log.follow <- watch stream
 
 The words used here:
 

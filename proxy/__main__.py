@@ -31,7 +31,7 @@ from proxy.handover.upgrade import report_serving, upgraded
 from proxy.home import home_of, numbers_of
 from proxy.log.archiving import Archiving
 from proxy.log.record import TreeNotServable
-from proxy.log.writer_process import WriterProcess
+from proxy.log.snapshots import WriterProcess
 from proxy.sasl.gssapi_server import Missing
 from proxy.sasl.login import Login
 from proxy.server import Server

@@ -29,11 +29,11 @@ from proxy.frontend.session_timer import SessionTimer, interval_of
 from proxy.frontend.sessions import Sessions, Timeouts
 from proxy.frontend.state_gate import StateGate
 from proxy.frontend.traced import Traces, TraceSources
-from proxy.log.budgets import propose
+from proxy.log.context import Context, LogSettings
 from proxy.log.log import Log
 from proxy.log.node_expiry import NodeExpiry, Pace
-from proxy.log.settings import LogSettings
 from proxy.log.snapshots import Snapshots, Writer
+from proxy.log.stats import Stats as LogStats
 from proxy.sasl.login import Login
 from proxy.state.auth import scheme
 from proxy.state.auth.schemes import AuthSchemes, offered
@@ -109,16 +109,16 @@ class Server:
             None if self.request_logs is None else self.request_logs.session_ended,
         )
         log_settings = _log_settings(config, home, has_tls=tls is not None, has_sasl=login is not None)
-        self.log = Log(etcd, keys, self._tasks, machine, watches, sessions, self, log_settings, environment)
-        self._status_poller = StatusPoller(etcd, self._learned_space, self.log.learned_versions, read_metrics)
+        context = Context(etcd, keys, self._tasks, machine, LogStats(), log_settings, environment)
+        self.log = Log(context, watches, sessions, self.stopped_serving, self.disagreed)
+        self._status_poller = StatusPoller(
+            etcd, self._learned_space, self.log.head.learned_versions, read_metrics
+        )
         self.snapshots = Snapshots(
             self.log,
-            etcd,
-            keys,
             writer,
             least_bytes=config.snapshot_log_bytes,
             least_requests=config.snapshot_log_requests,
-            clock=environment.clock,
         )
         node_expiry = NodeExpiry(
             self.log,
@@ -234,7 +234,7 @@ class Server:
 
     def _stages(self) -> Stages:
         applier = self.log.applier
-        return Stages(int(applier.sent_at * 1e9), int(applier.slice_began * 1e9))
+        return Stages(int(applier.sent_at * 1e9), int(applier.worker.began * 1e9))
 
     def _traces(self, tracer: Tracer) -> Traces:
         sources = TraceSources(lambda: self.machine.zxid, self._stages, lambda: self.log.applier.position)
@@ -268,7 +268,7 @@ class Server:
         if take is not None:
             taken = await take()
             await self._listen(taken.get("main"), taken.get("secure"))
-        propose(self.log.outbox, self.machine, self._config.budget.rules)
+        self.log.propose_budgets(self._config.budget.rules)
         if self.request_logs is not None:
             self.request_logs.server("serverStart")
 
@@ -358,7 +358,7 @@ class Server:
         self.log.outbox.submit(self.sessions.kill(session_id, who, outcome.set_result))
         return await asyncio.shield(outcome)
 
-    # -- the log's listener --------------------------------------------------------------------------------
+    # -- what the log reports ------------------------------------------------------------------------------
 
     def stopped_serving(self, reason: str) -> None:
         """The state may be old or wrong: close all connections."""

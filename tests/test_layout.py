@@ -69,11 +69,10 @@ def test_every_folder_with_modules_is_a_package() -> None:
 PURE_MODULES = {
     "proxy.frontend.order",
     "proxy.frontend.sessions",
-    "proxy.log.follower",
+    "proxy.log.append.outbox",
+    "proxy.log.append.pending",
+    "proxy.log.follow.follower",
     "proxy.log.members",
-    "proxy.log.outbox",
-    "proxy.log.peers",
-    "proxy.log.pending",
 }
 
 
@@ -98,10 +97,10 @@ def test_imports_for_type_checking_count_as_imports() -> None:
 
 # Modules of proxy.log that work without a proxy: whoever reads or writes a tree offline may use them.
 OFFLINE = {
-    "catch_up",
+    "follow",
+    "follow.catch_up",
     "levels",
     "pages",
-    "reads",
     "record",
     "replay",
     "slices",
@@ -115,7 +114,19 @@ OFFLINE = {
 def test_of_the_log_the_pipeline_uses_what_works_without_a_proxy() -> None:
     forbidden = set(_contracts()["pipeline-on-etcd"]["forbidden_modules"])
     of_log = {name for name in _modules("proxy") if name.startswith("proxy.log.")}
-    assert of_log - forbidden == {f"proxy.log.{name}" for name in OFFLINE}
+    allowed = {name for name in of_log if not {name, name.rpartition(".")[0]} & forbidden}
+    assert allowed == {f"proxy.log.{name}" for name in OFFLINE}
+
+
+@pytest.mark.parametrize("room", ["proxy/log", "proxy/log/append", "proxy/log/follow"])
+def test_a_room_that_says_in_which_order_to_read_names_its_modules(room: str) -> None:
+    folder = REPOSITORY / room
+    text = (folder / "__init__.py").read_text()
+    named = re.findall(r"^(\w+) {2,}\S", text.partition("In which order to read")[2], re.MULTILINE)
+    there = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert sorted(named) == sorted(there)
+    for file, name in re.findall(r"^ {4}\w+\.(?=.* ([\w/]+\.py)$)(\w+)", text, re.MULTILINE):
+        assert f"def {name}(" in (folder / file).read_text(), (file, name)
 
 
 def test_each_folder_of_tests_names_the_room_that_it_tests() -> None:

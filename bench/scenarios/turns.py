@@ -25,7 +25,7 @@ from proxy.admin.commands import Commands
 from proxy.admin.json_text import encode
 from proxy.admin.words import KNOWN
 from proxy.etcd.model import KeyValue
-from proxy.log.follower import Follower
+from proxy.log.follow.follower import Follower
 from proxy.log.slices import in_slices
 from proxy.server import Server
 from proxy.state import capture

@@ -20,7 +20,7 @@ from bench.workloads import WORKLOADS, preparation
 from proxy.__main__ import collect_rarely
 from proxy.config import Config, parse
 from proxy.etcd.access import Access
-from proxy.log.writer_process import WriterProcess
+from proxy.log.snapshots import WriterProcess
 from proxy.server import Server
 
 FANOUT = "fanout"

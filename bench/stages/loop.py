@@ -15,24 +15,24 @@ from typing_extensions import override
 from bench.stages.meter import APPEND, BACKGROUND, FOLLOWER, MACHINE, OTHER, OUTBOX, OUTSIDE, REPLY, Meter
 
 CALLBACKS = {
-    "proxy.log.appender": OUTBOX,
+    "proxy.log.append.appender": OUTBOX,
     "proxy.log.applier": MACHINE,
     "proxy.frontend.connection": REPLY,
     "proxy.frontend.flush_queue": REPLY,
 }
 """Whose work a callback of the event loop is, by the module of its method."""
 TASKS = {
-    "proxy.log.appender": APPEND,
-    "proxy.log.stream": FOLLOWER,
+    "proxy.log.append.appender": APPEND,
+    "proxy.log.follow.follow": FOLLOWER,
     "proxy.etcd.leases": BACKGROUND,
     "proxy.etcd.status_poller": BACKGROUND,
     "proxy.frontend.session_timer": BACKGROUND,
-    "proxy.log.incarnations": BACKGROUND,
+    "proxy.log.append.incarnations": BACKGROUND,
     "proxy.log.log": BACKGROUND,
-    "proxy.log.membership": BACKGROUND,
+    "proxy.log.append.membership": BACKGROUND,
     "proxy.log.node_expiry": BACKGROUND,
     "proxy.log.snapshots": BACKGROUND,
-    "proxy.log.staleness": BACKGROUND,
+    "proxy.log.follow.staleness": BACKGROUND,
 }
 """And a task, by the module of its coroutine. Its own parts may enter other stages (see `parts`)."""
 

@@ -13,9 +13,9 @@ from unittest.mock import patch
 from bench.stages.meter import DIGEST, MACHINE, OUTBOX, REPLY, WATCHES, Meter
 from proxy.frontend import turn
 from proxy.frontend.order import Order
-from proxy.log.appender import Appender
+from proxy.log.append.appender import Appender
+from proxy.log.append.outbox import Outbox
 from proxy.log.applier import Applier
-from proxy.log.outbox import Outbox
 from proxy.state.digest import Digest
 from proxy.state.watches import WatchTable
 from proxy.support.environment import Clock
@@ -24,7 +24,7 @@ METHODS: tuple[tuple[type, str, str], ...] = (
     (Outbox, "submit", OUTBOX),
     (Outbox, "submit_all", OUTBOX),
     (Outbox, "cut", OUTBOX),
-    (Applier, "feed", MACHINE),
+    (Applier, "apply", MACHINE),
     (Digest, "touch", DIGEST),
     (Digest, "settle", DIGEST),
     (WatchTable, "fire", WATCHES),

@@ -16,8 +16,8 @@ from proxy.frontend.services import Services
 from proxy.frontend.sessions import Session
 from proxy.frontend.state_gate import StateGate
 from proxy.frontend.traced import Traces
-from proxy.log.outbox import Outbox
-from proxy.log.pending import Pending
+from proxy.log.append.outbox import Outbox
+from proxy.log.append.pending import Pending
 from proxy.sasl.login import Login
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.capture import new_machine

@@ -13,7 +13,7 @@ from pipeline.etcd.read import NotReadable, record_of
 from pipeline.etcd.requests import TIMEOUT, until_known
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
-from proxy.log import catch_up
+from proxy.log.follow import catch_up
 from proxy.log.record import Look, incarnation_of
 from schema.errors import BadValue
 from schema.keys import Keyspace

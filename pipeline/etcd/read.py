@@ -13,7 +13,7 @@ from pipeline.etcd.requests import TIMEOUT, until_known
 from pipeline.table import SessionRow
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdRefused, Get, KeyValue, RangeResult, RefusalKind
-from proxy.log import catch_up
+from proxy.log.follow import catch_up
 from proxy.log.record import Look, TreeNotServable, is_following, look
 from proxy.state.sessions import hash_of
 from schema.keys import Keyspace

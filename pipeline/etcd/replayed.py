@@ -9,7 +9,7 @@ from pipeline.etcd.requests import TIMEOUT, until_known
 from pipeline.traffic.outcomes import Recorder
 from pipeline.traffic.table import TrafficRow
 from proxy.etcd.interface import Etcd
-from proxy.log.catch_up import Truncated, catch_up
+from proxy.log.follow.catch_up import Truncated, catch_up
 from proxy.log.record import TreeNotServable
 from proxy.log.replay import Execute, Replay
 from proxy.log.start import NotInLog, Wanted, load

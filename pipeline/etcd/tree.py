@@ -10,9 +10,10 @@ from typing import NamedTuple, Protocol
 from pipeline.etcd.read import Changed, NotReadable, Survey, has_log_behind, record_of, session_of
 from pipeline.memory import uncollected
 from proxy.etcd.interface import Etcd
+from proxy.log.follow.catch_up import Loaded
 from proxy.log.record import Look, TreeNotServable
 from proxy.log.replay import Execute, Place
-from proxy.log.start import Loaded, NotInLog, Wanted, load
+from proxy.log.start import NotInLog, Wanted, load
 from proxy.state.machine import Machine
 from schema.entry import Entry, Request
 from schema.keys import Keyspace

@@ -13,7 +13,7 @@ from pipeline.follow.patience import RETRY, patient
 from pipeline.follow.recording import Recorder, is_jump
 from pipeline.table import TransactionRow
 from proxy.etcd.interface import Etcd
-from proxy.log.catch_up import Truncated, catch_up
+from proxy.log.follow.catch_up import Truncated, catch_up
 from proxy.log.pages import UnusableSnapshot, read_snapshot
 from proxy.log.record import TreeNotServable, look, servable
 from proxy.log.replay import Place, Replay

@@ -17,7 +17,7 @@ from pipeline.etcd.load import Load, guarded, keys_of, look
 from pipeline.etcd.requests import TIMEOUT, LoadRefused, commit, until_known
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, Op, Put, RangeResult, Txn
-from proxy.log.catch_up import Caught, entries_after
+from proxy.log.follow.catch_up import Caught, entries_after
 from proxy.log.pages import UnusableSnapshot, read_snapshot
 from proxy.log.record import look as look_at_tree
 from proxy.log.replay import Replay

@@ -1,7 +1,7 @@
 """What must be: the effective order of the log and the state after each entry, computed beside all proxies.
 
 The oracle sees each commit of the simulated etcd at the moment when it is made. It finds the effective order
-by a few lines of its own, not by `proxy.log.follower`, and runs one machine. Whatever any machine in any
+by a few lines of its own, not by `proxy.log.follow`, and runs one machine. Whatever any machine in any
 proxy, loading proxy or snapshot writer does is compared with it, entry by entry: which entry comes next, the
 zxid and the digest after it. `proof.torture` gives it the commits of a real etcd.
 """

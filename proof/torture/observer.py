@@ -15,15 +15,12 @@ from proof.simulation.oracle import Oracle
 from proof.simulation.proxies import PREFIX
 from proof.torture.cluster import ROOT
 from proxy.etcd.client import EtcdClient
-from proxy.log.catch_up import Truncated, catch_up
-from proxy.log.follower import Apply, Follower, Item, ProxyCame, ProxyGone
+from proxy.log.follow.catch_up import Loaded, Truncated, catch_up
+from proxy.log.follow.follow import Follow
+from proxy.log.follow.follower import Apply, Item, ProxyCame, ProxyGone
 from proxy.log.record import TIMEOUT
-from proxy.log.staleness import LIMIT, Staleness
-from proxy.log.start import Loaded, load
-from proxy.log.stream import Stream
-from proxy.log.watch_guard import WatchGuard
+from proxy.log.start import load
 from proxy.state.machine import Machine
-from proxy.support.environment import HOST
 from schema.keys import Keyspace
 
 _IN_RESTORED: dict[type[Item], int] = {ProxyGone: 1, ProxyCame: 2}  # what comes first
@@ -39,7 +36,7 @@ class _Orphan(NamedTuple):
 
 
 class Observer:
-    """One follower of the log. The consumer of its stream."""
+    """One follower of the log: the consumer of what is followed."""
 
     def __init__(self, clock: Clock, endpoints: Sequence[str]) -> None:
         self._etcd = EtcdClient(endpoints, user=ROOT, password=ROOT)
@@ -54,21 +51,8 @@ class Observer:
         self.lost = False
         self.oracle = Oracle(clock, 0)
         self.oracle.listeners.expired = self.expired
-        self._wrong = False  # the watch has left something out
         self._restored = False  # etcd was restored, and what it has is delivered next
-        self._follower = follower = Follower(self._keys)
-        self._stream = Stream(self._etcd, self._keys, follower, self, self._load_anew, HOST.clock)
-        self._staleness = Staleness(
-            self._etcd,
-            self._keys,
-            follower,
-            self.oracle.machine,
-            WatchGuard(follower, self._etcd.watched_member_is_suspect, self._stream.renew, LIMIT / 2),
-            lambda _reason: None,
-            self._stream.left_out,
-            LIMIT,
-            HOST.clock,
-        )
+        self._follow = Follow(self._etcd, self._keys, self.oracle.machine, self)
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
@@ -78,14 +62,13 @@ class Observer:
         """
         try:
             loaded = await load(self._etcd, self._keys, make=False)
-            items = await self._stream.begin(loaded)
+            items = await self._follow.continue_from(loaded)
             self._continue_from(loaded.machine)
             self.deliver(items)
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._stream.run()), group.create_task(self._staleness.run())]
+                task = group.create_task(self._follow.run())
                 yield
-                for task in tasks:
-                    task.cancel()
+                task.cancel()
         finally:
             await self._etcd.close()
 
@@ -115,7 +98,7 @@ class Observer:
             self._orphans.append(_Orphan(session, holder, later))
         self.on_expiry(session)
 
-    # -- what the stream calls -------------------------------------------------------------------------------
+    # -- the consumer ----------------------------------------------------------------------------------------
 
     def deliver(self, items: list[Item]) -> None:
         """Let items take effect. Nothing here may block: code of a proxy calls it."""
@@ -137,26 +120,23 @@ class Observer:
         self._restored = restored
         if machine is not self.oracle.machine:
             self.lost = True
-            self._wrong = False
             self._continue_from(machine)
-            self._staleness.trust()
+            self._follow.staleness.trust()
 
-    def distrust(self) -> None:
-        """The watch has left something out."""
-        self._wrong = True
-        self._staleness.distrust()
-        self._stream.distrust()
+    def stopped_serving(self, reason: str) -> None:
+        """There are no clients here."""
 
     def _continue_from(self, machine: Machine) -> None:
         self.oracle.begin(machine)
         self.oracle.forget()
 
-    async def _load_anew(self) -> Loaded:
+    async def load_anew(self, *, is_wrong: bool) -> Loaded:
         """Our own state and what it lacks, if the log has that: etcd is another one, with the same data."""
         machine = self.oracle.machine
-        if not self._wrong:
+        if not is_wrong:
             with suppress(Truncated):
                 cluster_id = (await self._etcd.status(TIMEOUT)).cluster_id
-                caught = await catch_up(self._etcd, self._keys, machine.applied, self._follower.revision)
+                revision = self._follow.follower.revision
+                caught = await catch_up(self._etcd, self._keys, machine.applied, revision)
                 return Loaded(machine, caught, None, False, cluster_id, 0, 0, ())
         return await load(self._etcd, self._keys, make=False)

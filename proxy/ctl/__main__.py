@@ -18,8 +18,9 @@ from proxy.etcd.failures import for_operator
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdUnknown, Get
 from proxy.etcd_options import EtcdAccess, check
+from proxy.log.follow.catch_up import Loaded
 from proxy.log.record import TreeNotServable, look
-from proxy.log.start import Loaded, Wanted, load
+from proxy.log.start import Wanted, load
 from proxy.log.visitor import clock_ms
 from proxy.option_table import values_of
 from proxy.state.machine import Machine

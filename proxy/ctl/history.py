@@ -9,7 +9,7 @@ from codec.constants import KeeperOpCode, OpCode
 from proxy.ctl.output import Output, counted, date, size, table
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
-from proxy.log.catch_up import entries_after
+from proxy.log.follow.catch_up import entries_after
 from proxy.log.record import TIMEOUT, Look, incarnation_of, look, servable
 from proxy.log.truncation import applied_in
 from proxy.state.level import KNOWN

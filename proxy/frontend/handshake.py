@@ -14,9 +14,9 @@ from codec.jute import pack_string
 from codec.packets import ConnectRequest
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Applicant, Sessions
+from proxy.log.append.outbox import Outbox
+from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.contact import Contact, Link
-from proxy.log.outbox import Outbox
-from proxy.log.pending import CallbackRequest, Pending
 from proxy.state.machine import Machine
 from proxy.support.environment import Environment
 from proxy.support.throttled_log import ThrottledLog

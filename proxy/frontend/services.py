@@ -14,7 +14,7 @@ from proxy.frontend.state_gate import StateGate
 from proxy.frontend.traced import Traces
 from proxy.frontend.waiting import Author
 from proxy.frontend.word_answer import Words
-from proxy.log.outbox import Outbox
+from proxy.log.append.outbox import Outbox
 from proxy.sasl.login import Login
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.operation import Operations, Reading

@@ -5,8 +5,8 @@ import asyncio
 from proxy.frontend.handshake import Handshake
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import Sessions
+from proxy.log.append.outbox import Outbox
 from proxy.log.contact import Link
-from proxy.log.outbox import Outbox
 
 
 class SessionTimer:

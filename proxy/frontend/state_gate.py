@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class AppliedState(Protocol):
-    """The worker that changes the state (proxy.log.state_worker), as far as the gate uses it."""
+    """The worker that changes the state (proxy.log.slices), as far as the gate uses it."""
 
     is_whole: bool
 

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from codec.constants import ErrorCode
-from proxy.log.pending import Pending
+from proxy.log.append.pending import Pending
 from schema.entry import Identities, Kind
 
 #: The zxid of a write whose outcome is not known yet.

@@ -12,17 +12,16 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple
 
 from codec.constants import ErrorCode
-from proxy.log.follower import Apply, Item, ProxyCame, ProxyGone, RecordChanged
-from proxy.log.listeners import SessionChanges
-from proxy.log.outbox import Outbox, Sent
-from proxy.log.peers import Peers
-from proxy.log.record import TreeNotServable, unreadable
-from proxy.log.state_worker import StateWorker
-from proxy.log.stats import Stats
-from proxy.log.syncs import Asked, Proven
+from proxy.log.append.outbox import Outbox, Sent
+from proxy.log.append.syncs import Asked, Proven
+from proxy.log.context import Context, SessionKeeper
+from proxy.log.follow.follower import Apply, Item, ProxyCame, ProxyGone, RecordChanged
+from proxy.log.members import Peers
+from proxy.log.record import TreeNotServable
+from proxy.log.slices import StateWorker
 from proxy.state.difference import Difference, session_changes
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement, Machine
@@ -30,37 +29,38 @@ from proxy.state.outcome import SessionChange
 from proxy.state.tree import free
 from proxy.state.watches import TreeEvent, WatchTable
 from proxy.support import probe
-from proxy.support.environment import HOST, Clock
-from schema.entry import Entry, decode_entry
-from schema.errors import BadValue
 
 log = logging.getLogger(__name__)
 
 _THROTTLED_OP = int(ErrorCode.THROTTLED_OP)
 
-MembershipItem = ProxyCame | ProxyGone | RecordChanged
+
+class QuotaExceeded(NamedTuple):
+    """A request exceeds a soft quota: ZooKeeper warns, and executes it."""
+
+    path: str
+    what: str
 
 
-class Effects(Protocol):
-    """What the applier notifies, besides the requests and the keeper of sessions (proxy.log.log.Log)."""
+class BudgetSpent(NamedTuple):
+    """A request of a client here was refused by the budget of a path."""
 
-    def proxies_changed(self, item: MembershipItem) -> None:
-        """A proxy started or stopped, or the tree's record changed, at this place in the order of entries."""
+    path: str
 
-    def disagreed(self, disagreement: Disagreement) -> None:
-        """An entry carries a digest that differs from ours."""
 
-    def over_quota(self, path: str, what: str) -> None:
-        """A request exceeds a soft quota."""
+class OwnApplied(NamedTuple):
+    """An entry of our own was applied, or syncs were answered without one: there is room for more."""
 
-    def over_budget(self, path: str) -> None:
-        """A request of a client here was refused by the budget of a path."""
 
-    def has_room(self) -> None:
-        """An entry of our own was applied, or syncs were answered without one: there is room for more."""
+class Broken(NamedTuple):
+    """The log cannot be applied any further."""
 
-    def failed_to_apply(self, error: Exception) -> None:
-        """The log cannot be applied any further."""
+    error: Exception
+
+
+#: What the applier notices besides outcomes and changes of sessions, at its place in the order of entries.
+Notice = ProxyCame | ProxyGone | Disagreement | QuotaExceeded | BudgetSpent | OwnApplied | Broken
+_OWN_APPLIED = OwnApplied()
 
 
 class Applier:
@@ -68,28 +68,25 @@ class Applier:
 
     def __init__(
         self,
-        machine: Machine,
+        context: Context,
         watches: WatchTable,
         outbox: Outbox,
-        effects: Effects,
-        sessions: SessionChanges,
-        stats: Stats,
+        sessions: SessionKeeper,
+        notify: Callable[[Notice], None],
         worker: StateWorker,
-        clock: Clock = HOST.clock,
     ) -> None:
-        self._machine = machine
+        """`notify` takes each notice when it arises."""
+        self._machine = context.machine
+        self._stats = context.stats
+        self._clock = context.environment.clock
         self._watches = watches
         self._outbox = outbox
-        self._effects = effects
         self._sessions = sessions
-        self._stats = stats
-        self._clock = clock
+        self._notify = notify
         self._backlog: deque[Item | Proven] = deque()
-        self._apply = partial(self._do, self._apply_backlog)
+        self._apply_all = partial(self._do, self._apply_backlog)
         #: Runs the applier in slices. Readers of the state ask it whether the state is whole.
-        self.worker = machine.pause = worker
-        #: Our own incarnation: the requests in its entries wait for their answers.
-        self.own = ""
+        self.worker = context.machine.pause = worker
         #: What the entries of the other proxies show.
         self.peers = Peers()
         #: The position of the last entry applied.
@@ -104,27 +101,13 @@ class Applier:
         """Items that wait."""
         return len(self._backlog)
 
-    @property
-    def idle(self) -> bool:
-        """Whether all that was fed is applied."""
-        return self.worker.done
-
-    @property
-    def slice_began(self) -> float:
-        """When the current slice of applying began, by the clock's perf_counter."""
-        return self.worker.began
-
-    def feed(self, items: Sequence[Item | Proven]) -> None:
+    def apply(self, items: Sequence[Item | Proven]) -> None:
         """Apply items: the first slice at once, the rest in later turns of the loop."""
         if self.broken:
             return
         self._backlog.extend(items)
         if self._backlog and self.worker.done:
-            self.worker.run(self._apply)
-
-    async def drained(self) -> None:
-        """Wait until all that was fed is applied."""
-        await self.worker.drained()
+            self.worker.run(self._apply_all)
 
     async def become(self, loaded: Machine, then: Callable[[], None]) -> None:
         """Replace the state by one that was loaded. Call it only when all items are applied.
@@ -135,7 +118,7 @@ class Applier:
         assert self.worker.done, "a state is loaded while entries are being applied"
         probe.current.loading(loaded.zxid)
         self.worker.run(partial(self._do, partial(self._become, loaded, then)))
-        await self.drained()
+        await self.worker.drained()
 
     # -- how -----------------------------------------------------------------------------------------------
 
@@ -148,14 +131,15 @@ class Applier:
             self.broken = True
             self._backlog.clear()
             self.worker.finished_step()
-            self._effects.failed_to_apply(error)
+            self._notify(Broken(error))
 
     def _apply_backlog(self) -> None:
-        syncs = self._outbox.syncs
+        outbox = self._outbox
+        syncs = outbox.syncs
         while self._backlog:
             item = self._backlog.popleft()
             if type(item) is Apply:
-                sent = self._outbox.get(item.number) if item.incarnation == self.own else None
+                sent = outbox.get(item.number) if item.incarnation == outbox.incarnation else None
                 if sent is None:
                     self._apply_foreign(item)
                 else:
@@ -163,11 +147,11 @@ class Applier:
                         self._answer_syncs(syncs.take_all(), sent.began)
                     self._apply_own(item, sent)
             elif type(item) is Proven:
-                if self.own:
+                if outbox.incarnation:
                     self._answer_syncs(syncs.proven(item.asked), item.began)
-                    self._effects.has_room()
-            else:
-                self._effects.proxies_changed(item)  # type: ignore[arg-type]
+                    self._notify(_OWN_APPLIED)
+            elif type(item) is not RecordChanged:  # `Follow` has the record
+                self._notify(item)  # type: ignore[arg-type]
             if self._backlog:
                 self.worker.rest()
 
@@ -176,16 +160,19 @@ class Applier:
         self.sent_at = began
         machine = self._machine
         for pending, error in asked:
-            outcome = (error, b"") if error else machine.sync(pending, pending.fields, self.own)
+            outcome = (
+                (error, b"") if error else machine.sync(pending, pending.fields, self._outbox.incarnation)
+            )
             pending.answer(machine.zxid, *outcome)
             self.worker.rest()
 
     def _apply_foreign(self, item: Apply) -> None:
         """An entry of another proxy, or one of ours for which no request here waits."""
         machine = self._machine
-        clock, rules, checkpoint, digest, requests = self._decode(item)
+        clock, rules, checkpoint, digest, requests = item.decode()
         self._begin(item, clock, rules, checkpoint, digest)
-        if item.incarnation != self.own:
+        own = self._outbox.incarnation
+        if item.incarnation != own:
             milliseconds = self._clock.time_ns() // 1_000_000
             self.peers.note(item.incarnation, clock, checkpoint, machine.entries, milliseconds)
         events, warnings, changes = machine.events, machine.warnings, machine.session_changes
@@ -201,8 +188,8 @@ class Applier:
                 worker.interrupt()
                 machine.watched = bool(self._watches)
         self._end(item, len(requests))
-        if item.incarnation == self.own:
-            self._outbox.applied(item.number)
+        if item.incarnation == own:
+            self._outbox.settle(item.number)
 
     def _apply_own(self, item: Apply, sent: Sent) -> None:
         """An entry of ours: its requests are decoded already, and their clients wait for answers."""
@@ -233,7 +220,7 @@ class Applier:
                 self._fire(events, zxid)
             pending.answer(zxid, err, body)
             if err == _THROTTLED_OP:
-                self._effects.over_budget(machine.throttled)
+                self._notify(BudgetSpent(machine.throttled))
             if warnings or changes:
                 self._report()
             if now() >= worker.deadline:
@@ -269,7 +256,9 @@ class Applier:
             self._fire(events, zxid)
         for change in worker.each(moved):
             self._session_changed(change)
-        for pending, error in worker.each(self._outbox.skipped(machine.applied.get(self.own, 0))):
+        for pending, error in worker.each(
+            self._outbox.skipped(machine.applied.get(self._outbox.incarnation, 0))
+        ):
             pending.answer(zxid, error)
         probe.current.loaded()
         then()
@@ -284,7 +273,7 @@ class Applier:
         disagreement = self._machine.begin(item.incarnation, item.number, clock, rules, checkpoint, digest)
         if disagreement is not None:
             self._stats.disagreements += 1
-            self._effects.disagreed(disagreement)
+            self._notify(disagreement)
 
     def _end(self, item: Apply, count: int) -> None:
         self._machine.end()
@@ -294,13 +283,6 @@ class Applier:
         stats.applied_entries += 1
         stats.applied_bytes += len(item.value)
         stats.applied_requests += count
-
-    def _decode(self, item: Apply) -> Entry:
-        """The entry. Raises TreeNotServable: a proxy that skipped it would have a different tree."""
-        try:
-            return decode_entry(item.value)
-        except BadValue as error:
-            raise unreadable(item.incarnation, item.number, error) from error
 
     def _fire(self, events: Sequence[TreeEvent], zxid: int) -> None:
         """Notify the clients that watch. Then the state is whole."""
@@ -313,17 +295,17 @@ class Applier:
 
     def _settle(self, number: int, sent: Sent | None = None) -> None:
         """An entry of ours is applied: answer the requests that were refused after it."""
-        sent = self._outbox.applied(number) or sent
+        sent = self._outbox.settle(number) or sent
         if sent is not None:
             for pending, error in sent.after:
                 pending.answer(self._machine.zxid, error)
-        self._effects.has_room()
+        self._notify(_OWN_APPLIED)
 
     def _report(self) -> None:
         """Report quotas that are exceeded, and changes of sessions."""
         machine = self._machine
         for path, what in machine.warnings:
-            self._effects.over_quota(path, what)
+            self._notify(QuotaExceeded(path, what))
         if machine.session_changes:
             for change in tuple(machine.session_changes):
                 self._session_changed(change)

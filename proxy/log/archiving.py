@@ -10,10 +10,10 @@ import logging
 from asyncio.subprocess import Process
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from proxy.etcd.access import Access
-from proxy.log.members import Members
+from proxy.log.log import Log
 from proxy.support.child import end, start
 from proxy.support.logs import form_in_use
 
@@ -32,25 +32,6 @@ class Metric(NamedTuple):
     kind: str  # gauge, counter
     help: str
     value: float
-
-
-class Status(Protocol):
-    """Of a proxy's end of the log."""
-
-    @property
-    def members(self) -> Members:
-        """The living proxies."""
-
-    @property
-    def incarnation(self) -> str:
-        """This proxy."""
-
-
-class Log(Protocol):
-    """A proxy's end of the log."""
-
-    def status(self) -> Status:
-        """Its state now."""
 
 
 class Archiving:

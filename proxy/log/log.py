@@ -10,39 +10,33 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Delete, EtcdError, Txn
-from proxy.etcd.versions import reads_are_new
-from proxy.log.applier import Applier, MembershipItem
-from proxy.log.budgets import SpentBudgets
+from proxy.log.append.head_reader import HeadReader
+from proxy.log.append.incarnations import Incarnations
+from proxy.log.append.outbox import Outbox, SpentBudgets
+from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.append.space import Space
+from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, QuotaExceeded
 from proxy.log.contact import Contact
-from proxy.log.follower import Follower, Item, ProxyCame, ProxyGone
-from proxy.log.head_reader import HeadReader
-from proxy.log.incarnations import Incarnations
-from proxy.log.listeners import Listener, SessionKeeper
+from proxy.log.context import Context, SessionKeeper
+from proxy.log.follow.catch_up import Loaded
+from proxy.log.follow.follow import Follow
+from proxy.log.follow.follower import Item, ProxyCame, ProxyGone
 from proxy.log.members import Member, Members
-from proxy.log.outbox import Outbox
-from proxy.log.pending import CallbackRequest, Pending
 from proxy.log.record import TreeNotServable, unknown_level
-from proxy.log.settings import LogSettings
-from proxy.log.space import Space
-from proxy.log.staleness import Staleness
-from proxy.log.start import Loaded, load
-from proxy.log.state_worker import StateWorker
-from proxy.log.stats import Stats
+from proxy.log.slices import StateWorker
+from proxy.log.start import load
 from proxy.log.status import LogStatus
-from proxy.log.stream import Stream
-from proxy.log.watch_guard import WatchGuard
+from proxy.state import budgets
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement, Machine
 from proxy.state.watches import WatchTable
 from proxy.support import probe
-from proxy.support.environment import HOST, Environment
-from proxy.support.tasks import Tasks
+from proxy.support.rates import rates_text
 from proxy.support.throttled_log import ThrottledLog
+from schema.budgets import Rule, encode_rule
 from schema.entry import Kind, encode_carry_over
 from schema.errors import BadValue
-from schema.keys import Keyspace
 from schema.record import ProxyValue, decode_proxy
 
 log = logging.getLogger(__name__)
@@ -56,127 +50,113 @@ class Log:
 
     def __init__(
         self,
-        etcd: Etcd,
-        keys: Keyspace,
-        tasks: Tasks,
-        machine: Machine,
+        context: Context,
         watches: WatchTable,
         sessions: SessionKeeper,
-        listener: Listener,
-        settings: LogSettings = LogSettings(),  # noqa: B008 - immutable
-        environment: Environment = HOST,
+        stopped_serving: Callable[[str], None],
+        disagreed: Callable[[Disagreement], object],
     ) -> None:
-        """`machine` is the state; `load` fills it."""
-        self._etcd = etcd
-        self._keys = keys
-        self._tasks = tasks
+        """`context.machine` is the state; `load` fills it.
+
+        `stopped_serving(reason)`: the state may be old or wrong; close all connections, and accept none until
+        `Contact.serving`. `disagreed`: the digest of another proxy differs from ours; each is reported once.
+        """
+        machine, stats, clock = context.machine, context.stats, context.environment.clock
+        self.context = context
         self._sessions = sessions
-        self._settings = settings
+        self.stopped_serving = stopped_serving
+        self._disagreed = disagreed
         self.machine = machine
+        self.stats = stats
         self.members = Members()
-        self.stats = Stats()
         #: Takes requests for the log.
-        self.outbox = Outbox()
-        self.outbox.space = Space(settings.reserve, machine, self.stats)
-        self.outbox.budgets = SpentBudgets(machine, lambda: self.incarnation, self.over_budget)
-        self._reports = _Reports(listener, environment)
-        follower = Follower(keys)
-        worker = StateWorker(environment.clock, lengths=settings.lengths)
-        self.applier = Applier(
-            machine, watches, self.outbox, self, sessions, self.stats, worker, environment.clock
+        self.outbox = Outbox(
+            Space(context.settings.reserve, machine, stats),
+            SpentBudgets(machine, lambda path: self._notice(BudgetSpent(path))),
         )
-        self._stream = Stream(etcd, keys, follower, self, self._load_anew, environment.clock)
-        watch_guard = WatchGuard(
-            follower, etcd.watched_member_is_suspect, self._stream.renew, settings.max_staleness / 2
-        )
-        self.outbox.head = HeadReader(
-            etcd,
-            keys,
-            machine,
-            self.outbox,
-            watch_guard,
-            lambda proven: self.applier.feed([proven]),
-            environment.clock,
+        worker = StateWorker(clock, lengths=context.settings.lengths)
+        self.applier = Applier(context, watches, self.outbox, sessions, self._notice, worker)
+        self.follow = Follow(context.etcd, context.keys, machine, self, context.settings.max_staleness, clock)
+        #: Reads for the syncs that are in no entry.
+        self.head = HeadReader(
+            context, self.outbox, self.follow.watch_guard, lambda proven: self.applier.apply([proven])
         )
         self.incarnations = Incarnations(
-            etcd,
-            keys,
-            tasks,
-            settings,
-            machine,
-            self.outbox,
-            self.applier,
-            follower,
-            sessions,
-            self.stats,
-            watch_guard,
-            listener.stopped_serving,
-            environment,
-        )
-        self.staleness = Staleness(
-            etcd,
-            keys,
-            follower,
-            machine,
-            watch_guard,
-            listener.stopped_serving,
-            self._stream.left_out,
-            settings.max_staleness,
-            environment.clock,
+            context, self.outbox, self.head, self.follow, sessions, stopped_serving
         )
         self._running: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._last_disagreement: Disagreement | None = None
+        self._about_path: dict[str, ThrottledLog] = defaultdict(partial(ThrottledLog, log, clock))
 
     @property
     def incarnation(self) -> str:
         """The name under which this proxy appends, or did so last."""
-        return self.incarnations.membership.incarnation
+        return self.incarnations.membership.current.name
 
     def contact(self) -> Contact:
         """The contact to etcd now."""
-        incarnations, membership = self.incarnations, self.incarnations.membership
+        incarnations, current = self.incarnations, self.incarnations.membership.current
         return Contact(
-            silence=self.staleness.silence,
+            silence=self.follow.staleness.silence,
             keep_alive_sent=incarnations.keep_alive_sent,
-            lease=membership.granted,
-            rank=self.members.rank(membership.incarnation),
-            serving=self.staleness.serving,
+            lease=current.granted,
+            rank=self.members.rank(current.name),
+            serving=self.follow.staleness.serving,
             ended=incarnations.ended,
         )
 
     def status(self) -> LogStatus:
         """The state of the log, for operators and for the writer of snapshots."""
-        membership, stream, outbox = self.incarnations.membership, self._stream, self.outbox
+        current, follow, outbox = self.incarnations.membership.current, self.follow, self.outbox
         return LogStatus(
             members=self.members,
             peers=self.applier.peers,
             stats=self.stats,
-            incarnation=membership.incarnation,
-            is_registered=not membership.is_over,
+            incarnation=current.name,
+            is_registered=not current.is_over,
             is_full=outbox.full,
             pressure=None if outbox.space is None else outbox.space.pressure,
-            record=stream.record,
+            record=follow.record,
             position=self.applier.position,
             backlog=self.applier.backlog,
             outstanding=outbox.outstanding,
             unanswered=outbox.unanswered,
-            age=self.staleness.age,
-            replayed=stream.replayed,
-            fell_back=stream.fell_back,
+            age=follow.staleness.age,
+            replayed=(follow.last_load.log_bytes, follow.last_load.log_requests),
+            fell_back=follow.last_load.fell_back,
         )
 
     def learned_space(self, in_use: int, quota: int, log_bytes: int) -> float:
         """As Space.learned."""
-        record, space = self._stream.record, self.outbox.space
+        record, space = self.follow.record, self.outbox.space
         assert space is not None
         return space.learned(in_use, quota, None if record is None else record.current, log_bytes)
 
-    def learned_versions(self, versions: Iterable[str]) -> None:
-        """The versions of etcd's members: by them, a read may take the place of an entry for a sync."""
-        head = self.outbox.head
-        assert head is not None
-        known = list(versions)
-        head.is_trusted = bool(known) and all(map(reads_are_new, known))
+    def propose_budgets(self, rules: Iterable[Rule]) -> None:
+        """Make the budgets of this proxy's operator those of the tree, where they differ. Others stay."""
+        there = set(self.machine.budgets.rules)
+        wanted = [rule for rule in rules if rule not in there]
+        if wanted and self.machine.level < budgets.LEVEL:
+            log.error(
+                "--budget has no effect: the tree has level %d, and budgets need level %d. When all proxies"
+                " are upgraded, run `zketcd raise-level %d`, and restart this proxy or run `zketcd budget"
+                " set`",
+                self.machine.level,
+                budgets.LEVEL,
+                budgets.LEVEL,
+            )
+            return
+
+        def done(rule: Rule, _pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
+            if error:
+                log.error("the budget %s=%s was refused (error %d)", rule.path, rates_text(rule), error)
+            else:
+                log.info("the budget of %s is %s now", rule.path, rates_text(rule))
+
+        for rule in wanted:
+            body = encode_rule(*rule)
+            self.outbox.submit(CallbackRequest(Kind.BUDGET, 0, 0, (), body, partial(done, rule)))
 
     async def carry_over(
         self, incarnation: str, then: Callable[[], object] | None = None, own: str = ""
@@ -207,22 +187,15 @@ class Log:
         when the sessions went.
         """
         with self.incarnations.without_sessions(went.keep_alive_sent):
-            key = self._keys.proxy(heir)
+            key = self.context.keys.proxy(heir)
             while heir in self.members:
                 try:
-                    await self._etcd.txn(Txn((), (Delete(key),)), _TAKE_BACK)
+                    await self.context.etcd.txn(Txn((), (Delete(key),)), _TAKE_BACK)
                 except EtcdError as error:
                     log.warning("cannot delete the key of proxy %s: %s; trying again", heir, error)
                 await asyncio.sleep(_DRAIN_INTERVAL)
             while code := await self.carry_over(heir):
                 log.error("sessions were not carried back (error %d); trying again", code)
-
-    def distrust(self) -> None:
-        """The state differs from what the log makes: show it to no client, and load the tree anew."""
-        if not self.applier.worker.is_whole:
-            probe.current.reached("a reload during a long write")
-        self.staleness.distrust()
-        self._stream.distrust()
 
     # -- life ----------------------------------------------------------------------------------------------
 
@@ -231,13 +204,13 @@ class Log:
 
         Raises TreeNotServable, EtcdRefused where etcd denies access, and EtcdError after the timeout.
         """
-        levels = self._settings.levels
+        levels = self.context.settings.levels
         loaded = await load(
-            self._etcd, self._keys, levels=levels, progress=progress, wait=True, timeout=timeout
+            self.context.etcd, self.context.keys, levels=levels, progress=progress, wait=True, timeout=timeout
         )
         self.machine.become(loaded.machine)
         self.machine.session_changes.clear()
-        self.deliver(await self._stream.begin(loaded))
+        self.deliver(await self.follow.continue_from(loaded))
         if loaded.cluster_id != self.machine.cluster_id:
             log.warning("this tree was restored into another etcd cluster; zxids continue in a new epoch")
             self.incarnations.new_epoch(loaded.cluster_id, self.machine.zxid)
@@ -245,20 +218,19 @@ class Log:
     async def start(self) -> None:
         """Follow the log and register; returns when the state is caught up with etcd as of now."""
         for work, what in (
-            (self._stream.run(), "follow the log"),
-            (self.staleness.run(), "ask etcd for the newest entries"),
+            (self.follow.run(), "follow the log"),
             (
-                self.incarnations.membership.keep_alive(lambda: self.staleness.cut_off),
+                self.incarnations.membership.keep_alive(lambda: self.follow.staleness.cut_off),
                 "keep this proxy's lease alive",
             ),
             (self.incarnations.run(), "be a member of the cluster"),
         ):
-            self._running.append(self._tasks.start(work, what, reported=(TreeNotServable, EtcdError)))
+            self._running.append(self.context.tasks.start(work, what, reported=(TreeNotServable, EtcdError)))
         waits = [
-            self._tasks.start(self.incarnations.ready.wait(), "wait to be registered"),
-            self._tasks.start(self.staleness.caught_up(), "wait until the state is recent"),
+            self.context.tasks.start(self.incarnations.ready.wait(), "wait to be registered"),
+            self.context.tasks.start(self.follow.staleness.caught_up(), "wait until the state is recent"),
         ]
-        failure = self._tasks.start(self.failed(), "wait for a failure")
+        failure = self.context.tasks.start(self.failed(), "wait for a failure")
         try:
             while not all(wait.done() for wait in waits):
                 unfinished = [wait for wait in waits if not wait.done()]
@@ -301,109 +273,93 @@ class Log:
             self._failure.exception()  # seen
         await self.incarnations.retire()
 
-    # -- the stream's consumer -----------------------------------------------------------------------------
+    # -- the consumer of what is followed ------------------------------------------------------------------
 
     def deliver(self, items: list[Item]) -> None:
         """Apply items of the log."""
-        self.applier.feed(items)
-        if self.applier.idle:  # while entries wait to be applied, the follower is ahead of the state
-            self._stream.follower.retain(self.machine.applied)
-        if self.outbox.head is not None:
-            self.outbox.head.delivered(self._stream.follower.revision)
+        self.applier.apply(items)
+        if self.applier.worker.done:  # while entries wait to be applied, the follower is ahead of the state
+            self.follow.follower.retain(self.machine.applied)
+        self.head.delivered(self.follow.follower.revision)
+
+    async def load_anew(self, *, is_wrong: bool) -> Loaded:
+        """Load the tree as it is now."""
+        if not self.applier.worker.is_whole:
+            probe.current.reached("a reload during a long write")
+        context = self.context
+        return await load(context.etcd, context.keys, levels=context.settings.levels, make=False)
 
     async def replace(self, machine: Machine, *, restored: bool) -> None:
         """Continue with a state that was loaded anew."""
-        await self.applier.drained()
+        await self.applier.worker.drained()
         zxid = self.machine.zxid
         await self.applier.become(machine, lambda: self._replaced(zxid, restored=restored))
 
     def _replaced(self, zxid: int, *, restored: bool) -> None:
         """The state was replaced. `zxid`: the last one of the former state, which clients have seen."""
         log.info("the state was loaded anew: zxid 0x%x in place of 0x%x", self.machine.zxid, zxid)
-        self.staleness.trust()
+        self.follow.staleness.trust()
         self.incarnations.check_known(restored=restored)
         if restored:
-            self.incarnations.new_epoch(self._stream.cluster_id, zxid)
+            self.incarnations.new_epoch(self.follow.last_load.cluster_id, zxid)
         self._loaded()
 
     def _loaded(self) -> None:
         # Proxies that came since the former state are delivered after that was freed, which can take long.
         members = {member.incarnation for member in self.members}
-        self._sessions.loaded(members | self._stream.follower.living.keys())
+        self._sessions.loaded(members | self.follow.follower.living.keys())
 
-    async def _load_anew(self) -> Loaded:
-        return await load(self._etcd, self._keys, levels=self._settings.levels, make=False)
+    # -- what the applier notices --------------------------------------------------------------------------
 
-    # -- the applier's effects -----------------------------------------------------------------------------
+    def _notice(self, notice: Notice) -> None:
+        """Handle a notice, at its place in the order of the log."""
+        match notice:
+            case OwnApplied():
+                self.incarnations.appender.make_room()
+            case ProxyCame():
+                self._proxy_came(notice)
+            case ProxyGone(name, _):
+                log.info("proxy %s is gone", self.members.get(name) or name)
+                self.members.gone(name)
+                self.applier.peers.forget(name)
+                self.incarnations.membership.key_gone(name)
+                self._sessions.proxy_gone(name)
+            case QuotaExceeded(path, what):
+                self._about_path[path].warn("quota exceeded at %s: %s", path, what)
+            case BudgetSpent(path):
+                self.stats.throttled[path] += 1
+                words = "the budget of %s is spent: requests are refused with THROTTLEDOP"
+                self._about_path[path].warn(words, path)
+            case Disagreement():
+                self._disagreement(notice)
+            case Broken(error):
+                if isinstance(error, UnknownLevel):
+                    prefix, levels = self.context.keys.prefix.decode(), self.context.settings.levels
+                    error = TreeNotServable(unknown_level(prefix, error.level, levels))
+                if not self._failure.done():
+                    self._failure.set_exception(error)
 
-    def proxies_changed(self, item: MembershipItem) -> None:
-        """A proxy started or stopped, or the tree's record changed; the stream handles the latter."""
-        if isinstance(item, ProxyCame):
-            try:
-                value = decode_proxy(item.value)
-            except BadValue as error:
-                log.error("proxy %s: %s", item.incarnation, error)
-                value = ProxyValue((), "")
-            member = Member(item.incarnation, item.revision, *value)
-            self.members.add(member)
-            log.info("proxy %s has come", member)
-            self._sessions.proxy_came(item.incarnation)
-        elif isinstance(item, ProxyGone):
-            log.info("proxy %s is gone", self.members.get(item.incarnation) or item.incarnation)
-            self.members.gone(item.incarnation)
-            self.applier.peers.forget(item.incarnation)
-            self.incarnations.membership.key_gone(item.incarnation)
-            self._sessions.proxy_gone(item.incarnation)
+    def _proxy_came(self, item: ProxyCame) -> None:
+        try:
+            value = decode_proxy(item.value)
+        except BadValue as error:
+            log.error("proxy %s: %s", item.incarnation, error)
+            value = ProxyValue((), "")
+        member = Member(item.incarnation, item.revision, *value)
+        self.members.add(member)
+        log.info("proxy %s has come", member)
+        self._sessions.proxy_came(item.incarnation)
 
-    def disagreed(self, disagreement: Disagreement) -> None:
+    def _disagreement(self, found: Disagreement) -> None:
         """The digest of another proxy differs from ours: one of the two is wrong."""
-        self._reports.disagreed(disagreement)
-
-    def over_quota(self, path: str, what: str) -> None:
-        """A request exceeds a soft quota: ZooKeeper warns, and executes it."""
-        self._reports.over_quota(path, what)
-
-    def over_budget(self, path: str) -> None:
-        """A request of a client was refused with THROTTLEDOP."""
-        self.stats.throttled[path] += 1
-        self._reports.over_budget(path)
-
-    def has_room(self) -> None:
-        """An entry of our own was applied, or syncs were answered without one."""
-        self.incarnations.appender.applied()
-
-    def failed_to_apply(self, error: Exception) -> None:
-        """The log cannot be applied any further, so this proxy has to stop."""
-        if isinstance(error, UnknownLevel):
-            words = unknown_level(self._keys.prefix.decode(), error.level, self._settings.levels)
-            error = TreeNotServable(words)
-        if not self._failure.done():
-            self._failure.set_exception(error)
-
-
-class _Reports:
-    """Messages that many entries cause, each reported once or at intervals."""
-
-    def __init__(self, listener: Listener, environment: Environment) -> None:
-        self._listener = listener
-        self._disagreement: Disagreement | None = None  # the last one that was reported
-        self._of_path: dict[str, ThrottledLog] = defaultdict(partial(ThrottledLog, log, environment.clock))
-
-    def disagreed(self, disagreement: Disagreement) -> None:
-        if disagreement == self._disagreement:
+        if found == self._last_disagreement:
             return  # each entry of that proxy has the digest, until its next checkpoint
-        self._disagreement = disagreement
+        self._last_disagreement = found
         log.error(
             "proxy %s says that after %d entries its digest was %016x; ours was %016x",
-            disagreement.incarnation,
-            disagreement.checkpoint,
-            disagreement.theirs,
-            disagreement.ours,
+            found.incarnation,
+            found.checkpoint,
+            found.theirs,
+            found.ours,
         )
-        self._listener.disagreed(disagreement)
-
-    def over_quota(self, path: str, what: str) -> None:
-        self._of_path[path].warn("quota exceeded at %s: %s", path, what)
-
-    def over_budget(self, path: str) -> None:
-        self._of_path[path].warn("the budget of %s is spent: requests are refused with THROTTLEDOP", path)
+        self._disagreed(found)

@@ -9,8 +9,8 @@ import logging
 from typing import NamedTuple
 
 from codec.constants import ErrorCode
-from proxy.log.pending import CallbackRequest, Pending
-from proxy.log.status import ReplicatedLog
+from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.log import Log
 from proxy.state.expiry import Expiry
 from proxy.support.tasks import together
 from schema.entry import Kind, NodeDue, encode_node_due
@@ -36,7 +36,7 @@ class Pace(NamedTuple):
 class NodeExpiry:
     """Checks the containers and TTL nodes periodically."""
 
-    def __init__(self, replicated: ReplicatedLog, expiry: Expiry, pace: Pace) -> None:
+    def __init__(self, replicated: Log, expiry: Expiry, pace: Pace) -> None:
         self._log = replicated
         self._expiry = expiry
         self._pace = pace

@@ -9,17 +9,17 @@ from functools import partial
 from typing import NamedTuple
 
 from proxy.etcd.model import KeyValue
-from proxy.log.catch_up import Caught
-from proxy.log.follower import Apply, Follower
-from proxy.log.record import TreeNotServable, unknown_level, unreadable
+from proxy.log.follow.catch_up import Caught
+from proxy.log.follow.follower import Apply, Follower
+from proxy.log.record import TreeNotServable, unknown_level
 from proxy.log.slices import in_slices
 from proxy.state.level import KNOWN, UnknownLevel
 from proxy.state.machine import Disagreement, Machine
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.support import probe
 from proxy.support.environment import HOST, Clock
-from schema.entry import Entry, Request, decode_entry
-from schema.errors import BadValue, ForeignKey
+from schema.entry import Entry, Request
+from schema.errors import ForeignKey
 from schema.keys import Keyspace
 
 
@@ -90,10 +90,7 @@ class Replay:
     def _apply(self, item: Apply, pause: Pause) -> None:
         machine = self._machine
         where = f"entry {item.number} of {item.incarnation}"
-        try:
-            entry = decode_entry(item.value)
-        except BadValue as error:
-            raise unreadable(item.incarnation, item.number, error) from error
+        entry = item.decode()
         disagreement = machine.begin(
             item.incarnation, item.number, entry.clock, entry.rules, entry.checkpoint, entry.digest
         )

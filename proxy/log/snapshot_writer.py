@@ -23,8 +23,9 @@ import uvloop
 from proxy.etcd.access import Access
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdError, Put, Txn
+from proxy.log.follow.catch_up import Loaded
 from proxy.log.record import TIMEOUT, Registered, TreeNotServable, incarnation_of, look
-from proxy.log.start import Loaded, NotInLog, Wanted, load
+from proxy.log.start import NotInLog, Wanted, load
 from proxy.log.truncation import (
     Overtaken,
     Step,

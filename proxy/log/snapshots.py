@@ -9,23 +9,26 @@ import asyncio
 import enum
 import json
 import logging
+from asyncio.subprocess import Process
 from collections import deque
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from codec.constants import OpCode
 from codec.jute import pack_string
-from proxy.etcd.interface import Etcd
+from proxy.etcd.access import Access
 from proxy.etcd.model import EtcdError
-from proxy.log.pending import Pending
+from proxy.log.append.pending import Pending
+from proxy.log.append.space import Pressure
+from proxy.log.log import Log
 from proxy.log.snapshot_writer import PACE
-from proxy.log.space import Pressure
-from proxy.log.status import LogStatus, ReplicatedLog
+from proxy.log.status import LogStatus
 from proxy.log.truncation import applied_in, drop_incarnation, forgettable
 from proxy.state.machine import Disagreement
 from proxy.support import probe
-from proxy.support.environment import HOST, Clock
+from proxy.support.child import end, start
+from proxy.support.logs import form_in_use
 from schema.entry import Kind, encode_forget
-from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +39,8 @@ _EACH_RANK = 30.0  # seconds that each proxy waits for all that are older
 _TICK = 1.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds before a failed run is repeated
 _SMALLER = 0.8  # of its size when a stored snapshot was written: then a nearly full etcd gets a new one
+_LONGEST_RUN = 3600.0  # seconds that the writer may take
+_WRITER = "proxy.log.snapshot_writer"
 _OVERDUE = 900.0  # seconds after which a snapshot that is due is an alarm
 
 
@@ -46,17 +51,15 @@ class Writer(Protocol):
         """Its result for an order; see `snapshot_writer.run`."""
 
 
+@dataclass(slots=True)
 class SnapshotStats:
     """For metrics. Times are seconds."""
 
-    __slots__ = ("failed", "last_seconds", "running", "written", "written_at")
-
-    def __init__(self) -> None:
-        self.written = 0  # by this proxy
-        self.failed = 0
-        self.running = False
-        self.last_seconds = 0.0  # that the last one took
-        self.written_at = 0.0  # monotonic seconds when the record last named a new one; 0: not in this run
+    written: int = 0  # by this proxy
+    failed: int = 0
+    running: bool = False
+    last_seconds: float = 0.0  # that the last one took
+    written_at: float = 0.0  # monotonic seconds when the record last named a new one; 0: not in this run
 
 
 class _Seen(enum.Enum):
@@ -116,26 +119,23 @@ class Snapshots:
 
     def __init__(
         self,
-        replicated: ReplicatedLog,
-        etcd: Etcd,
-        keys: Keyspace,
+        replicated: Log,
         writer: Writer,
         *,
         least_bytes: int = LEAST_BYTES,
         least_requests: int = LEAST_REQUESTS,
         each_rank: float = _EACH_RANK,
         pace: float = PACE,
-        clock: Clock = HOST.clock,
     ) -> None:
         """`each_rank`: seconds to wait for each older proxy. `pace`: bytes a second that are written."""
         self._log = replicated
-        self._etcd = etcd
-        self._keys = keys
+        self._etcd = replicated.context.etcd
+        self._keys = replicated.context.keys
         self._writer = writer
         self._least = least_bytes, least_requests
         self._each_rank = each_rank
         self._pace = pace
-        self._now = clock.monotonic
+        self._now = replicated.context.environment.clock.monotonic
         self._wanted = False
         self._checking = False
         self._length = _LogLength()
@@ -344,5 +344,43 @@ class Snapshots:
             disagreement.checkpoint,
             disagreement.ours,
         )
-        self._log.distrust()
+        self._log.follow.distrust()
         return False
+
+
+class WriterProcess:
+    """Runs the snapshot writer as a child process, so that its work does not delay this proxy's clients."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def run(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Run it with an order; its result."""
+        config = {
+            **self._access._asdict(),
+            "log_format": form_in_use(),
+            "log_level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
+            **order,
+        }
+        try:
+            child = await start(_WRITER, config)
+        except OSError as error:
+            return {"ok": False, "error": str(error)}
+        try:
+            async with asyncio.timeout(_LONGEST_RUN):
+                return await _result(child)
+        except TimeoutError:
+            return {"ok": False, "error": f"it took more than {_LONGEST_RUN:.0f} s"}
+        finally:
+            await end(child)
+
+
+async def _result(child: Process) -> dict[str, Any]:
+    assert child.stdout is not None
+    said = await child.stdout.read()
+    status = await child.wait()
+    try:
+        result: dict[str, Any] = json.loads(said)
+    except ValueError:
+        return {"ok": False, "error": f"the snapshot writer ended with status {status} and said nothing"}
+    return result

@@ -11,18 +11,16 @@ import logging
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from proxy.etcd.interface import Etcd
+from proxy.etcd.interface import Etcd, Reads
 from proxy.etcd.model import EtcdError, EtcdRefused, KeyValue, RefusalKind
 from proxy.log import record as tree_record
-from proxy.log.catch_up import Caught, Truncated, catch_up
+from proxy.log.follow.catch_up import Caught, Loaded, MonotonicReads, Truncated, catch_up, entries_after
 from proxy.log.pages import UnusableSnapshot, read_snapshot
-from proxy.log.reads import MonotonicReads
 from proxy.log.record import TIMEOUT, TreeNotServable, is_following, look, servable, unknown_level
 from proxy.log.replay import Execute, Replay
-from proxy.log.standby import stand_by
 from proxy.state import capture
 from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel
-from proxy.state.machine import Disagreement, Machine
+from proxy.state.machine import Machine
 from proxy.state.node import full_node
 from proxy.support import probe
 from proxy.support.throttled_log import ThrottledLog
@@ -35,22 +33,7 @@ from schema.record import SnapshotRef, TreeRecord
 log = logging.getLogger(__name__)
 
 _RETRY = 0.2  # seconds before a load that failed is tried again
-
-
-class Loaded(NamedTuple):
-    """A state, and its place in the log.
-
-    A follower that is restarted with the state's `applied` and then given `caught` continues exactly here.
-    """
-
-    machine: Machine
-    caught: Caught  # of its entries only those that wait for a predecessor
-    base: SnapshotRef | None  # what was loaded; None: the log from its beginning
-    fell_back: bool  # the current snapshot cannot be used
-    cluster_id: int  # etcd's own; after a restore it is not the machine's
-    log_bytes: int  # what was replayed
-    log_requests: int
-    disagreements: tuple[Disagreement, ...]  # entries whose digest differs from the replay's
+_FOLLOWED = 0.2  # seconds between two reads of a tree that follows a ZooKeeper
 
 
 class Wanted(NamedTuple):
@@ -116,6 +99,52 @@ def forget_members(machine: Machine) -> None:
         emptied = full_node(machine.tree.nodes, CONFIG)
         emptied.data = b""
         emptied.changed()
+
+
+async def stand_by(
+    etcd: Reads, keys: Keyspace, progress: Callable[[int], None]
+) -> tuple[Machine, SnapshotRef] | None:
+    """Load a tree that follows a ZooKeeper, and keep the state up to date, until the tree may be served.
+
+    Meanwhile the proxy serves no client and writes nothing. At the cut-over (docs/decisions/0024) it only has
+    to apply the last entries, however large the tree is.
+
+    Returns the state when the tree is complete, and the snapshot that its log continues from; None if the
+    tree does not follow, or not any more. Raises TreeNotServable, EtcdError.
+    """
+    machine: Machine | None = None
+    loaded = ""
+    throttled_log = ThrottledLog(log)
+    while True:
+        found = await look(etcd, keys)
+        record = found.record
+        if record is None or found.pair is None or record.current is None:
+            return None
+        if not (record.complete or is_following(found)):
+            return None
+        current = record.current
+        # A checkpoint deletes entries: if some were not applied, begin again from its snapshot.
+        if machine is None or (current.name != loaded and machine.zxid < current.zxid):
+            try:
+                machine = await read_snapshot(etcd, keys, current, progress)
+            except UnusableSnapshot as error:
+                if (again := (await look(etcd, keys)).record) is not None and again.current == current:
+                    raise TreeNotServable(f"the tree under {keys.prefix.decode()}: {error}") from error
+                machine = None
+                continue
+        loaded = current.name
+        entries = await entries_after(etcd, keys, machine.applied, found)
+        caught = Caught(found.revision, record, found.pair, found.proxies, entries)
+        await Replay(keys, machine, caught, progress).run(found.revision)
+        if record.complete:
+            return machine, current
+        throttled_log.warn(
+            "the tree under %s follows a ZooKeeper, now at zxid 0x%x: waiting for `python -m pipeline follow"
+            " --finish`",
+            keys.prefix.decode(),
+            machine.zxid,
+        )
+        await asyncio.sleep(_FOLLOWED)
 
 
 class _Load:

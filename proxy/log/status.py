@@ -1,13 +1,10 @@
-"""A proxy's end of the log as a plain value, for operators and for what a proxy does periodically."""
+"""A proxy's end of the log as a plain value, for operators and for what a proxy does periodically. Pure."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from proxy.log.members import Members
-from proxy.log.outbox import Outbox
-from proxy.log.peers import Peers
-from proxy.log.space import Pressure
+from proxy.log.append.space import Pressure
+from proxy.log.members import Members, Peers
 from proxy.log.stats import Stats
-from proxy.state.machine import Machine
 from schema.record import TreeRecord
 
 
@@ -39,16 +36,3 @@ class LogStatus(NamedTuple):
     def is_eldest(self) -> bool:
         """Whether this proxy is the eldest living one."""
         return self.members.eldest == self.incarnation
-
-
-class ReplicatedLog(Protocol):
-    """`Log`, as far as periodic work depends on it."""
-
-    machine: Machine
-    outbox: Outbox
-
-    def status(self) -> LogStatus:
-        """Its state now."""
-
-    def distrust(self) -> None:
-        """The state differs from what the log makes: show it to no client, and load the tree anew."""

@@ -5,7 +5,8 @@ import pytest
 from bench.errors import BadReply
 from bench.etcd_load import BATCH, BATCH_MULTI, SHAPES, Run, check_replies, requests
 from proxy.etcd import rpc_pb2 as rpc
-from proxy.log.outbox import EntryTxns, Header, Sent
+from proxy.log.append.membership import Incarnation
+from proxy.log.append.outbox import Header, Sent
 from schema.keys import Keyspace
 
 RUN = Run(b"/r/", 2, 1000)
@@ -29,7 +30,7 @@ def test_an_append_is_one_put_whatever_it_carries() -> None:
     (request,) = requests(RUN, SHAPES["append"], 0, BATCH, 1)
     txn = rpc.TxnRequest.FromString(request)
     sent = Sent(1, Header(0, 0, 0, 0), b"", [], nested=False, is_probe=False)
-    theirs = EntryTxns(Keyspace("/z"), "a", 7).append(sent)
+    theirs = Incarnation(Keyspace("/z"), "a", 5.0).append(sent)
     assert (len(txn.compare), len(txn.success)) == (len(theirs.compares), len(theirs.success)) == (2, 1)
     assert len(txn.success[0].request_put.value) > BATCH * 100
 

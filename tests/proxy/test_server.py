@@ -22,8 +22,8 @@ from proxy.config import parse
 from proxy.etcd.access import Access
 from proxy.etcd.model import Get
 from proxy.frontend.ports import bound_socket
-from proxy.log.staleness import Staleness
-from proxy.log.writer_process import WriterProcess
+from proxy.log.follow.staleness import Staleness
+from proxy.log.snapshots import WriterProcess
 from proxy.server import Server
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import until

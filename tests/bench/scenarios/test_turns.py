@@ -11,8 +11,7 @@ import pytest
 from bench.scenarios import attack, turns
 from bench.scenarios.turns import WORKS
 from proxy.frontend import connection, inbound, turn
-from proxy.log.slices import Slices
-from proxy.log.state_worker import StateWorker
+from proxy.log.slices import Slices, StateWorker
 from proxy.state.pause import AtOnce, Pause
 from proxy.support.environment import Clock
 

@@ -12,7 +12,8 @@ from pipeline.etcd.read import NotReadable
 from pipeline.etcd.replayed import KeptState, replayed
 from proxy.etcd.model import Put, Txn
 from proxy.log import truncation
-from proxy.log.start import Loaded, load
+from proxy.log.follow.catch_up import Loaded
+from proxy.log.start import load
 from tests.pipeline.etcd.rows import FIXED, load_tree, row
 from tests.proxy.log.trees import Ran, Tree
 

@@ -13,7 +13,7 @@ from pipeline.follow.base import digest_of, load_base
 from pipeline.follow.outward import DONE, NOT_LEVEL, Options, mirror
 from pipeline.formats import directory
 from proxy.log import slices, start
-from proxy.log.catch_up import Caught, catch_up
+from proxy.log.follow.catch_up import Caught, catch_up
 from proxy.state.machine import Machine
 from schema.entry import Kind, Request, encode_epoch
 from tests.pipeline.follow.histories import node_pages

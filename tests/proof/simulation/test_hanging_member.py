@@ -22,8 +22,8 @@ from proof.simulation.world import Host, World
 from proof.torture.availability import longest_gap
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import EtcdError, Put, Txn
-from proxy.log.staleness import Staleness
-from proxy.log.watch_guard import WatchGuard
+from proxy.log.follow.staleness import Staleness
+from proxy.log.follow.watch_guard import WatchGuard
 
 _ALLOWED = 1.0  # seconds that writes may wait longer than etcd's own
 # Up to a second passes until a proxy whose clients neither write nor sync asks etcd for new entries.

@@ -12,16 +12,16 @@ from proof.torture.observer import Observer
 from proof.torture.real import RealClock
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Put, Txn
-from proxy.log.follower import Apply, ProxyGone
+from proxy.log.follow.follower import Apply, ProxyGone
 from proxy.log.start import load
 from schema.entry import EntryWriter
 from schema.errors import BadValue
 from schema.keys import Keyspace
 
 _LOG = """\
-2026-01-01 00:00:00,000 INFO proxy.log.membership: registered as 0a
-2026-01-01 00:00:09,000 WARNING proxy.log.incarnations: carrying sessions over from 0a; 3 sent again
-2026-01-01 00:00:09,100 INFO proxy.log.membership: registered as 0b
+2026-01-01 00:00:00,000 INFO proxy.log.append.membership: registered as 0a
+2026-01-01 00:00:09,000 WARNING proxy.log.append.incarnations: carrying sessions over from 0a; 3 sent again
+2026-01-01 00:00:09,100 INFO proxy.log.append.membership: registered as 0b
 """
 
 

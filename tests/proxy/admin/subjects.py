@@ -8,8 +8,7 @@ from proxy.admin.subject import Settings, Subject, WaitingRequest
 from proxy.etcd.calls import Calls
 from proxy.etcd.model import Status
 from proxy.log.contact import Contact
-from proxy.log.members import Members
-from proxy.log.peers import Peers
+from proxy.log.members import Members, Peers
 from proxy.log.snapshots import SnapshotStats
 from proxy.log.stats import Stats
 from proxy.log.status import LogStatus

@@ -10,7 +10,7 @@ from lab.fakes.connection import PaperLoop
 from proxy.frontend.handshake import Handshake, Past
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Session, Sessions, Timeouts
-from proxy.log.outbox import Header, Outbox
+from proxy.log.append.outbox import Header, Outbox
 from proxy.state.capture import new_machine
 from proxy.state.sessions import hash_of
 from proxy.support.counters import Counters

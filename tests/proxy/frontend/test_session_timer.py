@@ -10,7 +10,7 @@ from proxy.frontend.handshake import Handshake
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.session_timer import SessionTimer, interval_of
 from proxy.frontend.sessions import Sessions, Timeouts
-from proxy.log.outbox import Outbox
+from proxy.log.append.outbox import Outbox
 from proxy.state.capture import new_machine
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST

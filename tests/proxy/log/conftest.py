@@ -2,13 +2,15 @@
 
 import pytest
 
-from proxy.log import membership, standby, start, stream, truncation
+from proxy.log import start, truncation
+from proxy.log.append import membership
+from proxy.log.follow import follow
 
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (start, stream, truncation):
+    for module in (start, follow, truncation):
         monkeypatch.setattr(module, "_RETRY", 0.001)
     monkeypatch.setattr(truncation, "_PAUSE", 0)
     monkeypatch.setattr(membership, "_FULL_PAUSE", 0.02)
-    monkeypatch.setattr(standby, "_INTERVAL", 0.001)
+    monkeypatch.setattr(start, "_FOLLOWED", 0.001)

@@ -11,10 +11,11 @@ from codec.constants import OpCode
 from codec.jute import OPEN_ACLS, pack_buffer, pack_string
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.interface import Etcd
-from proxy.log.follower import Apply, Follower
+from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.context import Context, LogSettings
+from proxy.log.follow.follower import Apply, Follower
 from proxy.log.log import Log
-from proxy.log.pending import CallbackRequest, Pending
-from proxy.log.settings import LogSettings
+from proxy.log.stats import Stats
 from proxy.state.capture import new_machine
 from proxy.state.machine import Disagreement
 from proxy.state.outcome import SessionChange
@@ -62,16 +63,9 @@ class Proxy:
         self.living: Container[str] = ()  # as of the last load
         self.disagreements: list[Disagreement] = []
         self.replies: list[Reply] = []
-        self.log = Log(
-            etcd,
-            Keyspace(prefix),
-            self.tasks,
-            new_machine(0),
-            self.watches,
-            self,
-            self,
-            settings or LogSettings(lease_seconds=5),
-        )
+        settings = settings or LogSettings(lease_seconds=5)
+        context = Context(etcd, Keyspace(prefix), self.tasks, new_machine(0), Stats(), settings)
+        self.log = Log(context, self.watches, self, self.stops.append, self.disagreements.append)
 
     # What the log reports
 
@@ -90,12 +84,6 @@ class Proxy:
     def loaded(self, living: Container[str]) -> None:
         assert all(member.incarnation in living for member in self.log.members)
         self.living = living
-
-    def stopped_serving(self, reason: str) -> None:
-        self.stops.append(reason)
-
-    def disagreed(self, disagreement: Disagreement) -> None:
-        self.disagreements.append(disagreement)
 
     # What a test does
 
@@ -163,7 +151,7 @@ async def answered(replies: Sequence[Reply], seconds: float = 20.0) -> None:
 def log_of(store: FakeEtcd, prefix: str = "/t") -> list[Request]:
     """All requests that took effect, by the model's history: in tests that do not truncate."""
     follower = Follower(Keyspace(prefix))
-    items = [item for events in store.history_from(1) for item in follower.feed(events)]
+    items = [item for events in store.history_from(1) for item in follower.items_of(events)]
     return [
         request for item in items if isinstance(item, Apply) for request in decode_entry(item.value).requests
     ]

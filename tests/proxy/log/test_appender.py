@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -11,6 +12,7 @@ import pytest
 from codec.constants import ErrorCode, OpCode
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import (
+    Compare,
     EtcdNoSpace,
     EtcdRefused,
     EtcdUnknown,
@@ -21,29 +23,33 @@ from proxy.etcd.model import (
     Txn,
     TxnResult,
 )
-from proxy.log import appender as appender_module
-from proxy.log.appender import Appender
-from proxy.log.outbox import Outbox
-from proxy.log.pending import CallbackRequest, Pending
+from proxy.log.append import appender as appender_module
+from proxy.log.append.appender import Appender
+from proxy.log.append.head_reader import HeadReader
+from proxy.log.append.membership import Incarnation
+from proxy.log.append.outbox import Outbox
+from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.context import Context
+from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.stats import Stats
-from proxy.log.watch_guard import WatchGuard
 from proxy.state import capture
-from proxy.support.environment import HOST
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, decode_entry
 from schema.keys import Keyspace
+from tests import golden
 from tests.proxy.log.proxies import until
 
 KEYS = Keyspace("/t")
 PROXY_REVISION = 5
+SCRIPT = Path(__file__).with_name("appender.txt")
 
 
 class Call(NamedTuple):
+    """A Txn that was sent, and its answer."""
+
     txn: Txn
-    timeout: float
     answer: asyncio.Future[TxnResult]
 
-    @property
     def put(self) -> Put:
         (op,) = self.txn.success
         if isinstance(op, Txn):
@@ -51,126 +57,160 @@ class Call(NamedTuple):
         assert isinstance(op, Put)
         return op
 
-    @property
-    def nested(self) -> bool:
-        return isinstance(self.txn.success[0], Txn)
-
-    @property
-    def bodies(self) -> list[bytes]:
-        return [request.body for request in decode_entry(self.put.value).requests]
-
-    async def succeed(self) -> None:
-        self.answer.set_result(TxnResult(True, 10, [None]))
-        await turn()
-
-    async def fail(self, error: Exception) -> None:
-        self.answer.set_exception(error)
-        await turn()
-
-    async def find(self, *, proxy: int) -> None:
-        """The compares failed; `proxy` is the revision of the proxy key, 0 if it is gone."""
-        kvs = [KeyValue(b"p", b"", proxy, proxy, 1, 0)] if proxy else []
-        self.answer.set_result(TxnResult(False, 10, [RangeResult(kvs, False, len(kvs), 10)]))
-        await turn()
-
 
 class SlowEtcd(FakeEtcdClient):
-    """Answers when told."""
+    """Answers when a test says so."""
 
     def __init__(self) -> None:
         super().__init__(FakeEtcd())
         self.sent: list[Call] = []
 
     async def txn(self, txn: Txn, timeout: float) -> TxnResult:
-        call = Call(txn, timeout, asyncio.get_running_loop().create_future())
+        call = Call(txn, asyncio.get_running_loop().create_future())
         self.sent.append(call)
         return await call.answer
 
 
 class World:
+    """An appender. In a script `number/kind` is a request, which creates a node unless it has a kind."""
+
     def __init__(self) -> None:
         self.etcd = SlowEtcd()
         self.tasks = Tasks()
         self.outbox = Outbox()
         self.stats = Stats()
-        self.over: list[str] = []
         self.patience = 60.0
-        self.answers: list[tuple[bytes, int]] = []
+        self.told: list[str] = []
+        self.seen = 0  # how many Txns were reported
+        self.cancelled: set[int] = set()
+        context = Context(self.etcd, KEYS, self.tasks, capture.new_machine(1), self.stats)
+        guard = mock.Mock(spec=WatchGuard)
+        head = HeadReader(context, self.outbox, guard, mock.Mock())
         self.appender = Appender(
-            self.etcd,
-            KEYS,
-            self.tasks,
-            self.outbox,
-            capture.new_machine(1),
-            3,
-            self.stats,
-            mock.Mock(spec=WatchGuard),
-            lambda incarnation, _why: self.over.append(incarnation),
-            lambda seconds, _error: seconds >= self.patience,
-            HOST.clock,
+            context, self.outbox, head, guard, lambda seconds, _error: seconds >= self.patience
         )
+        self.incarnations: list[Incarnation] = []
+        self.start("p")
+
+    def start(self, name: str) -> None:
+        incarnation = Incarnation(KEYS, name, 5.0)
+        incarnation.registered(PROXY_REVISION, 1, 5.0, 0.0)
+        self.incarnations.append(incarnation)
+        self.appender.start(incarnation)
 
     def submit(self, body: bytes, opcode: int = OpCode.CREATE) -> None:
         self.outbox.submit(CallbackRequest(Kind.CLIENT, 1, opcode, (), body, self.answered))
 
-    async def send(self, body: bytes, opcode: int = OpCode.CREATE) -> None:
-        self.submit(body, opcode)
-        await turn()
-
     def answered(self, pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
-        self.answers.append((pending.body, error))
+        self.told.append(f"refused {pending.body.decode()}: {ErrorCode(error).name}")
 
-    async def applied(self, number: int) -> None:
-        self.outbox.applied(number)
-        self.appender.applied()
-        await turn()
+    async def answer(self, words: Sequence[str]) -> list[str]:
+        """Do what a script says; what comes of it."""
+        match words:
+            case ["submit", *requests]:
+                for request in requests:
+                    name, _, kind = request.partition("/")
+                    self.submit(name.encode(), _OPCODES[kind])
+            case ["applied", number]:
+                sent = self.outbox.settle(int(number))
+                assert sent is not None
+                self.told += [f"{each.body.decode()}: {ErrorCode(error).name}" for each, error in sent.after]
+                self.appender.make_room()
+            case ["round", "trip", milliseconds]:
+                self.stats.round_trip.note(int(milliseconds) / 1000)
+            case ["wait"]:
+                pass
+            case ["after", "a", "second"]:
+                self.appender._probe_at = 0.0
+            case ["impatient"]:
+                self.patience = 0.0
+            case ["stop"]:
+                self.appender.stop()
+            case ["start", name]:
+                self.start(name)
+            case ["no", "space"]:
+                self.appender.no_space()
+            case ["end", number]:
+                self.outbox.submit_first(self.outbox.end_incarnation(int(number)))
+            case [*what, number]:
+                future = self.etcd.sent[int(number) - 1].answer
+                outcome = _ANSWERS[" ".join(what)]
+                if isinstance(outcome, Exception):
+                    future.set_exception(outcome)
+                else:
+                    future.set_result(outcome)
+        for _ in range(20):  # no attempt waits for time to pass
+            await asyncio.sleep(0)
+        told, self.told = self.told, []
+        told += self.new_txns()
+        cancelled = {number for number, call in enumerate(self.etcd.sent, 1) if call.answer.cancelled()}
+        told += [f"Txn {number} is cancelled" for number in sorted(cancelled - self.cancelled)]
+        self.cancelled = cancelled
+        told += [f"{each.name} is over" for each in self.incarnations if each.is_over]
+        self.incarnations = [each for each in self.incarnations if not each.is_over]
+        return told
+
+    def new_txns(self) -> Iterator[str]:
+        for count, call in enumerate(self.etcd.sent[self.seen :], self.seen + 1):
+            self.seen = count
+            put = call.put()
+            key = KEYS.parse(put.key)
+            assert call.txn.compares == (
+                Compare(KEYS.proxy(key.incarnation), PROXY_REVISION),
+                Compare(put.key, 0),
+            )
+            bodies = " ".join(request.body.decode() for request in decode_entry(put.value).requests)
+            same = [each.txn for each in self.etcd.sent[: count - 1]].count(call.txn)
+            marks = ", nested" * (call.txn.success != (put,)) + ", as before" * bool(same)
+            yield f"Txn {count}: entry {key.number} of {key.incarnation}: {bodies or '-'}{marks}"
 
 
-async def turn(times: int = 4) -> None:
-    for _ in range(times):
-        await asyncio.sleep(0)
+_OPCODES = {"": OpCode.CREATE, "close": OpCode.CLOSE_SESSION, "sync": OpCode.SYNC}
+
+
+def _found(*revisions: int) -> TxnResult:
+    """The compares failed; the proxy key has this revision, or is gone."""
+    kvs = [KeyValue(b"p", b"", revision, revision, 1, 0) for revision in revisions]
+    return TxnResult(False, 10, [RangeResult(kvs, False, len(kvs), 10)])
+
+
+_ANSWERS: dict[str, TxnResult | Exception] = {
+    "ok": TxnResult(True, 10, [None]),
+    "lost": EtcdUnknown("lost"),
+    "full": EtcdNoSpace("full"),
+    "too large": EtcdRefused(RefusalKind.TOO_LARGE, "too large"),
+    "refused": EtcdRefused(RefusalKind.PERMISSION, "permission denied"),
+    "key there": _found(PROXY_REVISION),
+    "key gone": _found(),
+    "another key": _found(PROXY_REVISION + 1),
+}
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
+async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    for pause in ("_FIRST_PAUSE", "_REFUSED_PAUSE"):
+        monkeypatch.setattr(appender_module, pause, 0.0)
     world = World()
-    world.appender.start("p", PROXY_REVISION)
-    await turn()
     yield world
     await world.tasks.close()
 
 
-async def test_the_first_goes_at_once_and_what_comes_meanwhile_gathers(world: World) -> None:
-    await world.send(b"1")
-    await world.send(b"2")
-    for body in (b"3", b"4", b"5"):
-        await world.send(body)
-    sent = world.etcd.sent
-    assert [call.bodies for call in sent] == [[b"1"], [b"2"]]
-    assert [call.put.key for call in sent] == [KEYS.entry("p", 1), KEYS.entry("p", 2)]
-    assert sent[0].txn.compares[0].mod_revision == PROXY_REVISION
-    await sent[1].succeed()
-    assert [call.bodies for call in sent] == [[b"1"], [b"2"], [b"3", b"4", b"5"]]
+@golden.parametrized(SCRIPT)
+async def test_script(world: World, case: golden.Case) -> None:
+    await golden.check_async(SCRIPT, case, world.answer)
 
 
-async def test_the_stream_may_be_faster_than_the_answer(world: World) -> None:
-    for body in (b"1", b"2"):
-        await world.send(body)
-    await world.send(b"3")
-    assert len(world.etcd.sent) == 2
-    await world.applied(1)
-    assert [call.bodies for call in world.etcd.sent] == [[b"1"], [b"2"], [b"3"]]
-    await world.etcd.sent[0].succeed()
-    assert world.outbox.unanswered == 2
+async def test_timeouts_grow(world: World) -> None:
+    with mock.patch.object(world.etcd, "txn", side_effect=EtcdUnknown("lost")) as txn:
+        await world.answer(["submit", "1"])
+        await until(lambda: txn.call_count >= 6)
+    assert [call.args[1] for call in txn.call_args_list[:6]] == [1.0, 1.0, 2.0, 3.0, 5.0, 5.0]
 
 
-async def test_far_away_more_are_in_flight(world: World) -> None:
+async def test_the_window_is_that_of_the_round_trip_lately(world: World) -> None:
     assert world.appender.window == 2
     world.stats.round_trip.note(0.02)
     assert world.appender.window == 8
-    for number in range(10):
-        await world.send(b"%d" % number)
-    assert len(world.etcd.sent) == 8
     for _ in range(256):
         world.stats.round_trip.note(0.001)
     assert world.appender.window == 2
@@ -180,9 +220,10 @@ async def test_bytes_in_flight_are_bounded(world: World, monkeypatch: pytest.Mon
     monkeypatch.setattr(appender_module, "_WINDOW_BYTES", 100)
     world.stats.round_trip.note(0.02)
     for _ in range(3):
-        await world.send(bytes(range(200)))
+        world.submit(b"x" * 200)
+        await asyncio.sleep(0)
     assert len(world.etcd.sent) == 1
-    await world.applied(1)
+    await world.answer(["applied", "1"])
     assert len(world.etcd.sent) == 2
 
 
@@ -198,70 +239,6 @@ async def test_between_long_entries_the_loop_does_other_work(world: World) -> No
     assert set(counts) >= {1, 2, 3}
 
 
-async def test_an_unknown_outcome_is_sent_again_the_same(world: World) -> None:
-    await world.send(b"1")
-    await world.etcd.sent[0].fail(EtcdUnknown("lost"))
-    await until(lambda: len(world.etcd.sent) == 2)
-    first, second = world.etcd.sent
-    assert second.txn == first.txn
-    assert (first.timeout, second.timeout) == (1.0, 1.0)
-    assert world.stats.resent == 1
-    # The key is there: by the first.
-    await second.find(proxy=PROXY_REVISION)
-    assert world.outbox.unanswered == 0
-    assert world.over == []
-
-
-async def test_once_the_stream_shows_it_nothing_is_sent_again(world: World) -> None:
-    await world.send(b"1")
-    await world.etcd.sent[0].fail(EtcdUnknown("lost"))
-    await until(lambda: len(world.etcd.sent) == 2)
-    await world.applied(1)
-    assert world.etcd.sent[1].answer.cancelled()
-    await asyncio.sleep(0.2)
-    assert len(world.etcd.sent) == 2
-
-
-@pytest.mark.parametrize("found", [0, PROXY_REVISION + 1])
-async def test_without_its_proxy_key_the_incarnation_is_over(world: World, found: int) -> None:
-    await world.send(b"1")
-    await world.etcd.sent[0].find(proxy=found)
-    assert world.over == ["p"]
-
-
-async def test_stopped_nothing_is_sent_and_what_waits_goes_with_the_next_incarnation(world: World) -> None:
-    await world.send(b"1")
-    world.appender.stop()
-    await turn()
-    await world.etcd.sent[0].succeed()
-    assert world.outbox.unanswered == 1, "whether it counts is what the stream shows"
-    await world.send(b"2")
-    assert len(world.etcd.sent) == 1
-    again = world.outbox.ended(0)
-    world.outbox.queue.extendleft(reversed(again))
-    world.appender.start("q", 9)
-    await turn()
-    assert world.etcd.sent[1].put.key == KEYS.entry("q", 1)
-    assert world.etcd.sent[1].bodies == [b"1", b"2"]
-
-
-async def test_no_space_is_followed_by_the_void_and_by_refusals(world: World) -> None:
-    await world.send(b"1")
-    await world.etcd.sent[0].fail(EtcdNoSpace("full"))
-    void = world.etcd.sent[1]
-    assert (void.put.key, void.nested, void.bodies) == (KEYS.entry("p", 1), True, [])
-    await void.succeed()
-    await world.applied(1)
-    world.submit(b"2")
-    await world.send(b"3")
-    assert world.answers == [(b"2", ErrorCode.SYSTEM_ERROR), (b"3", ErrorCode.SYSTEM_ERROR)]
-    await world.send(b"4", OpCode.CLOSE_SESSION)
-    ending = world.etcd.sent[2]
-    assert (ending.nested, ending.bodies) == (True, [b"4"])
-    await ending.succeed()
-    assert world.outbox.full
-
-
 async def test_a_full_etcd_is_reported_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         world.appender.no_space()
@@ -273,80 +250,6 @@ async def test_a_request_that_the_answer_to_another_causes_is_answered_too(world
         world.answered(*outcome)
         world.submit(b"2")
 
-    world.appender.no_space()
-    await turn()
+    await world.answer(["no", "space"])
     world.outbox.submit(CallbackRequest(Kind.CLIENT, 1, OpCode.CREATE, (), b"1", answered))
-    await turn()
-    assert [body for body, _ in world.answers] == [b"1", b"2"]
-
-
-async def test_a_probe_finds_space(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(appender_module, "_PROBE_INTERVAL", 0.05)
-    world.appender.no_space()
-    await turn()
-    await asyncio.sleep(0.1)
-    world.submit(b"1")
-    await world.send(b"2")
-    (probe,) = world.etcd.sent
-    assert (probe.nested, probe.bodies) == (False, [b"1"])
-    await probe.succeed()
-    assert not world.outbox.full
-    await world.send(b"3")
-    assert world.etcd.sent[1].bodies == [b"3"]
-
-
-async def test_while_it_cannot_register_for_want_of_space_writes_are_refused(world: World) -> None:
-    world.appender.stop()
-    world.submit(b"1")
-    await world.send(b"sync", OpCode.SYNC)
-    world.appender.no_space()
-    await turn()
-    await world.send(b"2")
-    assert world.answers == [(b"1", ErrorCode.SYSTEM_ERROR)]
-    world.appender.start("q", 7)
-    await turn()
-    # What follows a request of the same session that has to wait is refused behind it.
-    assert [call.bodies for call in world.etcd.sent] == [[b"sync"]]
-    sent = world.outbox.get(1)
-    assert sent is not None
-    assert [(pending.body, error) for pending, error in sent.after] == [(b"2", ErrorCode.SYSTEM_ERROR)]
-
-
-TOO_LARGE = EtcdRefused(RefusalKind.TOO_LARGE, "too large")
-
-
-async def test_too_large_for_this_etcd(world: World) -> None:
-    await world.send(b"1")
-    await world.etcd.sent[0].fail(TOO_LARGE)
-    assert world.etcd.sent[1].bodies == []
-    sent = world.outbox.get(1)
-    assert sent is not None
-    assert sent.error == ErrorCode.BAD_ARGUMENTS
-
-
-async def test_an_entry_too_large_for_this_etcd_ends_the_incarnation(world: World) -> None:
-    world.submit(b"1")
-    await world.send(b"2")
-    await world.etcd.sent[0].fail(TOO_LARGE)
-    assert world.over == ["p"]
-    assert len(world.etcd.sent) == 1
-    assert world.answers == []
-
-
-async def test_a_refusal_that_only_an_operator_can_end_is_tried_again(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(appender_module, "_REFUSED_PAUSE", 0.02)
-    await world.send(b"1")
-    await world.etcd.sent[0].fail(EtcdRefused(RefusalKind.PERMISSION, "permission denied"))
-    await until(lambda: len(world.etcd.sent) == 2)
-    assert world.etcd.sent[1].txn == world.etcd.sent[0].txn
-
-
-async def test_other_proxies_take_over_if_etcd_goes_on_refusing(world: World) -> None:
-    world.patience = 0
-    await world.send(b"1")
-    await world.etcd.sent[0].fail(EtcdRefused(RefusalKind.PERMISSION, "permission denied"))
-    assert world.over == ["p"]
-    assert len(world.etcd.sent) == 1
-    assert world.answers == []
+    assert len(await world.answer(["wait"])) == 2

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import cast
 from unittest import mock
 
 import pytest
@@ -9,12 +10,13 @@ import pytest
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import Acl, pack_string
 from codec.packets import MULTI_HEADER
-from proxy.log.applier import Applier, MembershipItem
-from proxy.log.follower import Apply, ProxyCame, ProxyGone
-from proxy.log.outbox import Header, Outbox, Sent
-from proxy.log.pending import CallbackRequest, Pending
+from proxy.log.append.outbox import Header, Outbox, Sent
+from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, QuotaExceeded
+from proxy.log.context import Context, SessionKeeper
+from proxy.log.follow.follower import Apply, ProxyCame, ProxyGone
 from proxy.log.record import TreeNotServable
-from proxy.log.state_worker import StateWorker
+from proxy.log.slices import StateWorker
 from proxy.log.stats import Stats
 from proxy.state import capture
 from proxy.state.digest import Digest
@@ -23,7 +25,9 @@ from proxy.state.machine import Disagreement
 from proxy.state.ops.multi import END_OF_PARTS
 from proxy.state.outcome import SessionChange
 from proxy.state.watches import WatchTable
+from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, encode_level
+from schema.keys import Keyspace
 from tests.proxy.log.proxies import create_body, until
 from tests.proxy.log.trees import created, opened, value_of
 
@@ -50,8 +54,11 @@ class World:
         self.disagreements: list[Disagreement] = []
         self.failures: list[Exception] = []
         self.worker = StateWorker(seconds=slice_seconds)
-        self.applier = Applier(self.machine, self.watches, self.outbox, self, self, self.stats, self.worker)
-        self.applier.own = "me"
+        context = Context(mock.Mock(), Keyspace("/t"), Tasks(), self.machine, self.stats)
+        self.applier = Applier(
+            context, self.watches, self.outbox, cast(SessionKeeper, self), self.notice, self.worker
+        )
+        self.outbox.incarnation = "me"
         self.position = 10
 
     # Effects
@@ -59,23 +66,20 @@ class World:
     def session_changed(self, change: SessionChange) -> None:
         self.told.append(f"session {change.session_id} {change.incarnation}")
 
-    def proxies_changed(self, item: MembershipItem) -> None:
-        self.told.append(type(item).__name__)
-
-    def disagreed(self, disagreement: Disagreement) -> None:
-        self.disagreements.append(disagreement)
-
-    def over_quota(self, path: str, what: str) -> None:
-        self.told.append(f"quota {path}")
-
-    def over_budget(self, path: str) -> None:
-        self.told.append(f"budget {path}")
-
-    def has_room(self) -> None:
-        self.told.append("appended")
-
-    def failed_to_apply(self, error: Exception) -> None:
-        self.failures.append(error)
+    def notice(self, notice: Notice) -> None:
+        match notice:
+            case Disagreement():
+                self.disagreements.append(notice)
+            case Broken(error):
+                self.failures.append(error)
+            case OwnApplied():
+                self.told.append("appended")
+            case QuotaExceeded(path, _):
+                self.told.append(f"quota {path}")
+            case BudgetSpent(path):
+                self.told.append(f"budget {path}")
+            case ProxyCame() | ProxyGone():
+                self.told.append(type(notice).__name__)
 
     # A watcher
 
@@ -102,7 +106,7 @@ class World:
         """These are requests of this proxy, in one entry that the log shows."""
         for request in requests:
             self.submit(request)
-        self.applier.feed([self.cut()[1]])
+        self.applier.apply([self.cut()[1]])
 
     def cut(self) -> tuple[Sent, Apply]:
         sent = self.outbox.cut(Header(1000, 0, 0, 0))
@@ -118,7 +122,7 @@ async def world() -> World:
 
 async def test_entries_of_others_change_the_state_and_fire_watches(world: World) -> None:
     world.watches.data.add("/x", world)
-    world.applier.feed([world.foreign(1, OPEN, creation("/x"))])
+    world.applier.apply([world.foreign(1, OPEN, creation("/x"))])
     assert world.told == ["session 1 other", "NODE_CREATED /x 2"]
     assert "/x" in world.machine.tree.nodes
     assert (world.applier.position, world.stats.applied_requests) == (11, 2)
@@ -155,12 +159,12 @@ async def test_a_watch_set_by_a_reply_hears_of_the_next_request(world: World) ->
         world.watches.data.add("/y", world)
 
     first.callback = read
-    world.applier.feed([world.cut()[1]])
+    world.applier.apply([world.cut()[1]])
     assert world.told[2:] == ["reply 2 0", "NODE_CREATED /y 3", "reply 3 0", "appended"]
 
 
 async def test_what_the_replacement_left_out_is_refused_in_its_turn(world: World) -> None:
-    world.applier.feed([world.foreign(1, OPEN)])
+    world.applier.apply([world.foreign(1, OPEN)])
     world.told.clear()
     world.submit(creation("/x"))
     world.submit(Request(Kind.CLIENT, 1, OpCode.SYNC, (), pack_string("/")))
@@ -169,7 +173,7 @@ async def test_what_the_replacement_left_out_is_refused_in_its_turn(world: World
     world.outbox.no_space(sent)
     world.submit(creation("/z"))
     assert world.outbox.cut(Header(0, 0, 0, 0)) is None
-    world.applier.feed([Apply(20, "me", 1, sent.value)])
+    world.applier.apply([Apply(20, "me", 1, sent.value)])
     refused = f"reply 1 {ErrorCode.SYSTEM_ERROR}"
     # The session is another proxy's, so the sync has moved.
     assert world.told == [refused, f"reply 1 {ErrorCode.SESSION_MOVED}", refused, refused, "appended"]
@@ -179,7 +183,7 @@ async def test_what_the_replacement_left_out_is_refused_in_its_turn(world: World
 async def test_what_somebody_else_put_under_our_number_is_applied_and_nobody_answered(world: World) -> None:
     world.submit(OPEN)
     world.cut()
-    world.applier.feed([Apply(20, "me", 1, entry(OPEN, creation("/x")))])
+    world.applier.apply([Apply(20, "me", 1, entry(OPEN, creation("/x")))])
     assert "/x" in world.machine.tree.nodes
     assert world.told == ["session 1 me", f"reply 2 {ErrorCode.CONNECTION_LOSS}", "appended"]
     assert world.outbox.outstanding == 0
@@ -188,13 +192,13 @@ async def test_what_somebody_else_put_under_our_number_is_applied_and_nobody_ans
 async def test_long_entries_are_applied_in_slices_each_a_true_state() -> None:
     world = World(slice_seconds=0.0)
     seen: list[int] = []
-    world.applier.feed([world.foreign(1, OPEN, *[creation(f"/x{number}") for number in range(20)])])
+    world.applier.apply([world.foreign(1, OPEN, *[creation(f"/x{number}") for number in range(20)])])
     while world.machine.entries == 0:
         seen.append(len(world.machine.tree.nodes))
         await asyncio.sleep(0)
     assert len(seen) >= 20
     assert seen == sorted(seen)
-    await world.applier.drained()
+    await world.applier.worker.drained()
     assert world.applier.backlog == 0
 
 
@@ -230,7 +234,7 @@ async def test_a_long_request_is_applied_in_slices_and_shown_at_its_end() -> Non
         seen.append(len(machine.tree.nodes))
         await asyncio.sleep(0)
     assert len(set(seen)) >= 3, "it was done at a stretch"
-    await world.applier.drained()
+    await world.applier.worker.drained()
     assert called == [2], "what waits has its turn before the next request"
     assert world.told == [
         "reply 1 0",
@@ -254,25 +258,25 @@ async def test_nothing_is_applied_while_somebody_holds_the_state(world: World) -
         world.worker.hold()
 
     first.callback = hold
-    world.applier.feed([world.cut()[1]])
+    world.applier.apply([world.cut()[1]])
     world.worker.hold()
     world.worker.release()
     for _ in range(5):
         await asyncio.sleep(0)
-        world.applier.feed([world.foreign(1 + world.applier.backlog, OPEN)])
+        world.applier.apply([world.foreign(1 + world.applier.backlog, OPEN)])
     assert world.machine.zxid == 2
     world.worker.release()
     assert world.machine.zxid == 2, "not in the same turn"
-    await world.applier.drained()
+    await world.applier.worker.drained()
     assert world.machine.zxid == 3
     world.worker.hold()
     world.worker.release()
-    await world.applier.drained()
+    await world.applier.worker.drained()
 
 
 async def test_a_long_request_that_cannot_be_applied_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(slice_seconds=0.0)
-    world.applier.feed([world.foreign(1, OPEN, _multi(*_MANY))])
+    world.applier.apply([world.foreign(1, OPEN, _multi(*_MANY))])
     async with asyncio.timeout(20):
         while world.worker.is_whole:  # noqa: ASYNC110 - a look each 5 ms may miss it
             await asyncio.sleep(0)
@@ -284,8 +288,8 @@ async def test_a_long_request_that_cannot_be_applied_ends_it(monkeypatch: pytest
 async def test_what_is_fed_meanwhile_waits_its_turn() -> None:
     world = World(slice_seconds=0.0)
     world.feed_own(OPEN, *(creation(f"/x{number}") for number in range(5)))
-    world.applier.feed([ProxyGone("other", 30), ProxyCame("third", 31, b"")])
-    await world.applier.drained()
+    world.applier.apply([ProxyGone("other", 30), ProxyCame("third", 31, b"")])
+    await world.applier.worker.drained()
     assert world.told[-3:] == ["appended", "ProxyGone", "ProxyCame"]
 
 
@@ -295,34 +299,34 @@ async def test_a_reply_that_fails_stops_nothing(world: World) -> None:
 
     world.submit(OPEN).callback = fail
     world.submit(creation("/x"))
-    world.applier.feed([world.cut()[1]])
+    world.applier.apply([world.cut()[1]])
     assert world.told == ["session 1 me", "reply 2 0", "appended"]
 
 
 async def test_an_unreadable_entry_and_an_unknown_level_end_it(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world.applier.feed([world.foreign(1, OPEN), world.foreign(2, value=b"nonsense"), world.foreign(3, OPEN)])
+    world.applier.apply([world.foreign(1, OPEN), world.foreign(2, value=b"nonsense"), world.foreign(3, OPEN)])
     (failure,) = world.failures
     assert isinstance(failure, TreeNotServable)
     assert "proxy.ctl void other 2" in str(failure)
     assert world.applier.broken
-    world.applier.feed([world.foreign(4, OPEN)])
+    world.applier.apply([world.foreign(4, OPEN)])
     assert world.machine.applied == {"other": 1}
-    await world.applier.drained()
+    await world.applier.worker.drained()
     world = World()
-    world.applier.feed([world.foreign(1, Request(Kind.LEVEL, 0, 0, (), encode_level(9)))])
+    world.applier.apply([world.foreign(1, Request(Kind.LEVEL, 0, 0, (), encode_level(9)))])
     assert [type(failure) for failure in world.failures] == [UnknownLevel]
     assert caplog.records == []  # whoever is told of the failure reports it
 
 
 async def test_another_digest_is_reported(world: World) -> None:
     for number in range(1, 33):
-        world.applier.feed([world.foreign(number)])
+        world.applier.apply([world.foreign(number)])
     entries, ours = world.machine.last_checkpoint
-    world.applier.feed([world.foreign(33, value=entry(checkpoint=entries, digest=ours))])
+    world.applier.apply([world.foreign(33, value=entry(checkpoint=entries, digest=ours))])
     assert world.disagreements == []
-    world.applier.feed([world.foreign(34, value=entry(checkpoint=entries, digest=ours ^ 1))])
+    world.applier.apply([world.foreign(34, value=entry(checkpoint=entries, digest=ours ^ 1))])
     assert world.disagreements == [Disagreement("other", entries, ours ^ 1, ours)]
     assert world.stats.disagreements == 1
 
@@ -333,21 +337,21 @@ async def test_proxies_with_different_logs_disagree(lost: bool) -> None:
     one, two = World(), World()
     for world, left_out in ((one, False), (two, lost)):
         last = [] if left_out else [Apply(20, "crashed", 1, entry(opened(2), created(2, "/lost")))]
-        world.applier.feed([world.foreign(1, OPEN, creation("/kept")), *last])
-        world.applier.feed([world.foreign(number) for number in range(2, 70)])
+        world.applier.apply([world.foreign(1, OPEN, creation("/kept")), *last])
+        world.applier.apply([world.foreign(number) for number in range(2, 70)])
     entries, digest = one.machine.last_checkpoint
-    two.applier.feed([two.foreign(70, value=entry(checkpoint=entries, digest=digest))])
+    two.applier.apply([two.foreign(70, value=entry(checkpoint=entries, digest=digest))])
     assert [each.incarnation for each in two.disagreements] == ["other"] * lost
 
 
 async def test_a_loaded_state_is_told_as_its_difference(world: World) -> None:
-    world.applier.feed([world.foreign(1, OPEN, creation("/x"), creation("/gone"))])
+    world.applier.apply([world.foreign(1, OPEN, creation("/x"), creation("/gone"))])
     world.told.clear()
     for path in ("/own", "/later"):
         world.submit(creation(path))
         world.cut()
     other = World()
-    other.applier.feed(
+    other.applier.apply(
         [
             other.foreign(1, OPEN, creation("/x")),
             Apply(20, "me", 1, entry(creation("/own"))),
@@ -377,7 +381,7 @@ async def test_the_events_of_a_short_request_for_very_many_are_told_in_slices(ow
     if own:
         world.feed_own(*requests)
     else:
-        world.applier.feed([world.foreign(1, *requests)])
+        world.applier.apply([world.foreign(1, *requests)])
     await _partially_applied(world.worker)
     called: list[int] = []
     world.worker.when_whole(lambda: called.append(len(heard)))
@@ -387,7 +391,7 @@ async def test_the_events_of_a_short_request_for_very_many_are_told_in_slices(ow
         assert "reply 2 0" not in world.told
         await asyncio.sleep(0)
     assert len(notified) >= 3, "they were notified at a stretch"
-    await world.applier.drained()
+    await world.applier.worker.drained()
     assert called == [len(listeners)]
     assert heard == [2] * len(listeners)
     assert world.machine.zxid == 3
@@ -400,14 +404,14 @@ class Loading(World):
     def __init__(self) -> None:
         super().__init__(slice_seconds=0.0)
         self.loaded = World()
-        self.applier.feed([self.foreign(1, OPEN, _multi(*_MANY))])
-        self.loaded.applier.feed([self.loaded.foreign(1, OPEN), self.loaded.foreign(2, creation("/new"))])
+        self.applier.apply([self.foreign(1, OPEN, _multi(*_MANY))])
+        self.loaded.applier.apply([self.loaded.foreign(1, OPEN), self.loaded.foreign(2, creation("/new"))])
 
     def replaced(self) -> None:
         assert not self.worker.is_whole, "a client could read already"
 
     async def ready(self) -> None:
-        await self.applier.drained()
+        await self.applier.worker.drained()
         self.told.clear()
         for path in (*_MANY, "/new"):
             self.watches.data.add(path, self)

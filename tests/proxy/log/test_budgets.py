@@ -7,9 +7,8 @@ import pytest
 
 from codec.constants import ErrorCode, OpCode
 from lab.client import requests
-from proxy.log.budgets import SpentBudgets, propose
-from proxy.log.outbox import Header, Outbox
-from proxy.log.pending import Pending
+from proxy.log.append.outbox import Header, Outbox, SpentBudgets
+from proxy.log.append.pending import Pending
 from proxy.state.capture import new_machine
 from schema.budgets import Rule, encode_rule
 from schema.entry import Entry, Kind, Request, encode_level, encode_open
@@ -56,7 +55,7 @@ async def test_at_level_1_every_proxy_refuses_a_budget(
     refused = one.submit(Kind.BUDGET, 0, body=encode_rule("/x", 1, 0))
     await answered([refused])
     assert refused.error == ErrorCode.UNIMPLEMENTED
-    propose(two.log.outbox, two.log.machine, [Rule("/x", 1, 0)])
+    two.log.propose_budgets([Rule("/x", 1, 0)])
     assert "budgets need level 2" in caplog.text
     await world.check()
     assert not one.log.machine.budgets
@@ -69,13 +68,13 @@ async def test_a_proxy_makes_its_budgets_the_trees(world: World, caplog: pytest.
     await answered([one.submit(Kind.BUDGET, 0, body=encode_rule("/other", 7, 0))])
     rules = [Rule("/x", 5, 0), Rule("/y", 0, 1000)]
     await world.agree()
-    propose(two.log.outbox, two.log.machine, rules)
+    two.log.propose_budgets(rules)
     await world.agree()
     assert one.log.machine.budgets.rules == [Rule("/other", 7, 0), *rules]
     assert "the budget of /y is 1kB/s now" in caplog.text
-    propose(one.log.outbox, one.log.machine, rules)
+    one.log.propose_budgets(rules)
     assert not one.log.outbox.queue, "they are there already"
-    propose(one.log.outbox, one.log.machine, [Rule("no path", 1, 0)])
+    one.log.propose_budgets([Rule("no path", 1, 0)])
     await world.agree()
     assert "the budget no path=1/s was refused" in caplog.text
 
@@ -86,8 +85,8 @@ class Proxy:
     def __init__(self) -> None:
         self.machine = new_machine(1, 2)
         self.reported: list[str] = []
-        self.outbox = Outbox()
-        self.outbox.budgets = SpentBudgets(self.machine, lambda: "own", self.reported.append)
+        self.outbox = Outbox(budgets=SpentBudgets(self.machine, self.reported.append))
+        self.outbox.incarnation = "own"
         entry = [
             Request(Kind.OPEN, 1, 0, (), encode_open(4000, bytes(16))),
             Request(Kind.BUDGET, 0, 0, (), encode_rule("/x", 1, 0)),

@@ -7,8 +7,8 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcdClient
 from proxy.etcd.model import Delete, EtcdUnknown, Get, Put
-from proxy.log import catch_up as module
-from proxy.log.catch_up import Truncated, catch_up, entries_after
+from proxy.log.follow import catch_up as module
+from proxy.log.follow.catch_up import Truncated, catch_up, entries_after
 from proxy.log.record import TreeNotServable, look
 from schema.record import encode_record
 from tests.proxy.log.trees import Tree

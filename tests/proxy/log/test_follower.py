@@ -1,153 +1,132 @@
 """The order in which entries take effect: the same for whoever follows, and for whoever catches up."""
 
-import itertools
 import random
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from lab.fakes.etcd import FakeEtcd
 from proxy.etcd.model import Compare, Delete, Get, Put, Txn
-from proxy.log.follower import Apply, Follower, Item, ProxyCame, ProxyGone, RecordChanged
+from proxy.log.follow.follower import Apply, Follower, Item, ProxyCame, ProxyGone, RecordChanged
 from schema.keys import Keyspace
+from tests import golden
 
 KEYS = Keyspace("/t")
+SCRIPT = Path(__file__).with_name("follower.txt")
 
 
 class World:
-    """An etcd, and a follower that gets its events when told."""
+    """An etcd, and a follower that gets its events by a watch which may break."""
 
-    def __init__(self, *incarnations: str) -> None:
+    def __init__(self) -> None:
         self.store = FakeEtcd()
         self.follower = Follower(KEYS)
-        self._leases = itertools.count(1)
-        self.lease: dict[str, int] = {}
-        for incarnation in incarnations:
-            self.come(incarnation)
+        self.is_connected = True
 
-    def come(self, incarnation: str) -> int:
-        lease = self.lease[incarnation] = next(self._leases)
-        self.store.lease_grant(lease, 5)
-        return self.store.txn(Txn((), (Put(KEYS.proxy(incarnation), b"v", lease),))).revision
+    def change(self, *changes: Put | Delete) -> int:
+        return self.store.txn(Txn((), changes)).revision
 
-    def go(self, incarnation: str) -> None:
-        self.store.lease_revoke(self.lease.pop(incarnation))
+    def append(self, incarnation: str, number: int) -> None:
+        put = Put(KEYS.entry(incarnation, number), b"%d" % number)
+        self.store.txn(Txn((Compare(put.key, 0),), (put,)))
 
-    def append(self, incarnation: str, *numbers: int) -> int:
-        revision = 0
-        for number in numbers:
-            put = Put(KEYS.entry(incarnation, number), b"%d" % number)
-            revision = self.store.txn(Txn((Compare(put.key, 0),), (put,))).revision
-        return revision
+    def watch(self, follower: Follower | None = None, most: int | None = None) -> list[Item]:
+        """What the watch delivers; `most` revisions."""
+        follower = follower or self.follower
+        events = self.store.history_from(follower.revision + 1)[:most]
+        return [item for each in events for item in follower.items_of(each)]
 
-    def feed(self) -> list[Item]:
-        items: list[Item] = []
-        for events in self.store.history_from(self.follower.revision + 1):
-            items += self.follower.feed(events)
-        return items
-
-    def catch_up(self, follower: Follower | None = None) -> list[Item]:
-        store = self.store
-        entries = store.range(Get(KEYS.log, KEYS.log_end)).kvs
-        proxies = store.range(Get(KEYS.proxies, KEYS.proxies_end)).kvs
-        record = store.range(Get(KEYS.tree)).kvs
+    def catch_up(self, follower: Follower | None = None, revision: int = 0) -> list[Item]:
+        revision = revision or self.store.revision
+        entries = self.store.range(Get(KEYS.log, KEYS.log_end)).kvs
+        proxies = self.store.range(Get(KEYS.proxies, KEYS.proxies_end)).kvs
+        proxies = [pair for pair in proxies if pair.create_revision <= revision]
+        record = self.store.range(Get(KEYS.tree)).kvs
         catch_up = (follower or self.follower).catch_up
-        return catch_up(store.revision, entries, proxies, record[0] if record else None)
+        return catch_up(revision, entries, proxies, record[0] if record else None)
+
+    def answer(self, words: Sequence[str]) -> list[str]:
+        """Do what a script says."""
+        match words:
+            case ["come", *names]:
+                for name in names:
+                    self.change(Put(KEYS.proxy(name), b"v"))
+            case ["go", name]:
+                self.change(Delete(KEYS.proxy(name)))
+            case ["put", name, number]:
+                self.append(name, int(number))
+            case ["truncate", name]:
+                self.change(Delete(*KEYS.entries_of(name)))
+            case ["record", value]:
+                self.change(Put(KEYS.tree, value.encode()))
+            case ["no", "record"]:
+                self.change(Delete(KEYS.tree))
+            case ["junk"]:
+                self.change(Put(KEYS.log + b"nonsense", b""))
+            case ["break"]:
+                self.is_connected = False
+            case ["connect"]:
+                self.is_connected = True
+            case ["lose"]:  # the next events
+                self.is_connected = False
+                self.follower.revision += 1
+            case ["catch", "up", *as_of]:
+                return texts(self.catch_up(revision=int(as_of[-1]) if as_of else 0))
+            case ["restart", *numbers]:
+                self.follower.restart(_numbers(numbers))
+            case ["expect", name, revision]:
+                self.follower.expect(name, int(revision))
+            case ["retain", *numbers]:
+                self.follower.retain(_numbers(numbers))
+            case ["left", "out"]:
+                entries = sorted(
+                    self.store.range(Get(KEYS.log, KEYS.log_end)).kvs, key=lambda kv: kv.mod_revision
+                )
+                pair = self.follower.left_out(entries)
+                return ["nothing" if pair is None else f"{pair.key.decode()} @{pair.mod_revision}"]
+            case ["state"]:
+                follower = self.follower
+                delivered = [f"{name}={number}" for name, number in sorted(follower.numbers.items())]
+                waiting = [f"{name}: {len(held)}" for name, held in sorted(follower._waiting.items())]
+                living = sorted({*follower.living, *follower._expected})
+                return [
+                    f"delivered {' '.join(delivered) or '-'}, waiting {' '.join(waiting) or '-'},"
+                    f" living {' '.join(living) or '-'}, at revision {follower.revision}"
+                ]
+            case _:
+                raise AssertionError(words)
+        return texts(self.watch()) if self.is_connected else []
+
+
+def _numbers(words: Sequence[str]) -> dict[str, int]:
+    return {name: int(number) for name, number in (word.split("=") for word in words)}
+
+
+def texts(items: Sequence[Item]) -> list[str]:
+    return [_text(item) for item in items]
+
+
+def _text(item: Item) -> str:
+    match item:
+        case Apply(position, incarnation, number, value):
+            assert value == b"%d" % number
+            return f"apply {incarnation} {number} @{position}"
+        case ProxyCame(incarnation, revision, _):
+            return f"came {incarnation} @{revision}"
+        case ProxyGone(incarnation, revision):
+            return f"gone {incarnation} @{revision}"
+        case RecordChanged(value, revision):
+            return f"record {'-' if value is None else value.decode()} @{revision}"
+
+
+@golden.parametrized(SCRIPT)
+def test_script(case: golden.Case) -> None:
+    golden.check(SCRIPT, case, World().answer)
 
 
 def numbers(items: list[Item]) -> list[tuple[str, int]]:
     return [(item.incarnation, item.number) for item in items if isinstance(item, Apply)]
-
-
-def test_entries_take_effect_in_the_order_of_their_positions() -> None:
-    world = World("a", "b")
-    positions = [world.append("a", 1), world.append("b", 1), world.append("b", 2), world.append("a", 2)]
-    items = world.feed()
-    assert numbers(items) == [("a", 1), ("b", 1), ("b", 2), ("a", 2)]
-    assert [item.position for item in items if isinstance(item, Apply)] == positions
-    assert world.follower.revision == positions[-1]
-    assert world.follower.numbers == {"a": 2, "b": 2}
-
-
-def test_an_entry_that_overtook_its_predecessor_waits_for_it() -> None:
-    world = World("a")
-    world.append("a", 3, 1)
-    world.append("b", 1)
-    assert numbers(world.feed()) == [("a", 1), ("b", 1)]
-    assert world.follower.held("a") == 1
-    world.append("a", 2)
-    assert numbers(world.feed()) == [("a", 2), ("a", 3)]
-    assert world.follower.held("a") == 0
-
-
-def test_a_late_copy_of_an_entry_that_was_truncated_is_ignored() -> None:
-    world = World("a")
-    world.append("a", 1, 2)
-    world.feed()
-    world.store.txn(Txn((), (Delete(*KEYS.entries_of("a")),)))
-    world.append("a", 1, 3)
-    assert numbers(world.feed()) == [("a", 3)]
-
-
-def test_proxies_and_the_record() -> None:
-    world = World()
-    came = world.come("a")
-    record = world.store.txn(Txn((), (Put(KEYS.tree, b"r"),))).revision
-    world.go("a")
-    world.store.txn(Txn((), (Delete(KEYS.tree),)))
-    world.store.txn(Txn((), (Put(KEYS.log + b"nonsense", b""),)))
-    assert world.feed() == [
-        ProxyCame("a", came, b"v"),
-        RecordChanged(b"r", record),
-        ProxyGone("a", record + 1),
-        RecordChanged(None, record + 2),
-    ]
-    assert world.follower.revision == world.store.revision
-
-
-def test_entries_that_came_after_the_revision_are_left_to_the_watch() -> None:
-    world = World("a")
-    revision = world.append("a", 1)
-    world.append("a", 2)
-    entries = world.store.range(Get(KEYS.log, KEYS.log_end)).kvs
-    proxies = world.store.range(Get(KEYS.proxies, KEYS.proxies_end)).kvs
-    assert numbers(world.follower.catch_up(revision, entries, proxies, None)) == [("a", 1)]
-    assert numbers(world.feed()) == [("a", 2)]
-
-
-def test_a_start_goes_on_from_the_numbers_of_its_snapshot() -> None:
-    world = World("a")
-    world.append("a", 1, 2, 4)
-    world.follower.restart({"a": 1, "dead": 7})
-    assert numbers(world.catch_up()) == [("a", 2)]
-    assert world.follower.held("a") == 1
-
-
-def test_our_own_key_that_went_unseen_is_reported_gone() -> None:
-    world = World()
-    revision = world.come("a")
-    world.catch_up(Follower(KEYS))
-    world.follower.expect("a", revision)
-    assert world.follower.knows("a")
-    # What is read as of before the key was put says nothing about it.
-    assert world.follower.catch_up(revision - 1, [], [], None) == [RecordChanged(None, revision - 1)]
-    world.go("a")
-    assert ProxyGone("a", world.store.revision) in world.catch_up()
-    assert not world.follower.knows("a")
-
-
-def test_forgotten_incarnations_leave_nothing() -> None:
-    world = World("a")
-    world.append("a", 1)
-    world.feed()
-    world.go("a")
-    again = world.come("a")
-    assert ProxyCame("a", again, b"v") in world.catch_up(), "a key that was made anew comes anew"
-    world.go("a")
-    world.feed()
-    world.follower.retain({"a": 1})
-    assert world.follower.numbers == {"a": 1}
-    world.follower.retain({})
-    assert world.follower.numbers == {}
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -155,19 +134,21 @@ def test_however_the_events_come_the_order_is_the_same(seed: int) -> None:
     """By one watch, by a watch that breaks at random, or read at once: what takes effect is the same."""
     chance = random.Random(seed)
     world = World()
-    next_number: dict[str, int] = {}
     held: dict[str, list[int]] = {}  # numbers used and not yet put
+    next_number: dict[str, int] = {}
+    living: list[str] = []
     broken = Follower(KEYS)
     broken_items: list[Item] = []
     for step in range(120):
         what = chance.random()
-        if what < 0.08 or not world.lease:
+        if what < 0.08 or not living:
             name = f"p{step}"
-            world.come(name)
+            living.append(name)
+            world.change(Put(KEYS.proxy(name), b"v"))
             next_number[name] = 1
             held[name] = []
             continue
-        name = chance.choice(list(world.lease))
+        name = chance.choice(living)
         if what < 0.5:
             held[name].append(next_number[name])
             next_number[name] += 1
@@ -175,14 +156,14 @@ def test_however_the_events_come_the_order_is_the_same(seed: int) -> None:
             if held[name]:
                 world.append(name, held[name].pop(chance.randrange(len(held[name]))))
         elif what < 0.9:
-            world.go(name)
+            living.remove(name)
+            world.change(Delete(KEYS.proxy(name)))
         elif what < 0.97:
-            for events in world.store.history_from(broken.revision + 1)[: chance.randrange(5)]:
-                broken_items += broken.feed(events)
+            broken_items += world.watch(broken, chance.randrange(5))
         else:
             broken_items += world.catch_up(broken)
     broken_items += world.catch_up(broken)
-    straight = numbers(world.feed())
+    straight = numbers(world.watch())
     assert numbers(broken_items) == straight
     assert numbers(world.catch_up(Follower(KEYS))) == straight
     assert broken.living == world.follower.living

@@ -11,10 +11,9 @@ from codec.constants import ErrorCode
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.model import Delete, EtcdError, Get, Put, Txn, TxnResult, WatchMessage
 from proxy.etcd.transport import Request
-from proxy.log import appender, head_reader
-from proxy.log.head_reader import HeadReader
-from proxy.log.settings import LogSettings
-from proxy.log.watch_guard import WatchGuard
+from proxy.log.append import appender, head_reader
+from proxy.log.context import LogSettings
+from proxy.log.follow.watch_guard import WatchGuard
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import EPHEMERAL, Proxy, Reply, World, answered, until
 
@@ -77,7 +76,7 @@ class LateWorld(World):
         proxy = Proxy(LateClient(self.store), settings=LogSettings(max_staleness=600.0))
         self.proxies.append(proxy)
         await proxy.start()
-        proxy.log.learned_versions([NEW])
+        proxy.log.head.learned_versions([NEW])
         return proxy
 
     def late(self, proxy: Proxy) -> LateClient:
@@ -185,24 +184,12 @@ async def test_an_entry_that_waits_for_its_predecessor_holds_no_sync_up(
     revision = world.store.revision
     second = two.create(2, "/xb")
     await until(lambda: world.store.revision > revision)
-    assert isinstance(one.log.outbox.head, HeadReader)
-    one.log.outbox.head._watch_guard = mock.Mock(spec=WatchGuard)  # nor does a new watch have to help
+    one.log.head._watch_guard = mock.Mock(spec=WatchGuard)  # nor does a new watch have to help
     sync = world.sync(one, 1)
     await answered([sync])
     assert not one.paths()
     world.store.apply_late()
     await answered([first, second])
-    await world.check()
-
-
-async def test_a_sync_does_not_overtake_an_earlier_write(world: LateWorld) -> None:
-    one, _ = await world.pair()
-    world.late(one).fates.append(Fate.LOST)
-    write = one.create(1, "/xa")
-    await turns(3)
-    sync = world.sync(one, 1)
-    await answered([write, sync])
-    assert world.late(one).reads == 0
     await world.check()
 
 
@@ -216,26 +203,6 @@ async def test_syncs_are_answered_in_slices_between_which_the_state_is_whole(wor
     while replies[-1].times == 0:
         assert worker.is_whole
         await asyncio.sleep(0)
-    await world.check()
-
-
-async def test_a_sync_that_comes_during_a_read_is_not_answered_by_it(world: LateWorld) -> None:
-    one, two = await world.pair()
-    client = world.late(one)
-    client.heads = []
-    first = world.sync(one, 1)
-    await until(lambda: bool(client.heads))
-    client.events = []
-    await answered([two.create(2, "/xa")])
-    second = world.sync(one, 1)
-    await turns()
-    client.answer()
-    await answered([first])
-    await waits(second)
-    assert "/xa" not in one.paths()
-    client.deliver()
-    await answered([second])
-    assert client.reads == 2
     await world.check()
 
 
@@ -269,17 +236,6 @@ async def test_a_refused_request_does_not_overtake_a_sync(world: LateWorld) -> N
     await answered([sync, large])
     assert (sync.error, large.error) == (0, ErrorCode.BAD_ARGUMENTS)
     await world.check()
-
-
-async def test_a_sync_at_an_etcd_that_is_full_is_an_entry(world: LateWorld) -> None:
-    one = await world.proxy()
-    await answered([one.open(1)])
-    world.store.full = True
-    await answered([refused := one.create(1, "/xa")])
-    revision = world.store.revision
-    await answered([sync := world.sync(one, 1)])
-    assert (refused.error, sync.error) == (ErrorCode.SYSTEM_ERROR, 0)
-    assert world.store.revision == revision + 1, "a snapshot needs one"
 
 
 @pytest.mark.parametrize("reason", ["no answer", "old", "too many keys", "too many proxies"])
@@ -331,13 +287,13 @@ async def test_a_sync_is_an_entry_unless_all_members_have_a_version_that_never_r
     await answered([world.sync(one, 1)])
     client.events = []
     await answered([two.create(2, "/xa")])
-    one.log.learned_versions(versions)
+    one.log.head.learned_versions(versions)
     sync = world.sync(one, 1)
     await waits(sync)
     client.deliver()
     await answered([sync])
     assert "/xa" in one.paths()
-    one.log.learned_versions([NEW, NEW])
+    one.log.head.learned_versions([NEW, NEW])
     client.change = lambda answer: answer
     revision = world.store.revision
     await answered([world.sync(one, 1)])

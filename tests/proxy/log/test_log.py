@@ -417,7 +417,7 @@ async def test_a_state_that_is_not_trusted_is_loaded_anew_under_load(world: Worl
     for number in range(60):
         one.create(1, f"/x{number}")
         if number == 30:
-            one.log.distrust()
+            one.log.follow.distrust()
         await asyncio.sleep(0.001)
     await answered(one.replies)
     await until(lambda: one.log.stats.reloads == 1)
@@ -434,7 +434,7 @@ async def test_in_doubt_the_incarnation_is_ended_and_clients_notice_nothing(worl
     old = one.log.incarnation
     replies = [one.create(1, "/xa")]
     await asyncio.sleep(0)
-    one.log.incarnations.membership.end(old, "test")
+    one.log.incarnations.membership.current.end("test")
     replies.append(one.create(1, "/xb"))
     await answered(replies)
     assert [reply.error for reply in replies] == [0, 0]
@@ -450,7 +450,7 @@ async def test_when_an_entry_of_ours_was_sent_is_known_while_it_is_applied(world
     submitted = time.perf_counter()
     await answered([proxy.create(1, "/sent")])
     applier = proxy.log.applier
-    assert submitted <= applier.sent_at <= applier.slice_began
+    assert submitted <= applier.sent_at <= applier.worker.began
 
 
 async def test_a_proxy_that_came_during_a_break_lives_for_the_load_that_follows(world: World) -> None:
@@ -459,8 +459,8 @@ async def test_a_proxy_that_came_during_a_break_lives_for_the_load_that_follows(
     world.client(one).disconnect()
     two = await world.proxy()
     no_answer = EtcdUnknown("no answer")
-    with mock.patch.object(one.log._stream, "_catch_up", side_effect=no_answer):  # none comes before it
-        one.log.distrust()
+    with mock.patch.object(one.log.follow, "_catch_up", side_effect=no_answer):  # none comes before it
+        one.log.follow.distrust()
         world.client(one).reconnect()
         await until(lambda: one.log.stats.reloads == 1)
     assert two.log.incarnation in one.living

@@ -9,11 +9,14 @@ import pytest
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.model import EtcdError, EtcdNoSpace, EtcdRefused, RefusalKind, Txn, TxnResult
 from proxy.log import contact
-from proxy.log import membership as module
-from proxy.log.membership import Membership
-from proxy.support.environment import HOST
+from proxy.log.append import membership as module
+from proxy.log.append.membership import Incarnation, Membership
+from proxy.log.context import Context, LogSettings
+from proxy.log.stats import Stats
+from proxy.state.capture import new_machine
 from proxy.support.tasks import Tasks
 from schema.keys import Keyspace
+from schema.record import decode_proxy
 from tests.proxy.log.proxies import until
 
 KEYS = Keyspace("/t")
@@ -25,10 +28,12 @@ class World:
         self.etcd = FakeEtcdClient(self.store)
         self.failures: list[EtcdError] = []
         self.tasks = Tasks()
-        self.membership = Membership(self.etcd, KEYS, 5, b"value", self.failed, HOST)
+        context = Context(self.etcd, KEYS, self.tasks, new_machine(0), Stats(), LogSettings(version="1"))
+        self.membership = Membership(context, self.failures.append)
 
-    def failed(self, error: EtcdError) -> None:
-        self.failures.append(error)
+    @property
+    def current(self) -> Incarnation:
+        return self.membership.current
 
     def proxies(self) -> dict[bytes, int]:
         return {pair.key: pair.lease for pair in self.store.snapshot() if pair.key.startswith(KEYS.proxies)}
@@ -55,15 +60,14 @@ async def registered(world: World) -> World:
 
 
 async def test_a_key_on_a_lease(world: World) -> None:
-    membership = world.membership
-    was_over = membership.is_over
-    await membership.register()
-    assert (was_over, membership.is_over) == (True, False)
-    assert list(world.proxies()) == [KEYS.proxy(membership.incarnation)]
-    assert world.seconds_left() == membership.granted == 5
+    was_over = world.current.is_over
+    incarnation = await world.membership.register()
+    assert (was_over, incarnation.is_over) == (True, False)
+    assert list(world.proxies()) == [KEYS.proxy(incarnation.name)]
+    assert world.seconds_left() == incarnation.granted == 5
     (pair,) = world.store.snapshot()
-    assert (pair.create_revision, pair.value) == (membership.revision, b"value")
-    assert membership.keep_alive_sent > 0
+    assert (pair.create_revision, decode_proxy(pair.value).version) == (incarnation.revision, "1")
+    assert incarnation.keep_alive_sent > 0
 
 
 async def test_a_refused_registration_is_told_and_tried_again(world: World) -> None:
@@ -73,7 +77,7 @@ async def test_a_refused_registration_is_told_and_tried_again(world: World) -> N
         await until(lambda: len(world.failures) > 1)
     await registering
     assert set(world.failures) == {refusal}
-    assert list(world.proxies()) == [KEYS.proxy(world.membership.incarnation)]
+    assert list(world.proxies()) == [KEYS.proxy(world.current.name)]
 
 
 @pytest.mark.parametrize("fate", [Fate.LOST, Fate.ANSWER_LOST])
@@ -81,8 +85,8 @@ async def test_an_unknown_outcome_is_settled_by_sending_the_same_again(world: Wo
     world.etcd.fates.extend([fate, fate])
     await world.membership.register()
     (pair,) = world.store.snapshot()
-    assert pair.key == KEYS.proxy(world.membership.incarnation)
-    assert pair.create_revision == world.membership.revision
+    assert pair.key == KEYS.proxy(world.current.name)
+    assert pair.create_revision == world.current.revision
 
 
 async def test_a_lease_that_ran_out_meanwhile_is_replaced(world: World) -> None:
@@ -109,15 +113,15 @@ async def test_a_key_that_went_while_it_was_put_is_the_end_of_the_incarnation(wo
 
     async def put_and_gone(txn: Txn, timeout: float) -> TxnResult:
         answer = await FakeEtcdClient.txn(world.etcd, txn, timeout)
-        membership.key_gone(membership.incarnation)
+        membership.key_gone(membership.current.name)
         return answer
 
     with mock.patch.object(world.etcd, "txn", put_and_gone):
         await membership.register()
-    assert membership.is_over
-    await asyncio.wait_for(membership.gone(), 1)
+    assert membership.current.is_over
+    await asyncio.wait_for(membership.current.gone(), 1)
     await membership.register()
-    assert not membership.is_over
+    assert not membership.current.is_over
 
 
 async def test_a_full_etcd_is_reported_and_asked_again(world: World) -> None:
@@ -133,47 +137,58 @@ async def test_a_full_etcd_is_reported_and_asked_again(world: World) -> None:
 
 async def test_the_lease_is_kept_alive(registered: World) -> None:
     world = registered
-    first = world.membership.keep_alive_sent
+    first = world.current.keep_alive_sent
     world.tasks.start(world.membership.keep_alive(bool), "keep alive")
     for _ in range(5):
         world.store.advance(4)
         await until(lambda: world.seconds_left() == 5)
-    assert world.membership.keep_alive_sent > first
-    assert not world.membership.is_over
+    assert world.current.keep_alive_sent > first
+    assert not world.current.is_over
 
 
 async def test_a_proxy_that_is_cut_off_gives_up_its_lease(registered: World) -> None:
     """It cannot end its sessions: another proxy has to."""
     world = registered
-    first = world.membership.keep_alive_sent
+    first = world.current.keep_alive_sent
     world.tasks.start(world.membership.keep_alive(lambda: True), "keep alive")
     for _ in range(2):
         await asyncio.sleep(0.05)
         world.store.advance(4)
     assert not world.proxies()
-    assert world.membership.keep_alive_sent == first
+    assert world.current.keep_alive_sent == first
 
 
 async def test_unanswered_keep_alives_do_not_count(registered: World) -> None:
     world = registered
     world.etcd.disconnect()
-    first = world.membership.keep_alive_sent
+    first = world.current.keep_alive_sent
     world.tasks.start(world.membership.keep_alive(bool), "keep alive")
     await asyncio.sleep(0.1)
-    assert world.membership.keep_alive_sent == first
+    assert world.current.keep_alive_sent == first
 
 
 async def test_a_lease_that_is_gone_ends_the_incarnation(registered: World) -> None:
-    membership, first = registered.membership, registered.membership.incarnation
-    membership.end("another", "test")
-    assert not membership.is_over, "the end of another incarnation says nothing"
+    membership, first = registered.membership, registered.current.name
+    membership.key_gone("another")
+    assert not membership.current.is_over, "the end of another incarnation says nothing"
     registered.tasks.start(membership.keep_alive(bool), "keep alive")
     registered.store.advance(10)
-    await asyncio.wait_for(membership.ended(), 5)
+    await asyncio.wait_for(membership.current.ended(), 5)
     await membership.revoke()
     await membership.register()
-    assert membership.incarnation != first
-    assert not membership.is_over
+    assert membership.current.name != first
+    assert not membership.current.is_over
+
+
+async def test_while_it_registers_anew_the_keep_alives_of_the_former_incarnation_count(
+    registered: World,
+) -> None:
+    former = registered.current
+    registered.etcd.unreachable = True
+    registered.tasks.start(registered.membership.register(), "register")
+    await until(lambda: registered.current is not former)
+    assert registered.current.keep_alive_sent == former.keep_alive_sent > 0
+    assert registered.current.is_over
 
 
 async def test_revoking_is_repeated_until_the_key_is_gone(registered: World) -> None:
@@ -200,4 +215,4 @@ async def test_a_late_answer_about_an_earlier_lease_ends_nothing() -> None:
     await world.membership.register()
     (answered, _), _ = keeper.call_args
     answered(1, 0)
-    assert not world.membership.is_over
+    assert not world.current.is_over

@@ -3,15 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 from unittest import mock
 
 import pytest
 
 from codec.constants import ErrorCode
-from proxy.log.members import Member, Members
+from proxy.log.append.outbox import Outbox
+from proxy.log.log import Log
+from proxy.log.members import Member, Members, Peers
 from proxy.log.node_expiry import NodeExpiry, Pace
-from proxy.log.outbox import Outbox
-from proxy.log.peers import Peers
 from proxy.log.stats import Stats
 from proxy.log.status import LogStatus
 from proxy.state.capture import new_machine
@@ -47,13 +48,10 @@ class Proxy:
         self.stats = Stats()
         self.members = Members()
         self.members.add(Member("a", 1, (1,), ""))
-        self.expiry = NodeExpiry(self, Expiry(0), pace)
+        self.expiry = NodeExpiry(cast(Log, self), Expiry(0), pace)
 
     def status(self) -> LogStatus:
         return LogStatus(self.members, Peers(), self.stats, "a" if self.is_eldest else "b")
-
-    def distrust(self) -> None:
-        raise AssertionError
 
     def attach(self, path: str, owner: int = ttl_owner(1 << 30), mzxid: int = 7, created: int = 0) -> None:
         self.tree.attach(path, make_node(b"", OPEN_ACL, owner, 7, mzxid, 7, 1, 2, 3, created, 0))

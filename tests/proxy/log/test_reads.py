@@ -8,8 +8,8 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Get, Put, Txn
-from proxy.log import reads
-from proxy.log.reads import MonotonicReads, OldAnswers
+from proxy.log.follow import catch_up as reads
+from proxy.log.follow.catch_up import MonotonicReads, OldAnswers
 
 _READ = Txn((), (Get(b"k"),))
 
@@ -38,7 +38,7 @@ class World:
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    with mock.patch.object(reads, "_PAUSE", 0.0):
+    with mock.patch.object(reads, "_OLD_PAUSE", 0.0):
         yield World()
 
 

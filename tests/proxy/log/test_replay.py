@@ -4,7 +4,7 @@ import asyncio
 from unittest import mock
 
 from proxy.log import slices
-from proxy.log.catch_up import Caught, catch_up
+from proxy.log.follow.catch_up import Caught, catch_up
 from proxy.log.replay import Place, Replay
 from proxy.state import capture
 from proxy.state.machine import Machine

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
+from typing import cast
 from unittest import mock
 
 import pytest
@@ -14,18 +15,20 @@ from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.log import snapshots as module
-from proxy.log.members import Member, Members
-from proxy.log.outbox import Outbox
-from proxy.log.peers import Peers
-from proxy.log.snapshots import Snapshots
-from proxy.log.space import Pressure
+from proxy.log.append.outbox import Outbox
+from proxy.log.append.space import Pressure
+from proxy.log.context import Context
+from proxy.log.log import Log
+from proxy.log.members import Member, Members, Peers
+from proxy.log.snapshots import Snapshots, WriterProcess
 from proxy.log.start import load
 from proxy.log.stats import Stats
 from proxy.log.status import LogStatus
-from proxy.log.writer_process import WriterProcess
 from proxy.state.machine import Disagreement, Machine
+from proxy.support.environment import Clock, Environment
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, decode_forget, encode_close
+from schema.keys import Keyspace
 from schema.record import SnapshotRef, TreeRecord
 from tests.proxy.log.trees import Tree
 
@@ -47,6 +50,7 @@ class Subject:
         self.outbox = Outbox()
         self.pressure: Pressure | None = None
         self.distrusted = 0
+        self.follow = self
         for revision, name in enumerate("abc", 10):
             self.members.add(Member(name, revision, (1,), ""))
 
@@ -62,6 +66,12 @@ class Subject:
             replayed=self.replayed,
             fell_back=self.fell_back,
         )
+
+    def at(self, etcd: Etcd, keys: Keyspace, clock: Clock) -> Log:
+        self.context = Context(
+            etcd, keys, Tasks(), self.machine, self.stats, environment=Environment(clock=clock)
+        )
+        return cast(Log, self)
 
     def distrust(self) -> None:
         self.distrusted += 1
@@ -82,13 +92,10 @@ class World:
 
     def of(self, etcd: Etcd, **options: object) -> Snapshots:
         return Snapshots(
-            self.subject,
-            etcd,
-            self.tree.keys,
+            self.subject.at(etcd, self.tree.keys, self.clock),
             WriterProcess(Access(self.endpoints)),
             least_bytes=5000,
             least_requests=50,
-            clock=self.clock,
             **options,  # type: ignore[arg-type]
         )
 

@@ -8,9 +8,9 @@ from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
 from codec.jute import INT, OPEN_TO_ALL, pack_string
 from codec.packets import decode_create
 from lab.client import requests
-from proxy.log.outbox import Header, Outbox
-from proxy.log.pending import Pending
-from proxy.log.space import Pressure, Space
+from proxy.log.append.outbox import Header, Outbox
+from proxy.log.append.pending import Pending
+from proxy.log.append.space import Pressure, Space
 from proxy.log.stats import Stats
 from proxy.state.capture import new_machine
 from proxy.state.ops import EXTENDED
@@ -29,8 +29,7 @@ class Proxy:
         self.machine = new_machine(1)
         self.stats = Stats()
         self.space = Space(percent, self.machine, self.stats)
-        self.outbox = Outbox()
-        self.outbox.space = self.space
+        self.outbox = Outbox(self.space)
         made = [requests.create("/a", bytes(1000)), requests.create("/b")]
         self.entries = 0
         self.apply([Request(Kind.OPEN, session, 0, (), encode_open(4000, bytes(16))) for session in (1, 2)])
@@ -69,7 +68,7 @@ class Proxy:
         self.outbox.submit(Pending(kind, session, request.opcode, (), request.body, fields))
         sent = self.outbox.cut(Header(1, 0, 0, 0))
         if sent is not None:
-            self.outbox.applied(sent.number)
+            self.outbox.settle(sent.number)
             return True
         ((_, error),) = self.outbox.take_refused()
         assert error == ErrorCode.SYSTEM_ERROR

@@ -10,8 +10,8 @@ import pytest
 
 from proof.simulation.world import Host
 from proof.simulation.world import World as Time
-from proxy.log.follower import Follower
-from proxy.log.watch_guard import WatchGuard
+from proxy.log.follow.follower import Follower
+from proxy.log.follow.watch_guard import WatchGuard
 from schema.keys import Keyspace
 
 KEYS = Keyspace("/t")
@@ -27,7 +27,7 @@ class World:
         self.replaced: list[float] = []
         self.suspect = False
         with mock.patch.object(asyncio, "get_running_loop", return_value=Host(self._time, "proxy")):
-            self.guard = WatchGuard(self.follower, lambda: self.suspect, self._replace, limit)
+            self.guard = WatchGuard(self.follower, lambda: self.suspect, self._replace, mock.Mock(), limit)
 
     def _replace(self) -> None:
         self.replaced.append(self.now)

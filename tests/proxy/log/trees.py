@@ -7,7 +7,7 @@ from codec.constants import OpCode
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, KeyValue, Op, Put, Txn, TxnResult
-from proxy.log.follower import Apply, Follower
+from proxy.log.follow.follower import Apply, Follower
 from proxy.log.record import Registered, create
 from proxy.log.snapshot_writer import Result, write
 from proxy.log.truncation import Step, no_step
@@ -160,7 +160,7 @@ class Ran:
             if events[0].kv.mod_revision > upto:
                 break
             self._seen = events[0].kv.mod_revision + 1
-            for item in self._follower.feed(events):
+            for item in self._follower.items_of(events):
                 if isinstance(item, Apply):
                     self.machine.apply(item.incarnation, item.number, decode_entry(item.value))
         return self.machine

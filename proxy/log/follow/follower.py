@@ -1,18 +1,16 @@
-"""Turns the events of the watch on `live/` into items, in the order in which they take effect.
+"""Turns the events of the watch on `live/` into items, in the order in which they take effect. Pure.
 
-Pure. All proxies compute the same order of entries from the same events: entries take effect in the order of
-their positions (mod_revisions), except that those of one incarnation count in the order of their numbers, up
-to the first gap. An entry that arrives before its predecessor waits for it. A number that is not above the
-last delivered one of its incarnation is ignored: it is a late copy, which was put again after truncation.
-When the proxy key is gone, the entries behind a gap never count.
+Every follower computes the same order from the same events, by rules 1 to 3 of this room.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from proxy.etcd.model import PUT, Event, EventKeyValue, KeyValue
+from proxy.log.record import unreadable
 from proxy.state.pause import NO_PAUSE, Pause
-from schema.errors import ForeignKey
+from schema.entry import Entry, decode_entry
+from schema.errors import BadValue, ForeignKey
 from schema.keys import Keyspace, Kind
 
 
@@ -23,6 +21,13 @@ class Apply(NamedTuple):
     incarnation: str
     number: int
     value: bytes
+
+    def decode(self) -> Entry:
+        """The entry. Raises TreeNotServable: who skipped it would have a different tree."""
+        try:
+            return decode_entry(self.value)
+        except BadValue as error:
+            raise unreadable(self.incarnation, self.number, error) from error
 
 
 class ProxyCame(NamedTuple):
@@ -55,6 +60,7 @@ class Follower:
     """The position of one proxy in the log: the numbers delivered, and the entries behind a gap."""
 
     def __init__(self, keys: Keyspace) -> None:
+        self.keys = keys
         self._parse = keys.parse
         self._delivered: dict[str, int] = {}  # the last number delivered, by incarnation
         self._waiting: dict[str, dict[int, Apply]] = {}  # by incarnation and number
@@ -106,8 +112,8 @@ class Follower:
                 del self._delivered[incarnation]
                 self._waiting.pop(incarnation, None)
 
-    def feed(self, events: Sequence[Event]) -> list[Item]:
-        """Process the events of whole revisions, in their order."""
+    def items_of(self, events: Sequence[Event]) -> list[Item]:
+        """What takes effect by the events of whole revisions, which are given in their order."""
         items: list[Item] = []
         for event in events:
             pair = event.kv
@@ -187,6 +193,7 @@ class Follower:
         return items
 
     def _entry(self, items: list[Item], position: int, incarnation: str, number: int, value: bytes) -> None:
+        # A higher number waits (rule 1 of this room), a lower one is a late copy (rule 2).
         following = self._delivered.get(incarnation, 0) + 1
         if number != following:
             if number > following:
@@ -214,7 +221,7 @@ class Follower:
     def _gone(self, items: list[Item], incarnation: str, revision: int) -> None:
         self._living.pop(incarnation, None)
         self._expected.pop(incarnation, None)
-        self._waiting.pop(incarnation, None)
+        self._waiting.pop(incarnation, None)  # rule 3
         items.append(ProxyGone(incarnation, revision))
 
 

@@ -13,28 +13,17 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
-from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdNoSpace, EtcdRefused, RefusalKind
-from proxy.log.appender import Appender
-from proxy.log.applier import Applier
-from proxy.log.follower import Follower
-from proxy.log.listeners import SessionKeeper
-from proxy.log.membership import Membership
-from proxy.log.outbox import Outbox
-from proxy.log.pending import CallbackRequest, Pending
-from proxy.log.settings import LogSettings
-from proxy.log.stats import Stats
-from proxy.log.watch_guard import WatchGuard
-from proxy.state.machine import Machine
-from proxy.support.environment import Environment
-from proxy.support.tasks import Tasks
+from proxy.log.append.appender import Appender
+from proxy.log.append.head_reader import HeadReader
+from proxy.log.append.membership import Membership
+from proxy.log.append.outbox import Outbox
+from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.context import Context, SessionKeeper
+from proxy.log.follow.follow import Follow
 from schema.entry import Kind, encode_carry_over, encode_epoch
-from schema.keys import Keyspace
-from schema.record import ProxyValue, encode_proxy
 
 log = logging.getLogger(__name__)
-
-_EVERYTHING = 1 << 62  # more than the number of any entry
 
 
 class _Former(NamedTuple):
@@ -49,49 +38,21 @@ class Incarnations:
 
     def __init__(
         self,
-        etcd: Etcd,
-        keys: Keyspace,
-        tasks: Tasks,
-        settings: LogSettings,
-        machine: Machine,
+        context: Context,
         outbox: Outbox,
-        applier: Applier,
-        follower: Follower,
+        head: HeadReader,
+        follow: Follow,
         sessions: SessionKeeper,
-        stats: Stats,
-        watch_guard: WatchGuard,
         stopped: Callable[[str], None],
-        environment: Environment,
     ) -> None:
         """`stopped(reason)`: clients have to go to another proxy."""
-        self._machine = machine
+        self._context = context
         self._outbox = outbox
-        self._applier = applier
-        self._follower = follower
+        self._follower = follow.follower
         self._sessions = sessions
-        self._stats = stats
-        self._patience = settings.max_staleness
         self._stopped = stopped
-        value = encode_proxy(
-            ProxyValue(tuple(sorted(settings.levels)), settings.version, settings.archives, settings.home)
-        )
-        self.membership = Membership(
-            etcd, keys, settings.lease_seconds, value, self._not_registered, environment
-        )
-        self.appender = Appender(
-            etcd,
-            keys,
-            tasks,
-            outbox,
-            machine,
-            settings.rules,
-            stats,
-            watch_guard,
-            self.membership.end,
-            self._refused,
-            environment.clock,
-        )
-        self._clock = environment.clock
+        self.membership = Membership(context, self._not_registered)
+        self.appender = Appender(context, outbox, head, follow.watch_guard, self._refused)
         self._former: list[_Former] = []
         self._stopped_by_refusal = False  # since the last registration
         #: Set once the first incarnation is registered, or etcd is too full to register one.
@@ -104,7 +65,7 @@ class Incarnations:
         By that incarnation other proxies end them until they are carried over.
         """
         formers = [former.keep_alive_sent for former in self._former]
-        return min([*formers, self.membership.keep_alive_sent])
+        return min([*formers, self.membership.current.keep_alive_sent])
 
     @property
     def ended(self) -> float:
@@ -113,25 +74,22 @@ class Incarnations:
 
     async def run(self) -> None:
         """Run one incarnation after the other, for ever."""
-        membership = self.membership
         while True:
-            await membership.register()
+            incarnation = await self.membership.register()
             self._stopped_by_refusal = False
-            incarnation = membership.incarnation
-            self._stats.incarnations += 1
-            if not membership.is_over:
-                self._follower.expect(incarnation, membership.revision)
-                self._applier.own = incarnation
-                self._sessions.registered(incarnation)
-                self.appender.start(incarnation, membership.revision)
+            self._context.stats.incarnations += 1
+            if not incarnation.is_over:
+                self._follower.expect(incarnation.name, incarnation.revision)
+                self._sessions.registered(incarnation.name)
+                self.appender.start(incarnation)
             self.ready.set()
-            await membership.ended()
-            former = _Former(membership.keep_alive_sent, self._clock.monotonic())
+            await incarnation.ended()
+            former = _Former(incarnation.keep_alive_sent, self._context.environment.clock.monotonic())
             self._former.append(former)
             self.appender.stop()
-            await membership.revoke()
-            await membership.gone()
-            self._carry_over(incarnation, former)
+            await self.membership.revoke()
+            await incarnation.gone()
+            self._carry_over(incarnation.name, former)
 
     async def retire(self) -> None:
         """Send nothing more. Delete the proxy key if no session needs it.
@@ -140,8 +98,8 @@ class Incarnations:
         the sessions too early. So the key of a proxy with sessions stays until its lease has run out.
         """
         self.appender.stop()
-        own = self.membership.incarnation
-        if all(session.incarnation != own for session in self._machine.sessions.values()):
+        own = self.membership.current.name
+        if all(session.incarnation != own for session in self._context.machine.sessions.values()):
             await self.membership.retire()
 
     @contextmanager
@@ -163,14 +121,13 @@ class Incarnations:
 
         That is the case if the state has forgotten the incarnation, or etcd was restored from a backup.
         """
-        own = self._applier.own
-        if not restored and (own in self._machine.applied or self._follower.knows(own)):
+        machine, own = self._context.machine, self._outbox.incarnation
+        if not restored and (own in machine.applied or self._follower.knows(own)):
             return
         self.appender.stop()
-        for pending, error in self._outbox.skipped(_EVERYTHING):
-            pending.answer(self._machine.zxid, error)
+        for pending, error in self._outbox.abandon():
+            pending.answer(machine.zxid, error)
         self.membership.key_gone(own, "the state was loaded anew, and does not know it")
-        self._applier.own = ""
 
     def new_epoch(self, cluster_id: int, zxid: int) -> None:
         """Request an epoch above `zxid`: after a restore, zxids have to exceed all that clients have seen."""
@@ -185,7 +142,7 @@ class Incarnations:
 
     def _carry_over(self, old: str, former: _Former) -> None:
         """The next incarnation takes over the sessions, then sends again the requests without effect."""
-        again = self._outbox.ended(self._machine.applied.get(old, 0))
+        again = self._outbox.end_incarnation(self._context.machine.applied.get(old, 0))
         log.warning("carrying sessions over from %s; %d requests are sent again", old, len(again))
         done = partial(self._carried, former)
         carry = CallbackRequest(Kind.CARRY_OVER, 0, 0, (), encode_carry_over(old), done)
@@ -202,7 +159,7 @@ class Incarnations:
 
     def _refused(self, seconds: float, error: EtcdError) -> bool:
         """etcd refuses an entry, and has for so long; whether other proxies have to take over."""
-        if seconds <= self._patience:
+        if seconds <= self._context.settings.max_staleness:
             return False
         if not self._stopped_by_refusal:
             self._stopped_by_refusal = True
@@ -218,4 +175,5 @@ class Incarnations:
             # etcd 3.4.42, 3.5.28, 3.6.9 and newer refuse keep-alives too if this proxy may not write its key:
             # the incarnation was over before an entry was refused for long. Before the first one there is no
             # client.
-            self._refused(self._clock.monotonic() - self.membership.keep_alive_sent, error)
+            since = self.membership.current.keep_alive_sent
+            self._refused(self._context.environment.clock.monotonic() - since, error)

@@ -1,26 +1,23 @@
 """Turns requests into entries: it batches and numbers them, and remembers what was sent.
 
-All requests that wait go into one entry, whatever they are (a multi is one request), and an entry is one etcd
-Txn with one put. Sequence numbers (`seq_delta`) and versions are evaluated when the entry is applied.
-
-Pure: the clock is an argument, and `appender` sends. One outbox serves a proxy for its whole life; the
-numbers start again at 1 with each incarnation. A number that was used once is always filled: by the entry as
-it was sent, or, after etcd has definitely refused that entry, by a replacement without the requests that
-cannot be appended. The stream shows which of the two counts.
+All requests that wait go into one entry, whatever they are (a multi is one request). Pure: the clock is an
+argument, and `appender` sends. One outbox serves a proxy for its whole life; the numbers start again at 1
+with each incarnation.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from codec.constants import ErrorCode
-from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, Compare, Get, Put, RangeResult, Txn, TxnResult
-from proxy.log.pending import Pending
-from proxy.log.space import UNMETERED, Space
-from proxy.log.syncs import Head, Syncs, needs_no_entry
+from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES
+from proxy.log.append.pending import Pending
+from proxy.log.append.space import UNMETERED, Space
+from proxy.log.append.syncs import Syncs, needs_no_entry
+from proxy.state.machine import Machine
 from proxy.support import probe
 from schema.entry import EntryWriter, Kind
-from schema.keys import Keyspace
 
 # Larger entries would delay those of other proxies: a put of 100 KB takes etcd 2 ms, one of 20 KB 0.8 ms.
 ENTRY_BYTES = 512 << 10
@@ -34,106 +31,41 @@ _SMALL_ENTRY_BYTES = 16 << 10
 _REQUEST_OVERHEAD = 64  # bytes that a request adds to an entry besides its body, about
 
 
-class Header:
+class Header(NamedTuple):
     """The fields of an entry besides its requests."""
 
-    __slots__ = ("checkpoint", "clock", "digest", "rules")
-
-    def __init__(self, clock: int, rules: int, checkpoint: int, digest: int) -> None:
-        self.clock = clock
-        self.rules = rules
-        self.checkpoint = checkpoint
-        self.digest = digest
+    clock: int  # milliseconds since 1970
+    rules: int
+    checkpoint: int
+    digest: int
 
     def finish(self, writer: EntryWriter) -> bytes:
         """The entry with these fields, and the requests that were written."""
-        return writer.finish(self.clock, self.rules, self.checkpoint, self.digest)
+        return writer.finish(*self)
 
 
+@dataclass(slots=True, eq=False)
 class Sent:
     """A number in use: the entry that was sent under it, until the stream has shown the outcome."""
 
-    __slots__ = (
-        "after",
-        "answered",
-        "attempts",
-        "began",
-        "error",
-        "header",
-        "is_probe",
-        "kept",
-        "nested",
-        "number",
-        "original",
-        "over",
-        "requests",
-        "value",
-    )
+    number: int
+    header: Header
+    original: bytes  # the entry as it was sent first
+    requests: list[Pending]
+    nested: bool  # the put is in an inner Txn, which etcd's quota check ignores
+    is_probe: bool  # sent to learn whether etcd has space again
+    value: bytes = b""  # the entry as it is sent now: the same, or its replacement
+    kept: list[bool] | None = None  # which requests are in the replacement; None: there is none
+    error: int = 0  # the answer to those that are not in the replacement
+    attempts: int = 0
+    began: float = 0.0  # when it was first sent, by the appender's clock
+    answered: bool = False  # the entry, or its replacement, is in the log
+    over: bool = False  # the stream has shown it, or the incarnation is over
+    # Requests refused without an entry; they follow this entry in the order of their sessions.
+    after: list[tuple[Pending, int]] = field(default_factory=list)
 
-    def __init__(
-        self,
-        number: int,
-        header: Header,
-        value: bytes,
-        requests: list[Pending],
-        *,
-        nested: bool,
-        is_probe: bool,
-    ) -> None:
-        """`nested`: the put is in an inner Txn, which etcd's quota check ignores."""
-        self.number = number
-        self.header = header
-        self.original = value  # the entry as it was sent first
-        self.value = value  # the entry as it is sent now: the same, or its replacement
-        self.requests = requests
-        self.kept: list[bool] | None = None  # which requests are in the replacement; None: there is none
-        self.error = 0  # the answer to those that are not in the replacement
-        self.nested = nested
-        self.is_probe = is_probe  # sent to learn whether etcd has space again
-        self.attempts = 0
-        self.began = 0.0  # when it was first sent, by the appender's clock
-        self.answered = False  # the entry, or its replacement, is in the log
-        self.over = False  # the stream has shown it, or the incarnation is over
-        # Requests refused without an entry; they follow this entry in the order of their sessions.
-        self.after: list[tuple[Pending, int]] = []
-
-
-class EntryTxns:
-    """The Txns that append the entries of one incarnation. Most of each is the same for all of them."""
-
-    __slots__ = ("_keys", "_lives", "_proxy", "_revision", "incarnation")
-
-    def __init__(self, keys: Keyspace, incarnation: str, revision: int) -> None:
-        """`revision`: the create_revision of the proxy key, which is put only once."""
-        proxy_key = keys.proxy(incarnation)
-        self._keys = keys
-        self.incarnation = incarnation
-        self._revision = revision
-        self._lives = Compare(proxy_key, revision)
-        self._proxy = (Get(proxy_key, keys_only=True),)
-
-    def append(self, sent: Sent) -> Txn:
-        """The Txn that appends an entry, or its replacement."""
-        entry_key = self._keys.entry(self.incarnation, sent.number)
-        put = Put(entry_key, sent.value)
-        return Txn(
-            (self._lives, Compare(entry_key, 0)),
-            # etcd counts the puts of a Txn against its quota, but not those of Txns within it (server/
-            # etcdserver/quota.go, costTxn).
-            (Txn((), (put,)) if sent.nested else put,),
-            self._proxy,
-        )
-
-    def is_over(self, answer: TxnResult) -> bool:
-        """Whether the answer to an append says that the proxy key is gone, and with it the incarnation.
-
-        Otherwise the number is filled: by this try, an earlier one, or the entry that this one replaces.
-        """
-        if answer.succeeded:
-            return False
-        (proxy,) = answer.responses
-        assert isinstance(proxy, RangeResult)
-        return not proxy.kvs or proxy.kvs[0].mod_revision != self._revision
+    def __post_init__(self) -> None:
+        self.value = self.original
 
 
 def is_metered(pending: Pending) -> bool:
@@ -143,22 +75,40 @@ def is_metered(pending: Pending) -> bool:
     return pending.kind == Kind.OPEN
 
 
-class Budgets(Protocol):
-    """The budgets of the tree, as this proxy sees them. False if there are none."""
+class SpentBudgets:
+    """Refuses requests of this proxy's clients while a budget is spent, before they take room in the log.
 
-    def __bool__(self) -> bool: ...
+    The state machine decides about all others. As with the space in etcd, proxies need not agree about a
+    request that is not appended.
+    """
 
-    def refusing(self, pending: Pending, clock: int) -> str | None:
-        """The path of the budget that refuses a request."""
+    def __init__(self, machine: Machine, report: Callable[[str], None]) -> None:
+        """`report`: takes the path of the budget of each request that was refused."""
+        self._machine = machine
+        self.report = report
 
-    def report(self, path: str) -> None:
-        """A request was refused by the budget of a path."""
+    def __bool__(self) -> bool:
+        return bool(self._machine.budgets)
+
+    def refusing(self, pending: Pending, incarnation: str, clock: int) -> str | None:
+        """The path of the budget that a request would fail by now. `clock`: milliseconds since 1970."""
+        if pending.kind != Kind.CLIENT or pending.fields is None:  # not decoded: it is long
+            return None
+        budgets = self._machine.budgets
+        return budgets.refuses(incarnation, clock, pending.opcode, pending.fields)
 
 
 class Outbox:
     """The requests of this proxy without an outcome: those that wait, and those that were sent."""
 
-    def __init__(self, entry_bytes: int = ENTRY_BYTES, value_bytes: int = VALUE_BYTES) -> None:
+    def __init__(
+        self,
+        space: Space | None = None,
+        budgets: SpentBudgets | None = None,
+        entry_bytes: int = ENTRY_BYTES,
+        value_bytes: int = VALUE_BYTES,
+    ) -> None:
+        """`space`, `budgets`: refuse requests before etcd is full, or while a budget is spent."""
         #: The requests that wait for an entry, in order.
         self.queue: deque[Pending] = deque()
         #: Called when a request arrives and the appender can send more (Appender._schedule); None while it
@@ -174,14 +124,12 @@ class Outbox:
         self.unanswered = 0
         #: Syncs that need no entry.
         self.syncs = Syncs()
-        #: Reads the log's head for them; None: all syncs are sent in entries.
-        self.head: Head | None = None
-        #: The space in etcd, by which requests are refused before it is used up.
-        self.space: Space | None = None
-        #: The budgets, by which requests are refused while one of them is spent.
-        self.budgets: Budgets | None = None
+        self.space = space
         #: Only carrying sessions over is sent, see `hold`.
         self.is_held = False
+        #: The name of the incarnation that numbers its entries here; "" before the first.
+        self.incarnation = ""
+        self._budgets = budgets
         self._next_by_entry = False  # the syncs that wait are sent in an entry
         self._entry_bytes = entry_bytes
         self._value_bytes = value_bytes
@@ -228,15 +176,14 @@ class Outbox:
         if self.wake is not None:
             self.wake()
 
-    def take_syncs(self) -> None:
+    def set_syncs_apart(self) -> bool:
         """Let a read answer syncs instead of an entry, if nothing but syncs waits and nothing is on its way.
 
-        Otherwise an entry is sent in any case, and a sync costs next to nothing in it. At a full etcd a
-        sync is the request by which an operator gets a new entry, which a snapshot needs (docs/operating.md).
+        Returns whether a read has to be begun. Otherwise an entry is sent in any case, and a sync costs next
+        to nothing in it. At a full etcd a sync is the request by which an operator gets a new entry, which a
+        snapshot needs (docs/operating.md).
         """
-        queue, head = self.queue, self.head
-        if head is None:
-            return
+        queue = self.queue
         if (
             not self._sent
             and not self.is_held
@@ -247,8 +194,7 @@ class Outbox:
         ):
             self.syncs.add(queue)
             queue.clear()
-        if self.syncs.waiting:
-            head.wake()
+        return bool(self.syncs.waiting)
 
     def append_syncs(self) -> None:
         """No read can answer the syncs: send them in an entry. If one is on its way, that proves them."""
@@ -265,7 +211,7 @@ class Outbox:
         """
         while True:
             writer = EntryWriter()
-            requests, is_probe = self._take(writer, header.clock, may_probe)
+            requests, is_probe = self._next_requests(writer, header.clock, may_probe)
             if not requests:
                 return None
             value = header.finish(writer)
@@ -281,14 +227,14 @@ class Outbox:
         self.unanswered += 1
         return sent
 
-    def _take(self, writer: EntryWriter, clock: int, may_probe: bool) -> tuple[list[Pending], bool]:
+    def _next_requests(self, writer: EntryWriter, clock: int, may_probe: bool) -> tuple[list[Pending], bool]:
         """Take the requests of an entry from the queue, write them, and say whether it is a probe.
 
         Requests before them that may not be sent are refused.
         """
         queue, full = self.queue, self.full
         space = self.space if self.space is not None and self.space.is_short() else None
-        budgets = self.budgets or None
+        budgets = self._budgets or None
         requests: list[Pending] = []
         while queue and len(requests) < MAX_REQUESTS:
             pending = queue[0]
@@ -302,7 +248,10 @@ class Outbox:
                     space.count()
                 self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
                 continue
-            if budgets is not None and (spent := budgets.refusing(pending, clock)) is not None:
+            if (
+                budgets is not None
+                and (spent := budgets.refusing(pending, self.incarnation, clock)) is not None
+            ):
                 if requests:
                     break
                 budgets.report(spent)
@@ -412,7 +361,7 @@ class Outbox:
 
     # -- the stream ----------------------------------------------------------------------------------------
 
-    def applied(self, number: int) -> Sent | None:
+    def settle(self, number: int) -> Sent | None:
         """An entry of this incarnation was applied completely: answer the requests refused after it next."""
         sent = self._sent.pop(number, None)
         if sent is not None:
@@ -438,7 +387,12 @@ class Outbox:
             lost += sent.after
         return lost
 
-    def ended(self, applied_number: int) -> list[Pending]:
+    def abandon(self) -> list[tuple[Pending, int]]:
+        """It is unknown which entries took effect: all requests that were sent, with the errors to answer."""
+        self.incarnation = ""
+        return self.skipped(self._next)
+
+    def end_incarnation(self, applied_number: int) -> list[Pending]:
         """The incarnation is over: the requests that did not take effect, in order.
 
         The state holds its numbers up to `applied_number`. The next numbers are those of a new incarnation.

@@ -8,11 +8,14 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Delete, EtcdRefused, Event, Put, RefusalKind, Txn, WatchMessage
-from proxy.log import reads, stream
-from proxy.log.follower import Apply, Follower, Item, ProxyCame, ProxyGone
+from proxy.log.follow import catch_up as reads
+from proxy.log.follow import follow as stream
+from proxy.log.follow.catch_up import Loaded
+from proxy.log.follow.follow import Follow
+from proxy.log.follow.follower import Apply, Item, ProxyCame, ProxyGone
 from proxy.log.record import TreeNotServable
-from proxy.log.start import Loaded, load
-from proxy.log.stream import Stream
+from proxy.log.start import load
+from proxy.state.capture import new_machine
 from proxy.state.machine import Machine
 from proxy.support.environment import HOST
 from proxy.support.tasks import Tasks
@@ -28,11 +31,11 @@ class Proxy:
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self.client = FakeEtcdClient(tree.store)
-        self.follower = Follower(tree.keys)
         self.now = 0.0
         clock = mock.Mock(HOST.clock, monotonic=lambda: self.now)
-        self.stream = Stream(self.client, tree.keys, self.follower, self, self.load, clock)
-        self.machine: Machine
+        self.machine = new_machine(0)
+        self.follow = Follow(self.client, tree.keys, self.machine, self, clock=clock)
+        self.follower = self.follow.follower
         self.items: list[Item] = []
         self.replaced: list[bool] = []
         self.loads = 0
@@ -40,16 +43,16 @@ class Proxy:
         self.tasks = Tasks()
         self.task: asyncio.Task[None]
 
-    async def load(self) -> Loaded:
+    async def load_anew(self, *, is_wrong: bool = False) -> Loaded:
         self.loads += 1
         return await load(self.client, self.tree.keys)
 
     async def start(self) -> None:
-        loaded = await self.load()
-        self.machine = loaded.machine
-        self.deliver(await self.stream.begin(loaded))
-        self.task = self.tasks.start(self.stream.run(), "follow")
-        await self.stream.live.wait()
+        loaded = await self.load_anew()
+        self.machine.become(loaded.machine)
+        self.deliver(await self.follow.continue_from(loaded))
+        self.task = self.tasks.start(self.follow._watch_and_repair(), "follow")
+        await self.follow.live.wait()
 
     def deliver(self, items: list[Item]) -> None:
         self.items += items
@@ -59,11 +62,11 @@ class Proxy:
 
     async def replace(self, machine: Machine, *, restored: bool) -> None:
         self.machine.become(machine)
+        self.follow.staleness.trust()
         self.replaced.append(restored)
 
-    def distrust(self) -> None:
+    def stopped_serving(self, reason: str) -> None:
         self.distrusted += 1
-        self.stream.distrust()
 
     def has(self, path: str) -> Callable[[], bool]:
         return lambda: path in self.machine.tree.nodes
@@ -88,7 +91,7 @@ class Proxy:
 
     async def disconnect(self) -> None:
         self.client.disconnect()
-        await until(lambda: not self.stream.live.is_set())
+        await until(lambda: not self.follow.live.is_set())
 
     async def hang(self) -> None:
         """Break the watch, and let the next one bring nothing."""
@@ -101,7 +104,7 @@ class Proxy:
         with mock.patch.object(self.client, "watch", silent):
             self.tree.store.break_watches()
             await asked.wait()
-        assert not self.stream.live.is_set()
+        assert not self.follow.live.is_set()
 
 
 @pytest.fixture
@@ -164,7 +167,7 @@ async def test_what_was_read_is_not_told_again_by_the_watch(proxy: Proxy) -> Non
     before = len(proxy.items)
     with mock.patch.object(proxy.client, "watch", wraps=proxy.client.watch) as watch:
         proxy.tree.store.break_watches()
-        await until(lambda: watch.called and proxy.stream.live.is_set())
+        await until(lambda: watch.called and proxy.follow.live.is_set())
     await proxy.sees("a", "/2")
     assert len([item for item in proxy.items[before:] if isinstance(item, Apply)]) == 1
 
@@ -172,7 +175,7 @@ async def test_what_was_read_is_not_told_again_by_the_watch(proxy: Proxy) -> Non
 async def test_an_entry_that_the_watch_leaves_out_is_found_and_the_tree_loaded_anew(proxy: Proxy) -> None:
     """etcd's issue 17529. Applied late, it would have another place than at other proxies."""
     await proxy.sees("a", "/first")
-    feed, left_out = proxy.follower.feed, list[object]()
+    feed, left_out = proxy.follower.items_of, list[object]()
 
     def leaving_out(events: Sequence[Event]) -> list[Item]:
         if left_out:
@@ -180,13 +183,13 @@ async def test_an_entry_that_the_watch_leaves_out_is_found_and_the_tree_loaded_a
         left_out.extend(events)
         return []
 
-    with mock.patch.object(proxy.follower, "feed", leaving_out):
+    with mock.patch.object(proxy.follower, "items_of", leaving_out):
         await proxy.tree.create("a", "/left-out")
         await until(lambda: bool(left_out))
         await proxy.sees("b", "/in-time")
         await proxy.tree.create("a", "/waits")
         await until(lambda: proxy.follower.held("a") == 1)
-        proxy.stream.renew()
+        proxy.follow.renew()
         await until(proxy.has("/waits"))
     assert (proxy.distrusted, proxy.loads) == (1, 2)
     proxy.check()
@@ -210,7 +213,7 @@ async def test_an_idle_proxy_is_not_behind(proxy: Proxy) -> None:
     """Snapshots of a tree in which nothing happens, far beyond the revision of the last event."""
     tree = proxy.tree
     await tree.snapshot("b")
-    await until(lambda: proxy.stream.record is not None and proxy.stream.record.current is not None)
+    await until(lambda: proxy.follow.record is not None and proxy.follow.record.current is not None)
     proxy.client.disconnect()
     for _ in range(2):
         record = await tree.record()
@@ -258,7 +261,7 @@ async def test_what_a_broken_watch_has_not_shown_is_no_reason_to_distrust_the_st
     """It may be the content of a restored etcd, and that is found by its cluster id."""
     if not is_up:
         await proxy.disconnect()
-    proxy.stream.left_out()
+    proxy.follow._left_out()
     assert proxy.distrusted == int(is_up)
 
 
@@ -268,9 +271,9 @@ async def test_a_state_that_is_distrusted_is_loaded_anew(proxy: Proxy, meanwhile
         await proxy.disconnect()
     elif meanwhile == "the watch is not up yet":
         await proxy.hang()
-        proxy.stream.distrust()
+        proxy.follow.distrust()
     proxy.machine.zxid += 7
-    proxy.stream.distrust()
+    proxy.follow.distrust()
     proxy.client.reconnect()
     await until(lambda: bool(proxy.replaced))
     await proxy.sees("a", "/1")
@@ -279,23 +282,23 @@ async def test_a_state_that_is_distrusted_is_loaded_anew(proxy: Proxy, meanwhile
 
 
 async def test_a_state_that_is_distrusted_while_it_is_loaded_anew_is_loaded_once_more(proxy: Proxy) -> None:
-    load_once = proxy.stream._load
+    load_once = proxy.load_anew
 
-    async def load_twice() -> Loaded:
+    async def load_twice(*, is_wrong: bool) -> Loaded:
         loaded = await load_once()
         if proxy.loads == 2:
-            proxy.stream.distrust()
+            proxy.follow.distrust()
         return loaded
 
-    with mock.patch.object(proxy.stream, "_load", load_twice):
-        proxy.stream.distrust()
+    with mock.patch.object(proxy, "load_anew", load_twice):
+        proxy.follow.distrust()
         await until(lambda: proxy.loads == 3)
     await proxy.sees("a", "/1")
     proxy.check()
 
 
 async def _break_by_distrust(proxy: Proxy) -> None:
-    proxy.stream.distrust()
+    proxy.follow.distrust()
 
 
 async def _break_by_truncation(proxy: Proxy) -> None:
@@ -329,15 +332,15 @@ async def test_a_load_that_etcd_refuses_is_tried_again(
     make_a_load_necessary: Callable[[Proxy], Awaitable[None]],
 ) -> None:
     """As by a role that was revoked: the proxy lets its lease end, and goes on when it has the role again."""
-    monkeypatch.setattr(reads, "_PAUSE", 0)
+    monkeypatch.setattr(reads, "_OLD_PAUSE", 0)
     refused = 0
 
-    async def refuse() -> Loaded:
+    async def refuse(*, is_wrong: bool) -> Loaded:
         nonlocal refused
         refused += 1
         raise EtcdRefused(RefusalKind.PERMISSION, "etcdserver: permission denied")
 
-    with mock.patch.object(proxy.stream, "_load", refuse):
+    with mock.patch.object(proxy, "load_anew", refuse):
         await make_a_load_necessary(proxy)
         await until(lambda: refused >= 3)
     assert not proxy.task.done()
@@ -348,10 +351,10 @@ async def test_a_load_that_etcd_refuses_is_tried_again(
 async def test_a_watch_that_hangs_is_replaced_by_another(proxy: Proxy) -> None:
     await proxy.hang()
     await proxy.tree.create("a", "/1")
-    proxy.stream.renew()
-    proxy.stream.renew()
+    proxy.follow.renew()
+    proxy.follow.renew()
     await until(proxy.has("/1"))
-    await until(proxy.stream.live.is_set)
+    await until(proxy.follow.live.is_set)
     await proxy.sees("a", "/2")
     proxy.check()
     assert proxy.loads == 1
@@ -364,10 +367,10 @@ async def test_a_watch_that_lived_is_replaced_at_once_but_not_again_and_again(
     proxy.now += 300
     proxy.tree.store.break_watches()
     await proxy.sees("a", "/1")
-    await until(proxy.stream.live.is_set)
+    await until(proxy.follow.live.is_set)
     proxy.now += 299
     proxy.tree.store.break_watches()
-    await until(lambda: not proxy.stream.live.is_set())
+    await until(lambda: not proxy.follow.live.is_set())
     await proxy.tree.create("a", "/2")
     for _ in range(100):
         await asyncio.sleep(0)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from proxy.log.follower import Follower
+from proxy.log.follow.follower import Follower
 
 _TICK = 0.05  # seconds between two checks
 _LEAST_TICKS = 6  # checks in vain: a loop that was blocked proves nothing about the watch
@@ -42,15 +42,18 @@ class WatchGuard:
         follower: Follower,
         is_suspect: Callable[[], bool],
         hangs: Callable[[], None],
+        left_out: Callable[[], None],
         limit: float,
     ) -> None:
         """`is_suspect`: whether the watch's member has left a request unanswered that another one answered.
 
         `hangs` is called when the watch hangs, each time after a longer pause, up to `limit` seconds.
+        `left_out` is to be called when an answer of etcd has what the watch has passed without showing it.
         """
         self._follower = follower
         self._is_suspect = is_suspect
         self._hangs = hangs
+        self.left_out = left_out
         self._limit = limit
         self._loop = asyncio.get_running_loop()
         self._awaited: deque[_Awaited] = deque()

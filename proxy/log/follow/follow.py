@@ -1,27 +1,25 @@
-"""Follows the log by one watch on everything under `live/`, and catches up after each break of the watch.
+"""Follows the log of one tree for one state, by one watch on everything under `live/`.
 
-After any break, the entries above those delivered are read (`catch_up`). So no entry is missed, whatever etcd
-does with a resumed watch. A watch that seems well can leave out an entry (etcd's issue 17529).
-`staleness` finds that, and so does a catch-up. The tree is loaded again only then, and if that part of the
-log was truncated, or if etcd was restored from a backup. The old tree is served until the new one takes its
-place, unless it is wrong.
+After any break of the watch, the entries above those delivered are read (`catch_up`). The tree is loaded
+again only if the watch has left something out, that part of the log was truncated, or etcd was restored from
+a backup. The old tree is served until the new one takes its place, unless it is wrong.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import DELETE, EtcdError, KeyValue, WatchCompacted, WatchMessage
-from proxy.log.catch_up import Caught, Truncated, catch_up
-from proxy.log.follower import Follower, Item, RecordChanged
-from proxy.log.reads import MonotonicReads, OldAnswers
+from proxy.log.follow.catch_up import Caught, Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
+from proxy.log.follow.follower import Follower, Item, RecordChanged
+from proxy.log.follow.staleness import LIMIT, Staleness
+from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.record import TIMEOUT, TreeNotServable, no_longer_servable
 from proxy.log.slices import in_slices
-from proxy.log.start import Loaded
 from proxy.state.machine import Machine
-from proxy.support.environment import Clock
+from proxy.support.environment import HOST, Clock
+from proxy.support.tasks import together
 from proxy.support.throttled_log import ThrottledLog
 from schema.errors import BadValue
 from schema.keys import Keyspace
@@ -36,7 +34,7 @@ _RETRY = 0.2
 
 
 class Consumer(Protocol):
-    """Takes what the stream delivers (proxy.log.log.Log)."""
+    """What follows a tree: a proxy (`log.Log`), the archiver, and the observer of proof.torture."""
 
     def deliver(self, items: list[Item]) -> None:
         """Let items take effect, in order, now or as soon as all earlier items have taken effect.
@@ -44,15 +42,28 @@ class Consumer(Protocol):
         There may be none: then only the follower's revision is higher.
         """
 
+    async def load_anew(self, *, is_wrong: bool) -> Loaded:
+        """Load the tree as it is now. `is_wrong`: since the state is not what the log says."""
+
     async def replace(self, machine: Machine, *, restored: bool) -> None:
         """Replace the state, and all that was delivered so far, by a state that was loaded separately.
 
-        `restored`: etcd was restored from a backup. What clients have seen may be undone, so a proxy has to
-        take a new incarnation and request a new epoch above the zxids that it has shown.
+        From then on clients may see it (`Staleness.trust`). `restored`: etcd was restored from a backup. What
+        clients have seen may be undone, so a proxy has to take a new incarnation and request a new epoch
+        above the zxids that it has shown.
         """
 
-    def distrust(self) -> None:
-        """The state is wrong: show it to no client, and call `Stream.distrust`."""
+    def stopped_serving(self, reason: str) -> None:
+        """The state may be old or wrong: no client may see it until `Staleness.serving`."""
+
+
+class LastLoad(NamedTuple):
+    """How the state was loaded that is followed."""
+
+    cluster_id: int = 0  # etcd's own
+    log_bytes: int = 0  # of the log, replayed on top of the snapshot
+    log_requests: int = 0
+    fell_back: bool = False  # the current snapshot could not be used
 
 
 class _Deletion(NamedTuple):
@@ -62,57 +73,78 @@ class _Deletion(NamedTuple):
     kv: KeyValue
 
 
-class Stream:
-    """One proxy's stream of the log."""
+class Follow:
+    """One follower of the log: the watch, its order, and whether the state is right and recent."""
 
     def __init__(
         self,
         etcd: Etcd,
         keys: Keyspace,
-        follower: Follower,
+        machine: Machine,
         consumer: Consumer,
-        load: Callable[[], Awaitable[Loaded]],
-        clock: Clock,
+        limit: float = LIMIT,
+        clock: Clock = HOST.clock,
     ) -> None:
-        """`load` loads the tree anew, as it is now."""
+        """`machine`: the state that the consumer changes. `limit`: seconds after which it counts as old."""
         self._etcd = etcd
         self._keys = keys
-        self.follower = follower
         self._consumer = consumer
-        self._load = load
+        self._monotonic = clock.monotonic
         self._throttled_log = ThrottledLog(log, clock)
         self._following: asyncio.Timeout | None = None  # ends the watch
         self._distrusted = False
         self._hangs = False  # the watch was ended because it hangs; etcd answers, so no pause is needed
-        self._monotonic = clock.monotonic
-        #: etcd's cluster id, as of the last load.
-        self.cluster_id = 0
+        #: The effective order.
+        self.follower = follower = Follower(keys)
+        self.watch_guard = WatchGuard(
+            follower, etcd.watched_member_is_suspect, self.renew, self._left_out, limit / 2
+        )
+        #: Whether clients may see the state.
+        self.staleness = Staleness(
+            etcd, follower, machine, self.watch_guard, consumer.stopped_serving, limit, clock
+        )
+        self.last_load = LastLoad()
         #: Set while the watch is up.
         self.live = asyncio.Event()
         #: The newest record that was seen.
         self.record: TreeRecord | None = None
-        #: Bytes and requests of the log that the last load replayed, on top of its snapshot.
-        self.replayed = (0, 0)
-        #: The last load could not use the current snapshot.
-        self.fell_back = False
 
-    async def begin(self, loaded: Loaded) -> list[Item]:
+    async def continue_from(self, loaded: Loaded) -> list[Item]:
         """Continue from a loaded state; returns the items that follow from the load. Called before `run`."""
-        self.cluster_id = loaded.cluster_id
         self.record = loaded.caught.record
-        self.replayed = (loaded.log_bytes, loaded.log_requests)
-        self.fell_back = loaded.fell_back
+        self.last_load = LastLoad(
+            loaded.cluster_id, loaded.log_bytes, loaded.log_requests, fell_back=loaded.fell_back
+        )
         self.follower.restart(loaded.machine.applied)
-        return await self._take_in(loaded.caught)
+        return await self._caught_up(loaded.caught)
 
     async def run(self) -> None:
         """Follow for ever. Raises TreeNotServable if the tree in etcd can no longer be served."""
+        await together([self._watch_and_repair(), self.staleness.run()])
+
+    def distrust(self) -> None:
+        """The state is not what the log says: let no client see it, and load the tree anew."""
+        self.staleness.distrust()
+        self._distrusted = True
+        self._end_watch()
+
+    def renew(self) -> None:
+        """Start a watch at another member, since this one hangs. What it has not delivered is read."""
+        if self._following is None:
+            return  # there is none: what was missed is being read
+        self._etcd.leave_watched_member()
+        self._hangs = True
+        self._end_watch()
+
+    # -- the watch -----------------------------------------------------------------------------------------
+
+    async def _watch_and_repair(self) -> None:
         while True:
             began = self._monotonic()
             try:
                 # The state may be distrusted before there is a watch.
                 async with asyncio.timeout(0 if self._distrusted else None) as self._following:
-                    await self._follow()
+                    await self._watch()
             except TimeoutError:
                 what = "the tree is loaded again" if self._distrusted else "it hangs, and another one begins"
                 log.warning("ending the watch: %s", what)
@@ -130,35 +162,7 @@ class Stream:
                 at_once = False
                 repaired = await self._repair()
 
-    def distrust(self) -> None:
-        """Load the tree anew, since the state is wrong."""
-        self._distrusted = True
-        self._end_watch()
-
-    def left_out(self) -> None:
-        """etcd contains something that the watch should have delivered long ago, so the state is wrong.
-
-        If the watch has just broken, do nothing: the repair finds the cause. etcd may have been restored from
-        a backup meanwhile.
-        """
-        if self.live.is_set():
-            log.error("etcd's watch has left out what is in etcd")
-            self._consumer.distrust()
-
-    def renew(self) -> None:
-        """Start a watch at another member, since this one hangs. What it has not delivered is read."""
-        if self._following is None:
-            return  # there is none: what was missed is being read
-        self._etcd.leave_watched_member()
-        self._hangs = True
-        self._end_watch()
-
-    def _end_watch(self) -> None:
-        following, self._following = self._following, None
-        if following is not None and not following.expired():
-            following.reschedule(0)
-
-    async def _follow(self) -> None:
+    async def _watch(self) -> None:
         keys = self._keys
         # etcd before 3.4.36 and 3.5.18 omits deletions if it was compacted at the very revision that a watch
         # begins with (issues 18089, 19179). So the watch begins with a revision that was processed before.
@@ -170,8 +174,25 @@ class Stream:
             follower = self.follower
             if events[0].kv.mod_revision <= follower.revision:
                 events = [event for event in events if event.kv.mod_revision > follower.revision]
-            self._deliver(follower.feed(events))
+            self._deliver(follower.items_of(events))
         self.live.set()
+
+    def _end_watch(self) -> None:
+        following, self._following = self._following, None
+        if following is not None and not following.expired():
+            following.reschedule(0)
+
+    def _left_out(self) -> None:
+        """etcd contains something that the watch should have delivered long ago, so the state is wrong.
+
+        If the watch has just broken, do nothing: the repair finds the cause. etcd may have been restored from
+        a backup meanwhile.
+        """
+        if self.live.is_set():
+            log.error("etcd's watch has left out what is in etcd")
+            self.distrust()
+
+    # -- after a break -------------------------------------------------------------------------------------
 
     async def _repair(self) -> bool:
         """Catch up, or load the tree anew if the state is distrusted; returns whether the state is right now.
@@ -181,7 +202,7 @@ class Stream:
         distrusted, self._distrusted = self._distrusted, False
         try:
             if distrusted:
-                await self._reload()
+                await self._reload(is_wrong=True)
             else:
                 await self._catch_up()
         except EtcdError as error:
@@ -193,8 +214,9 @@ class Stream:
     async def _catch_up(self) -> None:
         """Read what was missed during a break. Raises EtcdError."""
         cluster_id = (await self._etcd.status(TIMEOUT)).cluster_id
-        if cluster_id != self.cluster_id:
-            self._throttled_log.error("etcd's cluster id was %x, and now is %x", self.cluster_id, cluster_id)
+        known = self.last_load.cluster_id
+        if cluster_id != known:
+            self._throttled_log.error("etcd's cluster id was %x, and now is %x", known, cluster_id)
             return await self._reload()
         follower = self.follower
         reads = MonotonicReads(self._etcd, follower.revision)
@@ -208,43 +230,46 @@ class Stream:
             return await self._reload()
         if (pair := follower.left_out(caught.entries)) is not None:
             log.error("etcd's watch has left out the log entry of revision %d", pair.mod_revision)
-            return self._consumer.distrust()
-        return self._deliver(await self._take_in(caught))
+            return self.distrust()
+        return self._deliver(await self._caught_up(caught))
 
-    async def _reload(self, *, went_back: bool = False) -> None:
+    async def _reload(self, *, went_back: bool = False, is_wrong: bool = False) -> None:
         """Load the tree separately, and continue from there. Raises EtcdError.
 
-        `went_back`: etcd was restored, most likely.
+        `went_back`: etcd was restored, most likely. `is_wrong`: the state is.
         """
         follower = self.follower
-        loaded = await self._load()
+        loaded = await self._consumer.load_anew(is_wrong=is_wrong)
         tries = 0 if went_back else _TRIES
         while tries and self._is_older(loaded):
             tries -= 1
             await asyncio.sleep(_RETRY)
-            loaded = await self._load()
+            loaded = await self._consumer.load_anew(is_wrong=is_wrong)
         revision = loaded.caught.revision
-        restored = loaded.cluster_id != self.cluster_id or self._is_older(loaded)
+        restored = loaded.cluster_id != self.last_load.cluster_id or self._is_older(loaded)
         items: list[Item] = []
         if restored:
             log.error("etcd was restored from a backup, as of revision %d", revision)
             # The revisions of the proxy keys belong to another history: all living proxies count as new.
             gone = [KeyValue(self._keys.proxy(name), b"", 0, revision, 0, 0) for name in follower.living]
-            items += follower.feed([_Deletion(DELETE, pair) for pair in gone])
-        items += await self.begin(loaded)
+            items += follower.items_of([_Deletion(DELETE, pair) for pair in gone])
+        items += await self.continue_from(loaded)
         await self._consumer.replace(loaded.machine, restored=restored)
         self._deliver(items)
 
     def _is_older(self, loaded: Loaded) -> bool:
         """Whether etcd has shown more to this proxy than is in a state that was loaded from it."""
-        return loaded.cluster_id == self.cluster_id and loaded.caught.revision < self.follower.revision
+        same_etcd = loaded.cluster_id == self.last_load.cluster_id
+        return same_etcd and loaded.caught.revision < self.follower.revision
 
-    async def _take_in(self, caught: Caught) -> list[Item]:
+    async def _caught_up(self, caught: Caught) -> list[Item]:
         return await in_slices(
             lambda pause: self.follower.catch_up(
                 caught.revision, caught.entries, caught.proxies, caught.pair, pause
             )
         )
+
+    # -- what takes effect ---------------------------------------------------------------------------------
 
     def _deliver(self, items: list[Item]) -> None:
         for item in items:

@@ -19,14 +19,12 @@ from proxy.etcd.model import (
     Txn,
     TxnResult,
 )
-from proxy.log.outbox import EntryTxns, Header, Outbox, Sent
-from proxy.log.stats import Stats
-from proxy.log.watch_guard import WatchGuard
-from proxy.state.machine import Machine
-from proxy.support.environment import Clock
-from proxy.support.tasks import Tasks
+from proxy.log.append.head_reader import HeadReader
+from proxy.log.append.membership import Incarnation
+from proxy.log.append.outbox import Header, Outbox, Sent
+from proxy.log.context import Context
+from proxy.log.follow.watch_guard import WatchGuard
 from proxy.support.throttled_log import ThrottledLog
-from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
 
@@ -73,40 +71,33 @@ class Appender:
 
     def __init__(
         self,
-        etcd: Etcd,
-        keys: Keyspace,
-        tasks: Tasks,
+        context: Context,
         outbox: Outbox,
-        machine: Machine,
-        rules: int,
-        stats: Stats,
+        head: HeadReader,
         watch_guard: WatchGuard,
-        on_over: Callable[[str, str], None],
         on_refused: Callable[[float, EtcdError], bool],
-        clock: Clock,
     ) -> None:
-        """`on_over(incarnation, why)`: the incarnation has to end.
+        """`head` reads for the syncs that need no entry.
 
         `on_refused(seconds, error)`: etcd refuses an entry that was first sent so long ago; returns whether
         the incarnation has to end for that.
         """
-        self._etcd = etcd
-        self._keys = keys
-        self._tasks = tasks
+        self._etcd = context.etcd
+        self._tasks = context.tasks
+        self._machine = context.machine
+        self._stats = context.stats
+        self._rules = int(context.settings.rules)
+        self._clock = context.environment.clock
         self._outbox = outbox
-        self._machine = machine
-        self._rules = int(rules)
-        self._stats = stats
+        self._head = head
         self._watch_guard = watch_guard
-        self._on_over = on_over
         self._on_refused = on_refused
-        self._clock = clock
         self._scheduled = False
-        self._txns: EntryTxns | None = None  # of the incarnation; None: there is none
+        self._incarnation: Incarnation | None = None  # None: there is none
         # What may not be in the log yet; None while its first attempt is in flight.
         self._running: dict[Sent, asyncio.Task[None] | None] = {}
         self._probe_at = 0.0
-        self._throttled_log = ThrottledLog(log, clock)
+        self._throttled_log = ThrottledLog(log, self._clock)
         outbox.wake = self._schedule
 
     @property
@@ -115,22 +106,23 @@ class Appender:
         wanted = int(self._stats.round_trip.seconds / _WINDOW_PER) + 1
         return max(_LEAST_WINDOW, min(_LARGEST_WINDOW, wanted))
 
-    def start(self, incarnation: str, revision: int) -> None:
-        """Append under this incarnation from now on; `revision`: the create_revision of its proxy key."""
-        self._txns = EntryTxns(self._keys, incarnation, revision)
+    def start(self, incarnation: Incarnation) -> None:
+        """Append under this incarnation from now on."""
+        self._incarnation = incarnation
+        self._outbox.incarnation = incarnation.name
         self._schedule()
 
     def stop(self) -> None:
         """Send nothing more: the incarnation is over. Txns in flight may succeed until its key is gone."""
         self._watch_guard.stop()
-        self._txns = None
+        self._incarnation = None
         for task in self._running.values():
             if task is not None:
                 task.cancel()
         self._running.clear()
 
-    def applied(self) -> None:
-        """The stream has shown an entry of ours, or a read of the log's head was enough."""
+    def make_room(self) -> None:
+        """An entry of ours was applied, or syncs were answered without one: free its place in the window."""
         for sent in [sent for sent in self._running if sent.over]:
             # The first attempt is not cancelled: its answer is about to arrive.
             if sent.attempts > 1 and (task := self._running.pop(sent)) is not None:
@@ -161,12 +153,13 @@ class Appender:
         self._scheduled = False
         outbox = self._outbox
         window = self.window
-        txns = self._txns
-        if txns is None:
+        incarnation = self._incarnation
+        if incarnation is None:
             if outbox.full:
                 outbox.refuse_metered()
         else:
-            outbox.take_syncs()
+            if outbox.set_syncs_apart():
+                self._head.read()
             while (
                 outbox.queue
                 and outbox.unanswered < window
@@ -182,7 +175,7 @@ class Appender:
                 self._stats.sent_requests += len(sent.requests)
                 self._stats.entry_requests.note(len(sent.requests))
                 self._stats.sent_bytes += len(sent.value)
-                self._begin(sent, txns)
+                self._send(sent, incarnation)
                 if len(sent.original) > _LONG_ENTRY and outbox.queue:
                     self._schedule()
                     break
@@ -194,7 +187,7 @@ class Appender:
                 self._schedule()  # an answer made a client submit another request
         # Without an incarnation a request only has to be looked at if it may have to be refused.
         is_done = not outbox.queue or outbox.is_held
-        has_room = is_done and outbox.unanswered < window if txns else outbox.full
+        has_room = is_done and outbox.unanswered < window if incarnation else outbox.full
         if has_room and not self._scheduled:
             outbox.wake = self._schedule
 
@@ -202,27 +195,28 @@ class Appender:
         checkpoint, digest = self._machine.last_checkpoint
         return Header(self._clock.time_ns() // 1_000_000, self._rules, checkpoint, digest)
 
-    def _begin(self, sent: Sent, txns: EntryTxns) -> None:
+    def _send(self, sent: Sent, incarnation: Incarnation) -> None:
         """Send an entry for the first time. Most first attempts succeed, so they need no task."""
         self._running[sent] = None
         sent.attempts = 1
         sent.began = self._clock.perf_counter()  # uvloop's own clock counts milliseconds
-        self._etcd.begin_txn(txns.append(sent), _TIMEOUTS[0], partial(self._answered, sent, txns))
+        answered = partial(self._answered, sent, incarnation)
+        self._etcd.begin_txn(incarnation.append(sent), _TIMEOUTS[0], answered)
 
-    def _answered(self, sent: Sent, txns: EntryTxns, outcome: TxnResult | EtcdError) -> None:
+    def _answered(self, sent: Sent, incarnation: Incarnation, outcome: TxnResult | EtcdError) -> None:
         """The outcome of a first attempt."""
         if sent not in self._running:
             return  # the incarnation is over
         seconds = self._clock.perf_counter() - sent.began
         if isinstance(outcome, TxnResult) and outcome.succeeded and not self._outbox.full:
             self._stats.round_trip.note(seconds)
-            self._landed(sent, txns)
+            self._landed(sent, incarnation)
         else:
-            settling = self._settle(sent, txns, outcome, seconds)
+            settling = self._settle(sent, incarnation, outcome, seconds)
             self._running[sent] = self._tasks.start(settling, "append an entry")
 
     async def _settle(
-        self, sent: Sent, txns: EntryTxns, answer: TxnResult | EtcdError, seconds: float
+        self, sent: Sent, incarnation: Incarnation, answer: TxnResult | EtcdError, seconds: float
     ) -> None:
         """Send an entry again until its number is definitely filled, or the incarnation is over.
 
@@ -230,9 +224,9 @@ class Appender:
         """
         pauses = _growing_pauses()
         while isinstance(answer, EtcdError):
-            pause = self._react(sent, txns.incarnation, answer, seconds, pauses)
+            pause = self._react(sent, incarnation, answer, seconds, pauses)
             if pause is None:
-                self._give_up(sent, txns.incarnation, f"its requests are sent again: {answer}")
+                self._give_up(sent, incarnation, f"its requests are sent again: {answer}")
                 return
             if pause:
                 await asyncio.sleep(pause)
@@ -242,19 +236,19 @@ class Appender:
             sent.attempts += 1
             self._stats.resent += 1
             started = self._clock.perf_counter()
-            answer = await _answer_to(self._etcd, txns.append(sent), timeout)
+            answer = await _answer_to(self._etcd, incarnation.append(sent), timeout)
             seconds = self._clock.perf_counter() - started
         else:
-            if txns.is_over(answer):
-                self._give_up(sent, txns.incarnation, "its key is gone")
+            if incarnation.is_denied_by(answer):
+                self._give_up(sent, incarnation, "its key is gone")
                 return
             if answer.succeeded and not sent.nested and self._outbox.full:
                 log.warning("etcd has space again")
                 self._outbox.full = False
-        self._landed(sent, txns)
+        self._landed(sent, incarnation)
 
     def _react(
-        self, sent: Sent, incarnation: str, error: EtcdError, seconds: float, pauses: Iterator[float]
+        self, sent: Sent, incarnation: Incarnation, error: EtcdError, seconds: float, pauses: Iterator[float]
     ) -> float | None:
         """React to a failed attempt, which took `seconds`.
 
@@ -269,7 +263,7 @@ class Appender:
             return 0.0
         if isinstance(error, EtcdUnknown):
             self._throttled_log.warn(
-                "entry %d of %s is not confirmed, and is sent again: %s", sent.number, incarnation, error
+                "entry %d of %s is not confirmed, and is sent again: %s", sent.number, incarnation.name, error
             )
             # After a timeout the Txn is sent again at once: the etcd client has changed to another endpoint.
             return 0.0 if seconds >= _TIMEOUTS[0] / 2 else next(pauses)
@@ -284,15 +278,15 @@ class Appender:
         is_over = self._on_refused(self._clock.perf_counter() - sent.began, error)
         return None if is_over else _REFUSED_PAUSE
 
-    def _give_up(self, sent: Sent, incarnation: str, why: str) -> None:
+    def _give_up(self, sent: Sent, incarnation: Incarnation, why: str) -> None:
         """The incarnation has to end."""
         self._running.pop(sent, None)
         if not sent.over:
-            self._on_over(incarnation, why)
+            incarnation.end(why)
 
-    def _landed(self, sent: Sent, txns: EntryTxns) -> None:
+    def _landed(self, sent: Sent, incarnation: Incarnation) -> None:
         if not sent.over:
-            self._watch_guard.landed(txns.incarnation, sent.number, self._stats.round_trip.seconds)
+            self._watch_guard.landed(incarnation.name, sent.number, self._stats.round_trip.seconds)
         self._running.pop(sent, None)
         self._outbox.landed(sent)
         self._room()

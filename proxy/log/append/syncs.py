@@ -8,35 +8,22 @@ Two things prove that:
   etcd may have answered this one before.
 * An entry of this proxy that was sent after the sync arrived: everything before it is applied before it.
 
-Syncs are taken only while no entry of this proxy is on its way (`Outbox.take_syncs`). So each entry that is
-on its way was sent after all syncs that wait here, and they are answered before it is applied. That keeps the
-order of a session's requests.
+Syncs are taken only while no entry of this proxy is on its way (`Outbox.set_syncs_apart`). So each entry that
+is on its way was sent after all syncs that wait here, and they are answered before it is applied. That keeps
+the order of a session's requests.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from codec.constants import OpCode
-from proxy.log.pending import Pending
+from proxy.log.append.pending import Pending
 from schema.entry import Kind
 
 _SYNC = int(OpCode.SYNC)
 
 #: Requests without an entry, in order: syncs, and refused requests that follow them, with their errors.
 Asked = list[tuple[Pending, int]]
-
-
-class Head(Protocol):
-    """Reads the log's head for syncs (proxy.log.head_reader.HeadReader)."""
-
-    #: Linearizable reads of this etcd are never old. Else all syncs are sent in entries.
-    is_trusted: bool
-
-    def wake(self) -> None:
-        """Read, if syncs wait for that."""
-
-    def delivered(self, revision: int) -> None:
-        """The applier has got everything up to this revision."""
 
 
 class Proven(NamedTuple):

@@ -34,8 +34,8 @@ from proxy.etcd.model import (
     RangeResult,
     Txn,
 )
-from proxy.log.follower import Follower, revision_of
-from proxy.log.watch_guard import WatchGuard
+from proxy.log.follow.follower import Follower, revision_of
+from proxy.log.follow.watch_guard import WatchGuard
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock
 from proxy.support.tasks import together
@@ -72,27 +72,22 @@ class Staleness:
     def __init__(
         self,
         etcd: Etcd,
-        keys: Keyspace,
         follower: Follower,
         machine: Machine,
         watch_guard: WatchGuard,
         stopped: Callable[[str], None],
-        left_out: Callable[[], None],
         limit: float,
         clock: Clock,
     ) -> None:
         """`stopped` is called with the reason when clients may no longer see the state.
 
-        `left_out` is called when the watch has left something out (etcd's issue 17529), or has broken: the
-        state is wrong, or of another etcd. `limit`: seconds in which the proxy has to catch up.
+        `limit`: seconds in which the proxy has to catch up.
         """
         self._etcd = etcd
-        self._keys = keys
         self._follower = follower
         self._machine = machine
         self._watch_guard = watch_guard
         self._stopped = stopped
-        self._left_out = left_out
         self._limit = limit
         self._now = clock.monotonic
         self._answers: deque[_Answer] = deque()
@@ -135,7 +130,7 @@ class Staleness:
         self._stopped("this proxy's state is not what the log says: loading the tree anew")
 
     def trust(self) -> None:
-        """The state was loaded anew."""
+        """The state was loaded anew: clients may see it."""
         self._wrong = False
 
     async def run(self) -> None:
@@ -162,8 +157,8 @@ class Staleness:
 
     async def probe(self) -> None:
         """Ask once. Raises EtcdError."""
-        keys = self._keys
         follower = self._follower
+        keys = follower.keys
         living, processed = list(follower.living), follower.revision
         before = {name: self._machine.applied.get(name, 0) for name in living}
         asked = self._now()
@@ -190,7 +185,7 @@ class Staleness:
         if not self._wrong and (
             follower.left_out(first) is not None or any(kv.create_revision <= processed for kv in new)
         ):
-            self._left_out()
+            self._watch_guard.left_out()  # etcd's issue 17529
         came = [kv.create_revision for kv in new]
         gone = [name for name in living if name not in there]
         missing = _Answer(asked, entries, came, gone)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from codec.constants import CREATES, CreateMode, KeeperOpCode, OpCode
 from codec.errors import MalformedPacket
-from proxy.log.pending import Pending
+from proxy.log.append.pending import Pending
 from proxy.log.stats import Stats
 from proxy.state.machine import Machine
 from proxy.state.node import Node

@@ -11,20 +11,19 @@ of etcd has, or may have, a version whose linearizable reads can be old (issue 2
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 
-from proxy.etcd.interface import Etcd
 from proxy.etcd.model import MOST_OPS, EtcdError, Get, KeyValue, Op, RangeResult, Txn, TxnResult
-from proxy.log.follower import revision_of
-from proxy.log.outbox import Outbox
-from proxy.log.syncs import Asked, Proven
-from proxy.log.watch_guard import WatchGuard
-from proxy.state.machine import Machine
-from proxy.support.environment import Clock
+from proxy.etcd.versions import reads_are_new
+from proxy.log.append.outbox import Outbox
+from proxy.log.append.syncs import Asked, Proven
+from proxy.log.context import Context
+from proxy.log.follow.follower import revision_of
+from proxy.log.follow.watch_guard import WatchGuard
 from schema.errors import ForeignKey
-from schema.keys import Keyspace, Kind
+from schema.keys import Kind
 
 log = logging.getLogger(__name__)
 
@@ -37,33 +36,35 @@ class HeadReader:
 
     def __init__(
         self,
-        etcd: Etcd,
-        keys: Keyspace,
-        machine: Machine,
+        context: Context,
         outbox: Outbox,
         watch_guard: WatchGuard,
         proven: Callable[[Proven], None],
-        clock: Clock,
     ) -> None:
         """`proven` is called when everything is delivered that the syncs of a read have to wait for."""
-        self._etcd = etcd
-        self._keys = keys
-        self._machine = machine
+        self._etcd = context.etcd
+        self._keys = context.keys
+        self._machine = context.machine
         self._outbox = outbox
         self._watch_guard = watch_guard
         self._proven = proven
-        self._now = clock.perf_counter
-        self.is_trusted = False
+        self._now = context.environment.clock.perf_counter
+        self._is_trusted = False  # linearizable reads of this etcd are never old
         self._delivered = 0  # everything up to this revision
         self._awaited: tuple[int, Proven] | None = None  # what a read has found, and the revision to come
 
-    def wake(self) -> None:
+    def learned_versions(self, versions: Iterable[str]) -> None:
+        """The versions of etcd's members: by them, a read may take the place of an entry for a sync."""
+        known = list(versions)
+        self._is_trusted = bool(known) and all(map(reads_are_new, known))
+
+    def read(self) -> None:
         """Read, if syncs wait for that."""
         asked = self._outbox.syncs.ask()
         if asked is None:
             return
         ops = self._ranges()
-        if not self.is_trusted or len(ops) > MOST_OPS:
+        if not self._is_trusted or len(ops) > MOST_OPS:
             self._outbox.append_syncs()
         else:
             self._etcd.begin_txn(Txn((), ops), _TIMEOUT, partial(self._answered, asked, self._now()))

@@ -3,25 +3,32 @@
 The revision that is read is not pinned, so etcd may compact at any time. Instead, the result is checked
 afterwards: if the record still names a snapshot that is not newer than what is applied, no entry that counts
 was truncated.
+
+Many answers are put together, so none may be older than one before it (`MonotonicReads`). etcd promises that
+of linearizable reads, but some versions answer with old data after a pause of a member (its issue 20418).
+Then entries would be missing, and the state would be wrong.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from typing import NamedTuple, TypeVar
 
 from proxy.etcd.interface import Reads
-from proxy.etcd.model import Get, KeyValue
-from proxy.log.follower import revision_of
+from proxy.etcd.model import EtcdUnknown, Get, KeyValue, RangeResult, Status, Txn, TxnResult
+from proxy.log.follow.follower import revision_of
 from proxy.log.record import TIMEOUT, Look, incarnation_of, look, no_longer_servable
 from proxy.log.slices import in_slices
+from proxy.state.machine import Disagreement, Machine
 from proxy.support.tasks import together
 from schema.errors import BadValue, ForeignKey
 from schema.keys import Keyspace, Kind
 from schema.pages import decode_state
-from schema.record import TreeRecord
+from schema.record import SnapshotRef, TreeRecord
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T", RangeResult, TxnResult)
 
 _PAGE_BYTES = 4 << 20  # of one answer, about
 _FIRST_WINDOW = 16  # entry numbers in the first request: an entry may have 1.5 MiB
@@ -30,6 +37,9 @@ _TOGETHER = 8  # requests at a time
 # Entries of one incarnation overtake each other only while they are in flight together. After so many later
 # entries, no entry of the wanted revision can follow.
 _LATER_IN_A_ROW = 4096
+
+_OLD_TRIES = 20
+_OLD_PAUSE = 0.1  # seconds between two tries
 
 
 class Truncated(Exception):
@@ -44,6 +54,22 @@ class Caught(NamedTuple):
     pair: KeyValue  # the record's key
     proxies: list[KeyValue]  # the keys of those that live at `revision`
     entries: list[KeyValue]  # by mod_revision
+
+
+class Loaded(NamedTuple):
+    """A state, and its place in the log.
+
+    A follower that is restarted with the state's `applied` and then given `caught` continues exactly here.
+    """
+
+    machine: Machine
+    caught: Caught  # of its entries only those that wait for a predecessor
+    base: SnapshotRef | None  # what was loaded; None: the log from its beginning
+    fell_back: bool  # the current snapshot cannot be used
+    cluster_id: int  # etcd's own; after a restore it is not the machine's
+    log_bytes: int  # what was replayed
+    log_requests: int
+    disagreements: tuple[Disagreement, ...]  # entries whose digest differs from the replay's
 
 
 async def catch_up(etcd: Reads, keys: Keyspace, applied: Mapping[str, int], position: int) -> Caught:
@@ -178,3 +204,46 @@ async def _check_reach(
                 f"entries up to number {number} of {incarnation} are truncated, and only"
                 f" {applied.get(incarnation, 0)} are applied"
             )
+
+
+# -- reads of which none is older than one before it -------------------------------------------------------
+
+
+class OldAnswers(EtcdUnknown):
+    """etcd continued to answer with data that is older than what it has shown before."""
+
+
+class MonotonicReads:
+    """Reads of `etcd` that ask again when an answer is old. They raise OldAnswers if it stays so for 2 s."""
+
+    def __init__(self, etcd: Reads, revision: int = 0) -> None:
+        """`revision`: one that etcd has shown before."""
+        self._etcd = etcd
+        self._newest = revision
+
+    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+        """As `Etcd.txn`. A Txn that writes may be sent here too: etcd never answers it with old data."""
+        return await self._ask(lambda: self._etcd.txn(txn, timeout))
+
+    async def range(self, get: Get, timeout: float) -> RangeResult:
+        """As `Etcd.range`."""
+        return await self._ask(lambda: self._etcd.range(get, timeout))
+
+    async def status(self, timeout: float = 5.0) -> Status:
+        """As `Etcd.status`."""
+        return await self._etcd.status(timeout)
+
+    async def _ask(self, request: Callable[[], Awaitable[T]]) -> T:
+        newest = self._newest
+        answer = await request()
+        for _ in range(_OLD_TRIES):
+            if answer.revision >= newest:
+                break
+            await asyncio.sleep(_OLD_PAUSE)
+            answer = await request()
+        else:
+            raise OldAnswers(
+                f"its answers are of revision {answer.revision}, and it has shown revision {newest} before"
+            )
+        self._newest = max(self._newest, answer.revision)
+        return answer

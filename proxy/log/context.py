@@ -1,0 +1,64 @@
+"""What the parts of a proxy's end of the log share: the settings, and what each of them works with."""
+
+from collections.abc import Collection, Container
+from typing import NamedTuple, Protocol
+
+from proxy.etcd.interface import Etcd
+from proxy.log.follow.staleness import LIMIT
+from proxy.log.stats import Stats
+from proxy.state.level import KNOWN
+from proxy.state.machine import Machine
+from proxy.state.outcome import SessionChange
+from proxy.state.pause import LENGTHS, Lengths
+from proxy.support.environment import HOST, Environment
+from proxy.support.tasks import Tasks
+from schema.keys import Keyspace
+from schema.record import Home
+
+
+class LogSettings(NamedTuple):
+    """What an operator can set, and what follows from the release."""
+
+    lease_seconds: int = 5  # without keep-alives for so long a proxy counts as dead; etcd may grant more
+    rules: int = 0  # schema.entry.Rules of the requests that this proxy sends
+    levels: Collection[int] = KNOWN
+    version: str = ""  # of this release, for people
+    home: Home = Home()  # where this proxy runs
+    max_staleness: float = LIMIT  # seconds; a proxy whose state is older than this stops serving
+    archives: bool = False  # this proxy can archive the log
+    reserve: int = 10  # percent of etcd's quota
+    lengths: Lengths = LENGTHS  # how long work on the state may be
+
+
+class Context(NamedTuple):
+    """What each part of one proxy's end of the log works with."""
+
+    etcd: Etcd
+    keys: Keyspace
+    tasks: Tasks
+    machine: Machine  # the state
+    stats: Stats
+    settings: LogSettings = LogSettings()
+    environment: Environment = HOST
+
+
+class SessionKeeper(Protocol):
+    """Keeps the sessions of this proxy, and those of dead proxies (`frontend.sessions`, above the log).
+
+    All calls are in the order of the log.
+    """
+
+    def session_changed(self, change: SessionChange) -> None:
+        """A session began, moved to another proxy, or ended."""
+
+    def registered(self, incarnation: str) -> None:
+        """This proxy appends under this name from now on."""
+
+    def proxy_came(self, incarnation: str) -> None:
+        """A proxy lives."""
+
+    def proxy_gone(self, incarnation: str) -> None:
+        """A proxy's key is gone: it stopped, or died."""
+
+    def loaded(self, living: Container[str]) -> None:
+        """The state was loaded, at the start or again. `living`: the living incarnations."""
