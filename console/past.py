@@ -96,7 +96,7 @@ class Past:
         # A user and a password in an address are not for all users of this page.
         words += ["--etcd", ",".join(re.sub(r"//[^/@]*@", "//", each) for each in etcd)] if etcd else []
         words += ["--prefix", prefix] if prefix else []
-        words += ["--server", (own.home.listen if own else "") or f"127.0.0.1:{subject.port}"]
+        words += ["--server", (own.home.listen if own else "") or f"127.0.0.1:{subject.ports.number}"]
         return shlex.join(words)
 
     # -- the child -------------------------------------------------------------------------------------------
