@@ -16,9 +16,9 @@ import uvloop
 from proxy.config import Config, parse, parser
 from proxy.etcd.access import Access
 from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError, EmbeddedEtcdUnusable
-from proxy.etcd.endpoints import connector
 from proxy.etcd.failures import for_operator
 from proxy.etcd.model import EtcdError
+from proxy.etcd.rpc import connector
 from proxy.etcd.status_poller import ReadMetrics
 from proxy.etcd.tls import Tls
 from proxy.frontend.certificates import TlsContext

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from codec.constants import KeeperFeature
-from proxy.etcd.calls import Calls
+from proxy.etcd.interface import Calls
 from proxy.etcd.status_poller import StatusPoller
 from proxy.frontend.connection import Connection
 from proxy.frontend.connections import Connections

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from proxy.admin.subject import Settings, Subject
-from proxy.etcd.calls import Calls
+from proxy.etcd.interface import Calls
 from proxy.frontend.connections import ConnectionLimits, Connections
 from proxy.frontend.waiting import Waiting
 from proxy.log.contact import Contact
