@@ -92,7 +92,7 @@ def _present(given: dict[str, Any]) -> Machine:
     """The tree as of now."""
 
     async def loaded() -> Machine:
-        etcd = Access.ordered(given).client()
+        etcd = Access.from_json(given).client()
         try:
             keys = Keyspace(given["prefix"])
             return (await load(etcd, keys, make=False, timeout=_PATIENCE)).machine

@@ -118,7 +118,7 @@ def prepare(config: Config) -> Prepared:
     """Raises OSError, ValueError or Missing for files and settings that cannot be used; blocks."""
     if config.archive.at:
         _moment(config)
-    connector(config.etcd_transport)
+    connector(config.etcd_access.transport)
     return Prepared(
         TlsContext(config.tls) if config.tls.cert else None,
         Login(config.sasl) if config.sasl.is_on else None,
@@ -378,12 +378,12 @@ def _metrics_reader(endpoints: Sequence[str], tls: Tls) -> ReadMetrics:
 
 def _access(config: Config, endpoints: tuple[str, ...]) -> Access:
     """How this process and its children reach etcd."""
-    return Access.given(endpoints, config.etcd_access, config.etcd_transport)
+    return Access(endpoints, config.etcd_access)
 
 
 def _order(config: Config, endpoints: tuple[str, ...]) -> dict[str, Any]:
     """How a child process reaches the tree."""
-    return {**_access(config, endpoints)._asdict(), "prefix": config.prefix}
+    return {**_access(config, endpoints).as_json(), "prefix": config.prefix}
 
 
 def _report_ready(

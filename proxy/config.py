@@ -16,7 +16,6 @@ from proxy import zoo_cfg_values as zoo
 from proxy.admin import words
 from proxy.archive_options import ArchiveOptions
 from proxy.budget_options import BudgetOptions
-from proxy.etcd.transport import HTTP2, TRANSPORTS
 from proxy.etcd_options import EtcdAccess
 from proxy.frontend import proxy_protocol
 from proxy.frontend.proxy_protocol import ProxyProtocol
@@ -297,12 +296,6 @@ class Config:
     # How this proxy works with etcd: access, lease, snapshots.
     etcd_access: EtcdAccess = field(metadata=group(EtcdAccess))
     archive: ArchiveOptions = field(metadata=group(ArchiveOptions))
-    etcd_transport: str = option(
-        "implementation of gRPC: http2 is built in and faster; grpcio is for gateways that http2 fails"
-        " with, and needs a library of its own (docs/install.md)",
-        choices=TRANSPORTS,
-        default=HTTP2,
-    )
     proxy_lease: int = option(  # seconds
         "time without contact to etcd after which the other proxies take this proxy for dead",
         type=values.lease,

@@ -21,7 +21,8 @@ async def reached(connection: Connection) -> AsyncIterator[EtcdClient]:
         try:
             etcd = await stack.enter_async_context(connection.client())
         except OSError as error:  # a file of TLS; OpenSSL does not say which one
-            files = filter(None, (connection.etcd_ca, connection.etcd_cert, connection.etcd_key))
+            access = connection.access
+            files = filter(None, (access.ca, access.cert, access.key))
             raise Failure(f"{', '.join(files)}: {error.strerror or error}") from error
         await _answer(etcd, connection)
         yield etcd

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
 
 def _of_etcd(config: Config) -> list[Finding]:
     try:
-        tls = Access.given(config.etcd, config.etcd_access, config.etcd_transport).tls()
+        tls = Access(config.etcd, config.etcd_access).tls()
     except (OSError, ValueError):
         return []  # already found among the files
     return asyncio.run(_listed(check_etcd(config, tls)))

@@ -73,7 +73,7 @@ def access_of(given: Any, options: Any) -> EtcdAccess:
 
 def client_of(given: Any, access: EtcdAccess) -> EtcdClient:
     """The client of the etcd that a command line names. Raises OSError, ValueError."""
-    return Access.given(given.etcd, access, given.etcd_transport).client()
+    return Access(given.etcd, access).client()
 
 
 def _past(given: Any, at: str) -> Callable[[], Output]:

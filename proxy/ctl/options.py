@@ -13,7 +13,6 @@ import configargparse
 from proxy import option_values as values
 from proxy.archive_options import archive_url
 from proxy.ctl.commands import COMMANDS
-from proxy.etcd.transport import HTTP2, TRANSPORTS
 from proxy.etcd_options import EtcdAccess
 from proxy.option_parser import OptionParser
 from proxy.option_table import add_options
@@ -81,7 +80,6 @@ def add_connection(add: Any) -> None:
     )
     add("--prefix", type=values.prefix, default="/zketcd", help="etcd prefix of the tree")
     add_options(add, EtcdAccess)
-    add("--etcd-transport", choices=TRANSPORTS, default=HTTP2, help="implementation of gRPC")
     add(
         "--patience",
         type=values.positive,

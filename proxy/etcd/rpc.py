@@ -22,16 +22,8 @@ from proxy.etcd.http2 import Http2Channel
 from proxy.etcd.interface import Calls
 from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, Get
 from proxy.etcd.tls import Tls
-from proxy.etcd.transport import (
-    GRPCIO,
-    HTTP2,
-    TRANSPORTS,
-    ByteStream,
-    Channel,
-    Request,
-    RpcError,
-    TransportMissing,
-)
+from proxy.etcd.transport import ByteStream, Channel, Request, RpcError, TransportMissing
+from proxy.etcd_options import GRPCIO, HTTP2, TRANSPORTS
 from proxy.support.environment import Clock
 from proxy.support.latency import RoundTrip
 from proxy.support.libraries import how_to_add

@@ -9,10 +9,6 @@ from typing import Protocol
 
 Metadata = Sequence[tuple[str, str]]
 
-HTTP2 = "http2"
-GRPCIO = "grpcio"
-TRANSPORTS = (HTTP2, GRPCIO)
-
 
 def address_of(host: str, port: int) -> str:
     """HOST:PORT, as in a URL."""

@@ -23,7 +23,7 @@ class WriterProcess:
     async def run(self, order: dict[str, Any]) -> dict[str, Any]:
         """Run it with an order; its result."""
         config = {
-            **self._access._asdict(),
+            **self._access.as_json(),
             "log_format": form_in_use(),
             "log_level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
             **order,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from proxy.etcd.transport import TRANSPORTS
+from proxy.etcd_options import TRANSPORTS
 from tests.proxy.etcd.clients import using
 
 
