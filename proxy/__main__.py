@@ -26,7 +26,7 @@ from proxy.frontend.ports import bound_socket
 from proxy.handover import supervisor
 from proxy.handover.channel import Channel, HandoverError, inherited_ports
 from proxy.handover.control import Control
-from proxy.handover.taker import take
+from proxy.handover.receiver import take
 from proxy.handover.upgrade import report_serving, upgraded
 from proxy.home import home_of, numbers_of
 from proxy.log.archiving import Archiving
@@ -181,13 +181,13 @@ def _served(config: Config, prepared: Prepared, listeners: Listeners, channel: C
             if config.archive.read_only:
                 runner.run(_run_past(config, prepared, listeners))
                 return 0
-            heir = runner.run(_run(config, prepared, listeners, channel))
+            successor = runner.run(_run(config, prepared, listeners, channel))
     except (
         EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, HandoverError, OSError, ValueError
     ) as error:  # fmt: skip
         print(f"zketcd: {for_operator(error, config.prefix)}", file=sys.stderr)
         return 2 if isinstance(error, EmbeddedEtcdUnusable) else 1
-    if heir and channel is None and supervisor.is_needed():
+    if successor and channel is None and supervisor.is_needed():
         supervisor.become()
     return 0
 
@@ -327,16 +327,16 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         failed = loop.create_task(server.failed())
         ends = (failed, signalled, etcd_ended)
         obstacle = "" if embedded is None else "etcd is embedded: restart instead"
-        heir = await upgraded(control, server, listeners, ends, obstacle)
+        successor = await upgraded(control, server, listeners, ends, obstacle)
         for cause in (failed, etcd_ended):
             if cause.done():
                 raise cause.result()
             cause.cancel()
-        if not heir:
+        if not successor:
             log.info("draining")
             notify(STOPPING)
         await server.stop()
-    return heir
+    return successor
 
 
 def _start_archiving(

@@ -9,7 +9,7 @@ from pipeline.etcd.options import Connection
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import EtcdError, EtcdRefused, Get
 
-PATIENCE = 4.0  # seconds, of all tries together
+TIMEOUT = 4.0  # seconds, of all tries together
 _ONE_TRY = 1.5  # seconds; then another member
 _PAUSE = 0.2
 
@@ -30,7 +30,7 @@ async def reached(connection: Connection) -> AsyncIterator[EtcdClient]:
 
 async def _answer(etcd: EtcdClient, connection: Connection) -> None:
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + PATIENCE
+    deadline = loop.time() + TIMEOUT
     while True:
         left = deadline - loop.time()
         try:

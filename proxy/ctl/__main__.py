@@ -133,16 +133,16 @@ async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
             return _show(await _load(etcd, keys, given, 0), command, given)
 
 
-async def _answers(etcd: Etcd, keys: Keyspace, patience: float) -> None:
+async def _answers(etcd: Etcd, keys: Keyspace, timeout: float) -> None:
     """Wait until etcd answers a linearizable read. Raises CommandFailed, and EtcdRefused for a refusal."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while True:
         began = time.monotonic()
         try:
             await etcd.range(Get(keys.tree, keys_only=True), max(_RETRY, deadline - began))
         except EtcdUnknown as error:
             if time.monotonic() + _RETRY > deadline:
-                raise CommandFailed(f"etcd has not answered for {patience} s: {error}") from error
+                raise CommandFailed(f"etcd has not answered for {timeout} s: {error}") from error
             await asyncio.sleep(_RETRY)
         else:
             return
