@@ -29,9 +29,9 @@ from proxy.ctl.__main__ import EMBEDDED, access_of, client_of
 from proxy.ctl.client import Refused, connected
 from proxy.ctl.output import counted, size, visible
 from proxy.etcd.model import EtcdError
-from proxy.etcd_options import EtcdAccess
 from proxy.log.record import TreeNotServable
 from proxy.log.start import load
+from proxy.options.etcd import EtcdAccess
 from proxy.state.machine import Machine
 from proxy.support.logs import TEXT, configure
 from proxy.support.stdout import has_failed

@@ -9,8 +9,8 @@ import argparse
 import os
 import re
 
-from proxy.etcd_options import EtcdAccess
-from proxy.option_table import Option, options_of
+from proxy.options.etcd import EtcdAccess
+from proxy.options.table import Option, options_of
 
 #: Schemes of such names, and etcd's own.
 SCHEMES = {"etcd": "http", "etcds": "https"}

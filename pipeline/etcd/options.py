@@ -13,8 +13,8 @@ from typing import NamedTuple
 from pipeline.etcd.address import ACCESS, add_access, add_option, default_of, taken_apart
 from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
-from proxy.etcd_options import DEFAULTS, TRANSPORTS, EtcdAccess, check
-from proxy.option_table import values_of
+from proxy.options.etcd import DEFAULTS, TRANSPORTS, EtcdAccess, check
+from proxy.options.table import values_of
 from schema.keys import Keyspace
 
 

@@ -12,7 +12,7 @@ from proxy.check.finding import Finding, document, exit_code, page
 from proxy.check.host import check_host
 from proxy.config import Config
 from proxy.etcd.access import Access
-from proxy.option_parser import OptionParser
+from proxy.options.parser import OptionParser
 from proxy.support.stdout import guarded
 
 _DESCRIPTION = """Check a configuration of `zketcd serve`, with the same options: files, ports, and each

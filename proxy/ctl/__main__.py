@@ -17,11 +17,11 @@ from proxy.etcd.client import EtcdClient
 from proxy.etcd.failures import for_operator
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdUnknown, Get
-from proxy.etcd_options import EtcdAccess, check
 from proxy.log.record import TreeNotServable, look
 from proxy.log.start import Loaded, Wanted, load
 from proxy.log.visitor import clock_ms
-from proxy.option_table import values_of
+from proxy.options.etcd import EtcdAccess, check
+from proxy.options.table import values_of
 from proxy.state.machine import Machine
 from proxy.support.stdout import guarded
 from schema.keys import Keyspace

@@ -17,7 +17,7 @@ from codec.errors import FrameTooLong, MalformedPacket
 from codec.framing import Framer
 from codec.jute import Reader, pack_buffer
 from codec.packets import MULTI_HEADER, read_multi_header
-from proxy import option_values as values
+from proxy.options import values
 from proxy.sasl.digest_md5 import REALM, hexed, secret
 
 _TIMEOUT = 30.0  # seconds, of the session and for each reply

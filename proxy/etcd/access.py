@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.tls import Tls
-from proxy.etcd_options import DEFAULTS, EtcdAccess
+from proxy.options.etcd import DEFAULTS, EtcdAccess
 
 
 class Access(NamedTuple):

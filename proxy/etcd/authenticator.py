@@ -12,7 +12,7 @@ from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.failures import STALE_TOKEN
 from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, RefusalKind
 from proxy.etcd.transport import Metadata
-from proxy.etcd_options import read_password
+from proxy.options.etcd import read_password
 from proxy.support.environment import Clock
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog

@@ -29,7 +29,7 @@ from proxy.etcd.model import (
 from proxy.etcd.rpc import Call
 from proxy.etcd.tls import Tls
 from proxy.etcd.transport import Request
-from proxy.etcd_options import HTTP2
+from proxy.options.etcd import HTTP2
 from proxy.support.environment import HOST, Clock
 
 _CONFIRM_TIMEOUT = 2.0  # seconds until a member must have confirmed a watch

@@ -23,7 +23,7 @@ from proxy.etcd.interface import Calls
 from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, Get
 from proxy.etcd.tls import Tls
 from proxy.etcd.transport import ByteStream, Channel, Request, RpcError, TransportMissing
-from proxy.etcd_options import GRPCIO, HTTP2, TRANSPORTS
+from proxy.options.etcd import GRPCIO, HTTP2, TRANSPORTS
 from proxy.support.environment import Clock
 from proxy.support.latency import RoundTrip
 from proxy.support.libraries import how_to_add

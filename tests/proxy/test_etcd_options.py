@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.etcd_options import DEFAULTS, EtcdAccess, check, read_password
+from proxy.options.etcd import DEFAULTS, EtcdAccess, check, read_password
 
 
 def _access(**given: str) -> EtcdAccess:

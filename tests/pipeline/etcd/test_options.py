@@ -9,7 +9,7 @@ import pytest
 from pipeline.__main__ import parser
 from pipeline.commands import COMMANDS
 from pipeline.etcd.options import Connection, add_arguments
-from proxy.etcd_options import DEFAULTS
+from proxy.options.etcd import DEFAULTS
 
 
 def _parsed(*arguments: str) -> Connection:

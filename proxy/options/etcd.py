@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from proxy import option_values as values
-from proxy.option_table import option
+from proxy.options import values
+from proxy.options.table import option
 
 HTTP2 = "http2"
 GRPCIO = "grpcio"
