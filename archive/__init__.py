@@ -21,7 +21,7 @@ follower  follows the log without writing to etcd; it begins where the archive e
 past      the state at a moment
 stats, metrics_file      what the archiver reports (the pipeline writes such a file too)
 listing, verify, retention, history, difference    what the commands do with an archive
-revert    plans how a subtree is brought back, which `client` writes
+revert    plans how a subtree is brought back, which `writing` writes
 
 docs/archive.md is for operators; docs/decisions/0031-the-archive.md says why it is made like this.
 """

@@ -14,7 +14,6 @@ from typing import Any
 
 from archive import options
 from archive.catalog import ArchiveError
-from archive.client import Refused
 from archive.difference import differences
 from archive.follower import Archiver
 from archive.history import Event, History
@@ -22,16 +21,17 @@ from archive.listing import listing
 from archive.moment import By, shown
 from archive.past import state_at, uncollected
 from archive.revert import plan
-from archive.server import connected
 from archive.stats import Stats
 from archive.store import Store, store_of
 from archive.verify import verify
+from archive.writing import write
 from proxy.ctl.__main__ import EMBEDDED, access_of, client_of
+from proxy.ctl.client import Refused, connected
 from proxy.ctl.output import counted, size, visible
 from proxy.etcd.model import EtcdError
-from proxy.etcd_options import EtcdAccess
 from proxy.log.record import TreeNotServable
 from proxy.log.start import load
+from proxy.options.etcd import EtcdAccess
 from proxy.state.machine import Machine
 from proxy.support.logs import TEXT, configure
 from proxy.support.stdout import has_failed
@@ -185,7 +185,7 @@ def _revert(given: Any, made: Any) -> int:
     if given.yes and planned.steps:
         client = connected(given, made)
         try:
-            for done in client.write(planned.steps):
+            for done in write(client, planned.steps):
                 print(f"{done} of {counted(len(planned.steps), 'step')} done", file=sys.stderr)
         finally:
             client.close()

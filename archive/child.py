@@ -41,7 +41,7 @@ async def _run(config: dict[str, Any]) -> None:
     stats = ReportedStats()
     stats.write()
     store = await asyncio.to_thread(store_of, config["url"])
-    etcd = Access.ordered(config).client()
+    etcd = Access.from_json(config).client()
     try:
         await Archiver(etcd, Keyspace(config["prefix"]), store, keep_ms=config["keep_ms"], stats=stats).run()
     finally:

@@ -46,7 +46,7 @@ _RETENTION_EVERY = 3600.0
 _RETRY = 1.0, 30.0  # seconds before it starts again: the first time, and at most
 _TURN = 0.02  # seconds that the event loop may be held
 _MOST_WAITING = 256 << 20  # bytes of entries that are not applied yet
-_PATIENCE = 60.0  # seconds for an etcd that does not answer during a load
+_LOAD_TIMEOUT = 60.0  # seconds for an etcd that does not answer during a load
 
 # Snapshots that proxies have written, each with the clock of the entries before it, in ms.
 _Copies = asyncio.Queue[tuple[SnapshotRef, int]]
@@ -181,7 +181,7 @@ class _Beginning:
     async def _load(self, wanted: Wanted) -> Loaded:
         # `entries=0` would mean now; no entry is as old as revision 1.
         wanted = wanted if wanted.entries or wanted.upto else Wanted(upto=1)
-        return await load(self._etcd, self._keys, make=False, wanted=wanted, timeout=_PATIENCE)
+        return await load(self._etcd, self._keys, make=False, wanted=wanted, timeout=_LOAD_TIMEOUT)
 
 
 class _Attempt:

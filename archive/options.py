@@ -8,11 +8,11 @@ import configargparse
 
 from archive.commands import COMMANDS
 from archive.moment import Moment, moment
-from archive.server import add_server
-from proxy.archive_options import archive_url, duration
+from proxy.ctl.client import add_server
 from proxy.ctl.options import add_connection
 from proxy.log.visitor import clock_ms
-from proxy.option_parser import OptionParser
+from proxy.options.archive import archive_url, duration
+from proxy.options.parser import OptionParser
 from proxy.support.usage import Parser, output_file
 from schema.paths import is_valid
 

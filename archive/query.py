@@ -39,7 +39,7 @@ from schema.keys import Keyspace
 log = logging.getLogger(__name__)
 
 _NICE = 10
-_PATIENCE = 30.0  # seconds for etcd
+_TIMEOUT = 30.0  # seconds for etcd
 _CHUNK = 1 << 16
 
 
@@ -92,10 +92,10 @@ def _present(given: dict[str, Any]) -> Machine:
     """The tree as of now."""
 
     async def loaded() -> Machine:
-        etcd = Access.ordered(given).client()
+        etcd = Access.from_json(given).client()
         try:
             keys = Keyspace(given["prefix"])
-            return (await load(etcd, keys, make=False, timeout=_PATIENCE)).machine
+            return (await load(etcd, keys, make=False, timeout=_TIMEOUT)).machine
         finally:
             await etcd.close()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from archive.catalog import ArchiveError
-from proxy.archive_options import archive_url
+from proxy.options.archive import archive_url
 from proxy.support.durable import sync_folder
 from proxy.support.libraries import how_to_add
 

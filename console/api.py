@@ -11,7 +11,6 @@ from console import arguments, clients, cluster
 from console.call import Body, Call
 from console.changes import Changes
 from console.editing import MODES, Refused
-from console.local_session import Connection
 from console.logins import Login
 from console.past import ArchivePlace, Past
 from console.reading import Reading
@@ -21,6 +20,7 @@ from console.trees import Trees
 from proxy.admin.changes import Killer
 from proxy.admin.environment import VERSION
 from proxy.admin.facts import Facts
+from proxy.frontend.connection import Connection
 from proxy.state.auth.ip import IP
 from proxy.state.auth.scheme import Identities, Peer
 from proxy.state.auth.schemes import AuthSchemes
@@ -77,8 +77,8 @@ class Api:
             "proxy": subject.log.incarnation,
             "version": VERSION,
             "prefix": self._subject.settings.prefix,
-            "port": subject.port,
-            "serving": self._subject.serving,
+            "port": subject.ports.number,
+            "serving": self._subject.handshake.is_open,
             "notReady": self._facts.why_not_ready,
             "zxid": session_text(self._subject.machine.zxid),
             "znodes": len(subject.machine.tree.nodes),

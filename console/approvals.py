@@ -8,7 +8,7 @@ from typing import NamedTuple
 from proxy.state.auth.scheme import Identities
 
 #: Seconds within which a deletion has to be confirmed.
-PATIENCE = 600.0
+TIMEOUT = 600.0
 _MOST = 20
 
 
@@ -47,7 +47,7 @@ class Approvals:
         if len(self._waiting) >= _MOST:
             raise ValueError(f"{_MOST} deletions wait for confirmation: confirm or withdraw some first")
         self._last += 1
-        asked = Deletion(self._last, path, nodes, mark, user, identities, login, now + PATIENCE)
+        asked = Deletion(self._last, path, nodes, mark, user, identities, login, now + TIMEOUT)
         self._waiting[asked.number] = asked
         return asked
 

@@ -8,11 +8,11 @@ from console import arguments
 from console.approvals import Approvals, Deletion, refusal
 from console.call import Body, Call
 from console.editing import Editor, Refused, create, create_all, delete, delete_all, set_data
-from console.local_session import Connection
 from console.logins import Login
 from console.reading import Reading, Subtree
 from console.subtrees import Gathered, imported
 from proxy.admin.changes import Killer
+from proxy.frontend.connection import Connection
 from proxy.state.auth.scheme import Identities
 from proxy.state.sessions import session_text
 from schema.paths import ROOT, SPECIAL_PATHS

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from console.listing import ordered
 from console.pacing import Pace, paced
 from proxy.admin.clients import operation_name
-from proxy.admin.subject import ClientConnection, Subject
+from proxy.admin.subject import Subject
+from proxy.frontend.connection import Connection
 from proxy.state.auth.schemes import SCHEMES
 from proxy.state.sessions import Session, session_text
 from proxy.state.watches import Watcher
@@ -39,7 +40,7 @@ class Order(NamedTuple):
 async def sessions(subject: Subject, order: Order, pace: Pace) -> dict[str, Any]:
     """A page of the sessions that match, and where the next one begins."""
     known = subject.machine.sessions
-    connections: dict[int, ClientConnection] = {}
+    connections: dict[int, Connection] = {}
     for each in list(subject.connections):
         connections[each.session_id] = each
         await pace.rest()
@@ -68,7 +69,7 @@ async def sessions(subject: Subject, order: Order, pace: Pace) -> dict[str, Any]
     }
 
 
-def _matches(session: Session, connection: ClientConnection | None, text: str, host: str) -> bool:
+def _matches(session: Session, connection: Connection | None, text: str, host: str) -> bool:
     return (
         not text
         or text in session_text(session.id)
@@ -84,12 +85,12 @@ def _host(subject: Subject, session: Session) -> str:
     return member.home.host if member else ""
 
 
-def _watch_count(subject: Subject, connection: ClientConnection | None) -> int:
+def _watch_count(subject: Subject, connection: Connection | None) -> int:
     return sum(map(len, _watched(subject, connection).values())) if connection else -1
 
 
 #: What sessions are sorted by.
-SORTS: Mapping[str, Callable[[Subject, Session, ClientConnection | None], Any]] = {
+SORTS: Mapping[str, Callable[[Subject, Session, Connection | None], Any]] = {
     "id": lambda _subject, session, _connection: session.id,
     "client": lambda _subject, _session, connection: (
         (connection.address, connection.port) if connection else ("", 0)
@@ -104,7 +105,7 @@ SORTS: Mapping[str, Callable[[Subject, Session, ClientConnection | None], Any]] 
 }
 
 
-def _session(subject: Subject, session: Session, connection: ClientConnection | None) -> dict[str, Any]:
+def _session(subject: Subject, session: Session, connection: Connection | None) -> dict[str, Any]:
     ephemerals = subject.machine.tree.ephemerals.get(session.id)
     return {
         "id": session_text(session.id),
@@ -219,8 +220,10 @@ async def pending(subject: Subject, pace: Pace) -> dict[str, Any]:
     }
 
 
-def _watched(subject: Subject, connection: ClientConnection | None) -> dict[str, Collection[str]]:
+def _watched(subject: Subject, connection: Connection | None) -> dict[str, Collection[str]]:
     """The paths that a connection watches, by kind."""
+    if connection is None:
+        return {}
     table = subject.watches
     kinds = {
         "data": table.data.by_watcher,
@@ -230,7 +233,7 @@ def _watched(subject: Subject, connection: ClientConnection | None) -> dict[str,
     }
     found: dict[str, Collection[str]] = {}
     for kind, by_watcher in kinds.items():
-        paths = by_watcher.get(connection)  # type: ignore[call-overload]
+        paths = by_watcher.get(connection)
         if paths:
             found[kind] = paths
     return found

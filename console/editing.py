@@ -10,8 +10,9 @@ from typing import NamedTuple
 from codec.constants import CreateMode, ErrorCode, OpCode
 from codec.jute import INT, LONG, OPEN_TO_ALL, Acl, Reader, pack_acls, pack_buffer, pack_string
 from codec.packets import MULTI_HEADER
-from console.local_session import Answer, Connection, LocalSession, NoAnswer, NoSession
+from console.local_session import Answer, LocalSession, NoAnswer, NoSession
 from proxy.frontend.audit import CONSOLE
+from proxy.frontend.connection import Connection
 from proxy.state.auth.scheme import Identities, Identity
 from schema.znode import MAX_TTL
 

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 _API = "/api/v1"
 # Bytes of a login: who is not logged in yet cannot make the server read much.
 _MOST_OF_LOGIN = 16 << 10
-_PATIENCE = 30.0  # seconds until the body of a request has to be there: aiohttp has no limit for it
+_TIMEOUT = 30.0  # seconds until the body of a request has to be there: aiohttp has no limit for it
 _HASHES = 2  # passwords that are checked at a time: 16 MiB each
 _COOKIE = "zketcd-console"
 _VERSION = "X-Zketcd-Version"  # of the data that are sent
@@ -179,7 +179,7 @@ class Console:
         body = bytearray()
         limit, reason = (most, "") if most else (self._settings.most_bytes, " (--max-frame)")
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_TIMEOUT):
                 async for chunk in request.content.iter_any():
                     body += chunk
                     if len(body) > limit:

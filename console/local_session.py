@@ -8,16 +8,17 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self, cast
+from typing import Any, NamedTuple, Self
 
 from codec.constants import OpCode
 from codec.framing import Framer
 from codec.jute import INT
 from codec.packets import REPLY_HEADER, REQUEST_HEADER
 from codec.records import ConnectRequest, encode
+from proxy.frontend.connection import Connection
 from proxy.state.auth.scheme import Identities
 
-_PATIENCE = 30.0  # seconds until the answer to a request is given up
+_TIMEOUT = 30.0  # seconds until the answer to a request is given up
 _SESSION_TIMEOUT = 30_000  # ms that are asked for
 _MOST_REPLY = 64 << 20
 
@@ -35,21 +36,6 @@ class Answer(NamedTuple):
 
     err: int
     body: bytes
-
-
-class Connection(Protocol):
-    """A connection of the frontend, as its transport sees it."""
-
-    identities: Identities
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It begins."""
-
-    def data_received(self, data: bytes) -> None:
-        """The client has sent something."""
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """It is over."""
 
 
 class _Transport(asyncio.Transport):
@@ -146,9 +132,9 @@ class LocalSession:
         self._answers.append(answer)
         self._connection.data_received(INT.pack(len(packet)) + packet)
         try:
-            return await asyncio.wait_for(answer, _PATIENCE)
+            return await asyncio.wait_for(answer, _TIMEOUT)
         except TimeoutError:
-            raise NoAnswer(f"no answer within {_PATIENCE:.0f} s") from None
+            raise NoAnswer(f"no answer within {_TIMEOUT:.0f} s") from None
 
     def received(self, data: bytes) -> None:
         """The server has written something."""
@@ -170,8 +156,3 @@ class LocalSession:
         if not self._is_over:
             self._is_over = True
             self._connection.connection_lost(None)
-
-
-def connection_factory(make: Callable[[], object]) -> Callable[[], Connection]:
-    """The same function, typed as this module needs it: mypy cannot see that an attribute may be set."""
-    return cast(Callable[[], Connection], make)

@@ -24,7 +24,7 @@ from proxy.support import child
 log = logging.getLogger(__name__)
 
 _MODULE = "console.past_worker"
-_PATIENCE = 120.0  # seconds for an answer
+_TIMEOUT = 120.0  # seconds for an answer
 _IDLE = 60.0  # seconds without a question until the child ends
 _MOST_WAITING = 8
 _MOST_EVENTS = 300  # of one history
@@ -96,7 +96,7 @@ class Past:
         # A user and a password in an address are not for all users of this page.
         words += ["--etcd", ",".join(re.sub(r"//[^/@]*@", "//", each) for each in etcd)] if etcd else []
         words += ["--prefix", prefix] if prefix else []
-        words += ["--server", (own.home.listen if own else "") or f"127.0.0.1:{subject.port}"]
+        words += ["--server", (own.home.listen if own else "") or f"127.0.0.1:{subject.ports.number}"]
         return shlex.join(words)
 
     # -- the child -------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ class Past:
     async def _answered(self, question: dict[str, Any]) -> dict[str, Any]:
         whole = False
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_TIMEOUT):
                 if self._child is None or self._child.returncode is not None:
                     self._child = await child.start(_MODULE, {"url": self._place.url})
                 assert self._child.stdin is not None
@@ -129,7 +129,7 @@ class Past:
             answer: dict[str, Any] = json.loads(line)
             whole = True
         except TimeoutError:
-            raise Refused(504, f"the archive did not answer within {_PATIENCE:.0f} s") from None
+            raise Refused(504, f"the archive did not answer within {_TIMEOUT:.0f} s") from None
         except (OSError, ValueError) as error:
             log.warning("console: the process that reads the archive has ended: %s", error)
             raise Refused(503, "the archive could not be read: see the log of this proxy") from None

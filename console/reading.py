@@ -38,7 +38,7 @@ class Reading:
 
     def demand_serving(self) -> None:
         """Raises Refused while the tree is not whole."""
-        if not self.subject.serving:
+        if not self.subject.handshake.is_open:
             raise Refused(503, self.facts.why_not_ready)
 
     def node(self, path: str, identities: Identities) -> Node:

@@ -31,7 +31,7 @@ def traffic(facts: Facts) -> dict[str, Any]:
         "packetsReceived": received,
         "packetsSent": sent,
         "connections": len(subject.connections),
-        "sessions": subject.session_count,
+        "sessions": len(subject.sessions),
         "outstanding": subject.log.outstanding,
         "watches": subject.watches.held(),
         "notifications": subject.counters.notifications,

@@ -58,6 +58,7 @@ state              the state machine. Pure
 etcd               the client of etcd, and the embedded etcd
 traces             spans of requests for OpenTelemetry
 sasl               users and Kerberos: how clients prove who they are
+options            how options are declared, and those that several programs have
 support            tasks, histograms, counters, throttled log lines
 
 Above all of them, `proxy.admin_port` also starts `console`, the page for operators on the admin port.

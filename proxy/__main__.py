@@ -16,9 +16,9 @@ import uvloop
 from proxy.config import Config, parse, parser
 from proxy.etcd.access import Access
 from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError, EmbeddedEtcdUnusable
-from proxy.etcd.endpoints import connector
 from proxy.etcd.failures import for_operator
 from proxy.etcd.model import EtcdError
+from proxy.etcd.rpc import connector
 from proxy.etcd.status_poller import ReadMetrics
 from proxy.etcd.tls import Tls
 from proxy.frontend.certificates import TlsContext
@@ -26,7 +26,7 @@ from proxy.frontend.ports import bound_socket
 from proxy.handover import supervisor
 from proxy.handover.channel import Channel, HandoverError, inherited_ports
 from proxy.handover.control import Control
-from proxy.handover.taker import take
+from proxy.handover.receiver import take
 from proxy.handover.upgrade import report_serving, upgraded
 from proxy.home import home_of, numbers_of
 from proxy.log.archiving import Archiving
@@ -118,7 +118,7 @@ def prepare(config: Config) -> Prepared:
     """Raises OSError, ValueError or Missing for files and settings that cannot be used; blocks."""
     if config.archive.at:
         _moment(config)
-    connector(config.etcd_transport)
+    connector(config.etcd_access.transport)
     return Prepared(
         TlsContext(config.tls) if config.tls.cert else None,
         Login(config.sasl) if config.sasl.is_on else None,
@@ -181,13 +181,13 @@ def _served(config: Config, prepared: Prepared, listeners: Listeners, channel: C
             if config.archive.read_only:
                 runner.run(_run_past(config, prepared, listeners))
                 return 0
-            heir = runner.run(_run(config, prepared, listeners, channel))
+            successor = runner.run(_run(config, prepared, listeners, channel))
     except (
         EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, HandoverError, OSError, ValueError
     ) as error:  # fmt: skip
         print(f"zketcd: {for_operator(error, config.prefix)}", file=sys.stderr)
         return 2 if isinstance(error, EmbeddedEtcdUnusable) else 1
-    if heir and channel is None and supervisor.is_needed():
+    if successor and channel is None and supervisor.is_needed():
         supervisor.become()
     return 0
 
@@ -327,16 +327,16 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         failed = loop.create_task(server.failed())
         ends = (failed, signalled, etcd_ended)
         obstacle = "" if embedded is None else "etcd is embedded: restart instead"
-        heir = await upgraded(control, server, listeners, ends, obstacle)
+        successor = await upgraded(control, server, listeners, ends, obstacle)
         for cause in (failed, etcd_ended):
             if cause.done():
                 raise cause.result()
             cause.cancel()
-        if not heir:
+        if not successor:
             log.info("draining")
             notify(STOPPING)
         await server.stop()
-    return heir
+    return successor
 
 
 def _start_archiving(
@@ -378,12 +378,12 @@ def _metrics_reader(endpoints: Sequence[str], tls: Tls) -> ReadMetrics:
 
 def _access(config: Config, endpoints: tuple[str, ...]) -> Access:
     """How this process and its children reach etcd."""
-    return Access.given(endpoints, config.etcd_access, config.etcd_transport)
+    return Access(endpoints, config.etcd_access)
 
 
 def _order(config: Config, endpoints: tuple[str, ...]) -> dict[str, Any]:
     """How a child process reaches the tree."""
-    return {**_access(config, endpoints)._asdict(), "prefix": config.prefix}
+    return {**_access(config, endpoints).as_json(), "prefix": config.prefix}
 
 
 def _report_ready(

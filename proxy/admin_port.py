@@ -12,7 +12,6 @@ from console import passwords
 from console.api import Api
 from console.assets import read_assets
 from console.http import Console, ConsoleSettings
-from console.local_session import connection_factory
 from console.past import ArchivePlace
 from console.tables import Source, Tables
 from proxy.admin.changes import Changes
@@ -92,7 +91,7 @@ def console_of(server: Server, settings: ConsoleSettings) -> Console:
     api = Api(
         server.facts,
         server.auth,
-        connection_factory(server.connection),
+        server.connection,
         server.kill,
         users=settings.needs_login,
         write=settings.write,

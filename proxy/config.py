@@ -1,6 +1,7 @@
 """Configuration: command line, environment (`ZKETCD_...`), TOML file, zoo.cfg, in order of precedence."""
 
 import os
+from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
@@ -10,17 +11,18 @@ from typing import Any
 import configargparse
 
 from codec.framing import DEFAULT_MAX_FRAME
-from proxy import archive_options, etcd_options, tls_options, zoo_cfg
-from proxy import option_values as values
-from proxy import zoo_cfg_values as zoo
+from proxy import zoo_cfg
 from proxy.admin import words
-from proxy.archive_options import ArchiveOptions
-from proxy.budget_options import BudgetOptions
-from proxy.etcd.transport import HTTP2, TRANSPORTS
-from proxy.etcd_options import EtcdAccess
 from proxy.frontend import proxy_protocol
 from proxy.frontend.proxy_protocol import ProxyProtocol
-from proxy.option_parser import (
+from proxy.options import archive as archive_options
+from proxy.options import etcd as etcd_options
+from proxy.options import tls as tls_options
+from proxy.options import values
+from proxy.options import zoo_values as zoo
+from proxy.options.archive import ArchiveOptions
+from proxy.options.etcd import EtcdAccess
+from proxy.options.parser import (
     TABLE,
     HelpFormatter,
     OptionParser,
@@ -28,12 +30,14 @@ from proxy.option_parser import (
     outside_the_table,
     unknown_variables,
 )
-from proxy.option_table import add_options, group, option, options_of, switch, values_of
+from proxy.options.table import add_options, group, option, options_of, switch, values_of
+from proxy.options.tls import ClientTls
 from proxy.sasl import options as sasl_options
 from proxy.sasl.options import SaslOptions, SaslSettings
 from proxy.support import logs
 from proxy.support.addresses import is_loopback
-from proxy.tls_options import ClientTls
+from proxy.support.rates import rules_of
+from schema.budgets import Rule
 
 _DESCRIPTION = """A server for ZooKeeper clients that keeps all its state in etcd. Without --etcd it starts a
 single-node etcd of its own, for a trial or for a single machine."""
@@ -46,6 +50,28 @@ def _words(text: str) -> frozenset[str]:
         return words.parse(text)
     except ValueError as error:
         raise configargparse.ArgumentTypeError(str(error)) from error
+
+
+def budgets(text: str) -> tuple[Rule, ...]:
+    """Budgets such as /path=500/s,10MB/s, separated by commas; "" for none."""
+    try:
+        return rules_of(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetOptions:
+    """How much clients may write."""
+
+    rules: tuple[Rule, ...] = option(
+        "most writes, and bytes of data, that clients may make below a path each second, such as"
+        " /app=500/s,10MB/s; several separated by commas. The proxy makes them the tree's budgets at its"
+        " start, so give all proxies the same ones (docs/budgets.md)",
+        name="--budget",
+        type=budgets,
+        metavar="BUDGETS",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,12 +323,6 @@ class Config:
     # How this proxy works with etcd: access, lease, snapshots.
     etcd_access: EtcdAccess = field(metadata=group(EtcdAccess))
     archive: ArchiveOptions = field(metadata=group(ArchiveOptions))
-    etcd_transport: str = option(
-        "implementation of gRPC: http2 is built in and faster; grpcio is for gateways that http2 fails"
-        " with, and needs a library of its own (docs/install.md)",
-        choices=TRANSPORTS,
-        default=HTTP2,
-    )
     proxy_lease: int = option(  # seconds
         "time without contact to etcd after which the other proxies take this proxy for dead",
         type=values.lease,

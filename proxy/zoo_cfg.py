@@ -1,7 +1,7 @@
 """ZooKeeper's zoo.cfg as options of this server (`--zoo-cfg`).
 
-Options say which setting means the same as each; zoo_cfg_keys has all others. Here: reading the file as Java
-does (java.util.Properties), and settings that say something only together.
+Options say which setting means the same as each; `options.zoo_keys` has all others. Here: reading the file as
+Java does (java.util.Properties), and settings that say something only together.
 """
 
 import re
@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proxy.option_parser import OptionParser, line_of
-from proxy.option_table import Option
+from proxy.options.parser import OptionParser, line_of
+from proxy.options.table import Option
+from proxy.options.zoo_keys import KEYS, Combined, Refuse, meaning
 from proxy.sasl.options import SOURCES, is_source_given
 from proxy.support.usage import nearest
-from proxy.zoo_cfg_keys import KEYS, Combined, Refuse, meaning
 
 # Java's wildcard address.
 _ANY = "0.0.0.0"

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 
 from lab.fakes.etcd_store import FakeEtcd, FakeEvent, Fate, Watcher
-from proxy.etcd.calls import Calls
+from proxy.etcd.interface import Calls
 from proxy.etcd.model import (
     EtcdError,
     EtcdNoSpace,

@@ -1,24 +1,21 @@
-"""How a command line names a tree in etcd.
+"""How a command line names a tree in etcd, and says how etcd is reached.
 
 etcd://HOST:PORT,.../PREFIX         the prefix begins with a slash
 etcd://HOST:PORT,...?prefix=PREFIX  any prefix, as --prefix has it
 etcds://...                         with TLS
 """
 
+import argparse
+import os
 import re
+
+from proxy.options.etcd import EtcdAccess
+from proxy.options.table import Option, options_of
 
 #: Schemes of such names, and etcd's own.
 SCHEMES = {"etcd": "http", "etcds": "https"}
-#: Options of access to etcd that are not part of a name, as argparse names them.
-ACCESS = (
-    "etcd_ca",
-    "etcd_cert",
-    "etcd_key",
-    "etcd_user",
-    "etcd_password",
-    "etcd_password_file",
-    "etcd_transport",
-)
+#: The server's options of access to etcd, which are not part of a name, by their own names without dashes.
+ACCESS = {each.name.removeprefix("--"): each for each in options_of(EtcdAccess)}
 
 _URL = re.compile(r"(etcds?)://([^/?]+)(?:/?\?prefix=(.*)|(/.*[^/])/*)", re.DOTALL)
 
@@ -42,3 +39,30 @@ def taken_apart(url: str) -> tuple[str, str]:
     scheme, hosts, whole, path = found.groups()
     endpoints = ",".join(f"{SCHEMES[scheme]}://{host}" for host in hosts.split(","))
     return endpoints, path if whole is None else whole
+
+
+def default_of(option: Option) -> str:
+    """Its value where none is given."""
+    return str(option.arguments.get("default", ""))
+
+
+def add_access(parser: argparse._ActionsContainer) -> None:
+    """Add the options of ACCESS, and their environment ZKETCD_..."""
+    for name, each in ACCESS.items():
+        metavar = each.arguments.get("metavar") or "|".join(each.arguments["choices"])
+        add_option(parser, name, metavar, each.arguments["help"], default_of(each), secret=each.secret)
+
+
+def add_option(
+    parser: argparse._ActionsContainer,
+    name: str,
+    metavar: str,
+    text: str,
+    default: str,
+    *,
+    secret: bool = False,
+) -> None:
+    """Add an option whose default may be in the environment. `secret`: the help must not show it."""
+    default = os.environ.get(f"ZKETCD_{name.upper().replace('-', '_')}", default)
+    shown = "" if secret or not default else f" (default: {default})"
+    parser.add_argument(f"--{name}", metavar=metavar, default=default, help=text + shown)

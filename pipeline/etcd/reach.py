@@ -9,7 +9,7 @@ from pipeline.etcd.options import Connection
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import EtcdError, EtcdRefused, Get
 
-PATIENCE = 4.0  # seconds, of all tries together
+TIMEOUT = 4.0  # seconds, of all tries together
 _ONE_TRY = 1.5  # seconds; then another member
 _PAUSE = 0.2
 
@@ -21,7 +21,8 @@ async def reached(connection: Connection) -> AsyncIterator[EtcdClient]:
         try:
             etcd = await stack.enter_async_context(connection.client())
         except OSError as error:  # a file of TLS; OpenSSL does not say which one
-            files = filter(None, (connection.etcd_ca, connection.etcd_cert, connection.etcd_key))
+            access = connection.access
+            files = filter(None, (access.ca, access.cert, access.key))
             raise Failure(f"{', '.join(files)}: {error.strerror or error}") from error
         await _answer(etcd, connection)
         yield etcd
@@ -29,7 +30,7 @@ async def reached(connection: Connection) -> AsyncIterator[EtcdClient]:
 
 async def _answer(etcd: EtcdClient, connection: Connection) -> None:
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + PATIENCE
+    deadline = loop.time() + TIMEOUT
     while True:
         left = deadline - loop.time()
         try:

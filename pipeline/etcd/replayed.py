@@ -16,7 +16,7 @@ from proxy.log.start import NotInLog, Wanted, load
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
 
-_PATIENCE = 60.0  # seconds for an etcd that does not answer
+_LOAD_TIMEOUT = 60.0  # seconds for an etcd that does not answer
 
 
 class KeptState:
@@ -83,7 +83,7 @@ async def _loaded(
     # A log from its beginning has no snapshot before it.
     wanted = Wanted(upto=end.revision, since=start.revision or 1)
     try:
-        found = await load(etcd, keys, make=False, wanted=wanted, timeout=_PATIENCE, executes=executes)
+        found = await load(etcd, keys, make=False, wanted=wanted, timeout=_LOAD_TIMEOUT, executes=executes)
     except NotInLog as error:
         _, record = await record_of(etcd, keys)
         imported = not start.revision and record.previous is None
@@ -95,7 +95,7 @@ async def _loaded(
         oldest = record.previous or record.current
         assert oldest is not None  # else the log is whole
         wanted = Wanted(upto=end.revision, since=oldest.position)
-        found = await load(etcd, keys, make=False, wanted=wanted, timeout=_PATIENCE, executes=executes)
+        found = await load(etcd, keys, make=False, wanted=wanted, timeout=_LOAD_TIMEOUT, executes=executes)
     return found.machine
 
 

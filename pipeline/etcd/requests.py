@@ -11,7 +11,7 @@ from proxy.etcd.model import EtcdNoSpace, EtcdRefused, EtcdUnknown, Get, Refusal
 T = TypeVar("T")
 
 TIMEOUT = 60.0  # seconds for one request
-_PATIENCE = 60.0  # seconds for etcd to come back
+_LONGEST_OUTAGE = 60.0  # seconds for etcd to come back
 RETRY = 0.2  # seconds before a request of unknown outcome is sent again
 
 
@@ -25,7 +25,7 @@ async def until_known(request: Callable[[], Awaitable[T]]) -> T:
     Raises EtcdError, and LoadRefused if etcd has no space left.
     """
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + _PATIENCE
+    deadline = loop.time() + _LONGEST_OUTAGE
     while True:
         try:
             return await request()

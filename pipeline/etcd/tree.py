@@ -4,8 +4,8 @@ If the log has entries after the newest snapshot, they are replayed in memory wi
 machine. A reader then takes all nodes from the snapshot except those that the log has changed.
 """
 
-from collections.abc import Collection
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Collection
+from typing import NamedTuple, TypeAlias
 
 from pipeline.etcd.read import Changed, NotReadable, Survey, has_log_behind, record_of, session_of
 from pipeline.memory import uncollected
@@ -22,13 +22,8 @@ from schema.record import TreeRecord
 
 _TIMEOUT = 60.0  # seconds for an etcd that does not answer
 
-
-class Meter(Protocol):
-    """The object to which a replay reports its progress."""
-
-    def add(self, rows: int, size: int) -> None:
-        """So many requests more, of so many bytes."""
-        ...
+Progress: TypeAlias = Callable[[int, int], object]
+"""Told that so many requests more, of so many bytes, are applied."""
 
 
 class Outline(NamedTuple):
@@ -58,7 +53,7 @@ async def _settled(
     return None
 
 
-async def tree_at(etcd: Etcd, keys: Keyspace, revision: int = 0, meter: Meter | None = None) -> Survey:
+async def tree_at(etcd: Etcd, keys: Keyspace, revision: int = 0, progress: Progress | None = None) -> Survey:
     """The tree as of `revision`, or as of now. Raises NotReadable, EtcdError."""
     found, record = await record_of(etcd, keys)
     revision = revision or found.revision
@@ -70,7 +65,7 @@ async def tree_at(etcd: Etcd, keys: Keyspace, revision: int = 0, meter: Meter | 
 
     def again() -> Execute:
         changed.clear()
-        return _Watch(changed, meter).execute
+        return _Watch(changed, progress).execute
 
     try:
         with uncollected():
@@ -88,17 +83,17 @@ async def tree_at(etcd: Etcd, keys: Keyspace, revision: int = 0, meter: Meter | 
 class _Watch:
     """Executes requests, and records which nodes they change."""
 
-    def __init__(self, touched: set[str], meter: Meter | None) -> None:
+    def __init__(self, touched: set[str], progress: Progress | None) -> None:
         self._touched = touched
-        self._meter = meter
+        self._progress = progress
 
     def execute(self, machine: Machine, _entry: Entry, request: Request, _place: Place) -> None:
         """Apply the request to the machine. Raises UnknownLevel."""
         machine.digest.settle(machine.tree.nodes)
         machine.execute(request)
         self._touched |= machine.digest.touched
-        if self._meter is not None:
-            self._meter.add(1, len(request.body))
+        if self._progress is not None:
+            self._progress(1, len(request.body))
 
 
 def _changed(loaded: Loaded, touched: set[str], position: int) -> Changed:

@@ -13,7 +13,7 @@ from pipeline.follow.base import Same, compare_digest, load_base
 from pipeline.follow.changes import Changes
 from pipeline.follow.finishing import Answering, Asked, ask
 from pipeline.follow.output import Status, print_progress
-from pipeline.follow.patience import patient
+from pipeline.follow.retrying import retrying
 from pipeline.follow.tail import Found, Tail, Unsettled
 from pipeline.follow.target import Position, Start, position_of
 from pipeline.formats import transactions
@@ -57,7 +57,7 @@ async def follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
     limit = asyncio.timeout(options.timeout)
     try:
         async with limit:
-            return await _follow(patient(etcd), keys, options)
+            return await _follow(retrying(etcd), keys, options)
     except TimeoutError:
         if not limit.expired():
             raise

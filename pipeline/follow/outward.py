@@ -9,8 +9,8 @@ from pipeline.folders import named
 from pipeline.follow.base import digest_of
 from pipeline.follow.files import Files, Owner
 from pipeline.follow.output import Status, print_progress
-from pipeline.follow.patience import RETRY, patient
 from pipeline.follow.recording import Recorder, is_jump
+from pipeline.follow.retrying import RETRY, retrying
 from pipeline.table import TransactionRow
 from proxy.etcd.interface import Etcd
 from proxy.log.follow.catch_up import Truncated, catch_up
@@ -47,7 +47,7 @@ async def mirror(etcd: Etcd, keys: Keyspace, options: Options) -> int:
     limit = asyncio.timeout(options.timeout)
     try:
         async with limit:
-            return await _mirror(patient(etcd), keys, options)
+            return await _mirror(retrying(etcd), keys, options)
     except TimeoutError:
         if not limit.expired():
             raise

@@ -9,11 +9,10 @@ archive:/path               a moment of an archive (--at); archive:s3://bucket/p
 """
 
 import argparse
-import os
 
 from pipeline.errors import Failure
 from pipeline.etcd import archived
-from pipeline.etcd.address import ACCESS
+from pipeline.etcd.address import add_access
 from pipeline.etcd.address import is_url as is_in_etcd
 from pipeline.jobs import tables
 from pipeline.jobs.side import Side
@@ -27,12 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tables.add_arguments(parser)
     archived.add_argument(parser)
     add_auth_argument(parser)
-    for name in ACCESS:
-        parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            default=os.environ.get(f"ZKETCD_{name.upper()}", ""),
-            help=f"as for `python -m proxy`, also as ZKETCD_{name.upper()}; for etcd:// and etcds://",
-        )
+    add_access(parser.add_argument_group("for etcd:// and etcds://, also as ZKETCD_ETCD_..."))
 
 
 def side_of(name: str, arguments: argparse.Namespace) -> Side:

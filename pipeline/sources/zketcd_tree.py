@@ -115,7 +115,7 @@ async def revision_of(connection: Connection) -> int:
 async def survey(connection: Connection, revision: int = 0, meter: Meter | None = None) -> Survey:
     """The tree as of a revision, or of now. Raises NotReadable, EtcdError."""
     async with connection.client() as etcd:
-        return await tree_at(etcd, connection.keys, revision, meter)
+        return await tree_at(etcd, connection.keys, revision, None if meter is None else meter.add)
 
 
 class ZketcdWriter:

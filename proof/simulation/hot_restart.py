@@ -1,6 +1,6 @@
 """A new process takes over from a simulated proxy, by the real code of `proxy.handover`.
 
-Real is all that decides: `Giver`, `take`, and the form of what is passed on. Simulated are the process, the
+Real is all that decides: `Sender`, `take`, and the form of what is passed on. Simulated are the process, the
 socket pair between the two, and the numbers of sockets.
 
 A fault can be planned for a step: when one of the two is about to send a message of a kind, or has just got
@@ -20,9 +20,9 @@ from proof.simulation.transports import Socket
 from proof.simulation.world import Host
 from proxy.etcd.model import EtcdError
 from proxy.frontend.connection import Connection
-from proxy.handover.channel import HandoverError, Message
-from proxy.handover.giver import Giver, Lost
-from proxy.handover.taker import take
+from proxy.handover.channel import Channel, HandoverError, Message
+from proxy.handover.receiver import take
+from proxy.handover.sender import Lost, NewProcess, Sender
 from proxy.log.record import TreeNotServable
 from proxy.server import Server
 
@@ -55,7 +55,7 @@ def any_trouble(rng: Random) -> Trouble | None:
     return Trouble(rng.choice(steps), whose, before, rng.choice((0.0, 0.5, 2.0, 8.0)))
 
 
-class _End:
+class _End(Channel):
     """One end of the simulated socket pair."""
 
     def __init__(self, host: Host, at_step: Callable[[str, bool], None]) -> None:
@@ -118,8 +118,8 @@ class _End:
         return self._came[0] if self._came[0] is None else self._came.popleft()
 
 
-class HotRestart:
-    """One attempt. It is the new process too, as the old one sees it (`giver.Heir`)."""
+class HotRestart(NewProcess):
+    """One attempt. It is the new process too, as the old one sees it (`sender.NewProcess`)."""
 
     pid = 0
 
@@ -132,9 +132,10 @@ class HotRestart:
         self._old, self._new = proxy.host, proxy.process()
         self._server: Server | None = None  # of the new process
         self._has_gone = False  # the new process got the word that all is its own
-        self.channel = _End(self._old, partial(self._at_step, OLD))
+        self.channel = ours = _End(self._old, partial(self._at_step, OLD))
+        self._ours = ours
         self._theirs = _End(self._new, partial(self._at_step, NEW))
-        self.channel.other, self._theirs.other = self._theirs, self.channel
+        ours.other, self._theirs.other = self._theirs, ours
 
     def begin(self) -> None:
         """Let the old process start the new one."""
@@ -146,14 +147,14 @@ class HotRestart:
         proxy, server = self._proxy, self._proxy.server
         assert server is not None
         try:
-            await Giver(server, {"main": Socket()}).run(self._start)
+            await Sender(server, {"main": Socket().fileno()}).run(self._start)
         except Lost as error:
             proxy.world.trace(proxy.name, f"lost its new process: {error}")
         except HandoverError as error:
             proxy.world.trace(proxy.name, f"no upgrade: {error}")
             return
         await server.stop()
-        self.channel.end()
+        self._ours.end()
         self._elsewhere.call_soon(self._proxy.end_process, self._old)
 
     async def _start(self) -> "HotRestart":
@@ -242,8 +243,8 @@ class HotRestart:
 
     def _kill_old(self) -> None:
         proxy = self._proxy
-        if proxy.host is self._old and "go" not in self.channel.sent:
+        if proxy.host is self._old and "go" not in self._ours.sent:
             proxy.kill()  # the new one ends as well: it has nothing to take over
         else:
             proxy.end_process(self._old)
-        self.channel.end()
+        self._ours.end()

@@ -110,7 +110,7 @@ class Changes:
             number = None
         if number is None or not 0 <= number < 1 << 64:
             raise BadRequest("session is its id as a string, such as 0x10000a3b2c40001")
-        if not self._subject.serving:
+        if not self._subject.handshake.is_open:
             return failed(HTTPStatus.SERVICE_UNAVAILABLE, "kill_session", "this proxy does not serve")
         number -= (number >> 63) << 64
         status, error = _ANSWERS.get(await self._kill_session(number, who), _UNKNOWN)

@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
 from codec.constants import OpCode
-from proxy.admin.subject import ClientConnection, Subject
+from proxy.admin.subject import Subject
+from proxy.frontend.connection import Connection
 from proxy.state.pause import Pause
 from proxy.support.addresses import socket_address
 from proxy.support.latency import MILLISECOND
@@ -73,7 +74,7 @@ class Clients:
         """
         return self._expiry(self._subject.session_due(), pause)
 
-    def connection_expiry(self, pause: Pause) -> dict[int, list[ClientConnection]]:
+    def connection_expiry(self, pause: Pause) -> dict[int, list[Connection]]:
         """The connections by the time when they are closed if their clients stay silent, in the same form."""
         return self._expiry(((one, one.due) for one in list(self._subject.connections)), pause)
 
@@ -124,7 +125,7 @@ def operation_name(opcode: int | None) -> str:
     return "NA" if opcode is None else _OPERATIONS.get(opcode, str(opcode))
 
 
-def _connection(connection: ClientConnection, *, brief: bool) -> dict[str, Any]:
+def _connection(connection: Connection, *, brief: bool) -> dict[str, Any]:
     info: dict[str, Any] = {
         "remote_socket_address": socket_address(connection.address, connection.port),
         "interest_ops": int(not connection.is_closed),

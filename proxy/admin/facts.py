@@ -87,7 +87,7 @@ class Facts:
     @property
     def why_not_ready(self) -> str:
         """Why clients should not connect to this server; "" if they should."""
-        if not self.subject.serving:
+        if not self.subject.handshake.is_open:
             return "this proxy is loading the tree, or stopping"
         if self.subject.settings.past:
             return ""
@@ -103,7 +103,7 @@ class Facts:
     def read_only(self) -> bool:
         """Whether etcd is out of reach and clients are served read-only meanwhile."""
         subject = self.subject
-        return subject.settings.read_only_mode and subject.serving and not subject.in_touch
+        return subject.settings.read_only_mode and subject.handshake.is_open and not subject.in_touch
 
     @property
     def takes_new_clients(self) -> bool:
@@ -143,7 +143,7 @@ class Facts:
     @property
     def data_size(self) -> int:
         """Bytes that etcd's database takes on its member's disk, as it last reported; 0 before it has."""
-        status = self.subject.etcd_status
+        status = self.subject.etcd.status
         return 0 if status is None else status.db_size
 
     # -- statistics ----------------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ class Facts:
         """ZooKeeperServerConf, in the HTTP command's names and order."""
         settings = self.subject.settings
         return {
-            "client_port": self.subject.port,
+            "client_port": self.subject.ports.number,
             "data_dir": settings.data_dir,
             "data_log_dir": settings.data_dir,
             "tick_time": settings.tick_time,

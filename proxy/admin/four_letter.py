@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from proxy.admin.environment import VERSION, environment
 from proxy.admin.facts import NOT_SERVING, Facts
 from proxy.admin.keeper_words import KeeperWords
-from proxy.admin.subject import ClientConnection
 from proxy.admin.words import KEEPER, KNOWN
+from proxy.frontend.connection import Connection
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.sessions import session_text
 from proxy.support.addresses import socket_address
@@ -223,7 +223,7 @@ def _details(info: Mapping[str, Any]) -> str:
     ).format(**info, sid=session_text(info["session_id"]), xid=xid, zxid=zxid)
 
 
-def _address(connection: ClientConnection) -> str:
+def _address(connection: Connection) -> str:
     session = session_text(connection.session_id)
     return f"ip: /{socket_address(connection.address, connection.port)} sessionId: {session}"
 

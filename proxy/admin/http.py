@@ -118,7 +118,8 @@ class AdminServer:
     async def _ready(self, _: web.Request) -> web.Response:
         """Whether clients should connect to this proxy, in the form of Keeper's /ready."""
         facts = self._facts
-        details = {"role": facts.state, "hasLeader": facts.subject.in_touch, "serving": facts.subject.serving}
+        subject = facts.subject
+        details = {"role": facts.state, "hasLeader": subject.in_touch, "serving": subject.handshake.is_open}
         reason = facts.why_not_ready
         if not reason:
             return _json(Response(HTTPStatus.OK, {"status": "ok", "details": details}))

@@ -137,7 +137,7 @@ def _of_server(facts: Facts, subject: Subject) -> Iterator[Metric]:
     info = GaugeMetricFamily("zketcd_info", "what runs", labels=["version"])
     info.add_metric([RELEASE], 1)
     yield info
-    yield GaugeMetricFamily("zketcd_sessions", "sessions attached to this proxy", subject.session_count)
+    yield GaugeMetricFamily("zketcd_sessions", "sessions attached to this proxy", len(subject.sessions))
     counters = subject.counters
     yield CounterMetricFamily(
         "zketcd_sessions_expired",
@@ -292,7 +292,7 @@ def _of_etcd(subject: Subject) -> Iterator[Metric]:
     yield CounterMetricFamily(
         "zketcd_growth_refused", "requests refused for these reasons", subject.log.stats.growth_refused
     )
-    status = subject.etcd_status
+    status = subject.etcd.status
     if status is not None:
         yield GaugeMetricFamily("zketcd_etcd_db_size_bytes", "size of etcd's database", status.db_size)
         yield GaugeMetricFamily(

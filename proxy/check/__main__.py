@@ -12,7 +12,7 @@ from proxy.check.finding import Finding, document, exit_code, page
 from proxy.check.host import check_host
 from proxy.config import Config
 from proxy.etcd.access import Access
-from proxy.option_parser import OptionParser
+from proxy.options.parser import OptionParser
 from proxy.support.stdout import guarded
 
 _DESCRIPTION = """Check a configuration of `zketcd serve`, with the same options: files, ports, and each
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
 
 def _of_etcd(config: Config) -> list[Finding]:
     try:
-        tls = Access.given(config.etcd, config.etcd_access, config.etcd_transport).tls()
+        tls = Access(config.etcd, config.etcd_access).tls()
     except (OSError, ValueError):
         return []  # already found among the files
     return asyncio.run(_listed(check_etcd(config, tls)))

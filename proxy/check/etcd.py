@@ -70,7 +70,7 @@ async def check_etcd(config: Config, tls: Tls) -> AsyncIterator[Finding]:
 
 
 def _client(config: Config, endpoints: tuple[str, ...], tls: Tls) -> EtcdClient:
-    return Access.given(endpoints, config.etcd_access, config.etcd_transport).client(tls)
+    return Access(endpoints, config.etcd_access).client(tls)
 
 
 async def _why_not(endpoint: str, error: EtcdError) -> str:

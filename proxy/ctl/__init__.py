@@ -2,5 +2,5 @@
 
 `commands`: their names. `options`: the command line. `reading`: the tree as ls, get, stat and sessions.
 `history`: the log, its sizes, the proxies. `changes`: commands that change something. `output`: how results
-are printed.
+are printed. `client`: a session of a running server, for `zketcd shell` and others that act as a client does.
 """

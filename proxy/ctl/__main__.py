@@ -17,12 +17,12 @@ from proxy.etcd.client import EtcdClient
 from proxy.etcd.failures import for_operator
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdUnknown, Get
-from proxy.etcd_options import EtcdAccess, check
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.record import TreeNotServable, look
 from proxy.log.start import Wanted, load
 from proxy.log.visitor import clock_ms
-from proxy.option_table import values_of
+from proxy.options.etcd import EtcdAccess, check
+from proxy.options.table import values_of
 from proxy.state.machine import Machine
 from proxy.support.stdout import guarded
 from schema.keys import Keyspace
@@ -74,7 +74,7 @@ def access_of(given: Any, options: Any) -> EtcdAccess:
 
 def client_of(given: Any, access: EtcdAccess) -> EtcdClient:
     """The client of the etcd that a command line names. Raises OSError, ValueError."""
-    return Access.given(given.etcd, access, given.etcd_transport).client()
+    return Access(given.etcd, access).client()
 
 
 def _past(given: Any, at: str) -> Callable[[], Output]:
@@ -134,16 +134,16 @@ async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
             return _show(await _load(etcd, keys, given, 0), command, given)
 
 
-async def _answers(etcd: Etcd, keys: Keyspace, patience: float) -> None:
+async def _answers(etcd: Etcd, keys: Keyspace, timeout: float) -> None:
     """Wait until etcd answers a linearizable read. Raises CommandFailed, and EtcdRefused for a refusal."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while True:
         began = time.monotonic()
         try:
             await etcd.range(Get(keys.tree, keys_only=True), max(_RETRY, deadline - began))
         except EtcdUnknown as error:
             if time.monotonic() + _RETRY > deadline:
-                raise CommandFailed(f"etcd has not answered for {patience} s: {error}") from error
+                raise CommandFailed(f"etcd has not answered for {timeout} s: {error}") from error
             await asyncio.sleep(_RETRY)
         else:
             return

@@ -10,13 +10,12 @@ from typing import Any
 
 import configargparse
 
-from proxy import option_values as values
-from proxy.archive_options import archive_url
 from proxy.ctl.commands import COMMANDS
-from proxy.etcd.transport import HTTP2, TRANSPORTS
-from proxy.etcd_options import EtcdAccess
-from proxy.option_parser import OptionParser
-from proxy.option_table import add_options
+from proxy.options import values
+from proxy.options.archive import archive_url
+from proxy.options.etcd import EtcdAccess
+from proxy.options.parser import OptionParser
+from proxy.options.table import add_options
 from proxy.support.usage import Parser
 
 #: The commands that show any moment of an archive, as commands of `zketcd`.
@@ -81,7 +80,6 @@ def add_connection(add: Any) -> None:
     )
     add("--prefix", type=values.prefix, default="/zketcd", help="etcd prefix of the tree")
     add_options(add, EtcdAccess)
-    add("--etcd-transport", choices=TRANSPORTS, default=HTTP2, help="implementation of gRPC")
     add(
         "--patience",
         type=values.positive,

@@ -8,9 +8,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from proxy.etcd.credentials import Credentials
-from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown
-from proxy.etcd_options import read_password
+from proxy.etcd import rpc_pb2 as pb
+from proxy.etcd.failures import STALE_TOKEN
+from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, RefusalKind
+from proxy.etcd.transport import Metadata
+from proxy.options.etcd import read_password
 from proxy.support.environment import Clock
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
@@ -22,6 +24,43 @@ _ASK_AGAIN = 1.0  # seconds until etcd gets the same password again: it hashes e
 
 Ask = Callable[[bytes], Awaitable[str]]
 """Sends an AuthenticateRequest; the token, "" for an etcd without authentication. Raises EtcdError."""
+
+
+class Credentials:
+    """A user and its token; or no user, for an etcd without authentication."""
+
+    def __init__(self, user: str) -> None:
+        """`user` "": none."""
+        self.user = user
+        self.token = ""
+        #: etcd has said that it has no authentication, and has refused no request without a token since.
+        self.needless = False
+        #: The metadata of requests.
+        self.metadata: Metadata = ()
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether requests need a token that is not there."""
+        return bool(self.user) and not self.token and not self.needless
+
+    def use(self, token: str) -> None:
+        """Make requests with this token; "": with none, and get one."""
+        self.token = token
+        self.needless = False
+        self.metadata = (("token", token),) if token else ()
+
+    def request(self, password: str) -> bytes:
+        """The AuthenticateRequest that asks for a token."""
+        return pb.AuthenticateRequest(name=self.user, password=password).SerializeToString()
+
+    def expired(self, answer: object, token: str) -> bool:
+        """Whether this answer to a request with this token says that another token is needed.
+
+        A request without one counts as made by the user that the certificate of the connection names.
+        """
+        if not self.user or not isinstance(answer, EtcdRefused):
+            return False
+        return answer.message in STALE_TOKEN or (not token and answer.kind is RefusalKind.PERMISSION)
 
 
 class Authenticator:

@@ -11,8 +11,7 @@ from functools import partial
 from proxy.etcd import failures, rpc, wire
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.authenticator import Authenticator
-from proxy.etcd.calls import Calls
-from proxy.etcd.endpoints import Connect, Endpoints, connector
+from proxy.etcd.interface import Calls
 from proxy.etcd.leases import LeaseKeeper
 from proxy.etcd.model import (
     EtcdError,
@@ -27,8 +26,10 @@ from proxy.etcd.model import (
     WatchCompacted,
     WatchMessage,
 )
+from proxy.etcd.rpc import Call
 from proxy.etcd.tls import Tls
-from proxy.etcd.transport import HTTP2, Request, RpcError
+from proxy.etcd.transport import Request
+from proxy.options.etcd import HTTP2
 from proxy.support.environment import HOST, Clock
 
 _CONFIRM_TIMEOUT = 2.0  # seconds until a member must have confirmed a watch
@@ -51,7 +52,7 @@ class EtcdClient:
         password: str = "",
         password_file: str = "",
         transport: str = HTTP2,
-        connect: Connect | None = None,
+        connect: rpc.Connect | None = None,
         clock: Clock = HOST.clock,
     ) -> None:
         """Connects lazily. `tls` is for https endpoints. Raises ValueError for a bad endpoint.
@@ -61,7 +62,7 @@ class EtcdClient:
         `transport` is one of proxy.etcd.transport.TRANSPORTS; TransportMissing (a ValueError) says that its
         library is not installed. `connect`, if given, makes the channel to a host and port instead.
         """
-        members = Endpoints(endpoints, tls, connect or connector(transport))
+        members = rpc.Endpoints(endpoints, tls, connect or rpc.connector(transport))
         self._rpc = rpc.Rpc(members, Authenticator(user, password, password_file, clock), clock)
         self._watching: rpc.MemberStream | None = None
 
@@ -84,7 +85,7 @@ class EtcdClient:
         """Commit `txn`."""
         only_reads = all(isinstance(op, Get) for op in (*txn.success, *txn.failure))
         decode = partial(wire.decode_txn, txn)
-        return await self._rpc.call(rpc.TXN, wire.encode_txn(txn), timeout, decode, repeatable=only_reads)
+        return await self._rpc.ask(Call(rpc.TXN, wire.encode_txn(txn), timeout, decode, only_reads))
 
     def begin_txn(
         self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]
@@ -93,27 +94,24 @@ class EtcdClient:
 
         No task has to be started, nor woken. It is sent to other members too while one does not answer.
         """
-        return self._rpc.begin(
-            rpc.TXN, wire.encode_txn(txn), timeout, partial(wire.decode_txn, txn), on_answer
-        )
+        decode = partial(wire.decode_txn, txn)
+        return self._rpc.begin(Call(rpc.TXN, wire.encode_txn(txn), timeout, decode, True), on_answer)
 
     async def range(self, get: Get, timeout: float) -> RangeResult:
         """Read; linearizable unless a revision is given."""
-        return await self._rpc.call(
-            rpc.RANGE, wire.encode_get(get), timeout, wire.decode_range, repeatable=True
-        )
+        return await self._rpc.ask(Call(rpc.RANGE, wire.encode_get(get), timeout, wire.decode_range, True))
 
     async def lease_grant(self, lease_id: int, ttl: int, timeout: float = 5.0) -> int:
         """Make lease `lease_id` for `ttl` seconds; returns the seconds that etcd granted."""
         request = pb.LeaseGrantRequest(ttl=ttl, id=lease_id).SerializeToString()
         decode = partial(wire.decode, pb.LeaseGrantResponse)
-        return (await self._rpc.call(rpc.LEASE_GRANT, request, timeout, decode)).ttl
+        return (await self._rpc.ask(Call(rpc.LEASE_GRANT, request, timeout, decode))).ttl
 
     async def lease_revoke(self, lease_id: int, timeout: float = 5.0) -> None:
         """End a lease, deleting its keys."""
         request = pb.LeaseRevokeRequest(id=lease_id).SerializeToString()
         decode = partial(wire.decode, pb.LeaseRevokeResponse)
-        await self._rpc.call(rpc.LEASE_REVOKE, request, timeout, decode)
+        await self._rpc.ask(Call(rpc.LEASE_REVOKE, request, timeout, decode))
 
     def lease_keeper(self, on_alive: Callable[[int, int], None], answer_timeout: float = 3.0) -> LeaseKeeper:
         """Start a keep-alive stream, which lives until close(); see LeaseKeeper."""
@@ -130,15 +128,14 @@ class EtcdClient:
         root alone (CVE-2026-33413, and etcd's pull request 21811). For others it is what the header of any
         answer has, without a version, sizes, leader and errors.
         """
-        decode = partial(wire.decode, pb.StatusResponse)
         try:
-            response = await self._rpc.call(rpc.STATUS, b"", timeout, decode, repeatable=True)
+            response = await self._rpc.ask(_status_call(timeout))
         except EtcdRefused as refusal:
             if refusal.kind is not RefusalKind.PERMISSION:
                 raise
             # A Txn without operations needs no permission, and no quorum.
             nothing = partial(wire.decode, pb.TxnResponse)
-            header = (await self._rpc.call(rpc.TXN, b"", timeout, nothing, repeatable=True)).header
+            header = (await self._rpc.ask(Call(rpc.TXN, b"", timeout, nothing, True))).header
             return Status(
                 "", header.cluster_id, header.member_id, 0, 0, 0, 0, header.raft_term, header.revision, []
             )
@@ -158,7 +155,8 @@ class EtcdClient:
 
     async def versions(self, timeout: float = 5.0) -> list[str]:
         """Ask each endpoint's member for its version; "" for one that does not answer. Raises nothing."""
-        return [_version(each) for each in await self._rpc.answers_of_all(rpc.STATUS, b"", timeout)]
+        answers = await self._rpc.answers_of_all(_status_call(timeout))
+        return ["" if isinstance(each, EtcdError) else each.version for each in answers]
 
     async def watch(
         self, start: bytes, end: bytes, from_revision: int, on_message: Callable[[WatchMessage], None]
@@ -221,14 +219,8 @@ class EtcdClient:
         return error
 
 
-def _version(answer: bytes | RpcError) -> str:
-    """The version in a Status, or "" if there is no such answer."""
-    if isinstance(answer, RpcError):
-        return ""
-    try:
-        return wire.decode(pb.StatusResponse, answer).version
-    except EtcdError:
-        return ""
+def _status_call(timeout: float) -> Call[pb.StatusResponse]:
+    return Call(rpc.STATUS, b"", timeout, partial(wire.decode, pb.StatusResponse), True)
 
 
 def _unconfirmed(stream: rpc.MemberStream) -> None:

@@ -1,7 +1,7 @@
 """The channel by grpcio: for meshes and gateways that our own HTTP/2 client does not work with.
 
 The only module that imports grpc, and imported only when `--etcd-transport grpcio` asks for it. It behaves as
-`proxy.etcd.http2_channel` does, and the same tests run on both: calls fail at once while there is no
+`proxy.etcd.http2` does, and the same tests run on both: calls fail at once while there is no
 connection, nothing is sent twice, a silent peer is noticed within 9 s, the next connection uses renewed
 certificates, and the only error is RpcError.
 """
@@ -20,7 +20,7 @@ from proxy.support.tasks import Tasks
 # Not empty once this process holds a reference that keeps grpc's thread (see `_make`).
 _held: list[bool] = []
 
-# Seconds, as in proxy.etcd.http2_channel.
+# Seconds, as in proxy.etcd.http2.
 _CONNECT_TIMEOUT = 5.0
 
 _OPTIONS = (
@@ -41,7 +41,7 @@ _OPTIONS = (
     ("grpc.http2.ping_timeout_ms", 3000),
     ("grpc.keepalive_permit_without_calls", 0),
     ("grpc.http2.max_pings_without_data", 0),
-    # As proxy.etcd.http2_channel: pauses of 0.1 to 1 s between attempts, and 5 s for one attempt, as
+    # As proxy.etcd.http2: pauses of 0.1 to 1 s between attempts, and 5 s for one attempt, as
     # "min_reconnect_backoff" says.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),

@@ -1,47 +1,56 @@
-"""gRPC calls on one HTTP/2 connection: frames, flow control, pings. Knows nothing of etcd; does not connect.
+"""gRPC calls to one server by our own HTTP/2: frames, flow control, pings, and the connection.
 
 grpc.aio spends most of a short call's time on itself (docs/decisions/0007); this implements what a client of
-Go's gRPC server needs of RFC 9113 and of gRPC's PROTOCOL-HTTP2, on the event loop's own transport.
+Go's gRPC server needs of RFC 9113 and of gRPC's PROTOCOL-HTTP2, on the event loop's own transport. Nothing
+here knows etcd.
+
+From below: frames as bytes, and back; `Sender`, what leaves, as far as the peer's windows allow; `Call`, one
+request or a stream of them; `Connection`, which gives what arrives to its calls; `Http2Channel`, which opens
+a connection when it is needed. It repeats nothing: a call whose connection breaks fails, and so does one that
+is made right after an attempt to connect has failed.
+
+The settings forbid a dynamic header table. So equal header blocks mean the same on every stream, and HPACK's
+decoder (the hpack library) runs only once for each distinct block.
 """
 
 import asyncio
+import ssl
 import struct
 from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
 from typing import cast
 from urllib.parse import unquote
 
 import hpack
 
-from proxy.etcd.frames import (
-    ACK,
-    CANCEL,
-    CONTINUATION,
-    DATA,
-    DEFAULT_FRAME,
-    END_HEADERS,
-    END_STREAM,
-    GOAWAY,
-    HEAD,
-    HEADERS,
-    LARGEST,
-    MESSAGE,
-    PING,
-    PRIORITY,
-    RST_STREAM,
-    SETTINGS,
-    WINDOW_UPDATE,
-    WORD,
-    ReceiveWindow,
-    frame,
-    header_fields,
-    preface,
-    read_settings,
-    without_padding,
-)
-from proxy.etcd.sender import Sender
-from proxy.etcd.tls import explained
-from proxy.etcd.transport import RpcError
+from proxy.etcd.tls import Tls, explained
+from proxy.etcd.transport import Metadata, Request, RpcError, address_of
+from proxy.support.tasks import Tasks
+
+HEAD = struct.Struct(">IBI")  # length and type in one word, flags, stream
+WORD = struct.Struct(">I")
+SETTING = struct.Struct(">HI")
+MESSAGE = struct.Struct(">BI")  # compressed or not, length
+
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
+END_STREAM, ACK, END_HEADERS, PADDED, PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
+HEADER_TABLE_SIZE, ENABLE_PUSH, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE = 1, 2, 4, 5
+CANCEL = 8  # the code of a reset
+
+LARGEST = (1 << 31) - 1  # a stream's number, and a window
+# RFC 9113's initial values, which hold until the settings of the peer arrive.
+DEFAULT_WINDOW = 65_535
+DEFAULT_FRAME = 16_384
+_LARGEST_FRAME = (1 << 24) - 1
+# The bytes that the peer may send before we acknowledge them: a watch that catches up brings tens of MiB.
+WINDOW = 64 << 20
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+# Go's gRPC pings at the first data after each answer to a ping, to measure how much the connection holds.
+# A single Txn would wake both sides twice. The answer is of use at once only while a request waits for the
+# window of the peer. Otherwise it is delayed for so many seconds, and then leaves with other frames.
+_PONG_DELAY = 0.1
 
 _NEVER = float("inf")
 
@@ -49,6 +58,255 @@ _NEVER = float("inf")
 _PING_AFTER = 6.0
 _PING_TIMEOUT = 3.0
 _CHECK_INTERVAL = 1.0
+
+# Seconds. One attempt to connect, TLS included, may take so long.
+_CONNECT_TIMEOUT = 5.0
+# Between attempts; an etcd that returns should be seen within a second.
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 1.0
+
+
+# -- frames -------------------------------------------------------------------------------------------------
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes | memoryview = b"") -> bytes:
+    """One frame."""
+    return HEAD.pack(len(payload) << 8 | kind, flags, stream) + payload
+
+
+def preface() -> bytes:
+    """What a client sends first."""
+    settings = ((HEADER_TABLE_SIZE, 0), (ENABLE_PUSH, 0), (INITIAL_WINDOW_SIZE, WINDOW))
+    return (
+        _PREFACE
+        + frame(SETTINGS, 0, 0, b"".join(SETTING.pack(*setting) for setting in settings))
+        + frame(WINDOW_UPDATE, 0, 0, WORD.pack(WINDOW - DEFAULT_WINDOW))
+    )
+
+
+def without_padding(flags: int, payload: bytes) -> bytes:
+    """The payload of DATA or HEADERS without its padding. Raises ValueError, and IndexError if empty."""
+    if not flags & PADDED:
+        return payload
+    padding = payload[0]
+    if padding >= len(payload):
+        raise ValueError("more padding than payload")
+    return payload[1 : len(payload) - padding]
+
+
+def read_settings(payload: bytes) -> list[tuple[int, int]]:
+    """The settings of the peer. Raises ValueError for one out of bounds, and struct.error."""
+    settings = list(SETTING.iter_unpack(payload))
+    for name, value in settings:
+        if name == INITIAL_WINDOW_SIZE and value > LARGEST:
+            raise ValueError(f"settings: an initial window of {value} bytes")
+        if name == MAX_FRAME_SIZE and not DEFAULT_FRAME <= value <= _LARGEST_FRAME:
+            raise ValueError(f"settings: frames of {value} bytes")
+    return settings
+
+
+class ReceiveWindow:
+    """Counts received bytes of one flow-control window: a stream's, or the connection's."""
+
+    __slots__ = ("_count",)
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self, size: int) -> int:
+        """Count a payload, padding included (RFC 9113, 6.1); the increment to send now, or 0."""
+        self._count += size
+        if self._count < WINDOW // 2:
+            return 0
+        count, self._count = self._count, 0
+        return count
+
+
+def _text(value: str) -> bytes:
+    """A string of a header field: its length as HPACK's integer with a prefix of 7 bits, then its bytes."""
+    data = value.encode()
+    rest = len(data) - 127
+    if rest < 0:
+        return bytes((len(data),)) + data
+    length = bytearray((127,))
+    while rest >= 128:
+        length.append(rest & 127 | 128)
+        rest >>= 7
+    length.append(rest)
+    return bytes(length) + data
+
+
+@lru_cache(maxsize=256)
+def request_headers(
+    scheme: str, authority: str, path: str, timeout: float | None, metadata: Metadata
+) -> bytes:
+    """The header block of a request: literals that enter no table. `timeout`: seconds."""
+    fields = [
+        b"\x83",  # :method POST
+        b"\x87" if scheme == "https" else b"\x86",
+        b"\x04" + _text(path),
+        b"\x01" + _text(authority),
+        b"\x0f\x10" + _text("application/grpc"),
+        b"\x00" + _text("te") + _text("trailers"),
+    ]
+    if timeout is not None:
+        # At most eight digits, by gRPC's rules: a day in milliseconds fits.
+        fields.append(b"\x00" + _text("grpc-timeout") + _text(f"{max(1, round(timeout * 1000))}m"))
+    fields += (b"\x00" + _text(name) + _text(value) for name, value in metadata)
+    return b"".join(fields)
+
+
+@lru_cache(maxsize=256)
+def header_fields(block: bytes) -> dict[str, str]:
+    """The fields of a header block. Raises hpack.HPACKError."""
+    decoder = hpack.Decoder()
+    decoder.header_table_size = 0
+    decoder.max_allowed_table_size = 0
+    fields = decoder.decode(block, raw=True)
+    return {bytes(name).decode("latin-1"): bytes(value).decode("latin-1") for name, value in fields}
+
+
+# -- what leaves --------------------------------------------------------------------------------------------
+
+
+class Upload:
+    """Our side of one stream: what is still to be sent, and how much the peer takes."""
+
+    __slots__ = ("closed", "pending", "stream", "window")
+
+    def __init__(self, stream: int, window: int) -> None:
+        self.stream = stream
+        self.window = window  # bytes that the peer still takes
+        self.pending: deque[memoryview] = deque()
+        self.closed = False  # nothing follows `pending`
+
+    @property
+    def finished(self) -> bool:
+        """Whether the peer has everything."""
+        return self.closed and not self.pending
+
+
+class Sender:
+    """The sending side of one connection."""
+
+    __slots__ = (
+        "_frames",
+        "_initial_window",
+        "_loop",
+        "_max_frame",
+        "_pongs",
+        "_pongs_since",
+        "_waiting",
+        "_window",
+        "transport",
+    )
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._frames: list[bytes] = []  # they leave in one write: each write costs a system call
+        self._window = DEFAULT_WINDOW
+        self._initial_window = DEFAULT_WINDOW
+        self._max_frame = DEFAULT_FRAME
+        self._waiting: dict[int, Upload] = {}  # by stream: those with something to send
+        self._pongs: list[bytes] = []
+        self._pongs_since = 0.0
+        self.transport: asyncio.Transport | None = None
+
+    def upload(self, stream: int) -> Upload:
+        """Our side of a new stream."""
+        return Upload(stream, self._initial_window)
+
+    def add(self, data: bytes) -> None:
+        """Send a frame with the next `flush`."""
+        self._frames.append(data)
+
+    def send(self, upload: Upload, message: bytes, *, last: bool) -> None:
+        """Send one message of a request; `last`: nothing follows it."""
+        upload.closed = last
+        upload.pending.append(memoryview(MESSAGE.pack(0, len(message)) + message))
+        self._waiting[upload.stream] = upload
+        self._fill()
+        self.flush()
+
+    def discard(self, upload: Upload) -> None:
+        """The stream is over: send nothing more of it."""
+        upload.pending.clear()
+        self._waiting.pop(upload.stream, None)
+
+    def flush(self) -> None:
+        """Write what has gathered."""
+        pongs = self._pongs
+        if pongs and (self._waiting or self._loop.time() - self._pongs_since >= _PONG_DELAY):
+            self._frames += pongs
+            pongs.clear()
+        frames = self._frames
+        if frames:
+            self._frames = []
+            if self.transport is not None:
+                self.transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+
+    # -- what the peer says about it -------------------------------------------------------------------------
+
+    def answer_ping(self, payload: bytes) -> None:
+        """The peer has sent a ping."""
+        if not self._pongs:
+            self._pongs_since = self._loop.time()
+        self._pongs.append(frame(PING, ACK, 0, payload))
+
+    def apply(self, settings: list[tuple[int, int]], uploads: list[Upload]) -> None:
+        """The peer has sent settings; `uploads` are open. Raises ValueError for a window that overflows."""
+        for name, value in settings:
+            if name == INITIAL_WINDOW_SIZE:
+                for upload in uploads:
+                    upload.window += value - self._initial_window
+                    if upload.window > LARGEST:
+                        raise ValueError("settings: a window too large")
+                self._initial_window = value
+            elif name == MAX_FRAME_SIZE:
+                self._max_frame = value
+        self.add(frame(SETTINGS, ACK, 0))
+        self._fill()
+
+    def widen(self, size: int) -> None:
+        """The peer takes so many more bytes on the connection. Raises ValueError if that cannot be."""
+        self._window += size
+        if not size or self._window > LARGEST:
+            raise ValueError(f"window: {size} bytes more")
+        self._fill()
+
+    def widen_stream(self, upload: Upload, size: int) -> bool:
+        """The peer takes so many more bytes of this stream; False if that cannot be."""
+        upload.window += size
+        if not size or upload.window > LARGEST:
+            return False
+        self._fill()
+        return True
+
+    def _fill(self) -> None:
+        """Send what the windows allow, a frame of each stream in turn."""
+        waiting = self._waiting
+        while waiting:
+            sent = False
+            for upload in list(waiting.values()):
+                data = upload.pending[0]
+                room = min(self._max_frame, upload.window, self._window)
+                if room <= 0:
+                    continue
+                if len(data) <= room:
+                    upload.pending.popleft()
+                else:
+                    upload.pending[0], data = data[room:], data[:room]
+                self._frames.append(frame(DATA, END_STREAM if upload.finished else 0, upload.stream, data))
+                upload.window -= len(data)
+                self._window -= len(data)
+                if not upload.pending:
+                    del waiting[upload.stream]
+                sent = True
+            if not sent:
+                return
+
+
+# -- calls on a connection ----------------------------------------------------------------------------------
 
 
 class Call:
@@ -479,3 +737,136 @@ class Connection(asyncio.Protocol):
             call = self._forget(stream)
             if call is not None:
                 call.fail(f"{self._address} goes away")
+
+
+# -- connections, one after the other -----------------------------------------------------------------------
+
+
+class Http2Channel:
+    """Calls to one server. To be used inside one running event loop."""
+
+    def __init__(self, host: str, port: int, tls: Tls | None = None) -> None:
+        """`tls` is for https."""
+        self._host = host
+        self._port = port
+        self._tls = tls
+        self._scheme = "http" if tls is None else "https"
+        self.address = address_of(host, port)
+        name = tls.server_name if tls is not None else ""
+        self._authority = f"{name}:{port}" if name else self.address
+        self._connection: Connection | None = None
+        self._connecting: asyncio.Task[Connection] | None = None
+        self._former: list[Connection] = []  # their last calls are under way
+        self._tasks = Tasks()
+        self._pause = 0.0
+        self._why_not = "never connected"
+        self._not_before = 0.0
+        self._closed = False
+
+    def begin(
+        self,
+        path: str,
+        request: bytes,
+        timeout: float,
+        metadata: Metadata,
+        on_answer: Callable[[bytes | RpcError], None],
+    ) -> Request:
+        """As Channel."""
+        connection = self._connection
+        if connection is None or not connection.usable:
+            asking = self._connect_and_ask(path, request, timeout, metadata, on_answer)
+            return self._tasks.start(asking, f"ask {self.address}")
+        call = connection.open(request_headers(self._scheme, self._authority, path, timeout, metadata))
+        call.answer(timeout, on_answer)
+        connection.send(call, request, last=True)
+        return call
+
+    async def _connect_and_ask(
+        self,
+        path: str,
+        request: bytes,
+        timeout: float,
+        metadata: Metadata,
+        on_answer: Callable[[bytes | RpcError], None],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        try:
+            connection = await self._connected(timeout)
+            left = max(0.0, deadline - loop.time())
+            call = connection.open(request_headers(self._scheme, self._authority, path, left, metadata))
+            connection.send(call, request, last=True)
+            answer: bytes | RpcError = await call.result(left)
+        except RpcError as error:
+            answer = error
+        except asyncio.CancelledError:
+            on_answer(RpcError("cancelled"))
+            raise
+        on_answer(answer)
+
+    async def stream(self, path: str, metadata: Metadata = ()) -> Call:
+        """As Channel."""
+        connection = self._connection
+        if connection is None or not connection.usable:
+            connection = await self._connected(_CONNECT_TIMEOUT)
+        call = connection.open(request_headers(self._scheme, self._authority, path, None, metadata))
+        connection.flush()
+        return call
+
+    async def close(self) -> None:
+        """As Channel."""
+        self._closed = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.gather(self._connecting, return_exceptions=True)
+        for connection in (*self._former, self._connection):
+            if connection is not None:
+                connection.close()
+        await self._tasks.close()
+
+    async def _connected(self, timeout: float) -> Connection:
+        """The connection, made anew by one attempt that all callers share."""
+        loop = asyncio.get_running_loop()
+        if self._closed:
+            raise RpcError("the channel is closed")
+        if self._connecting is None:
+            if loop.time() < self._not_before:
+                raise RpcError(self._why_not)
+            self._connecting = loop.create_task(self._connect(loop), name=f"connect to {self.address}")
+            # Retrieved even if no caller waits any more.
+            self._connecting.add_done_callback(lambda attempt: attempt.cancelled() or attempt.exception())
+        done, _ = await asyncio.wait({self._connecting}, timeout=timeout)
+        if not done:
+            raise RpcError(f"connecting to {self.address}: deadline exceeded")
+        return done.pop().result()
+
+    async def _connect(self, loop: asyncio.AbstractEventLoop) -> Connection:
+        tls = self._tls
+        try:
+            async with asyncio.timeout(_CONNECT_TIMEOUT):
+                context = None if tls is None else await asyncio.to_thread(tls.context)
+                transport, connection = await loop.create_connection(
+                    lambda: Connection(loop, self.address),
+                    self._host,
+                    self._port,
+                    ssl=context,
+                    server_hostname=(tls.server_name or self._host) if tls is not None else None,
+                )
+            tunnel = transport.get_extra_info("ssl_object")
+            if tunnel is not None and tunnel.selected_alpn_protocol() != "h2":
+                connection.close()
+                raise ssl.SSLError("the server does not speak HTTP/2")
+        except (OSError, TimeoutError, asyncio.CancelledError) as error:
+            self._pause = min(max(_FIRST_PAUSE, 2 * self._pause), _LONGEST_PAUSE)
+            self._not_before = loop.time() + self._pause
+            reason = explained(error)
+            if tls is not None and isinstance(error, ConnectionResetError):
+                reason = "closed during the TLS handshake. Does this etcd use TLS? If not, its URL is http://"
+            self._why_not = f"connecting to {self.address}: {reason}"
+            raise RpcError(self._why_not) from None
+        finally:
+            self._connecting = None
+        self._pause = 0.0
+        self._former = [old for old in (*self._former, self._connection) if old is not None and old.busy]
+        self._connection = connection
+        return connection

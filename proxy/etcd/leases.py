@@ -6,11 +6,11 @@ The caller decides what a lease stands for and when to keep it alive.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd import wire
 from proxy.etcd.model import EtcdError, EtcdUnknown
+from proxy.etcd.rpc import MemberStream
 from proxy.support.environment import HOST, Clock
 from proxy.support.tasks import together
 from proxy.support.throttled_log import ThrottledLog
@@ -19,13 +19,6 @@ _LOG = logging.getLogger(__name__)
 _FIRST_DELAY = 0.05
 _LONGEST_DELAY = 1.0
 _FIRST_TIMEOUT = 0.5  # seconds for an answer; doubled after each that did not arrive in time
-
-
-class _Stream(Protocol):
-    def write(self, request: bytes) -> None: ...
-    async def listen(self, on_message: Callable[[bytes], None]) -> None: ...
-    def distrust(self) -> None: ...
-    def close(self) -> None: ...
 
 
 class LeaseKeeper:
@@ -38,7 +31,7 @@ class LeaseKeeper:
 
     def __init__(
         self,
-        open_stream: Callable[[], Awaitable[_Stream]],
+        open_stream: Callable[[], Awaitable[MemberStream]],
         on_alive: Callable[[int, int], None],
         answer_timeout: float,
         clock: Clock = HOST.clock,
@@ -77,14 +70,14 @@ class LeaseKeeper:
             await asyncio.sleep(self._delay)
             self._delay = min(2 * self._delay, _LONGEST_DELAY)
 
-    async def _serve(self, stream: _Stream) -> None:
+    async def _serve(self, stream: MemberStream) -> None:
         """Use one stream until it breaks."""
         try:
             await together([self._write(stream), stream.listen(self._take), self._expect_answers(stream)])
         finally:
             stream.close()
 
-    async def _write(self, stream: _Stream) -> None:
+    async def _write(self, stream: MemberStream) -> None:
         while True:
             await self._wake.wait()
             while self._waiting:
@@ -105,7 +98,7 @@ class LeaseKeeper:
             # One handler that fails must not let all other leases expire.
             _LOG.exception("lease %x: the answer could not be handled", response.id)
 
-    async def _expect_answers(self, stream: _Stream) -> None:
+    async def _expect_answers(self, stream: MemberStream) -> None:
         """HTTP/2's pings would find a stopped etcd too, but too late for short leases."""
         while True:
             await asyncio.sleep(self._timeout / 4)

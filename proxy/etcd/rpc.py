@@ -1,37 +1,44 @@
 """Calls and streams to one cluster: which member gets them, authentication, errors, measurements.
 
 How a call gets to a member is the transport's business, what its bytes say `proxy.etcd.wire`'s. Only a
-`repeatable` request, one that may be sent again, goes to more than one member: a member that hangs costs half
-a second then, not a timeout. The unknown outcome of any other goes to the caller, who alone can settle it.
+`repeatable` call, one that may be sent again, goes to more than one member: a member that hangs costs half a
+second then, not a timeout. The unknown outcome of any other goes to the caller, who alone can settle it.
+
+A `Call` says what is asked. `Rpc.begin` makes an `_Attempt` of it, which lives until it has the answer: it
+gets a token where one is needed, sends the request to the current endpoint, and to others.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, Generic, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 from proxy.etcd import failures, wire
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.authenticator import Authenticator
-from proxy.etcd.calls import Calls
-from proxy.etcd.endpoints import Endpoint, Endpoints
+from proxy.etcd.http2 import Http2Channel
+from proxy.etcd.interface import Calls
 from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, Get
-from proxy.etcd.transport import ByteStream, Request, RpcError
+from proxy.etcd.tls import Tls
+from proxy.etcd.transport import ByteStream, Channel, Request, RpcError, TransportMissing
+from proxy.options.etcd import GRPCIO, HTTP2, TRANSPORTS
 from proxy.support.environment import Clock
 from proxy.support.latency import RoundTrip
+from proxy.support.libraries import how_to_add
 from proxy.support.tasks import Tasks
 
 _Answer = TypeVar("_Answer")
 
 _TICK = 0.1  # seconds between two looks for requests that wait for long
-_PATIENCE = 0.4  # seconds until a request that may be sent again goes to another member too
+_SLOW = 0.4  # seconds until a request that may be sent again goes to another member too
 _ROUND_TRIPS = 4  # times the least time that calls took lately, if that is longer
 _AUTHENTICATE_TIMEOUT = 10.0  # seconds: etcd hashes a password for each user who asks
 _OPEN_TIMEOUT = 2.0  # seconds for opening a stream
 _AUTHENTICATE_WAIT = 5.0  # seconds to get a token for a stream
 _PROBE_INTERVAL = 1.0  # seconds between two requests to members that did not answer
 _PROBE_TIMEOUT = 1.0
-_PROBE = wire.encode_get(Get(b"\0", keys_only=True, limit=1))  # linearizable: needs a leader, too
 
 # Without this a member that lost quorum keeps a stream open in silence for ever.
 _REQUIRE_LEADER = ("hasleader", "true")
@@ -58,6 +65,102 @@ STATUS = _method("Maintenance", "Status")
 _AUTHENTICATE = _method("Auth", "Authenticate")
 
 
+class Call(NamedTuple, Generic[_Answer]):
+    """What is asked of etcd, once."""
+
+    method: Method
+    request: bytes
+    timeout: float  # seconds; that of getting a token comes on top
+    decode: Callable[[bytes], _Answer]  # raises EtcdUnknown for bytes that are no answer
+    repeatable: bool = False  # whether it may be sent again, also while it may have been applied
+
+
+# A linearizable read: its member needs a leader, too.
+_PROBE = Call(RANGE, wire.encode_get(Get(b"\0", keys_only=True, limit=1)), _PROBE_TIMEOUT, bytes)
+
+
+#: Makes the channel to a host and port.
+Connect = Callable[[str, int, Tls | None], Channel]
+
+
+def connector(transport: str) -> Connect:
+    """What makes channels of a transport. Raises ValueError, and TransportMissing, which is one."""
+    if transport == HTTP2:
+        return Http2Channel
+    if transport != GRPCIO:
+        raise ValueError(f"not a transport to etcd: {transport!r} (expected {' or '.join(TRANSPORTS)})")
+    try:
+        # Only here: the server works without grpcio unless the option names it (docs/decisions/0017).
+        from proxy.etcd.grpc_channel import GrpcChannel
+    except ImportError as error:
+        raise TransportMissing(
+            f"the transport grpcio cannot be used: {error}: {how_to_add('grpcio')}."
+            " `--etcd-transport http2`, the default, needs nothing."
+        ) from None
+    return GrpcChannel
+
+
+class Endpoint:
+    """One member."""
+
+    def __init__(self, endpoint: str, tls: Tls | None, connect: Connect) -> None:
+        """Raises ValueError if this is no endpoint. `tls` is for https."""
+        url = urlsplit(endpoint if "://" in endpoint else f"http://{endpoint}")
+        expected = f"not an etcd endpoint: {endpoint!r} (expected http://HOST:PORT or https://HOST:PORT)"
+        if url.scheme not in ("http", "https") or not url.hostname or url.path not in ("", "/"):
+            raise ValueError(expected)
+        try:
+            port = url.port or 2379
+        except ValueError as error:  # it does not name the endpoint
+            raise ValueError(f"{expected}: {error}") from error
+        secure = (tls or Tls()) if url.scheme == "https" else None
+        self.channel = connect(url.hostname, port, secure)
+        self.address = self.channel.address
+        #: It did not answer lately, or later than another member. It gets requests only if all are like this.
+        self.suspect = False
+        #: When it last answered, in nanoseconds of the client's clock.
+        self.answered = 0
+
+
+class Endpoints:
+    """All members."""
+
+    def __init__(self, endpoints: Sequence[str], tls: Tls | None, connect: Connect) -> None:
+        """Raises ValueError for a bad endpoint, or none."""
+        if not endpoints:
+            raise ValueError("no etcd endpoint given")
+        self.all = [Endpoint(endpoint, tls, connect) for endpoint in endpoints]
+        self.are_several = len(self.all) > 1
+        #: Where the next request goes.
+        self.current = self.all[0]
+
+    @property
+    def suspects(self) -> list[Endpoint]:
+        """Those that did not answer lately."""
+        return [endpoint for endpoint in self.all if endpoint.suspect]
+
+    def after(self, endpoint: Endpoint) -> Endpoint:
+        """The next endpoint: one that answers, if there is one besides this; else the last one that did.
+
+        On a slow machine none may answer in time. A member that hangs must not be taken again for that.
+        """
+        index = self.all.index(endpoint)
+        others = [*self.all[index + 1 :], *self.all[:index]]
+        latest = max(others, key=attrgetter("answered"), default=endpoint)
+        return next((other for other in others if not other.suspect), latest)
+
+    def leave(self, endpoint: Endpoint) -> None:
+        """This endpoint does not answer: send it no more requests until it does, if there are others."""
+        endpoint.suspect = self.are_several
+        if endpoint is self.current:
+            self.current = self.after(endpoint)
+
+    async def close(self) -> None:
+        """Close all connections. Requests under way fail as unknown."""
+        for endpoint in self.all:
+            await endpoint.channel.close()
+
+
 class Rpc:
     """All calls of one client. A failure of unknown outcome moves later requests to the next endpoint."""
 
@@ -72,118 +175,20 @@ class Rpc:
         self.clock = clock
         self._authenticator = authenticator
         self._streams: set[MemberStream] = set()
-        self._repeatable: dict[_Call[Any], None] = {}  # under way, if there are other members
+        self._repeatable: dict[_Attempt[Any], None] = {}  # under way, if there are other members
         self._look_timer: asyncio.TimerHandle | None = None  # one for all of them
         self._fastest = RoundTrip()
         self._probing = False
 
-    def begin(
-        self,
-        method: Method,
-        request: bytes,
-        timeout: float,
-        decode: Callable[[bytes], _Answer],
-        on_answer: Callable[[_Answer | EtcdError], None],
-    ) -> Request:
-        """Send a request that may be sent again; its answer goes to a callback.
-
-        A task is needed only to get a token first.
-        """
-        if self.credentials.user:
-            if self.credentials.incomplete:
-                return self._begin_in_task(method, request, timeout, decode, on_answer)
-            again = partial(self._begin_in_task, method, request, timeout, decode)
-            on_answer = partial(self._take_unless_expired, again, on_answer, self.credentials.token)
-        return self._send(method, request, timeout, decode, on_answer, repeatable=True)
-
-    def _take_unless_expired(
-        self,
-        again: Callable[[Callable[[_Answer | EtcdError], None]], Request],
-        on_answer: Callable[[_Answer | EtcdError], None],
-        token: str,
-        answer: _Answer | EtcdError,
-    ) -> None:
-        """Pass an answer on; if it says that the token is not valid any more, send the request again."""
-        if self.credentials.expired(answer, token):
-            again(on_answer)
-        else:
-            on_answer(answer)
-
-    def _begin_in_task(
-        self,
-        method: Method,
-        request: bytes,
-        timeout: float,
-        decode: Callable[[bytes], _Answer],
-        on_answer: Callable[[_Answer | EtcdError], None],
-    ) -> Request:
-        async def ask() -> None:
-            try:
-                answer: _Answer | EtcdError = await self.call(
-                    method, request, timeout, decode, repeatable=True
-                )
-            except EtcdError as error:
-                answer = error
-            on_answer(answer)
-
-        return self.tasks.start(ask(), f"send a {method.name}")
-
-    async def call(
-        self,
-        method: Method,
-        request: bytes,
-        timeout: float,
-        decode: Callable[[bytes], _Answer],
-        *,
-        repeatable: bool = False,
-    ) -> _Answer:
-        """Send a request and wait for its answer. Raises EtcdError. `repeatable`: it may be sent again."""
-        if self.credentials.incomplete:
-            await self._authenticate("", timeout)
-        token = self.credentials.token
-        try:
-            return await self._answer_to(method, request, timeout, decode, repeatable=repeatable)
-        except EtcdRefused as refusal:
-            if not self.credentials.expired(refusal, token):
-                raise
-        await self._authenticate(token, timeout)
-        return await self._answer_to(method, request, timeout, decode, repeatable=repeatable)
-
-    async def answers_of_all(self, method: Method, request: bytes, timeout: float) -> list[bytes | RpcError]:
-        """Send a request to each endpoint, and wait for all answers.
-
-        A member that does not answer is not avoided for that: it may be one that is not in use.
-        """
-        loop = asyncio.get_running_loop()
-
-        def ask(endpoint: Endpoint) -> "asyncio.Future[bytes | RpcError]":
-            answered: asyncio.Future[bytes | RpcError] = loop.create_future()
-
-            def settle(answer: bytes | RpcError) -> None:
-                if not answered.done():  # else the caller was cancelled
-                    answered.set_result(answer)
-
-            endpoint.channel.begin(method.path, request, timeout, self.credentials.metadata, settle)
-            return answered
-
-        return await asyncio.gather(*map(ask, self.endpoints.all))
-
-    async def _answer_to(
-        self,
-        method: Method,
-        request: bytes,
-        timeout: float,
-        decode: Callable[[bytes], _Answer],
-        *,
-        repeatable: bool = False,
-    ) -> _Answer:
+    async def ask(self, call: Call[_Answer]) -> _Answer:
+        """Send a request and wait for its answer. Raises EtcdError."""
         answered: asyncio.Future[_Answer | EtcdError] = asyncio.get_running_loop().create_future()
 
         def settle(answer: _Answer | EtcdError) -> None:
             if not answered.done():  # else the caller was cancelled
                 answered.set_result(answer)
 
-        sent = self._send(method, request, timeout, decode, settle, repeatable=repeatable)
+        sent = self.begin(call, settle)
         try:
             answer = await answered
         finally:
@@ -192,46 +197,64 @@ class Rpc:
             raise answer
         return answer
 
-    def _send(
-        self,
-        method: Method,
-        request: bytes,
-        timeout: float,
-        decode: Callable[[bytes], _Answer],
-        on_answer: Callable[[_Answer | EtcdError], None],
-        *,
-        repeatable: bool,
-    ) -> Request:
-        """Send a request to the current endpoint; a `repeatable` one also to others if that is slow."""
-        call = _Call(self, method, request, timeout, decode, on_answer)
-        if repeatable and self.endpoints.are_several:
-            self._repeatable[call] = None
-            if self._look_timer is None:
-                self._look_timer = asyncio.get_running_loop().call_later(_TICK, self._look)
-        call.send(self.endpoints.current)
-        return call
+    def begin(self, call: Call[_Answer], on_answer: Callable[[_Answer | EtcdError], None]) -> Request:
+        """Send a request; its answer goes to a callback, once. A task is needed only to get a token first."""
+        attempt = _Attempt(self, call, on_answer)
+        if self.credentials.incomplete and call.method is not _AUTHENTICATE:
+            attempt.get_token("")
+        else:
+            attempt.send(self.endpoints.current)
+        return attempt
+
+    async def answers_of_all(self, call: Call[_Answer]) -> list[_Answer | EtcdError]:
+        """Send a request to each endpoint, and wait for all answers.
+
+        A member that does not answer is not avoided for that: it may be one that is not in use.
+        """
+        loop = asyncio.get_running_loop()
+
+        def ask(endpoint: Endpoint) -> "asyncio.Future[_Answer | EtcdError]":
+            answered: asyncio.Future[_Answer | EtcdError] = loop.create_future()
+
+            def settle(answer: bytes | RpcError) -> None:
+                found: _Answer | EtcdError = _read(call, answer)
+                if not answered.done():  # else the caller was cancelled
+                    answered.set_result(found)
+
+            metadata = self.credentials.metadata
+            endpoint.channel.begin(call.method.path, call.request, call.timeout, metadata, settle)
+            return answered
+
+        return await asyncio.gather(*map(ask, self.endpoints.all))
 
     def _look(self) -> None:
         """Send requests that wait for long to other members too."""
-        now, patience = self.clock.perf_counter_ns(), self._patience
-        for call in list(self._repeatable):
-            call.look(now, patience)
+        now, slow = self.clock.perf_counter_ns(), self._slow
+        for attempt in list(self._repeatable):
+            attempt.look(now, slow)
         loop = asyncio.get_running_loop()
         self._look_timer = loop.call_later(_TICK, self._look) if self._repeatable else None
 
-    def call_over(self, call: "_Call[Any]") -> None:
+    def sent(self, attempt: "_Attempt[Any]") -> None:
+        """A request that may be sent again was sent: others get it too if it has no answer for long."""
+        if self.endpoints.are_several:
+            self._repeatable[attempt] = None
+            if self._look_timer is None:
+                self._look_timer = asyncio.get_running_loop().call_later(_TICK, self._look)
+
+    def over(self, attempt: "_Attempt[Any]") -> None:
         """A request has its answer, or none is wanted."""
-        self._repeatable.pop(call, None)
+        self._repeatable.pop(attempt, None)
 
     @property
-    def _patience(self) -> float:
+    def _slow(self) -> float:
         """Seconds until a request goes to another member too: more where all calls take long."""
-        return max(_PATIENCE, _ROUND_TRIPS * self._fastest.seconds)
+        return max(_SLOW, _ROUND_TRIPS * self._fastest.seconds)
 
-    def answered(self, method: Method, nanos: int) -> None:
+    def answered(self, method: str, nanos: int) -> None:
         """A member has answered."""
         self.last_contact = self.clock.monotonic()
-        self.calls.answered(method.name, nanos)
+        self.calls.answered(method, nanos)
         self._fastest.note(nanos / 1e9)
 
     def leave(self, endpoint: Endpoint) -> None:
@@ -245,8 +268,7 @@ class Rpc:
         while suspects := self.endpoints.suspects:
             await asyncio.sleep(_PROBE_INTERVAL)
             for endpoint in suspects:
-                probed = partial(self._probed, endpoint)
-                _Call(self, RANGE, _PROBE, _PROBE_TIMEOUT, bytes, probed).send(endpoint)
+                _Attempt(self, _PROBE, partial(self._probed, endpoint), renews=False).send(endpoint)
         self._probing = False
 
     def _probed(self, endpoint: Endpoint, answer: bytes | EtcdError) -> None:
@@ -256,7 +278,7 @@ class Rpc:
     async def open(self, method: Method) -> "MemberStream":
         """Open a stream at the current endpoint. Raises EtcdError."""
         if self.credentials.incomplete:
-            await self._authenticate("", _AUTHENTICATE_WAIT)
+            await self.authenticate("", _AUTHENTICATE_WAIT)
         endpoint = self.endpoints.current
         metadata = (*self.credentials.metadata, _REQUIRE_LEADER)
         try:
@@ -293,128 +315,156 @@ class Rpc:
             stream.close()
         await self.endpoints.close()
 
-    async def _authenticate(self, stale: str, timeout: float) -> None:
+    async def authenticate(self, stale: str, timeout: float) -> None:
         """Get a token in place of `stale`. Raises EtcdError."""
         decode = partial(wire.decode, pb.AuthenticateResponse)
 
         async def ask(request: bytes) -> str:
             try:
-                answer = await self._answer_to(
-                    _AUTHENTICATE, request, _AUTHENTICATE_TIMEOUT, decode, repeatable=True
-                )
+                call = Call(_AUTHENTICATE, request, _AUTHENTICATE_TIMEOUT, decode, repeatable=True)
+                return (await self.ask(call)).token
             except EtcdRefused as refusal:
                 if refusal.message != failures.AUTH_NOT_ENABLED:
                     raise
                 return ""  # as etcd's own client: an etcd without authentication accepts a user too
-            return answer.token
 
         await self._authenticator.renew(stale, timeout, ask)
 
 
-class _Call(Generic[_Answer]):
-    """A request to one member, and while that does not answer to others, if it may be sent again."""
+def _read(call: Call[_Answer], response: bytes | RpcError) -> _Answer | EtcdError:
+    """The answer to a call, or the error that the response stands for."""
+    if isinstance(response, RpcError):
+        return failures.error_for(response.details)
+    try:
+        return call.decode(response)
+    except EtcdUnknown as garbled:
+        return garbled
 
-    __slots__ = (
-        "_attempts",
-        "_decode",
-        "_method",
-        "_on_answer",
-        "_request",
-        "_rpc",
-        "_timeout",
-        "_unanswered",
-    )
+
+class _Attempt(Generic[_Answer]):
+    """A call under way: at one member, and while that does not answer at others, if it may be sent again."""
+
+    __slots__ = ("_call", "_instead", "_on_answer", "_renews", "_rpc", "_sent", "_token", "_unanswered")
 
     def __init__(
         self,
         rpc: Rpc,
-        method: Method,
-        request: bytes,
-        timeout: float,
-        decode: Callable[[bytes], _Answer],
+        call: Call[_Answer],
         on_answer: Callable[[_Answer | EtcdError], None],
+        *,
+        renews: bool = True,
     ) -> None:
+        """`renews`: if etcd says that the token is not valid (any more), get another one, and begin anew."""
         self._rpc = rpc
-        self._method = method
-        self._request = request
-        self._timeout = timeout
-        self._decode = decode
+        self._call = call
         self._on_answer: Callable[[_Answer | EtcdError], None] | None = on_answer
-        self._attempts: list[tuple[Endpoint, int, Request]] = []  # each with its start, in nanoseconds
+        self._renews = renews and call.method is not _AUTHENTICATE
+        self._token = rpc.credentials.token
+        self._sent: list[tuple[Endpoint, int, Request]] = []  # each with its start, in nanoseconds
         self._unanswered = 0
+        self._instead: Request | None = None  # what gets the token, or a second attempt with a new one
+
+    def get_token(self, stale: str) -> None:
+        """Get a token in place of `stale`, then send the request."""
+        name = f"get a token for a {self._call.method.name}"
+        self._instead = self._rpc.tasks.start(self._send_with_token(stale), name)
+
+    async def _send_with_token(self, stale: str) -> None:
+        rpc = self._rpc
+        try:
+            await rpc.authenticate(stale, self._call.timeout)
+        except EtcdError as error:
+            self._end(error)
+        except asyncio.CancelledError:
+            self._end(EtcdUnknown("cancelled"))
+            raise
+        else:
+            self._token = rpc.credentials.token
+            self.send(rpc.endpoints.current)
 
     def send(self, endpoint: Endpoint) -> None:
         """Send it to this member."""
-        rpc = self._rpc
+        rpc, call = self._rpc, self._call
         started = rpc.clock.perf_counter_ns()
-        timeout = self._timeout
-        if self._attempts:
-            timeout -= (started - self._attempts[0][1]) / 1e9
+        timeout = call.timeout
+        if self._sent:
+            timeout -= (started - self._sent[0][1]) / 1e9
+        elif call.repeatable:
+            rpc.sent(self)
         self._unanswered += 1
         answered = partial(self._answered, endpoint, started)
         metadata = rpc.credentials.metadata
-        request = endpoint.channel.begin(self._method.path, self._request, timeout, metadata, answered)
-        self._attempts.append((endpoint, started, request))
+        request = endpoint.channel.begin(call.method.path, call.request, timeout, metadata, answered)
+        self._sent.append((endpoint, started, request))
 
-    def look(self, now: int, patience: float) -> None:
-        """Send it to another member if the last one has not answered for `patience` seconds."""
-        last, sent, _ = self._attempts[-1]
-        if now - sent >= patience * 1e9 and now - self._attempts[0][1] < self._timeout * 1e9:
+    def look(self, now: int, slow: float) -> None:
+        """Send it to another member if the last one has not answered for `slow` seconds."""
+        last, sent, _ = self._sent[-1]
+        if now - sent >= slow * 1e9 and now - self._sent[0][1] < self._call.timeout * 1e9:
             self.send(self._rpc.endpoints.after(last))
 
     def cancel(self) -> None:
         """The answer is not wanted any more; no member is to blame."""
         if self._on_answer is not None:
-            self._end()
-            for _, _, request in self._attempts:
+            self._take_callback()
+            for _, _, request in self._sent:
                 request.cancel()
+        if self._instead is not None:
+            self._instead.cancel()
 
     def _answered(self, endpoint: Endpoint, started: int, response: bytes | RpcError) -> None:
-        on_answer = self._on_answer
-        if on_answer is None:
+        if self._on_answer is None:
             return
         self._unanswered -= 1
-        answer = self._read(endpoint, started, response)
+        answer = self._note(endpoint, started, response)
         unknown = type(answer) is EtcdUnknown
         if unknown and self._unanswered:
             return  # another member may still answer
-        self._end()
-        if len(self._attempts) > 1:
-            for _, begun, request in self._attempts:
+        on_answer = self._take_callback()
+        if len(self._sent) > 1:
+            for _, begun, request in self._sent:
                 if begun != started:
                     request.cancel()
             if not unknown:
                 self._prefer(endpoint)
-        on_answer(answer)
-
-    def _read(self, endpoint: Endpoint, started: int, response: bytes | RpcError) -> _Answer | EtcdError:
-        rpc = self._rpc
-        if isinstance(response, RpcError):
-            error = rpc.failure(endpoint, response.details)
+        if self._renews and self._rpc.credentials.expired(answer, self._token):
+            again = self._instead = _Attempt(self._rpc, self._call, on_answer, renews=False)
+            again.get_token(self._token)
         else:
-            try:
-                answer = self._decode(response)
-            except EtcdUnknown as garbled:
-                rpc.leave(endpoint)  # another one may do better
-                error = garbled
-            else:
-                endpoint.answered = rpc.clock.perf_counter_ns()
-                rpc.answered(self._method, endpoint.answered - started)
-                return answer
-        rpc.calls.failed(self._method.name, error)
-        return error
+            on_answer(answer)
+
+    def _note(self, endpoint: Endpoint, started: int, response: bytes | RpcError) -> _Answer | EtcdError:
+        """The answer; how the member answered is noted."""
+        rpc, name = self._rpc, self._call.method.name
+        answer = _read(self._call, response)
+        if not isinstance(answer, EtcdError):
+            endpoint.answered = rpc.clock.perf_counter_ns()
+            rpc.answered(name, endpoint.answered - started)
+            return answer
+        if type(answer) is EtcdUnknown:
+            rpc.leave(endpoint)  # another one may do better
+        rpc.calls.failed(name, answer)
+        return answer
 
     def _prefer(self, endpoint: Endpoint) -> None:
         """Leave the members that were asked before this one: they had more time, and have not answered."""
-        for asked, _, _ in self._attempts:
+        for asked, _, _ in self._sent:
             if asked is endpoint:
                 break
             self._rpc.leave(asked)
         self._rpc.endpoints.current = endpoint
 
-    def _end(self) -> None:
+    def _end(self, error: EtcdError) -> None:
+        if self._on_answer is not None:
+            self._take_callback()(error)
+
+    def _take_callback(self) -> Callable[[_Answer | EtcdError], None]:
+        """Whom to give the answer; from now on nothing that arrives counts."""
+        on_answer = self._on_answer
+        assert on_answer is not None
         self._on_answer = None
-        self._rpc.call_over(self)
+        self._rpc.over(self)
+        return on_answer
 
 
 class MemberStream:

@@ -1,6 +1,6 @@
 """The interface of a transport: channels, streams, their one error. Pure: no transport is implemented here.
 
-`proxy.etcd.http2_channel` is the transport that is always there (our own HTTP/2), `proxy.etcd.grpc_channel`
+`proxy.etcd.http2` is the transport that is always there (our own HTTP/2), `proxy.etcd.grpc_channel`
 the standard one (grpcio); docs/decisions/0017 and 0029 say when to use which.
 """
 
@@ -8,10 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 Metadata = Sequence[tuple[str, str]]
-
-HTTP2 = "http2"
-GRPCIO = "grpcio"
-TRANSPORTS = (HTTP2, GRPCIO)
 
 
 def address_of(host: str, port: int) -> str:

@@ -10,8 +10,8 @@ import re
 import ssl
 from collections.abc import Callable, Sequence
 
+from proxy.options.tls import ClientTls
 from proxy.support.validity import fault_of, reason_of
-from proxy.tls_options import ClientTls
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Mapping
 from struct import Struct
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 #: The environment variable by which a new process knows its end of the socket pair.
 VARIABLE = "_ZKETCD_TAKE_OVER"
@@ -33,21 +33,6 @@ class Message(NamedTuple):
 def inherited_ports(environment: Mapping[str, str] = os.environ) -> dict[str, int]:
     """The ports that the old process holds. Raises ValueError."""
     return {str(name): int(port) for name, port in json.loads(environment.get(PORTS, "{}")).items()}
-
-
-class Line(Protocol):
-    """One end, as the two processes use it."""
-
-    async def ended(self) -> None:
-        """Wait until the other process has ended."""
-
-    async def send(
-        self, kind: str, fds: list[int] | None = None, timeout: float = 10.0, **fields: Any
-    ) -> None:
-        """Send one message. Raises HandoverError if the other process is gone."""
-
-    async def receive(self, *kinds: str, timeout: float | None = 10.0) -> Message:
-        """Wait for a message of one of these kinds. Raises HandoverError for the end, or for another one."""
 
 
 class Channel:

@@ -1,16 +1,18 @@
 """When a serving process hands over: on request, as often as needed until it works."""
 
 import asyncio
+import json
 import logging
+import os
 import socket
+import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from proxy.handover.channel import Channel, HandoverError
+from proxy.handover.channel import PORTS, VARIABLE, Channel, HandoverError
 from proxy.handover.control import DONE, Control
-from proxy.handover.giver import Giver, Lost, OtherForm
-from proxy.handover.heir import start_heir
+from proxy.handover.sender import Lost, NewProcess, OtherForm, Sender
 from proxy.home import numbers_of
 from proxy.server import Server
 from proxy.support.readiness import notify
@@ -39,7 +41,8 @@ async def upgraded(
     `obstacle`: why no process can take over; empty if one can.
     """
     loop = asyncio.get_running_loop()
-    start = partial(start_heir, numbers_of(listeners))
+    start = partial(_start, numbers_of(listeners))
+    sockets = {name: each.fileno() for name, each in listeners.items()}
     while True:
         wanted = loop.create_task(control.requested.wait())
         await asyncio.wait((*ends, wanted), return_when=asyncio.FIRST_COMPLETED)
@@ -50,10 +53,10 @@ async def upgraded(
             log.error("no upgrade: %s", obstacle)
             await control.answer(f"no upgrade: {obstacle}")
             continue
-        giving = loop.create_task(Giver(server, listeners).run(start))
-        await asyncio.wait((*ends, giving), return_when=asyncio.FIRST_COMPLETED)
-        giving.cancel()
-        (outcome,) = await asyncio.gather(giving, return_exceptions=True)
+        sending = loop.create_task(Sender(server, sockets).run(start))
+        await asyncio.wait((*ends, sending), return_when=asyncio.FIRST_COMPLETED)
+        sending.cancel()
+        (outcome,) = await asyncio.gather(sending, return_exceptions=True)
         if isinstance(outcome, int):
             notify(f"MAINPID={outcome}")  # as the one that systemd listens to, before it ends
             await control.answer(f"{DONE}{outcome} has taken over")
@@ -65,3 +68,20 @@ async def upgraded(
             return outcome.pid
         if isinstance(outcome, Lost):
             raise outcome
+
+
+async def _start(ports: Mapping[str, int]) -> NewProcess:
+    """Start the new process: the same command line, by the code that is installed now. Raises OSError.
+
+    `ports`: those that it will get, by name.
+    """
+    ours, theirs = socket.socketpair()
+    environment = {name: value for name, value in os.environ.items() if name != "WATCHDOG_PID"}
+    with theirs:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *sys.orig_argv[1:],
+            pass_fds=(theirs.fileno(),),
+            env={**environment, VARIABLE: str(theirs.fileno()), PORTS: json.dumps(dict(ports))},
+        )
+    return NewProcess(process, Channel(ours))

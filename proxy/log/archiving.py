@@ -40,7 +40,7 @@ class Archiving:
     def __init__(self, replicated: Log, access: Access, prefix: str, url: str, keep_ms: int) -> None:
         """`keep_ms`: 0 to delete nothing."""
         self._log = replicated
-        self._order = {**access._asdict(), "prefix": prefix, "url": url, "keep_ms": keep_ms}
+        self._order = {**access.as_json(), "prefix": prefix, "url": url, "keep_ms": keep_ms}
         self._child: Process | None = None
         #: What the child has reported last; empty while another proxy archives.
         self.metrics: Sequence[Metric] = ()

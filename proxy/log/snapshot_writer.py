@@ -266,7 +266,7 @@ async def run(etcd: Etcd, order: Mapping[str, Any]) -> dict[str, Any]:
 
 async def _run(order: dict[str, Any]) -> dict[str, Any]:
     try:
-        etcd = Access.ordered(order).client()
+        etcd = Access.from_json(order).client()
     except (OSError, ValueError) as error:
         return {"ok": False, "error": str(error)}
     return await run(etcd, order)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proxy import option_values as values
-from proxy.option_table import option
+from proxy.options import values
+from proxy.options.table import option
 from proxy.sasl import jaas, users
 from proxy.sasl.digest_md5 import secret
 from proxy.sasl.principal import Naming, realm_of

@@ -40,13 +40,13 @@ async def start(module: str, order: dict[str, Any]) -> Process:
     return child
 
 
-async def end(child: Process, patience: float = 0.0) -> None:
+async def end(child: Process, timeout: float = 0.0) -> None:
     """End a child: close its stdin, and kill it if it still runs after so many seconds."""
     if child.stdin is not None:
         child.stdin.close()
     if child.returncode is None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(child.wait(), patience)
+            await asyncio.wait_for(child.wait(), timeout)
     if child.returncode is None:
         with suppress(ProcessLookupError):
             child.kill()

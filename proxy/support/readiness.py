@@ -11,7 +11,7 @@ from collections.abc import Mapping
 READY = "READY=1"
 STOPPING = "STOPPING=1"
 _ALIVE = "WATCHDOG=1"
-_PATIENCE = 5.0  # seconds: a busy systemd that did not get MAINPID would take the service for ended
+_TIMEOUT = 5.0  # seconds: a busy systemd that did not get MAINPID would take the service for ended
 
 
 def notify(state: str, environment: Mapping[str, str] = os.environ) -> bool:
@@ -22,7 +22,7 @@ def notify(state: str, environment: Mapping[str, str] = os.environ) -> bool:
     # "@" stands for the zero byte of an abstract socket.
     address = "\0" + path[1:] if path.startswith("@") else path
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
-        sender.settimeout(0 if state == _ALIVE else _PATIENCE)
+        sender.settimeout(0 if state == _ALIVE else _TIMEOUT)
         try:
             sender.sendto(state.encode(), address)
         except OSError:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from archive import client as archive_client
+from archive import writing
 from archive.__main__ import main
 from archive.moment import NOW
 from archive.past import state_at
@@ -16,6 +16,8 @@ from lab.client import requests
 from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import EtcdServer, ZketcdServer
 from lab.servers.tls import Authority
+from proxy.ctl.client import Client as SessionClient
+from proxy.ctl.client import Refused
 from tests.archive.archives import ROOT, Archive, Nodes, seen_by
 
 _READ = (Acl(31, "digest", "x:y"), Acl(31, "world", "anyone"))
@@ -99,15 +101,15 @@ def test_a_deleted_subtree_comes_back(world: World, monkeypatch: pytest.MonkeyPa
     assert world.client.stat(ROOT) is None, "the plan alone writes nothing"
 
     # The writer is killed after each multi; the plan that is made again has the rest.
-    monkeypatch.setattr(archive_client, "_MOST_PARTS", 50)
-    multi = archive_client.Client.multi
+    monkeypatch.setattr(writing, "_MOST_PARTS", 50)
+    multi = SessionClient.multi
 
-    def once(self: archive_client.Client, parts: object) -> None:
+    def once(self: SessionClient, parts: object) -> None:
         multi(self, parts)  # type: ignore[arg-type]
-        raise archive_client.Refused("killed")
+        raise Refused("killed")
 
     with monkeypatch.context() as killed:
-        killed.setattr(archive_client.Client, "multi", once)
+        killed.setattr(SessionClient, "multi", once)
         for _ in range(3):
             assert world.revert("--yes")[0] == 1
     assert world.revert("--yes")[0] == 0

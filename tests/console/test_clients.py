@@ -8,17 +8,16 @@ from time import perf_counter_ns
 from codec.constants import OpCode
 from console.clients import pending
 from console.pacing import Pace
-from proxy.admin.subject import WaitingRequest
 from proxy.frontend.waiting import Waiting
 from proxy.support.latency import ConnectionLatency, Latency
 from tests.proxy.admin import subjects
 
 
-@dataclass
+@dataclass(eq=False)
 class _Client(subjects.Connection):
     requests: list[Waiting] = field(default_factory=list)
 
-    def waiting(self, most: int) -> Sequence[WaitingRequest]:
+    def waiting(self, most: int) -> Sequence[Waiting]:
         return self.requests[:most]
 
 
@@ -29,10 +28,9 @@ async def test_requests_without_an_answer_are_told_with_what_they_wait_for() -> 
         Waiting(OpCode.GET_DATA, None, False, now),
     ]
     latency = Latency(())
-    connections = subjects.Connections()
-    subject = subjects.subject_of(replicated=subjects.LogFacts(outstanding=1), connections=connections)
     busy = _Client(ConnectionLatency(latency), session_id=0x1F, outstanding=2, requests=requests * 20)
-    connections += [_Client(ConnectionLatency(latency)), busy]
+    connections = subjects.connected(_Client(ConnectionLatency(latency)), busy)
+    subject = subjects.subject_of(replicated=subjects.LogFacts(outstanding=1), connections=connections)
     found = await pending(subject, Pace(asyncio.Lock()))
     (row,) = found["rows"]
     assert (found["clients"], row["session"], row["outstanding"]) == (1, "0x1f", 2)
@@ -48,9 +46,10 @@ async def test_requests_without_an_answer_are_told_with_what_they_wait_for() -> 
 
 
 async def test_of_very_many_clients_some_are_told_and_all_counted() -> None:
-    connections = subjects.Connections()
-    subject = subjects.subject_of(connections=connections)
     latency = ConnectionLatency(Latency(()))
-    connections += [_Client(latency, session_id=number, outstanding=1) for number in range(1000)]
+    connections = subjects.connected(
+        *(_Client(latency, session_id=number, outstanding=1) for number in range(1000))
+    )
+    subject = subjects.subject_of(connections=connections)
     found = await pending(subject, Pace(asyncio.Lock()))
     assert (found["clients"], len(found["rows"])) == (1000, 200)

@@ -1,13 +1,14 @@
 """Changes by the console, and what refuses them."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 import pytest
 
 from codec.jute import INT, Acl
 from lab.client import packets
+from proxy.frontend.connection import Connection
 from proxy.sasl.options import SaslSettings
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identities
@@ -181,8 +182,8 @@ async def test_a_large_subtree_is_deleted_in_several_transactions() -> None:
 )
 async def test_a_server_that_does_not_answer(answers: int, status: int, words: str) -> None:
     async with alone(write=True) as (where, operator):
-        with mock.patch("console.local_session._PATIENCE", 0.05):
-            where.console._api.changes._make = lambda: _Silent(answers)
+        with mock.patch("console.local_session._TIMEOUT", 0.05):
+            where.console._api.changes._make = lambda: cast(Connection, _Silent(answers))
             await operator.refused(status, words, "create", {"path": "/a"})
 
 

@@ -61,7 +61,7 @@ async def test_passwords_cannot_be_tried_without_end() -> None:
 async def test_a_body_has_to_come_in_time() -> None:
     async with place("amy") as where:
         reader, writer = await asyncio.open_connection("127.0.0.1", where.port)
-        with mock.patch("console.http._PATIENCE", 0.05):
+        with mock.patch("console.http._TIMEOUT", 0.05):
             writer.write(
                 b"POST /console/api/v1/login HTTP/1.1\r\nHost: localhost\r\nX-Zketcd-Console: 1\r\n"
                 b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from lab.servers.manifests import CHART, CUSTOM, Manifest, check, helm, load, of_kind, pod, template
-from proxy import etcd_options
+from proxy.options import etcd as etcd_options
 from proxy.version import VERSION
 from tests.deploy.proxies import (
     check_grace,

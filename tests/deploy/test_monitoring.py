@@ -4,6 +4,7 @@ import json
 import re
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from lab.servers import EtcdServer
 from proxy.admin.facts import Facts
 from proxy.admin.prometheus import Exposition
 from proxy.etcd.model import EtcdUnknown, Status
-from tests.proxy.admin.subjects import Etcd, subject_of
+from tests.proxy.admin.subjects import subject_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "deploy" / "monitoring"
@@ -33,7 +34,7 @@ _WORDS |= {"scalar", "min", "time"}
 @pytest.fixture
 def families() -> dict[str, set[str]]:
     """The names of all samples by the family that has them."""
-    subject = subject_of(etcd=Etcd(Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, [])))
+    subject = subject_of(etcd=SimpleNamespace(status=Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, [])))
     subject.latency.by_opcode[OpCode.EXISTS].note(1000)
     subject.etcd_calls.answered("Txn", 1000)
     subject.etcd_calls.failed("Txn", EtcdUnknown("gone"))

@@ -14,7 +14,7 @@ from typing import Any
 
 from proxy import __main__ as program
 from proxy.frontend import moved
-from proxy.handover import taker
+from proxy.handover import receiver
 from proxy.handover.channel import VARIABLE, Channel
 
 #: What the new process does at each: it says, or waits for, a message of this kind.
@@ -46,7 +46,7 @@ if __name__ == "__main__":
     if VARIABLE in os.environ:
         what = Path(os.environ["DIE_AT"]).read_text()
         if what == OTHER_FORM:
-            vars(taker)["FORM"] = moved.FORM + 1
+            vars(receiver)["FORM"] = moved.FORM + 1
         step, _, seconds = what.partition(" ")
         _change(step, partial(time.sleep, float(seconds)) if seconds[:1].isdigit() else partial(os._exit, 9))
     sys.exit(program.main())

@@ -73,7 +73,7 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
         (_ONE_LINE, (("--etcd-password-file", _ONE_LINE),)),
     ),
     "traces": ("traces", "on", True),
-    "etcd-transport": ("etcd_transport", "grpcio", "grpcio"),
+    "etcd-transport": ("etcd_access.transport", "grpcio", "grpcio"),
     "proxy-lease": ("proxy_lease", "10", 10),
     "max-staleness": ("max_staleness", "4", 4),
     "etcd-reserve": ("etcd_reserve", "25", 25),

@@ -2,16 +2,16 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from proxy.etcd_options import EtcdAccess, check, read_password
+from proxy.options.etcd import DEFAULTS, EtcdAccess, check, read_password
 
 
 def _access(**given: str) -> EtcdAccess:
-    return EtcdAccess(**{field.name: "" for field in fields(EtcdAccess)} | given)
+    return replace(DEFAULTS, **given)
 
 
 def _refuses(file: Path, said: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from lab.servers.zookeeper import zookeeper_jars
 from proxy.config import OPTIONS
-from proxy.zoo_cfg_keys import KEYS, Refuse, meaning
+from proxy.options.zoo_keys import KEYS, Refuse, meaning
 
 # Named in the jar, but settings of clients, of tools, or of a server embedded in another program.
 _NOT_OF_THE_SERVER = {

@@ -7,11 +7,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from archive.client import Client, Refused
-from archive.server import connected
 from codec.constants import CreateMode
 from codec.errors import MalformedPacket
 from codec.jute import Acl
+from proxy.ctl.client import Client, Refused, connected
 from proxy.ctl.output import counted, visible
 from schema.paths import ROOT
 from zketcd.online import nodes, options

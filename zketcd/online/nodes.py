@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from archive.client import Client, Refused
 from codec import client
 from codec.client import Children, Stat
 from codec.constants import CreateMode, ErrorCode, OpCode
 from codec.jute import INT, LONG, Acl, Reader, pack_acls, pack_buffer, pack_string
+from proxy.ctl.client import Client, Refused
 from schema.paths import ROOT, join, parent_of
 
 OPEN = (Acl(31, "world", "anyone"),)

@@ -3,9 +3,9 @@
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 
-from archive.server import add_server
 from codec.jute import Acl
-from proxy import option_values as values
+from proxy.ctl.client import add_server
+from proxy.options import values
 from proxy.support.usage import Parser
 from schema.paths import is_valid
 from zketcd.online.commands import COMMANDS

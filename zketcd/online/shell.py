@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from archive.client import Client, Refused
 from codec.client import Stat
 from codec.constants import CreateMode
 from codec.errors import MalformedPacket
+from proxy.ctl.client import Client, Refused
 from proxy.ctl.output import counted, date, visible
 from schema.paths import ROOT, is_valid, join, parent_of
 from zketcd.online import nodes

@@ -10,8 +10,7 @@ from typing import Any
 
 from proof.fuzzing.target import Target, Wrong
 from proof.fuzzing.targets.pieces import Pieces, cut
-from proxy.etcd.frames import request_headers
-from proxy.etcd.http2 import Call, Connection
+from proxy.etcd.http2 import Call, Connection, request_headers
 from proxy.etcd.transport import RpcError
 
 # How a step begins, by its first byte.

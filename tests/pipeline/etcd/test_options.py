@@ -1,6 +1,7 @@
 """How the pipeline reaches etcd: the options of the command line, the environment and Spark."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from pipeline.__main__ import parser
 from pipeline.commands import COMMANDS
 from pipeline.etcd.options import Connection, add_arguments
+from proxy.options.etcd import DEFAULTS
 
 
 def _parsed(*arguments: str) -> Connection:
@@ -19,7 +21,9 @@ def _parsed(*arguments: str) -> Connection:
 def test_the_same_options_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZKETCD_ETCD_USER", "me")
     given = _parsed("--etcd", "http://e:1", "--etcd-password", "word", "--etcd-transport", "grpcio")
-    assert given == Connection("http://e:1", etcd_user="me", etcd_password="word", etcd_transport="grpcio")
+    assert given == Connection(
+        "http://e:1", access=replace(DEFAULTS, user="me", password="word", transport="grpcio")
+    )
     assert Connection.from_options(given.options()) == given
     assert Connection.from_options({"etcd": "http://e:1"}) == Connection("http://e:1")
 
@@ -28,7 +32,7 @@ def test_the_password_may_be_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("word\n")
     given = _parsed("--etcd", "http://e:1", "--etcd-user", "me", "--etcd-password-file", str(file))
-    assert given.etcd_password_file == str(file)
+    assert given.access.password_file == str(file)
     assert Connection.from_options(given.options()) == given
     with pytest.raises(ValueError, match="--etcd-password and --etcd-password-file exclude each other"):
         Connection.from_options({**given.options(), "etcd-password": "word"})
@@ -48,4 +52,4 @@ def test_every_command_takes_user_and_password_from_the_environment(monkeypatch:
     for command, words in trees.items():
         given = parser(command).parse_args(words)
         made = Connection.from_url(url, given) if url in words else Connection.from_arguments(given)
-        assert (made.etcd_user, made.etcd_password) == ("me", "word"), command
+        assert (made.access.user, made.access.password) == ("me", "word"), command

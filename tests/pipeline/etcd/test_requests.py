@@ -18,7 +18,7 @@ async def test_a_lost_answer_is_asked_for_again() -> None:
 
 
 async def test_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests, "_PATIENCE", 0.0)
+    monkeypatch.setattr(requests, "_LONGEST_OUTAGE", 0.0)
     etcd = FakeEtcdClient(FakeEtcd())
     etcd.fates.extend([Fate.LOST] * 5)
     with pytest.raises(EtcdUnknown):

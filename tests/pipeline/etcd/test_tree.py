@@ -1,6 +1,7 @@
 """The tree as of one revision: the log behind the snapshot is replayed, and nothing is written."""
 
 import asyncio
+from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from pipeline.table import SessionRow
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Get, Put, Txn
 from proxy.log import start
+from proxy.options.etcd import DEFAULTS
 from schema.fixed import fixed_nodes
 from schema.keys import Keyspace
 from tests.pipeline.etcd.rows import load_tree, row, rows, znode
@@ -123,7 +125,9 @@ def test_a_user_with_read_permission_alone(tmp_path: Path) -> None:
         assert main(["verify", data, there, *as_reader]) == 0
         assert main(["inspect", there, *as_reader]) == 0
         assert main(["inspect", "--traffic", there, *as_reader]) == 0
-        options = Connection(server.endpoint, "/tenant", etcd_user="reader", etcd_password="secret")
+        options = Connection(
+            server.endpoint, "/tenant", access=replace(DEFAULTS, user="reader", password="secret")
+        )
         reader = ZketcdReader(options, asyncio.run(survey(options)))
         assert "/b" in {each.path for part in reader.partitions() for each in rows(reader.read(part))}
         assert asyncio.run(_revision(server.endpoint)) == before

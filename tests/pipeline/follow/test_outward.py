@@ -8,7 +8,7 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.errors import Failure
-from pipeline.follow import files, output, outward, patience
+from pipeline.follow import files, output, outward, retrying
 from pipeline.follow.base import digest_of, load_base
 from pipeline.follow.outward import DONE, NOT_LEVEL, Options, mirror
 from pipeline.formats import directory
@@ -196,7 +196,7 @@ async def test_killed_amid_a_long_log_it_goes_on(world: World, capsys: pytest.Ca
 async def test_not_level_in_time(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.client.unreachable = True
     late = Options(str(world.folder), until_level=True, timeout=0.05)
-    with mock.patch.object(patience, "RETRY", 0.001):
+    with mock.patch.object(retrying, "RETRY", 0.001):
         assert await mirror(world.client, world.tree.keys, late) == NOT_LEVEL
     assert "not level within 0.05 s" in capsys.readouterr().err
 
@@ -225,7 +225,7 @@ async def test_etcd_is_away_for_a_while(world: World, capsys: pytest.CaptureFixt
     world.client = counting = Failing(store, 0)
     await world.write()
     await world.mirror()
-    with mock.patch.object(patience, "RETRY", 0):
+    with mock.patch.object(retrying, "RETRY", 0):
         for at in range(1, counting.requests + 1):
             await world.write()
             world.client = Failing(store, at)

@@ -208,7 +208,7 @@ def test_one_clear_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.delenv("ZKETCD_ETCD", raising=False)
-    monkeypatch.setattr(reach, "PATIENCE", 0.5)  # what is refused now is refused in 4 s
+    monkeypatch.setattr(reach, "TIMEOUT", 0.5)  # what is refused now is refused in 4 s
     etcd = request.getfixturevalue("etcd_server").endpoint if "{etcd}" in words else ""
     check([word.replace("{files}", str(files)).replace("{etcd}", etcd) for word in words], reason, capsys)
 
@@ -216,7 +216,7 @@ def test_one_clear_line(
 def test_an_etcd_without_tls(
     etcd_server: EtcdServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(reach, "PATIENCE", 5.0)  # on a busy machine the refusal takes its time
+    monkeypatch.setattr(reach, "TIMEOUT", 5.0)  # on a busy machine the refusal takes its time
     check(["inspect", f"etcds://{etcd_server.address}/a"], "Does this etcd use TLS?", capsys)
 
 
@@ -245,6 +245,6 @@ def test_a_port_that_says_nothing(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(reach, "PATIENCE", 1.0)
+    monkeypatch.setattr(reach, "TIMEOUT", 1.0)
     monkeypatch.setattr(walk, "CONNECT_S", 1.0)
     check(["inspect", tree.replace("{port}", str(silent))], reason, capsys)

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
-from proxy.admin.subject import Settings, Subject, WaitingRequest
-from proxy.etcd.calls import Calls
-from proxy.etcd.model import Status
+from proxy.admin.subject import Settings, Subject
+from proxy.etcd.interface import Calls
+from proxy.frontend.connections import ConnectionLimits, Connections
+from proxy.frontend.waiting import Waiting
 from proxy.log.contact import Contact
 from proxy.log.members import Members, Peers
 from proxy.log.snapshots import SnapshotStats
@@ -70,14 +72,7 @@ class Session(NamedTuple):
     heard: float = 96.0
 
 
-class Connections(list["Connection"]):
-    """Connections."""
-
-    received = 0
-    sent = 0
-
-
-@dataclass
+@dataclass(eq=False)
 class Connection:
     """A connection of one client."""
 
@@ -93,33 +88,21 @@ class Connection:
     is_closed: bool = False
     due: float = 100.0
     identities: Identities = ()
+    admitted: bool = True
 
     def close(self) -> None:
         self.is_closed = True
 
-    def waiting(self, most: int) -> Sequence[WaitingRequest]:
+    def waiting(self, most: int) -> Sequence[Waiting]:
         return ()
 
 
-@dataclass
-class Ports:
-    """Open ports."""
-
-    number: int = 2181
-
-
-@dataclass
-class Handshake:
-    """Where clients get sessions, or do not."""
-
-    is_open: bool = True
-
-
-@dataclass
-class Etcd:
-    """An etcd that has not said anything of itself, or this."""
-
-    status: Status | None = None
+def connected(*connections: Connection) -> Connections[Any]:
+    """These connections, open."""
+    opened: Connections[Any] = Connections(ConnectionLimits(0, 0, Counters()))
+    for each in connections:
+        opened.opened(each)
+    return opened
 
 
 def subject_of(**parts: object) -> Subject:
@@ -136,11 +119,11 @@ def subject_of(**parts: object) -> Subject:
         "pauses": Histogram(),
         "replicated": LogFacts(),
         "snapshots": SnapshotFacts(),
-        "connections": Connections(),
+        "connections": connected(),
         "sessions": [],
-        "ports": Ports(),
-        "handshake": Handshake(),
-        "etcd": Etcd(),
+        "ports": SimpleNamespace(number=2181),
+        "handshake": SimpleNamespace(is_open=True),
+        "etcd": SimpleNamespace(status=None),
         "etcd_calls": Calls(),
     }
     return Subject(**{**everything, **parts})  # type: ignore[arg-type]

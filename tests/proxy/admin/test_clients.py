@@ -5,7 +5,7 @@ from proxy.admin.clients import Clients, operation_name
 from proxy.state.ops import EXTENDED
 from proxy.state.pause import NO_PAUSE
 from proxy.support.latency import ConnectionLatency, Latency
-from tests.proxy.admin.subjects import Connection, Connections, Session, subject_of
+from tests.proxy.admin.subjects import Connection, Session, connected, subject_of
 
 
 def _latency() -> ConnectionLatency:
@@ -15,15 +15,16 @@ def _latency() -> ConnectionLatency:
 def test_sessions_and_connections_are_listed_by_the_tick_after_they_are_due() -> None:
     first, second = Connection(_latency(), due=9.0), Connection(_latency(), due=1.0)
     sessions = [Session(1, 1000, 2.0), Session(2, 1900, 2.0), Session(3, 2000, 2.0)]
-    clients = Clients(subject_of(sessions=sessions, connections=Connections([first, second])))
+    clients = Clients(subject_of(sessions=sessions, connections=connected(first, second)))
     assert clients.session_expiry(NO_PAUSE) == {4000: [1, 2], 6000: [3]}
-    assert list(clients.connection_expiry(NO_PAUSE).items()) == [(2000, [second]), (10000, [first])]
+    found: list[tuple[int, object]] = list(clients.connection_expiry(NO_PAUSE).items())
+    assert found == [(2000, [second]), (10000, [first])]
 
 
 def test_a_connection_in_long_and_in_short() -> None:
     connection = Connection(_latency(), session_id=5, session=Session(5), received=2, sent=1)
     connection.latency.note(OpCode.GET_DATA, 1, 7, 0x10, 0, 2_000_000)
-    clients = Clients(subject_of(connections=Connections([connection])))
+    clients = Clients(subject_of(connections=connected(connection)))
     (brief,) = clients.connections(brief=True)
     (full,) = clients.connections(brief=False)
     assert brief.items() <= full.items()

@@ -1,5 +1,7 @@
 """The facts about a server, of a subject that is not one."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from codec.constants import KeeperOpCode, OpCode
@@ -8,7 +10,7 @@ from proxy.log.members import Member, Members
 from proxy.state.ops import EXTENDED
 from proxy.support.latency import ConnectionLatency, Latency
 from schema.record import Home
-from tests.proxy.admin.subjects import SETTINGS, Connection, Connections, Handshake, LogFacts, subject_of
+from tests.proxy.admin.subjects import SETTINGS, Connection, LogFacts, connected, subject_of
 
 MS = 1_000_000
 
@@ -25,7 +27,7 @@ def test_ready_needs_both_a_tree_and_etcd_and_read_only_is_a_wish_and_a_silent_e
     log = LogFacts(serving=in_touch)
     for wished in (True, False):
         settings = SETTINGS._replace(read_only_mode=wished)
-        facts = _facts(handshake=Handshake(is_open=serving), replicated=log, settings=settings)
+        facts = _facts(handshake=SimpleNamespace(is_open=serving), replicated=log, settings=settings)
         assert facts.ready is (serving and in_touch)
         assert facts.read_only is (serving and wished and not in_touch)
         assert facts.takes_new_clients is (serving and (wished or in_touch))
@@ -65,9 +67,7 @@ def test_the_eldest_of_several_proxies_is_the_leader(
 
 def test_packets_of_open_and_closed_connections_count() -> None:
     latency = ConnectionLatency(Latency(EXTENDED.reads))
-    connections = Connections(
-        [Connection(latency, received=3, sent=4), Connection(latency, received=1, sent=0)]
-    )
+    connections = connected(Connection(latency, received=3, sent=4), Connection(latency, received=1, sent=0))
     connections.received, connections.sent = 10, 20
     facts = _facts(connections=connections)
     assert facts.packets() == (14, 24)

@@ -11,7 +11,7 @@ from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
 from proxy.state.ops import EXTENDED
 from proxy.support.latency import ConnectionLatency, Latency
-from tests.proxy.admin.subjects import Connection, Connections, Session, subject_of
+from tests.proxy.admin.subjects import Connection, Session, connected, subject_of
 from tests.proxy.test_server import Client, serving
 
 
@@ -38,7 +38,7 @@ def test_a_session_of_a_server_above_127_is_told_as_zookeeper_does(word: bytes) 
     session = Session(-2)
     latency = ConnectionLatency(Latency((*EXTENDED.reads, *EXTENDED.writes)))
     connection = Connection(latency, session_id=-2, session=session)
-    subject = subject_of(connections=Connections([connection]), sessions=[session])
+    subject = subject_of(connections=connected(connection), sessions=[session])
     answer = said(FourLetterWords(Facts(subject), words.parse("dump,cons")), word) or b""
     assert b"0xfffffffffffffffe" in answer
     assert b"0x-" not in answer

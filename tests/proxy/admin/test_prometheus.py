@@ -1,5 +1,6 @@
 """What a scrape costs, and that its histograms are what Prometheus expects of them."""
 
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -10,7 +11,7 @@ from proxy.admin.prometheus import Exposition
 from proxy.admin.subject import Subject
 from proxy.etcd.model import Status
 from schema.budgets import Rule
-from tests.proxy.admin.subjects import Etcd, subject_of
+from tests.proxy.admin.subjects import subject_of
 
 MS = 1_000_000
 
@@ -68,7 +69,7 @@ def test_budgets_and_what_they_refused_by_path() -> None:
 
 
 def test_what_etcd_reports_is_missing_until_it_has() -> None:
-    etcd = Etcd()
+    etcd = SimpleNamespace(status=None)
     subject = subject_of(etcd=etcd)
     assert "zketcd_etcd_db_size_bytes" not in _samples(subject)
     etcd.status = Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, ["NOSPACE"])

@@ -8,7 +8,7 @@ from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdUnknown, Put, Txn, WatchMessage
 from proxy.etcd.tls import Tls
-from proxy.etcd.transport import HTTP2
+from proxy.options.etcd import HTTP2
 
 KEY = b"/k"
 LONG = 30.0

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from proxy.etcd.transport import TRANSPORTS
+from proxy.options.etcd import TRANSPORTS
 from tests.proxy.etcd.clients import using
 
 

@@ -9,8 +9,7 @@ import h2.connection
 import h2.events
 import h2.settings
 
-from proxy.etcd.frames import request_headers
-from proxy.etcd.http2 import Call, Connection
+from proxy.etcd.http2 import Call, Connection, request_headers
 
 OK = [("grpc-status", "0")]
 HEAD = [(":status", "200"), ("content-type", "application/grpc")]

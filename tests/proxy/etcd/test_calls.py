@@ -1,6 +1,6 @@
 """Calls to etcd by method and outcome."""
 
-from proxy.etcd.calls import Calls
+from proxy.etcd.interface import Calls
 from proxy.etcd.model import EtcdNoSpace, EtcdRefused, EtcdUnknown, RefusalKind
 
 

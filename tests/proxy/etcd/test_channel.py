@@ -12,7 +12,7 @@ from lab.servers import EtcdServer, free_port
 from lab.servers.waiting import eventually
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.grpc_channel import GrpcChannel
-from proxy.etcd.http2_channel import Http2Channel
+from proxy.etcd.http2 import Http2Channel
 from proxy.etcd.tls import Tls
 from proxy.etcd.transport import Channel, RpcError
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.etcd.credentials import Credentials
+from proxy.etcd.authenticator import Credentials
 from proxy.etcd.failures import STALE_TOKEN, error_for
 
 DENIED = "etcdserver: permission denied"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proof.simulation.world import Host, World
-from proxy.etcd.frames import request_headers
+from proxy.etcd.http2 import request_headers
 from proxy.etcd.transport import RpcError
 from tests.proxy.etcd.http2_server import HEAD, OK, TIMEOUT, Server, asked, frame, message
 

@@ -9,10 +9,11 @@ import pytest
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.leases import LeaseKeeper
 from proxy.etcd.model import EtcdUnknown
+from proxy.etcd.rpc import MemberStream
 from tests.proxy.log.proxies import until
 
 
-class PlayedStream:
+class PlayedStream(MemberStream):
     """A stream whose other end is the test."""
 
     def __init__(self) -> None:

@@ -60,9 +60,10 @@ class Played:
 class Members:
     """Three members, and a client of theirs."""
 
-    def __init__(self) -> None:
+    def __init__(self, user: str = "") -> None:
         self.all: list[Played] = []
-        self.client = EtcdClient(["one:1", "two:2", "three:3"], connect=self._connect)
+        addresses = ["one:1", "two:2", "three:3"]
+        self.client = EtcdClient(addresses, user=user, password="secret", connect=self._connect)
 
     def _connect(self, host: str, port: int, _tls: object) -> Played:
         self.all.append(Played(f"{host}:{port}"))
@@ -124,7 +125,7 @@ async def test_a_member_that_answers_a_probe_is_used_again(members: Members) -> 
 
 async def test_nothing_but_unknown_outcomes_is_one(members: Members, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rpc, "_TICK", 0.02)
-    monkeypatch.setattr(rpc, "_PATIENCE", 0.05)
+    monkeypatch.setattr(rpc, "_SLOW", 0.05)
     for each in members.all:
         each.hangs = True
     assert isinstance(await members.begin(1.5), EtcdUnknown)
@@ -136,6 +137,30 @@ async def test_a_refusal_blames_no_member(members: Members) -> None:
     with pytest.raises(EtcdRefused):
         await members.client.txn(PUT, 20.0)
     assert members.client.endpoint == "one:1"
+
+
+async def test_what_waits_for_a_token_fails_when_the_client_is_closed() -> None:
+    """A transaction whose answer goes to a callback never got one."""
+    members = Members(user="me")
+    for each in members.all:
+        each.hangs = True
+    waiting = asyncio.ensure_future(members.begin())
+    await asyncio.sleep(0.01)
+    assert members.all[0].asked == ["Authenticate"]
+    await members.client.close()
+    assert isinstance(await waiting, EtcdUnknown)
+
+
+async def test_a_caller_that_is_cancelled_while_it_waits_for_a_token_sends_nothing() -> None:
+    members = Members(user="me")
+    members.all[0].answer = pb.AuthenticateResponse(token="t").SerializeToString()
+    waiting = asyncio.ensure_future(members.client.txn(PUT, 20.0))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.sleep(0.05)
+    assert waiting.cancelled()
+    assert "Txn" not in members.all[0].asked
+    await members.client.close()
 
 
 async def test_a_cancelled_caller_blames_no_member(members: Members) -> None:

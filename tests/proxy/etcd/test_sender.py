@@ -5,7 +5,7 @@ import asyncio
 import h2.settings
 import pytest
 
-from proxy.etcd import sender
+from proxy.etcd import http2
 from proxy.etcd.transport import RpcError
 from tests.proxy.etcd.http2_server import HEAD, OK, TIMEOUT, Server, asked, frame, message
 
@@ -107,7 +107,7 @@ async def test_a_window_that_grows_too_large_ends_the_call_alone() -> None:
 async def test_the_answer_to_a_ping_leaves_with_other_frames_after_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sender, "_PONG_DELAY", 60.0)
+    monkeypatch.setattr(http2, "_PONG_DELAY", 60.0)
     server = Server()
     server.call()
     server.h2.ping(b"12345678")
@@ -115,7 +115,7 @@ async def test_the_answer_to_a_ping_leaves_with_other_frames_after_a_while(
     server.call()
     server.exchange()
     assert server.pongs == 0  # else the server would ping anew, and wake us, at each Txn
-    monkeypatch.setattr(sender, "_PONG_DELAY", 0.01)
+    monkeypatch.setattr(http2, "_PONG_DELAY", 0.01)
     await asyncio.sleep(0.02)
     server.call()
     server.exchange()

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 from lab.servers.tls import Authority, Pair
 from proxy.frontend import certificates
 from proxy.frontend.certificates import TlsContext, context_of
-from proxy.tls_options import ClientTls
+from proxy.options.tls import ClientTls
 from tests.proxy.log.proxies import until
 
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from archive.client import Client
 from codec.jute import Acl
 from lab.servers import ZketcdServer
+from proxy.ctl.client import Client
 from zketcd.__main__ import main
 from zketcd.online import nodes
 from zketcd.online.__main__ import changed_acl

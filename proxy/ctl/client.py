@@ -1,30 +1,33 @@
-"""Writes a plan as a client of ZooKeeper does: multis on one connection, under the caller's identities."""
+"""A session of a running server, for commands that act as a client does, and the options that name it.
+
+The requests are made one after the other, under the caller's identities; each waits for its answer.
+"""
 
 import os
+import re
 import socket
 import ssl
-from collections.abc import Iterator, Sequence
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Sequence
+from typing import Any
 
-from archive import sasl
-from archive.revert import Kind, Step
 from codec import client, records
-from codec.constants import CreateMode, ErrorCode, OpCode, Xid
+from codec.constants import ErrorCode, OpCode, Xid
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.framing import Framer
-from codec.jute import INT, LONG, Reader, pack_acls, pack_buffer, pack_string
+from codec.jute import Reader, pack_buffer
 from codec.packets import MULTI_HEADER, read_multi_header
-from proxy.state.node import Node
-from schema.paths import join
-from schema.znode import CONTAINER_OWNER, MAX_TTL
+from proxy.options import values
+from proxy.sasl.digest_md5 import REALM, hexed, secret
 
 _TIMEOUT = 30.0  # seconds, of the session and for each reply
 _LARGEST_REPLY = 64 << 20
-_MOST_PARTS = 200
-_MOST_BYTES = 400_000  # of a multi; ZooKeeper's jute.maxbuffer is 1 MiB
-_COUNTING = "zketcd-revert"
 _END = MULTI_HEADER.pack(-1, True, -1)
+_VARIABLE = "ZKETCD_AUTH"
+_URI = f"zookeeper/{REALM}".encode()
 
 Part = tuple[OpCode, bytes]
+"""One operation of a multi."""
 
 
 class Refused(Exception):
@@ -69,7 +72,7 @@ class Client:
     def _authenticate(self, name: str, password: str) -> None:
         challenge = self._token(b"")
         try:
-            self._token(sasl.response(challenge, name, password, os.urandom(16).hex().encode()))
+            self._token(_sasl_response(challenge, name, password, os.urandom(16).hex().encode()))
         except ValueError as error:
             raise Refused(f"SASL: {error}") from error
 
@@ -92,32 +95,6 @@ class Client:
     def ping(self) -> None:
         """Keep the session alive. The next call passes over the answer. Raises Refused."""
         self._send(client.PING)
-
-    def write(self, steps: Sequence[Step]) -> Iterator[int]:
-        """Do the steps in their order; yields how many are done. Raises Refused."""
-        parts: list[tuple[str, Part]] = []
-        size = 0
-        for done, step in enumerate(steps):
-            for unit in _units(step):
-                single = unit[0][0] == OpCode.SET_ACL  # not in a multi
-                more = sum(len(body) for _, body in unit)
-                if parts and (single or len(parts) + len(unit) > _MOST_PARTS or size + more > _MOST_BYTES):
-                    self.multi(parts)
-                    parts, size = [], 0
-                    yield done
-                if single:
-                    self._one(step.path, unit[0])
-                else:
-                    parts += [(step.path, part) for part in unit]
-                    size += more
-        if parts:
-            self.multi(parts)
-        yield len(steps)
-
-    def _one(self, path: str, part: Part) -> None:
-        error, _ = self.call(*part)
-        if error:
-            raise Refused(f"{part[0].name} {path}: {client.name_of(error)}")
 
     def multi(self, parts: Sequence[tuple[str, Part]]) -> None:
         """Do these parts, each with its path for messages, together or not at all. Raises Refused."""
@@ -165,30 +142,89 @@ class Client:
         return self._frames.pop(0)
 
 
-def _units(step: Step) -> Iterator[list[Part]]:
-    """The requests of a step; those of a unit are done together or not at all."""
-    path, node = step.path, step.node
-    if step.kind is Kind.DELETE:
-        yield [(OpCode.DELETE, pack_string(path) + INT.pack(step.version))]
-    elif step.kind is Kind.SET:
-        yield [(OpCode.SET_DATA, pack_string(path) + pack_buffer(node.data) + INT.pack(step.version))]
-    elif step.kind is Kind.SET_ACL:
-        yield [(OpCode.SET_ACL, pack_string(path) + pack_acls(node.acl) + INT.pack(step.version))]
-    elif step.kind is Kind.CREATE:
-        yield [_create(path, node.data, node)]
-    else:
-        child = join(path, _COUNTING)
-        pair = [_create(child, b"", node, 0), (OpCode.DELETE, pack_string(child) + INT.pack(-1))]
-        for _ in range(step.times):
-            yield pair
+def _sasl_response(challenge: bytes, name: str, password: str, cnonce: bytes) -> bytes:
+    """The client's answer to a challenge of DIGEST-MD5 (RFC 2831). `cnonce`: never used before.
+
+    Raises ValueError.
+    """
+    found = re.search(rb'nonce="([^"]*)"', challenge)
+    if found is None:
+        raise ValueError(f"the challenge {challenge[:80]!r} has no nonce")
+    nonce = found[1]
+    session = hexed(b":".join((secret(name, password), nonce, cnonce)))
+    proof = hexed(b":".join((session, nonce, b"00000001", cnonce, b"auth", hexed(b"AUTHENTICATE:" + _URI))))
+    quoted = re.sub(r'(["\\])', r"\\\1", name).encode()
+    return (
+        b'charset=utf-8,username="%b",realm="%b",nonce="%b",nc=00000001,cnonce="%b",digest-uri="%b",'
+        b"maxbuf=65536,response=%b,qop=auth" % (quoted, REALM.encode(), nonce, cnonce, _URI, proof)
+    )
 
 
-def _create(path: str, data: bytes | None, node: Node, owner: int | None = None) -> Part:
-    owner = node.owner if owner is None else owner
-    body = pack_string(path) + pack_buffer(data) + pack_acls(node.acl)
-    if owner == CONTAINER_OWNER:
-        return OpCode.CREATE_CONTAINER, body + INT.pack(CreateMode.CONTAINER)
-    if owner:
-        ttl = LONG.pack(owner & MAX_TTL)
-        return OpCode.CREATE_TTL, body + INT.pack(CreateMode.PERSISTENT_WITH_TTL) + ttl
-    return OpCode.CREATE, body + INT.pack(CreateMode.PERSISTENT)
+def identity(text: str) -> tuple[str, bytes]:
+    """SCHEME:ID, for argparse."""
+    scheme, colon, name = text.partition(":")
+    if not colon or not scheme:
+        raise ArgumentTypeError("it is not SCHEME:ID")
+    return scheme, name.encode()
+
+
+def add_server(made: ArgumentParser) -> None:
+    """Add them."""
+    add = made.add_argument
+    add(
+        "--server",
+        type=values.address,
+        default="127.0.0.1:2181",
+        metavar="HOST:PORT",
+        help="the proxy to write to",
+    )
+    for name, what in (
+        ("--server-ca", "connect to --server with TLS, and verify it by this CA: a PEM file"),
+        ("--server-cert", "certificate to show to --server: a PEM file"),
+        ("--server-key", "key of --server-cert: a PEM file"),
+    ):
+        add(name, type=values.file, default="", metavar="FILE", help=what)
+    add("--server-user", default="", metavar="NAME", help="authenticate by SASL (DIGEST-MD5) with this name")
+    add(
+        "--server-password",
+        default="",
+        metavar="WORD",
+        help="password of --server-user; safer as ZKETCD_SERVER_PASSWORD in the environment",
+    )
+    add(
+        "--auth",
+        type=identity,
+        action="append",
+        default=[],
+        metavar="SCHEME:ID",
+        help="an identity to write with, such as digest:user:password; may be repeated."
+        " Safer as ZKETCD_AUTH in the environment",
+    )
+
+
+def connected(given: Any, made: Any) -> Client:
+    """A session as the options say; `made` is the parser, which ends the process for wrong ones.
+
+    Raises OSError, Refused.
+    """
+    if bool(given.server_user) != bool(given.server_password):
+        made.error("--server-user and --server-password must be given together")
+    if bool(given.server_cert) != bool(given.server_key) or (given.server_cert and not given.server_ca):
+        made.error("--server-cert and --server-key must be given together, with --server-ca")
+    tls = None
+    if given.server_ca:
+        tls = ssl.create_default_context(cafile=given.server_ca)
+        if given.server_cert:
+            tls.load_cert_chain(given.server_cert, given.server_key)
+    identities = list(given.auth)
+    if variable := os.environ.get(_VARIABLE):
+        try:
+            identities.append(identity(variable))
+        except ArgumentTypeError as error:
+            made.error(f"{_VARIABLE}: {error}")
+    return Client(
+        given.server,
+        identities,
+        tls,
+        (given.server_user, given.server_password) if given.server_user else None,
+    )

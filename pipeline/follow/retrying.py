@@ -15,15 +15,15 @@ RETRY = 0.5  # seconds between two tries of one request
 _TELL_EVERY = 10.0  # seconds
 
 
-def patient(etcd: Etcd) -> Etcd:
+def retrying(etcd: Etcd) -> Etcd:
     """The same etcd client, but it repeats each read and Txn until etcd answers.
 
     So each Txn must be idempotent, or its second outcome must show the first one.
     """
-    return cast("Etcd", _Patient(etcd))
+    return cast("Etcd", _Retrying(etcd))
 
 
-class _Patient:
+class _Retrying:
     """Reads, Txns and the status wait; all else is passed to the other client."""
 
     def __init__(self, etcd: Etcd) -> None:

@@ -3,11 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import Protocol
 
 from proxy.frontend.connection import Connection
 from proxy.frontend.moved import FORM, encode
-from proxy.handover.channel import MOST_SOCKETS, HandoverError, Line
+from proxy.handover.channel import MOST_SOCKETS, Channel, HandoverError
 from proxy.log.contact import Contact
 from proxy.server import Server
 
@@ -34,65 +33,60 @@ class Lost(HandoverError):
     """The new process does not serve although it took everything: too late for this one to continue."""
 
 
-class Heir(Protocol):
-    """The new process."""
+class NewProcess:
+    """The process that is to take over."""
 
-    @property
-    def pid(self) -> int:
-        """Its id."""
-
-    @property
-    def channel(self) -> Line:
-        """This process's end."""
+    def __init__(self, process: asyncio.subprocess.Process, channel: Channel) -> None:
+        self._process = process
+        self.pid = process.pid
+        self.channel = channel
 
     async def end(self) -> None:
         """Kill it, and wait until it has ended."""
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+        self.channel.close()
 
 
-class Socket(Protocol):
-    """A listening socket, as far as it is passed on."""
-
-    def fileno(self) -> int:
-        """Its number."""
-
-
-class Giver:
+class Sender:
     """One attempt to hand the server over."""
 
-    def __init__(self, server: Server, listeners: Mapping[str, Socket | None]) -> None:
+    def __init__(self, server: Server, listeners: Mapping[str, int]) -> None:
+        """`listeners`: the numbers of the listening sockets, by name."""
         self._server = server
         self._listeners = listeners
         self._frozen = False
         self._failed = False
-        self._heir = ""  # the new process's incarnation, once it may append
+        self._successor = ""  # the new process's incarnation, once it may append
         self._held = asyncio.Event()  # the sessions are carried over, and nothing after that is applied
         self._went: Contact | None = None  # to etcd at that moment
         # The connections whose sockets the new process has: the number of each, and its mark then.
         self._given: dict[Connection, tuple[int, object]] = {}
 
-    async def run(self, start: Callable[[], Awaitable[Heir]]) -> int:
+    async def run(self, start: Callable[[], Awaitable[NewProcess]]) -> int:
         """Hand over to the process that `start` starts; its id.
 
         Raises OtherForm; Lost; or another HandoverError, after which this process continues as before.
         """
-        heir = await start()
+        new = await start()
         try:
-            await self._give(heir.channel)
+            await self._hand_over(new.channel)
         except OtherForm as error:
-            error.pid = heir.pid
+            error.pid = new.pid
             raise
         except BaseException as error:
-            await self._continue_serving(heir, is_ending=isinstance(error, asyncio.CancelledError))
+            await self._continue_serving(new, is_ending=isinstance(error, asyncio.CancelledError))
             if isinstance(error, OSError):
                 raise HandoverError(str(error)) from error
             raise
         try:
-            await heir.channel.receive("serving", timeout=_SERVING)
+            await new.channel.receive("serving", timeout=_SERVING)
         except HandoverError as error:
             raise Lost(f"the new process has taken over, but does not serve: {error}") from error
-        return heir.pid
+        return new.pid
 
-    async def _give(self, channel: Line) -> None:
+    async def _hand_over(self, channel: Channel) -> None:
         server, loop = self._server, asyncio.get_running_loop()
         try:
             hello = (await channel.receive("hello", timeout=_START)).fields
@@ -117,24 +111,23 @@ class Giver:
         server.freeze()
         await self._answered()
         server.log.outbox.hold()
-        self._heir = hello["incarnation"]
-        server.sessions.expect_heir(self._heir, self._carried)
+        self._successor = hello["incarnation"]
+        server.sessions.expect_heir(self._successor, self._carried)
         await channel.send("frozen", incarnation=server.log.incarnation)
         await channel.receive("carried", timeout=_CARRIED)
         await self._all_carried()
         await self._pass_sockets(channel)
         moving = await self._pass_clients(channel)
-        given = {name: each.fileno() for name, each in self._listeners.items() if each is not None}
-        await channel.send("listeners", [*given.values()], names=[*given])
+        await channel.send("listeners", [*self._listeners.values()], names=[*self._listeners])
         await channel.receive("taken")
         await channel.send("go")
         server.log.outbox.queue.clear()  # of connections that are closed, unanswered
         log.info("gave %d connections away; they waited %.3f s so far", moving, loop.time() - began)
 
-    async def _pass_sockets(self, channel: Line) -> None:
+    async def _pass_sockets(self, channel: Channel) -> None:
         """Give the sockets of clients that the new process has not got yet."""
-        new = [each for each in self._server.connections if each.fd >= 0 and each not in self._given]
-        for some in _parts(new, MOST_SOCKETS):
+        come = [each for each in self._server.connections if each.fd >= 0 and each not in self._given]
+        for some in _parts(come, MOST_SOCKETS):
             clients, fds = [], []
             for each in some:
                 if each.fd < 0:
@@ -148,7 +141,7 @@ class Giver:
             await channel.send("sockets", fds, clients=clients)
             await channel.receive("adopted")
 
-    async def _pass_clients(self, channel: Line) -> int:
+    async def _pass_clients(self, channel: Channel) -> int:
         """Say which connections move, and what has changed since their sockets were given; how many."""
         moving = [each for each in await self._quiet() if each.can_move]
         for some in _parts(moving, _MOST_CLIENTS):
@@ -177,13 +170,13 @@ class Giver:
     async def _all_carried(self) -> None:
         """Wait until the new process has the sessions of all clients. Raises HandoverError."""
         sessions = self._server.machine.sessions
-        own = {self._heir, self._server.log.incarnation}
+        own = {self._successor, self._server.log.incarnation}
         if any(each.incarnation in own for each in sessions.values()):
             try:
                 await asyncio.wait_for(self._held.wait(), _CARRIED)
             except TimeoutError:
                 raise HandoverError("the sessions were not carried over in time") from None
-        left = sum(sessions[each.id].incarnation != self._heir for each in self._server.sessions)
+        left = sum(sessions[each.id].incarnation != self._successor for each in self._server.sessions)
         if left:
             raise HandoverError(
                 f"{left} sessions were not carried over: this proxy's lease ran out meanwhile"
@@ -219,25 +212,25 @@ class Giver:
             self._went = self._server.log.contact()
             self._server.log.applier.worker.hold()
 
-    async def _continue_serving(self, heir: Heir, *, is_ending: bool) -> None:
+    async def _continue_serving(self, new: NewProcess, *, is_ending: bool) -> None:
         """The new process has failed, or this one has to end: end the new one, and serve as before.
 
         Clients' writes wait until the sessions are back. With an etcd that is away, that takes as long.
         """
         server = self._server
         self._failed = True
-        await heir.end()
+        await new.end()
         if not self._frozen:
             return
         if self._held.is_set():
             server.log.applier.worker.release()
         await server.thaw()
         try:
-            if self._heir:
+            if self._successor:
                 async with asyncio.timeout(_TAKEN_BACK if is_ending else None):
-                    await server.log.take_back(self._heir, self._went or server.log.contact())
+                    await server.log.take_back(self._successor, self._went or server.log.contact())
         except TimeoutError:
-            log.warning("the sessions stay with %s: their clients have to reconnect", self._heir)
+            log.warning("the sessions stay with %s: their clients have to reconnect", self._successor)
         finally:
             server.log.outbox.release()
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from proxy.frontend.connection import Connection
 from proxy.frontend.moved import FORM, Moved, decode
-from proxy.handover.channel import HandoverError, Line, Message
+from proxy.handover.channel import Channel, HandoverError, Message
 from proxy.server import Server
 from proxy.version import RELEASE
 
@@ -28,17 +28,17 @@ async def _adopt(fd: int, connection: Connection) -> None:
     await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, client)
 
 
-async def take(channel: Line, server: Server, adopt: Adopt = _adopt) -> dict[str, int]:
+async def take(channel: Channel, server: Server, adopt: Adopt = _adopt) -> dict[str, int]:
     """Take the clients over; returns the listening sockets by name, none if the old process just ends.
 
     Raises HandoverError. `adopt` makes the transports of clients' sockets.
     """
     own = server.log.incarnation
     worker = server.log.applier.worker
-    taker = _Taker(channel, server, adopt)
+    receiver = _Receiver(channel, server, adopt)
     server.connections.freeze()
     await channel.send("hello", form=FORM, release=RELEASE, incarnation=own, place=server.place)
-    frozen = await taker.receive("frozen", "restart", timeout=None)
+    frozen = await receiver.receive("frozen", "restart", timeout=None)
     if frozen.kind == "restart":
         await channel.ended()
         server.connections.thaw()
@@ -48,20 +48,20 @@ async def take(channel: Line, server: Server, adopt: Adopt = _adopt) -> dict[str
         if error:
             raise HandoverError(f"the sessions cannot be carried over: error {error}")
         await channel.send("carried")
-        while (message := await taker.receive("clients", "listeners")).kind == "clients":
-            taker.take_over(message)
+        while (message := await receiver.receive("clients", "listeners")).kind == "clients":
+            receiver.take_over(message)
         await channel.send("taken")
         await channel.receive("go")
-        taker.serve()
+        receiver.serve()
     finally:
         worker.release()
     return dict(zip(message.fields["names"], message.fds, strict=True))
 
 
-class _Taker:
+class _Receiver:
     """The connections that are taken over."""
 
-    def __init__(self, channel: Line, server: Server, adopt: Adopt) -> None:
+    def __init__(self, channel: Channel, server: Server, adopt: Adopt) -> None:
         self._channel = channel
         self._server = server
         self._adopt = adopt
@@ -125,7 +125,7 @@ class _Taker:
 
 
 def _unpacked(connection: Connection, fields: Sequence[Any] | None) -> _Adopted:
-    """The connection is as these say, if they are given."""
+    """Restore the state of a connection, if it is known."""
     if fields is None:
         return connection, None
     moved = decode(fields)

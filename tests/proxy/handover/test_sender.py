@@ -7,7 +7,7 @@ import pytest
 
 from proxy.frontend.moved import FORM
 from proxy.handover.channel import HandoverError, Message
-from proxy.handover.giver import Giver
+from proxy.handover.sender import Sender
 
 
 def _channel() -> Any:
@@ -26,9 +26,9 @@ async def test_a_session_that_goes_to_a_process_that_has_ended_holds_nothing() -
     server = MagicMock(place={}, connections=[], thaw=AsyncMock())
     server.log.outbox.outstanding = 0
     server.log.take_back = AsyncMock()
-    giver = Giver(server, {})
+    sender = Sender(server, {})
     with pytest.raises(HandoverError, match="has ended"):
-        await giver.run(AsyncMock(return_value=MagicMock(channel=_channel(), end=AsyncMock())))
+        await sender.run(AsyncMock(return_value=MagicMock(channel=_channel(), end=AsyncMock())))
     server.log.take_back.assert_awaited_once_with("new", server.log.contact())
     _, carried = server.sessions.expect_heir.call_args.args
     carried()

@@ -8,7 +8,7 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd
 from pipeline.etcd import requests
-from pipeline.follow import inward, patience
+from pipeline.follow import inward, retrying
 from pipeline.follow.inward import DONE, Options, follow
 from pipeline.follow.target import FollowedTree, position_of
 from proxy.etcd.model import Get
@@ -30,8 +30,8 @@ async def followed(folder: Path, at: int) -> Failing:
     etcd = Failing(FakeEtcd(), at)
     options = Options(str(folder), until_level=True, patience=0.0, interval=0.001)
     with (
-        mock.patch.object(requests, "_PATIENCE", 0.0),
-        mock.patch.object(patience, "RETRY", 0.0),
+        mock.patch.object(requests, "_LONGEST_OUTAGE", 0.0),
+        mock.patch.object(retrying, "RETRY", 0.0),
         mock.patch.object(inward, "_CHECKPOINT_BYTES", -1),
         mock.patch.object(FollowedTree, "snapshot_bytes", 0),
     ):

@@ -3,9 +3,9 @@
 from argparse import ArgumentTypeError
 from dataclasses import dataclass
 
-from proxy import option_values as values
-from proxy import zoo_cfg_values as zoo
-from proxy.option_table import option
+from proxy.options import values
+from proxy.options import zoo_values as zoo
+from proxy.options.table import option
 
 CLIENT_AUTH = ("none", "want", "need")
 LISTEN_TLS = ("detect", "only", "off")

@@ -14,7 +14,7 @@ from lab.fakes.connection import PaperHost, PaperLoop
 from lab.servers import eventually
 from proxy.frontend.connection import Connection
 from proxy.handover.channel import Channel
-from proxy.handover.taker import _adopt, _Taker
+from proxy.handover.receiver import _adopt, _Receiver
 from proxy.server import Server
 
 
@@ -37,7 +37,7 @@ async def _take_two() -> None:
         return made[-1]
 
     old, new = map(Channel, socket.socketpair())
-    taker = _Taker(new, cast(Server, SimpleNamespace(connection=connection)), _adopt)
+    receiver = _Receiver(new, cast(Server, SimpleNamespace(connection=connection)), _adopt)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         clients = [socket.create_connection(listener.getsockname()) for _ in range(2)]
         accepted = [listener.accept()[0] for _ in clients]
@@ -46,7 +46,7 @@ async def _take_two() -> None:
     names = [client.getsockname() for client in clients]
     await old.send("sockets", [each.fileno() for each in accepted], clients=[(*name, None) for name in names])
     await old.send("frozen")
-    await taker.receive("frozen")
+    await receiver.receive("frozen")
     await old.receive("adopted")
     for _ in range(20):
         await asyncio.sleep(0.001)

@@ -5,8 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from proxy import option_values as values
-from proxy.option_table import option
+from proxy.options import values
+from proxy.options.table import option
+
+HTTP2 = "http2"
+GRPCIO = "grpcio"
+TRANSPORTS = (HTTP2, GRPCIO)
 
 _LONGEST_PASSWORD = 4096  # bytes
 
@@ -48,6 +52,17 @@ class EtcdAccess:
         metavar="FILE",
         secret_file=True,
     )
+    transport: str = option(
+        "implementation of gRPC: http2 is built in and faster; grpcio is for gateways that http2 fails"
+        " with, and needs a library of its own (docs/install.md)",
+        name="--etcd-transport",
+        choices=TRANSPORTS,
+        default=HTTP2,
+    )
+
+
+DEFAULTS = EtcdAccess("", "", "", "", "", "", HTTP2)
+"""Of an etcd without TLS and authentication."""
 
 
 def check(access: EtcdAccess, endpoints: Sequence[str]) -> None:

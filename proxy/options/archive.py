@@ -5,7 +5,7 @@ from argparse import ArgumentTypeError
 from dataclasses import dataclass
 from typing import Literal
 
-from proxy.option_table import option
+from proxy.options.table import option
 from proxy.support.durations import duration_ms
 
 ALLOWED, ALL = "allowed", "all"

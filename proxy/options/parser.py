@@ -12,7 +12,7 @@ from typing import Any
 
 import configargparse
 
-from proxy.option_table import IS_SECRET
+from proxy.options.table import IS_SECRET
 from proxy.support.usage import Parser, nearest
 
 TABLE = "zketcd"
