@@ -28,6 +28,7 @@ def cases(script: Path) -> list[Case]:
             found.append(Case(line[2:], []))
         elif found:
             found[-1].lines.append(line)
+    assert found, f"there is no case in {script}"
     return found
 
 

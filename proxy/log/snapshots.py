@@ -2,7 +2,7 @@
 
 A snapshot is due when replaying the log would take about as long as loading the snapshot. The eldest proxy
 writes it. If it does not, the next eldest does, half a minute later. Two writers at once do no harm: only one
-of them can publish. The writing is done by `snapshot_writer`, in a separate process.
+of them can publish. The writing is done by `snapshot_writer`, in a separate process (`WriterProcess`).
 """
 
 import asyncio
