@@ -9,13 +9,11 @@ from codec.packets import ConnectRequest
 from lab.client import packets
 from lab.client.requests import Reply
 from proxy.frontend.connection import Connection
-from proxy.frontend.flush_queue import FlushQueue
-from proxy.frontend.limits import LIMITS, Limits
-from proxy.frontend.load import Load
-from proxy.frontend.services import Services
+from proxy.frontend.replies import LIMITS, Limits
+from proxy.frontend.services import Load, Services
 from proxy.frontend.sessions import Session
-from proxy.frontend.state_gate import StateGate
 from proxy.frontend.traced import Traces
+from proxy.frontend.turns import FlushQueue, StateGate
 from proxy.log.outbox import Outbox
 from proxy.log.pending import Pending
 from proxy.sasl.login import Login
@@ -180,7 +178,7 @@ class PaperHost:
         return Services(
             self.machine,
             self.reading,
-            self.operations if self.traces is None else self.traces.operations(self.operations),
+            self.operations,
             self.auth,
             MAX_FRAME,
             self.latency,

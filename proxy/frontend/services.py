@@ -5,27 +5,45 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from codec.packets import ConnectRequest
-from proxy.frontend.flush_queue import FlushQueue
-from proxy.frontend.limits import LIMITS, Limits
-from proxy.frontend.load import Load
-from proxy.frontend.replies import Machine
+from proxy.frontend.opening import Words
+from proxy.frontend.replies import LIMITS, Limits, Machine
 from proxy.frontend.request_logs import RequestLogs
-from proxy.frontend.state_gate import StateGate
 from proxy.frontend.traced import Traces
-from proxy.frontend.waiting import Author
-from proxy.frontend.word_answer import Words
+from proxy.frontend.turns import FlushQueue, StateGate
 from proxy.log.outbox import Outbox
 from proxy.sasl.login import Login
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.operation import Operations, Reading
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST, Environment
-from proxy.support.latency import ConnectionLatency, Latency
+from proxy.support.latency import Latency
 from proxy.support.throttled_log import ThrottledLog
 
 log = logging.getLogger("proxy.frontend.connection")  # the connections log by it
 
 Connection = TypeVar("Connection", contravariant=True)
+
+# Above so many bytes of waiting requests the limit counts as reached, however few the requests are.
+_MAX_BYTES = 256 << 20
+
+
+class Load:
+    """Counts the unanswered requests of all clients, for their common limit (globalOutstandingLimit).
+
+    Each connection updates the sums after each chunk.
+    """
+
+    __slots__ = ("_limit", "requests", "size")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.requests = 0
+        self.size = 0  # bytes
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether to stop reading from clients with a waiting request (ZooKeeperServer.shouldThrottle)."""
+        return self.requests > self._limit or self.size > _MAX_BYTES
 
 
 class ConnectHandler(Protocol[Connection]):
@@ -69,7 +87,7 @@ class Services(Generic[Connection]):
     connections: OpenConnections[Connection]
     #: The audit log and the log of slow requests; None for neither.
     request_logs: RequestLogs | None = None
-    #: Traces some of the requests; None for none. `operations` reports reads to it.
+    #: Traces some of the requests; None for none.
     traces: Traces | None = None
     #: Authenticates clients by SASL; None if SASL is not offered.
     login: Login | None = None
@@ -80,9 +98,3 @@ class Services(Generic[Connection]):
     limits: Limits = LIMITS
     #: Logs connections that do not send what a ZooKeeper client does, such as port scanners.
     throttled_log: ThrottledLog = field(default_factory=lambda: ThrottledLog(log))
-
-    def latency_of(self, client: Author) -> ConnectionLatency:
-        """The object that records how long a connection's requests take."""
-        if self.request_logs is None:
-            return ConnectionLatency(self.latency)
-        return self.request_logs.latency(client, self.latency)

@@ -9,7 +9,7 @@ from codec.constants import OpCode
 from console.clients import pending
 from console.pacing import Pace
 from proxy.admin.subject import WaitingRequest
-from proxy.frontend.waiting import Waiting
+from proxy.frontend.requests import Waiting
 from proxy.support.latency import ConnectionLatency, Latency
 from tests.proxy.admin import subjects
 

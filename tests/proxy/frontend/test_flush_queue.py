@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from lab.fakes.connection import PaperLoop
-from proxy.frontend.flush_queue import FlushQueue
+from proxy.frontend.turns import FlushQueue
 
 
 class Connection:

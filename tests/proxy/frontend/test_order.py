@@ -10,7 +10,7 @@ from codec.jute import INT, NULL, OPEN_TO_ALL, pack_string
 from lab.client import packets
 from lab.client.requests import Reply
 from lab.fakes.connection import INCARNATION, SESSION, Client, established
-from proxy.frontend.limits import LIMITS
+from proxy.frontend.replies import LIMITS
 from proxy.state.outcome import SessionChange
 
 _NO_PATH = b"\xff" * 4

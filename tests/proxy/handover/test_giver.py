@@ -5,9 +5,9 @@ from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 
-from proxy.frontend.moved import FORM
 from proxy.handover.channel import HandoverError, Message
 from proxy.handover.giver import Giver
+from proxy.handover.moved import FORM
 
 
 def _channel() -> Any:

@@ -1,14 +1,19 @@
-"""The gate between clients and the state: reads never see a partially applied state, nor slow reads a change.
+"""Whose requests are handled when: the time of a turn of the event loop is shared by all clients.
 
-While a write is partially applied, or some of its watch events are not sent, connections with requests wait
-here. So it is in ZooKeeper, which runs no read while it applies a write (CommitProcessor).
+The rules:
 
-It is also the queue of connections whose requests have to wait for another turn of the loop (`turn`). In each
-turn each of them takes a small piece, until the time for requests is over. The others come first in the next.
-
-A read that takes long is answered in slices, one such read at a time, and the log is not applied meanwhile.
-Other clients' short reads are answered between its slices. Between two slow reads the log gets a slice of its
-own, so that a client that repeats slow reads cannot stop the writes.
+1. Reads never see a partially applied state. While a write is partially applied, or some of its watch events
+   are not sent, connections with requests wait in `StateGate`. So it is in ZooKeeper, which runs no read
+   while it applies a write (CommitProcessor).
+2. One poll can return bytes of thousands of clients, and libuv reads up to 32 buffers of one client in a row.
+   So each connection asks before it takes requests (`StateGate.admits`). If the time of the turn is over, it
+   waits too. In each turn each of those that wait takes a small piece, until the time is over; the others
+   come first in the next.
+3. A read that takes long is answered in slices, one such read at a time, and the log is not applied
+   meanwhile. Other clients' short reads are answered between its slices. Between two slow reads the log gets
+   a slice of its own, so that a client that repeats slow reads cannot stop the writes.
+4. Connections that have packets to send after entries were applied are flushed once a turn (`FlushQueue`). If
+   very many wait, some are flushed in the next turns.
 """
 
 import asyncio
@@ -18,12 +23,44 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from proxy.frontend.turn import Turn
 from proxy.log.slices import SLICE, Slices
 from proxy.state.pause import LENGTHS, Lengths, Pause
 from proxy.support.environment import HOST, Clock
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("proxy.frontend.state_gate")
+
+#: Nanoseconds for which requests are taken in one turn. They are counted from the first request after the
+#: previous period has ended, so one turn may contain up to two periods.
+NANOSECONDS = int(SLICE * 1e9)
+_SOME = 64  # connections between two checks of the clock
+
+
+class Turn:
+    """The time for requests in one turn of the loop, for all clients."""
+
+    __slots__ = ("_deadline", "_is_counted", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._deadline = 0
+        self._is_counted = False  # the deadline was set in this turn
+
+    def is_over(self, now: int) -> bool:
+        """Whether clients must wait for the next turn. `now`: nanoseconds of the clock's perf_counter.
+
+        A comparison most often. The loop is asked for a callback only once in so many milliseconds.
+        """
+        if now < self._deadline:
+            return False
+        if self._is_counted:
+            return True
+        self._is_counted = True
+        self._deadline = now + NANOSECONDS
+        self._loop.call_soon(self._next)
+        return False
+
+    def _next(self) -> None:
+        self._is_counted = False
 
 
 class AppliedState(Protocol):
@@ -155,3 +192,57 @@ class StateGate:
             self._slices.resume()
         except Exception:
             log.exception("a slow read cannot be answered")
+
+
+class Flushed(Protocol):
+    """A connection, as far as the queue uses it."""
+
+    def flush(self) -> None:
+        """Send what is ready, and read from the client again if it may send more."""
+
+
+class FlushQueue:
+    """Connections that wait for the end of this turn of the loop."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, slice_seconds: float = SLICE, clock: Clock = HOST.clock
+    ) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._slice = slice_seconds
+        self._waiting: deque[Flushed] = deque()
+        self._scheduled = False
+
+    def add(self, connection: Flushed) -> None:
+        """Flush a connection at the end of this turn of the loop. It is not added again before that."""
+        self._waiting.append(connection)
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Flush the connections that wait now. Those added meanwhile wait for the next turn."""
+        waiting = self._waiting
+        left = len(waiting)
+        try:
+            if left <= _SOME:
+                # Without the clock: most often there are few.
+                self._flush_some(left)
+                return
+            deadline = self._clock.perf_counter() + self._slice
+            while left:
+                some = min(left, _SOME)
+                self._flush_some(some)
+                left -= some
+                if self._clock.perf_counter() >= deadline:
+                    return
+        finally:
+            # An exception in one must not keep the others from sending.
+            self._scheduled = bool(waiting)
+            if waiting:
+                self._loop.call_soon(self._flush)
+
+    def _flush_some(self, count: int) -> None:
+        waiting = self._waiting
+        for _ in range(count):
+            waiting.popleft().flush()

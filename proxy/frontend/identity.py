@@ -8,9 +8,9 @@ from typing import Protocol
 from codec.constants import ErrorCode
 from codec.errors import MalformedPacket
 from codec.jute import Reader
-from proxy.frontend.negotiation import Negotiation
 from proxy.frontend.request_logs import RequestLogs
-from proxy.frontend.waiting import SaslAnswer
+from proxy.frontend.requests import SaslAnswer
+from proxy.sasl.exchange import Exchange, Failed, Malformed, Step
 from proxy.sasl.login import Login
 from proxy.state.auth.ip import java_address
 from proxy.state.auth.listing import listed
@@ -22,6 +22,7 @@ from proxy.state.sessions import session_text
 from proxy.support.counters import Counters
 
 log = logging.getLogger("proxy.frontend.connection")  # the documents name this logger
+_negotiation_log = logging.getLogger("proxy.frontend.negotiation")
 
 
 # Characters of the identities that one connection may prove by auth packets, since every write carries them
@@ -177,6 +178,62 @@ class ClientIdentity:
 
     def _add(self, proven: Identities) -> None:
         self.identities = listed((*self.identities, *proven))
+
+
+class Negotiation:
+    """A SASL exchange (ZooKeeperServer.processSasl).
+
+    It has one step at a time: the next token is processed after the answer to the last one.
+    """
+
+    def __init__(self, login: Login, loop: asyncio.AbstractEventLoop, claimant: "ClientIdentity") -> None:
+        self._login = login
+        self._loop = loop
+        self._claimant = claimant
+        self._exchange: Exchange | None = None
+        self.is_over = False  # the client has proved its name, or failed
+
+    def step(self, token: bytes) -> SaslAnswer | None:
+        """Answer the client's next token; None if the claimant gets the answer later."""
+        try:
+            exchange = self._exchange
+            if exchange is None:
+                exchange = self._exchange = self._login.begin(token)
+            if not exchange.blocks:
+                return self._taken(exchange.step(token))
+        except Failed as failure:
+            return self._failed(failure)
+        step = self._loop.run_in_executor(self._login.threads, exchange.step, token)
+        step.add_done_callback(self._stepped)
+        return None
+
+    def _stepped(self, done: asyncio.Future[Step]) -> None:
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is None:
+            self._claimant.negotiated(self._taken(done.result()))
+            return
+        if not isinstance(error, Failed):
+            _negotiation_log.error("a step of a SASL exchange failed", exc_info=error)
+            error = Failed(repr(error))
+        self._claimant.negotiated(self._failed(error))
+
+    def _taken(self, step: Step) -> SaslAnswer:
+        if step.name is not None:
+            self.is_over = True
+            self._claimant.proven(step.name, is_super=step.name in self._login.super_users)
+        return SaslAnswer(ErrorCode.OK, step.token)
+
+    def _failed(self, failure: Failed) -> SaslAnswer:
+        self.is_over = True
+        self._claimant.refused("sasl", failure.name, str(failure))
+        login = self._login
+        if isinstance(failure, Malformed):
+            return SaslAnswer(ErrorCode.AUTH_FAILED, None, is_sent=False)
+        if login.is_demanded:
+            return SaslAnswer(ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH, None)
+        return SaslAnswer(ErrorCode.OK if login.allows_failed else ErrorCode.AUTH_FAILED, None)
 
 
 def _subject(transport: asyncio.BaseTransport) -> str | None:
