@@ -18,7 +18,7 @@ from proxy.frontend.certificates import TlsContext
 from proxy.frontend.connection import Connection
 from proxy.frontend.connections import ConnectionLimits, Connections
 from proxy.frontend.handshake import Handshake, SessionTimer, interval_of
-from proxy.frontend.ports import Ports, bound_socket
+from proxy.frontend.listener import Ports, bound_socket
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.replies import LIMITS
 from proxy.frontend.request_logs import RequestLogs, Stages
@@ -56,7 +56,7 @@ from schema.record import Home
 log = logging.getLogger(__name__)
 
 _DRAIN_TIMEOUT = 10.0  # seconds for requests in the log when the server stops
-_PATIENCE = 10.0  # seconds for an etcd that does not answer, if another process serves meanwhile
+_OTHER_SERVES = 10.0  # seconds for an etcd that does not answer, if another process serves meanwhile
 _CLOSE_TIMEOUT = 1.0  # seconds for clients to take their last replies
 _SESSIONS = "look after the sessions"
 
@@ -181,7 +181,7 @@ class Server:
 
     def _services(
         self, parts: Subject, operations: Operations, handshake: Handshake, traces: Traces | None
-    ) -> Services[Connection]:
+    ) -> Services:
         """What each connection uses."""
         config = self._config
         worker = self.log.applier.worker
@@ -205,7 +205,7 @@ class Server:
             state_gate=StateGate(worker, loop, clock=self._environment.clock, lengths=worker.lengths),
             outbox=self.log.outbox,
             handshake=handshake,
-            words=self.words,
+            answer_word=self.words.answer,
             connections=self.connections,
             limits=LIMITS._replace(decoded_at_once=worker.lengths.decoded_at_once),
             request_logs=self.request_logs,
@@ -257,7 +257,7 @@ class Server:
         """
         if take is None:
             await self._listen(listener, secure)
-        await self.log.load(progress, None if take is None else _PATIENCE)
+        await self.log.load(progress, None if take is None else _OTHER_SERVES)
         await self.log.start()
         self._handshake.is_open = True
         self._begin(*self._periodic)

@@ -173,7 +173,7 @@ class PaperHost:
         """The requests that were submitted and not applied."""
         return list(self.outbox.queue)
 
-    def services(self) -> Services[Connection]:
+    def services(self) -> Services:
         """The same, for a connection."""
         return Services(
             self.machine,
@@ -187,9 +187,9 @@ class PaperHost:
             self.flush_queue,
             self.state_gate,
             self.outbox,
-            self,
-            self,
-            self,
+            cast(Any, self),
+            self.answer,
+            cast(Any, self),
             traces=self.traces,
             login=self.login,
             enforced_schemes=self.enforced_schemes,

@@ -60,14 +60,14 @@ _EARLY_PIECES = 100
 class Connection(asyncio.Protocol):
     """One TCP connection of one client."""
 
-    def __init__(self, services: "Services[Connection]", loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, services: Services, loop: asyncio.AbstractEventLoop) -> None:
         self.services = services
         self._clock = services.environment.clock
         self._loop = loop
         self._opening = Opening()
         self.inbound = Inbound(services.max_frame, extended=services.operations.extended)
         self.outbound = Outbound(loop)
-        self.identity = ClientIdentity(self, services, loop)
+        self.identity = ClientIdentity(services, loop, self.negotiated)
         self.session: Session | None = None
         self.admitted = False  # whether it was counted by the limits on connections
         self.knows_keeper = False  # the client has read which of Keeper's extensions this server has
@@ -91,7 +91,7 @@ class Connection(asyncio.Protocol):
             schemes=services.enforced_schemes,
             limits=services.limits,
         )
-        self._weight = (0, 0)  # requests and bytes of this client in the server's load
+        self._requests = self._size = 0  # requests and bytes of this client in the server's load
         self._is_in_flush_queue = False
         self._waits = False  # in the state gate's queue
 
@@ -274,7 +274,7 @@ class Connection(asyncio.Protocol):
     def _flush_soon(self) -> None:
         """Request a call of `flush` at the end of this turn of the loop."""
         self._is_in_flush_queue = True
-        self.services.flush_queue.add(self)
+        self.services.flush_queue.add(self.flush)
 
     def flush(self) -> None:
         """Send replies; called once in a turn in which writes were applied. Then take more if few wait."""
@@ -313,11 +313,14 @@ class Connection(asyncio.Protocol):
 
     def _weigh(self) -> None:
         """Count this client's waiting requests in the load, unless it does not read its replies."""
-        queue, load = self.order.queue, self.services.load
-        requests, size = self._weight
-        self._weight = now = (0 if self.order.replies.is_paused else queue.count, queue.size)
-        load.requests += now[0] - requests
-        load.size += now[1] - size
+        queue = self.order.queue
+        requests, size = 0 if self.order.replies.is_paused else queue.count, queue.size
+        if size != self._size or requests != self._requests:
+            load = self.services.load
+            load.requests += requests - self._requests
+            load.size += size - self._size
+            self._requests = requests
+            self._size = size
 
     def _resume_reading(self) -> None:
         """Read from the client again, unless too many requests wait, it does not read, or it is closing."""
@@ -353,7 +356,7 @@ class Connection(asyncio.Protocol):
             self._request_session(frames)
         elif broken is not None:
             self.inbound.count += 1  # before the answer is made, which may include this connection
-            opening.word = word_answer(self.services.words, broken, self._clock)
+            opening.word = word_answer(self.services.answer_word, broken, self._clock)
             if opening.word is not None:
                 self._answer_word(opening.word)
 

@@ -3,23 +3,21 @@
 import asyncio
 import logging
 import weakref
-from typing import Protocol
+from collections.abc import Callable
 
 from codec.constants import ErrorCode
 from codec.errors import MalformedPacket
 from codec.jute import Reader
-from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.requests import SaslAnswer
+from proxy.frontend.services import Services
 from proxy.sasl.exchange import Exchange, Failed, Malformed, Step
 from proxy.sasl.login import Login
 from proxy.state.auth.ip import java_address
 from proxy.state.auth.listing import listed
 from proxy.state.auth.sasl import sasl_identities
 from proxy.state.auth.scheme import Identities, Peer
-from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.auth.x509 import subject_name
 from proxy.state.sessions import session_text
-from proxy.support.counters import Counters
 
 log = logging.getLogger("proxy.frontend.connection")  # the documents name this logger
 _negotiation_log = logging.getLogger("proxy.frontend.negotiation")
@@ -30,52 +28,31 @@ _negotiation_log = logging.getLogger("proxy.frontend.negotiation")
 _MOST = 8 << 10
 
 
-class Proofs(Protocol):
-    """The parts of the server that concern authentication."""
-
-    @property
-    def auth(self) -> AuthSchemes:
-        """The schemes of auth packets."""
-
-    @property
-    def login(self) -> Login | None:
-        """Authenticates clients by SASL; None if SASL is not offered."""
-
-    @property
-    def counters(self) -> Counters:
-        """Counts failed proofs."""
-
-    @property
-    def request_logs(self) -> RequestLogs | None:
-        """Logs failed proofs."""
-
-
-class Connection(Protocol):
-    """The connection of the client."""
-
-    def negotiated(self, answer: SaslAnswer) -> None:
-        """Process the answer to a token, if it was not made at once."""
-
-
 class ClientIdentity:
     """The identity of one client."""
 
     __slots__ = (
         "__weakref__",
-        "_connection",
         "_loop",
+        "_negotiated",
         "_negotiation",
         "_peer",
-        "_server",
+        "_services",
         "address",
         "identities",
         "port",
         "session_id",
     )
 
-    def __init__(self, connection: Connection, server: Proofs, loop: asyncio.AbstractEventLoop) -> None:
-        self._connection = weakref.ref(connection)  # this is a part of it
-        self._server = server
+    def __init__(
+        self,
+        services: Services,
+        loop: asyncio.AbstractEventLoop,
+        negotiated: Callable[[SaslAnswer], None],
+    ) -> None:
+        """`negotiated`: a method of the connection; it gets answers to tokens that are not made at once."""
+        self._services = services
+        self._negotiated = weakref.WeakMethod(negotiated)  # this object is a part of the connection
         self._loop = loop
         self._negotiation: Negotiation | None = None
         self._peer = Peer("")
@@ -99,7 +76,7 @@ class ClientIdentity:
         except ValueError as error:
             log.warning("closing %s: its certificate: %s", self.address, error)
             is_usable = False
-        self._add(self._server.auth.identities(self._peer))
+        self._add(self._services.auth.identities(self._peer))
         return is_usable
 
     # -- auth packets --------------------------------------------------------------------------------------
@@ -110,7 +87,7 @@ class ClientIdentity:
             reader = Reader(packet, position)
             reader.int()  # the type, always 0
             scheme = reader.string()
-            proven = self._server.auth.authenticate(scheme, reader.buffer(), self._peer)
+            proven = self._services.auth.authenticate(scheme, reader.buffer(), self._peer)
         except MalformedPacket as error:
             self.refused("", "", f"its packet is {error}")
             return None
@@ -132,7 +109,7 @@ class ClientIdentity:
 
         Without a login, as ZooKeeper without one: success and no token (ZooKeeperServer.processSasl).
         """
-        login = self._server.login
+        login = self._services.login
         if login is None:
             return SaslAnswer(ErrorCode.OK, None)
         if self._negotiation is None:
@@ -153,13 +130,13 @@ class ClientIdentity:
 
     def negotiated(self, answer: SaslAnswer) -> None:
         """The answer to a token is ready, which was not made at once."""
-        connection = self._connection()
-        if connection is not None:
-            connection.negotiated(answer)
+        negotiated = self._negotiated()
+        if negotiated is not None:
+            negotiated(answer)
 
     def refused(self, scheme: str, name: str, reason: str) -> None:
         """An authentication has failed. `name`: the name that the client claims, if it is known."""
-        self._server.counters.auth_failed += 1
+        self._services.counters.auth_failed += 1
         log.warning(
             "session %s: authentication of %s:%d refused, scheme %r%s%s",
             session_text(self.session_id),
@@ -169,8 +146,8 @@ class ClientIdentity:
             f", user {name!r}" if name else "",
             f": {reason}" if reason else "",
         )
-        if self._server.request_logs is not None:
-            self._server.request_logs.refused(self, scheme, name)
+        if self._services.request_logs is not None:
+            self._services.request_logs.refused(self, scheme, name)
 
     def lost(self) -> None:
         """The connection is closed: an exchange ends with its current step."""

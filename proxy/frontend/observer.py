@@ -6,13 +6,19 @@ pipelined write takes some microseconds, and recording each one alone would add 
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
-from codec.constants import OpCode, Xid
-from proxy.frontend.replies import Machine
+from codec.constants import ErrorCode, OpCode, Xid
+from codec.errors import MalformedPacket
+from codec.jute import INT, LONG
+from codec.packets import REQUEST_HEADER
 from proxy.frontend.request_logs import RequestLogs
-from proxy.frontend.requests import Author, Received, Write
+from proxy.frontend.requests import Author, Received, Sampled, Single, Write
 from proxy.frontend.traced import Traces
+from proxy.state.machine import Machine
+from proxy.state.operation import Client, Reading, ReadOperation
+from proxy.state.refusal import Refusal
 from proxy.support.latency import ConnectionLatency
 
 _PING = int(OpCode.PING)
@@ -42,7 +48,6 @@ class Observer:
         "_xid",
         "is_needed",
         "now",
-        "traces_reads",
     )
 
     def __init__(
@@ -61,7 +66,6 @@ class Observer:
         self.now = now
         self._logs = logs
         self._traces = traces
-        self.traces_reads = traces is not None
         self.is_needed = logs is not None or traces is not None  # whether `answered` has to be called
         self._counts: dict[int, int] = {}  # of each opcode, since the last `note`
         self._opcode = 0  # of the last one
@@ -76,6 +80,37 @@ class Observer:
             self._traces.answered(
                 self._author, request, outcome.err, began=outcome.began, position=outcome.position
             )
+
+    def traced(self, reads: dict[int, ReadOperation]) -> dict[int, ReadOperation]:
+        """The same reads; those that are traced are reported as they are answered."""
+        if self._traces is None:
+            return reads
+        return {opcode: partial(self._read, opcode, read) for opcode, read in reads.items()}
+
+    def _read(
+        self,
+        opcode: int,
+        read: ReadOperation,
+        reading: Reading,
+        client: Client,
+        packet: bytes,
+        position: int,
+    ) -> bytes:
+        if type(packet) is not Sampled:
+            return read(reading, client, packet, position)
+        # A read that ends by another exception is not reported: it takes long and is begun again, or its client
+        # has gone.
+        (xid,) = (INT if position == REQUEST_HEADER.size else LONG).unpack_from(packet)
+        request = Single(xid, opcode, packet, packet.received, 0)
+        began = self.now()
+        try:
+            body = read(reading, client, packet, position)
+        except (Refusal, MalformedPacket) as error:
+            err = error.code if isinstance(error, Refusal) else ErrorCode.MARSHALLING_ERROR
+            self.answered(request, Outcome(err, began=began, position=position))
+            raise
+        self.answered(request, Outcome(ErrorCode.OK, began=began, position=position))
+        return body
 
     # -- times ---------------------------------------------------------------------------------------------
 
@@ -93,10 +128,10 @@ class Observer:
         """Record the counted requests as answered now."""
         counts = self._counts
         if counts:
-            now, opcode = self.now(), self._opcode
-            self._note(opcode, counts.pop(opcode), self._xid, self._received, now)
+            now, opcode, received = self.now(), self._opcode, self._received
+            self._note(opcode, counts.pop(opcode), self._xid, received, now)
             if counts:
-                self._latency.note_earlier(list(counts.items()), now - self._received)
+                self._latency.note_earlier(list(counts.items()), now - received)
                 counts.clear()
 
     def note_run(self, opcode: int, count: int, xid: int, received: int) -> None:

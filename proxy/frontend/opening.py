@@ -5,7 +5,6 @@ import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
-from typing import Protocol
 
 from codec.constants import ProtocolVersion
 from codec.errors import FrameTooLong
@@ -14,9 +13,9 @@ from codec.keeper import decode_traced_connect, decode_wide_connect
 from codec.packets import ConnectRequest, decode_connect, encode_connect_response
 from proxy.frontend.identity import ClientIdentity
 from proxy.frontend.replies import NARROW, TRACED_NARROW, TRACED_WIDE, WIDE, Wire
+from proxy.frontend.services import AnswerWord
 from proxy.frontend.sessions import PASSWORD_BYTES, Session
 from proxy.log.slices import Slices
-from proxy.state.pause import Pause
 from proxy.state.sessions import session_text
 from proxy.support.environment import Clock
 
@@ -30,13 +29,6 @@ _FORMS_OF_KEEPER = (ProtocolVersion.COMPRESSION, ProtocolVersion.WIDE_XIDS, Prot
 
 #: The answer to a client that should try another server, in Keeper's form of the protocol.
 ELSEWHERE = encode_connect_response(0, 0, bytes(PASSWORD_BYTES), False, ProtocolVersion.REJECTED)
-
-
-class Words(Protocol):
-    """The four-letter words (proxy.admin.four_letter.FourLetterWords)."""
-
-    def answer(self, word: bytes, rest: bytes, pause: Pause) -> Iterator[str] | None:
-        """The answer, line by line, to a word and the bytes received with it; None if it is no word."""
 
 
 class WordAnswer:
@@ -157,8 +149,8 @@ def read_opening(packet: bytes, *, extended: bool) -> tuple[ConnectRequest, Wire
     return request, WIDE
 
 
-def word_answer(words: Words, packet: FrameTooLong, clock: Clock) -> WordAnswer | None:
+def word_answer(answer: AnswerWord, packet: FrameTooLong, clock: Clock) -> WordAnswer | None:
     """The answer to bytes that were received in place of a packet; None if they are no four-letter word."""
     slices = Slices(clock)
-    lines = words.answer(INT.pack(packet.length), packet.rest, slices)
+    lines = answer(INT.pack(packet.length), packet.rest, slices)
     return None if lines is None else WordAnswer(lines, slices)

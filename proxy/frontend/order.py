@@ -36,7 +36,7 @@ from codec.constants import ErrorCode, KeeperOpCode, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer
 from proxy.frontend.observer import Observer, Outcome
-from proxy.frontend.replies import LIMITS, Limits, Machine, Replies
+from proxy.frontend.replies import LIMITS, Limits, Replies
 from proxy.frontend.requests import (
     BLOCKING,
     UNKNOWN,
@@ -47,12 +47,12 @@ from proxy.frontend.requests import (
     ReadRun,
     Refused,
     RequestQueue,
-    Sampled,
     SaslAnswer,
     Single,
     Waiting,
     Write,
 )
+from proxy.state.machine import Machine
 from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation
 from proxy.state.ops.unreadable import code_of, spends_zxid
 from proxy.state.pause import Pause, TooLong
@@ -200,8 +200,8 @@ class Order:
     def use_operations(self, operations: Operations) -> None:
         """Set the supported operations, before the first request is received."""
         self._writes: dict[int, WriteOperation] = operations.writes
-        self._reads: dict[int, ReadOperation] = operations.reads
-        self._light = {opcode: read for opcode, read in operations.reads.items() if opcode not in _ALONE}
+        self._reads = self._observer.traced(operations.reads)
+        self._light = {opcode: read for opcode, read in self._reads.items() if opcode not in _ALONE}
 
     # -- what goes in --------------------------------------------------------------------------------------
 
@@ -243,7 +243,8 @@ class Order:
             if not isinstance(following, Write) or following.zxid != UNKNOWN:
                 self._advance()
                 if self._slow_read is not None:
-                    return Ready(slow_read=self._take_slow_read())
+                    slow_read, self._slow_read = self._slow_read, None
+                    return Ready(slow_read=slow_read)
         return NOTHING
 
     def advance(self) -> Ready:
@@ -322,19 +323,17 @@ class Order:
         return self._ready()
 
     def _ready(self) -> Ready:
-        packets: Sequence[bytes] = ()
-        requests: Sequence[Write] = ()
-        if self.replies.packets:
-            packets, self.replies.packets = self.replies.packets, []
-        if self._requests:
-            requests, self._requests = self._requests, []
-        elif not (packets or self.is_closed or self._again or self._slow_read):
+        replies, packets = self.replies, self.replies.packets
+        requests, slow_read = self._requests, self._slow_read
+        if packets:
+            replies.packets = []
+        elif not (requests or slow_read or self.is_closed or self._again):
             return NOTHING
-        return Ready(requests, self._take_slow_read(), packets, self.is_closed, self._again)
-
-    def _take_slow_read(self) -> SlowRead | None:
-        slow_read, self._slow_read = self._slow_read, None
-        return slow_read
+        if requests:
+            self._requests = []
+        self._slow_read = None
+        # Half the time of the class's own constructor, for what is made for each chunk of requests.
+        return tuple.__new__(Ready, (requests or (), slow_read, packets or (), self.is_closed, self._again))
 
     @property
     def is_idle(self) -> bool:
@@ -586,7 +585,6 @@ class Order:
         reading = self._reading
         client = self._owner
         observer = self._observer
-        traces = observer.traces_reads
         zxid = self._machine.zxid  # nothing is applied meanwhile
         answered = first = 0
         run, xid = _NO_OPCODE, 0
@@ -606,11 +604,7 @@ class Order:
                 run = opcode
                 operation = following
             try:
-                if traces and type(packet) is Sampled:
-                    made = self._read_traced(Single(xid, opcode, packet, received, 0), reading)
-                else:
-                    made = operation(reading, client, packet, body)  # type: ignore[misc]
-                reply = frame(xid, zxid, 0, made)
+                reply = frame(xid, zxid, 0, operation(reading, client, packet, body))  # type: ignore[misc]
             except (Refusal, MalformedPacket) as error:
                 reply = replies.refusal(xid, error)
             except TooLong:
@@ -635,33 +629,13 @@ class Order:
         replies = self.replies
         reading = self._reading if pause is None else self._reading._replace(pause=pause)
         try:
-            body = self._read_traced(request, reading)
+            body = self._reads[request.opcode](reading, self._owner, request.packet, replies.wire.body)
         except (Refusal, MalformedPacket) as error:
             reply = replies.refusal(request.xid, error)
         else:
             reply = replies.wire.frame(request.xid, self._machine.zxid, 0, body)
         self._observer.note_single(request.opcode, request.xid, request.received)
         replies.add_read(reply)
-
-    def _read_traced(self, request: Single | Awaited, reading: Reading) -> bytes:
-        """The body of the reply to a read, which is reported if it is traced.
-
-        Not if it is found to take too long, since it is begun again then, nor if its client has gone.
-        """
-        position = self.replies.wire.body
-        operation = self._reads[request.opcode]
-        observer = self._observer
-        if not observer.traces_reads:
-            return operation(reading, self._owner, request.packet, position)
-        began = observer.now()
-        try:
-            body = operation(reading, self._owner, request.packet, position)
-        except (Refusal, MalformedPacket) as error:
-            err = error.code if isinstance(error, Refusal) else ErrorCode.MARSHALLING_ERROR
-            observer.answered(request, Outcome(err, began=began, position=position))
-            raise
-        observer.answered(request, Outcome(ErrorCode.OK, began=began, position=position))
-        return body
 
     def _await_slow_read(self, read: Awaited) -> None:
         """A read that was at the head of the queue is slow: all other requests wait for its answer."""

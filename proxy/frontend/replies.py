@@ -5,12 +5,13 @@ decides which of the two a connection uses; the rest of the protocol is the same
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from codec.constants import ErrorCode, KeeperState, ProtocolVersion
 from codec.errors import MalformedPacket
 from codec.keeper import WIDE_REQUEST_HEADER, wide_event, wide_frame
 from codec.packets import REQUEST_HEADER, encode_event, frame
+from proxy.state.machine import Machine
 from proxy.state.pause import LENGTHS
 from proxy.state.refusal import Refusal
 
@@ -65,14 +66,6 @@ TRACED_WIDE = WIDE._replace(version=ProtocolVersion.TRACING)
 
 #: All of them. A process that takes over from another one knows them by their places.
 WIRES = (NARROW, WIDE, TRACED_NARROW, TRACED_WIDE)
-
-
-class Machine(Protocol):
-    """The state machine, as far as replies use it."""
-
-    @property
-    def zxid(self) -> int:
-        """The zxid that it has reached."""
 
 
 class Replies:

@@ -1,19 +1,22 @@
 """The parts and settings of the server that each of its connections uses."""
 
 import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Any, TypeAlias
 
-from codec.packets import ConnectRequest
-from proxy.frontend.opening import Words
-from proxy.frontend.replies import LIMITS, Limits, Machine
+from proxy.frontend.connections import Connections
+from proxy.frontend.handshake import Handshake
+from proxy.frontend.replies import LIMITS, Limits
 from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.traced import Traces
 from proxy.frontend.turns import FlushQueue, StateGate
 from proxy.log.outbox import Outbox
 from proxy.sasl.login import Login
 from proxy.state.auth.schemes import AuthSchemes
+from proxy.state.machine import Machine
 from proxy.state.operation import Operations, Reading
+from proxy.state.pause import Pause
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST, Environment
 from proxy.support.latency import Latency
@@ -21,7 +24,8 @@ from proxy.support.throttled_log import ThrottledLog
 
 log = logging.getLogger("proxy.frontend.connection")  # the connections log by it
 
-Connection = TypeVar("Connection", contravariant=True)
+#: Answers a four-letter word, line by line; None if it is no word. It gets the bytes received with the word.
+AnswerWord: TypeAlias = Callable[[bytes, bytes, Pause], Iterator[str] | None]
 
 # Above so many bytes of waiting requests the limit counts as reached, however few the requests are.
 _MAX_BYTES = 256 << 20
@@ -46,29 +50,8 @@ class Load:
         return self.requests > self._limit or self.size > _MAX_BYTES
 
 
-class ConnectHandler(Protocol[Connection]):
-    """Answers connect requests (proxy.frontend.handshake.Handshake)."""
-
-    def attach(self, connection: Connection, request: ConnectRequest) -> None:
-        """Find or make the connection's session, then call its `established`, `refuse` or `close`."""
-
-
-class OpenConnections(Protocol[Connection]):
-    """The open connections (proxy.frontend.connections.Connections)."""
-
-    def opened(self, connection: Connection) -> bool:
-        """A connection is open; False if it must be closed: a limit is reached, or the server stops."""
-
-    def gone(self, connection: Connection) -> None:
-        """A connection has ended."""
-
-    @property
-    def are_frozen(self) -> bool:
-        """Whether another process takes over, so that no requests are taken."""
-
-
 @dataclass(frozen=True, slots=True)
-class Services(Generic[Connection]):
+class Services:
     """The parts and settings that all connections of one server share."""
 
     machine: Machine
@@ -82,9 +65,9 @@ class Services(Generic[Connection]):
     flush_queue: FlushQueue
     state_gate: StateGate
     outbox: Outbox
-    handshake: ConnectHandler[Connection]
-    words: Words
-    connections: OpenConnections[Connection]
+    handshake: Handshake
+    answer_word: AnswerWord
+    connections: Connections[Any]
     #: The audit log and the log of slow requests; None for neither.
     request_logs: RequestLogs | None = None
     #: Traces some of the requests; None for none.

@@ -6,12 +6,14 @@ decides once for each packet; a request that it does not want is handled like al
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 from codec.constants import ErrorCode, OpCode
 from codec.errors import FrameTooLong, MalformedPacket
+from codec.framing import Framer
 from codec.jute import Reader
-from codec.trace_context import TracedFrame
+from codec.keeper import OpeningFramer
+from codec.trace_context import TracedFrame, TracedFramer
 from proxy.frontend.request_logs import Stages, name_of
 from proxy.frontend.requests import Author, Received, Sampled, Write, path_of
 from proxy.state.sessions import session_text
@@ -21,21 +23,15 @@ from proxy.traces.span import Span, Tracer
 _API_ERROR = -100
 
 
-class Framing(Protocol):
-    """Cuts a connection's bytes into packets."""
-
-    @property
-    def held(self) -> bytes:
-        """The bytes of an incomplete packet."""
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """As codec.framing.Framer."""
+AnyFramer: TypeAlias = "Framer | OpeningFramer | TracedFramer | SamplingFramer"
 
 
 class SamplingFramer:
     """Frames packets by another framer, and asks the tracer about each."""
 
-    def __init__(self, framer: Framing, traces: "Traces") -> None:
+    def __init__(
+        self, framer: "Framer | OpeningFramer | TracedFramer | SamplingFramer", traces: "Traces"
+    ) -> None:
         self._framer = framer
         self._traces = traces
 

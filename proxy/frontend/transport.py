@@ -16,7 +16,7 @@ from codec.framing import Framer
 from codec.keeper import OpeningFramer
 from codec.trace_context import TracedFramer
 from proxy.frontend.replies import Wire
-from proxy.frontend.traced import SamplingFramer, Traces
+from proxy.frontend.traced import AnyFramer, SamplingFramer, Traces
 
 #: Bytes of one client that are handled at once; the rest waits. The smallest requests have 12 bytes, so this
 #: is two milliseconds of work at most.
@@ -35,9 +35,7 @@ class Inbound:
 
     def __init__(self, max_frame: int, *, extended: bool) -> None:
         """`max_frame`: bytes. `extended`: the client may be Keeper's, whose handshake has another form."""
-        self.framer: Framer | OpeningFramer | TracedFramer | SamplingFramer = (
-            OpeningFramer(max_frame) if extended else Framer(max_frame)
-        )
+        self.framer: AnyFramer = OpeningFramer(max_frame) if extended else Framer(max_frame)
         self.count = 0  # packets that were handled
         #: Bytes that could not be handled when they were received, and when that was, in nanoseconds.
         self.parked: deque[tuple[bytes, int]] = deque()

@@ -194,13 +194,6 @@ class StateGate:
             log.exception("a slow read cannot be answered")
 
 
-class Flushed(Protocol):
-    """A connection, as far as the queue uses it."""
-
-    def flush(self) -> None:
-        """Send what is ready, and read from the client again if it may send more."""
-
-
 class FlushQueue:
     """Connections that wait for the end of this turn of the loop."""
 
@@ -210,12 +203,12 @@ class FlushQueue:
         self._loop = loop
         self._clock = clock
         self._slice = slice_seconds
-        self._waiting: deque[Flushed] = deque()
+        self._waiting: deque[Callable[[], None]] = deque()
         self._scheduled = False
 
-    def add(self, connection: Flushed) -> None:
-        """Flush a connection at the end of this turn of the loop. It is not added again before that."""
-        self._waiting.append(connection)
+    def add(self, flush: Callable[[], None]) -> None:
+        """Call a connection's `flush` at the end of this turn of the loop. It is not added twice."""
+        self._waiting.append(flush)
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._flush)
@@ -245,4 +238,4 @@ class FlushQueue:
     def _flush_some(self, count: int) -> None:
         waiting = self._waiting
         for _ in range(count):
-            waiting.popleft().flush()
+            waiting.popleft()()

@@ -32,7 +32,7 @@ class World:
 
     def add(self, *names: str) -> None:
         for name in names:
-            self.queue.add(Connection(self, name))
+            self.queue.add(Connection(self, name).flush)
 
 
 def test_all_are_flushed_at_the_end_of_the_turn_in_their_order() -> None:
