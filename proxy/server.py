@@ -56,7 +56,7 @@ from schema.record import Home
 log = logging.getLogger(__name__)
 
 _DRAIN_TIMEOUT = 10.0  # seconds for requests in the log when the server stops
-_OTHER_SERVES = 10.0  # seconds for an etcd that does not answer, if another process serves meanwhile
+_ETCD_TIMEOUT = 10.0  # seconds for an etcd that does not answer, if another process serves meanwhile
 _CLOSE_TIMEOUT = 1.0  # seconds for clients to take their last replies
 _SESSIONS = "look after the sessions"
 
@@ -257,7 +257,7 @@ class Server:
         """
         if take is None:
             await self._listen(listener, secure)
-        await self.log.load(progress, None if take is None else _OTHER_SERVES)
+        await self.log.load(progress, None if take is None else _ETCD_TIMEOUT)
         await self.log.start()
         self._handshake.is_open = True
         self._begin(*self._periodic)

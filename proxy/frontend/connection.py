@@ -274,7 +274,7 @@ class Connection(asyncio.Protocol):
     def _flush_soon(self) -> None:
         """Request a call of `flush` at the end of this turn of the loop."""
         self._is_in_flush_queue = True
-        self.services.flush_queue.add(self.flush)
+        self.services.flush_queue.add(self)
 
     def flush(self) -> None:
         """Send replies; called once in a turn in which writes were applied. Then take more if few wait."""
@@ -283,14 +283,17 @@ class Connection(asyncio.Protocol):
 
     def _settle(self) -> None:
         """Send what is ready, and take more from the client if few enough requests wait."""
-        self._act(self.order.flush())
-        self._weigh()
-        if self._may_take_more:
+        order, outbound = self.order, self.outbound
+        self._act(order.flush())
+        queue = order.queue
+        if queue.count != self._requests or queue.size != self._size:
+            self._weigh()
+        if outbound.reading_paused and self._may_take_more:
             if self.has_unhandled:
                 self._wait()
             else:
                 self._resume_reading()
-        if self.outbound.draining and not (self.order.queue.count or self.has_unhandled):
+        if outbound.draining and not (queue.count or self.has_unhandled):
             self._end()
 
     def _end(self) -> None:
@@ -313,14 +316,12 @@ class Connection(asyncio.Protocol):
 
     def _weigh(self) -> None:
         """Count this client's waiting requests in the load, unless it does not read its replies."""
-        queue = self.order.queue
-        requests, size = 0 if self.order.replies.is_paused else queue.count, queue.size
-        if size != self._size or requests != self._requests:
-            load = self.services.load
-            load.requests += requests - self._requests
-            load.size += size - self._size
-            self._requests = requests
-            self._size = size
+        queue, load = self.order.queue, self.services.load
+        requests = 0 if self.order.replies.is_paused else queue.count
+        load.requests += requests - self._requests
+        load.size += queue.size - self._size
+        self._requests = requests
+        self._size = queue.size
 
     def _resume_reading(self) -> None:
         """Read from the client again, unless too many requests wait, it does not read, or it is closing."""
@@ -333,9 +334,8 @@ class Connection(asyncio.Protocol):
 
     @property
     def _may_take_more(self) -> bool:
-        """Whether reading is paused, and there is room for more requests."""
-        has_room = self.outbound.reading_paused and self.order.queue.has_room
-        return has_room and not (self._awaits_session or self.outbound.frozen)
+        """Whether there is room for more requests, and they may be read."""
+        return self.order.queue.has_room and not (self._awaits_session or self.outbound.frozen)
 
     @property
     def has_unhandled(self) -> bool:
@@ -496,7 +496,7 @@ class Connection(asyncio.Protocol):
             self._opening.wait(self._loop, SESSIONLESS_TIMEOUT, self._give_up)
         if self._awaits_session:
             self._read_early()
-        elif self._may_take_more and not self.has_unhandled:
+        elif self.outbound.reading_paused and self._may_take_more and not self.has_unhandled:
             self._resume_reading()
         else:
             self._wait()

@@ -98,8 +98,8 @@ class Observer:
     ) -> bytes:
         if type(packet) is not Sampled:
             return read(reading, client, packet, position)
-        # A read that ends by another exception is not reported: it takes long and is begun again, or its client
-        # has gone.
+        # After another exception a read is not reported: it takes long and is begun again, or its client has
+        # gone.
         (xid,) = (INT if position == REQUEST_HEADER.size else LONG).unpack_from(packet)
         request = Single(xid, opcode, packet, packet.received, 0)
         began = self.now()

@@ -318,7 +318,9 @@ class Order:
 
     def flush(self) -> Ready:
         """Everything that is ready, at the end of a turn. The times of its requests end now."""
-        self.replies.sent()
+        replies = self.replies
+        if not replies.is_paused:
+            replies.unsent = 0
         self._observer.note()
         return self._ready()
 

@@ -78,12 +78,15 @@ class AppliedState(Protocol):
         """While the state is not whole: call `callback` when it is."""
 
 
-class SlowReader(Protocol):
-    """The requests of a client, the first of which is a slow read."""
+class Client(Protocol):
+    """The connection of a client."""
+
+    def flush(self) -> None:
+        """Send what is ready, and read from the client again if it may send more."""
 
     @property
     def wants_slow_read(self) -> bool:
-        """Whether the read is not answered yet; false if the connection is closed."""
+        """Whether a slow read is not answered yet; false if the connection is closed."""
 
     def answer_slow_read(self, pause: Pause) -> None:
         """Answer the read, with this pause."""
@@ -106,10 +109,10 @@ class StateGate:
         self._turn = Turn(loop)
         self._parked: deque[Callable[[], None]] = deque()
         self._is_called = False  # `_resume` will be
-        self._urgent: deque[SlowReader] = deque()
-        self._waiting: deque[SlowReader] = deque()
+        self._urgent: deque[Client] = deque()
+        self._waiting: deque[Client] = deque()
         self._slices = Slices(clock, slice_seconds, lengths)
-        self._reader: SlowReader | None = None  # the slow read that is being answered
+        self._reader: Client | None = None  # the slow read that is being answered
         self._scheduled = False  # the next slice of a slow read is scheduled
 
     def admits(self, now: int) -> bool:
@@ -121,7 +124,7 @@ class StateGate:
         self._parked.append(work)
         self._resume_soon()
 
-    def read_slowly(self, reader: SlowReader, *, now: bool) -> None:
+    def read_slowly(self, reader: Client, *, now: bool) -> None:
         """Answer a slow read, after those that wait already. `now`: from the current state.
 
         The log is applied no further before a read that is answered `now`.
@@ -203,12 +206,12 @@ class FlushQueue:
         self._loop = loop
         self._clock = clock
         self._slice = slice_seconds
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[Client] = deque()
         self._scheduled = False
 
-    def add(self, flush: Callable[[], None]) -> None:
-        """Call a connection's `flush` at the end of this turn of the loop. It is not added twice."""
-        self._waiting.append(flush)
+    def add(self, connection: Client) -> None:
+        """Flush a connection at the end of this turn of the loop. It is not added again before that."""
+        self._waiting.append(connection)
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._flush)
@@ -238,4 +241,4 @@ class FlushQueue:
     def _flush_some(self, count: int) -> None:
         waiting = self._waiting
         for _ in range(count):
-            waiting.popleft()()
+            waiting.popleft().flush()

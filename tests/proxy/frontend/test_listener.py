@@ -8,7 +8,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -145,9 +145,8 @@ async def listening(
     host = PaperHost(places, address)
     tasks = Tasks()
     tls = None if context is None else lambda: context
-    clients = ClientListener(
-        cast(Any, host), asyncio.get_running_loop(), tasks, tls, plain=plain, headers=headers
-    )
+    ports: Any = host
+    clients = ClientListener(ports, asyncio.get_running_loop(), tasks, tls, plain=plain, headers=headers)
     listener = socket.create_server(("127.0.0.1", 0))
     host.port = listener.getsockname()[1]
     clients.open(listener)
