@@ -255,8 +255,9 @@ class World:
 
     def tree(self, _: str) -> list[str]:
         nodes, watches = self.client.host.machine.tree.nodes, self.client.host.watches.total()
+        data = full_node(nodes, "/a").data or b""
         paths = [path for path in sorted(nodes) if not path.startswith("/zookeeper")]
-        return [f"/a has {full_node(nodes, '/a').data.decode()!r}, all: {' '.join(paths)}, {watches} watches"]
+        return [f"/a has {data.decode()!r}, all: {' '.join(paths)}, {watches} watches"]
 
 
 @golden.parametrized(SCRIPT)
