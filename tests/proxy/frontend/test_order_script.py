@@ -13,6 +13,9 @@ event N           N watch events are sent
 limits NAME=N ..  limits of the connection, at the beginning
 large N           the data of /b gets N bytes
 slow              every listing takes long
+half, whole       a write is applied in part, or the state is whole again
+glimpse           the state is whole for a moment, in which the next write begins to be applied in part
+drain             the server stops
 tree              shows the data of /a and the names of all nodes
 
 Outputs. `log` are requests that the log gets. Each line of `client` is one write to the transport, with the
@@ -53,6 +56,8 @@ def _packet(xid: int, words: Sequence[str]) -> bytes:
             return packets.read(xid, _READS[words[0]], path, watch=bool(watch))
         case ["acl" | "count", path]:
             return packets.request(xid, _READS[words[0]], pack_string(path))
+        case ["ephemerals"]:
+            return packets.request(xid, OpCode.GET_EPHEMERALS, pack_string(""))
         case ["create", path, *mode]:
             return packets.create(xid, path, flags=CreateMode[mode[0]] if mode else 0)
         case ["set", path, data]:
@@ -252,6 +257,21 @@ class World:
 
     def slow(self, _: str) -> None:
         self.client.host.reading.pause.lengths = _ALL_SLOW
+
+    def half(self, _: str) -> None:
+        self.client.host.begin_long_write()
+
+    def whole(self, _: str) -> None:
+        self.client.host.end_long_write()
+        self.run("")
+
+    def glimpse(self, _: str) -> None:
+        self.client.host.call_waiting()
+        self.run("")
+
+    def drain(self, _: str) -> None:
+        self.client.connection.drain()
+        self.run("")
 
     def tree(self, _: str) -> list[str]:
         nodes, watches = self.client.host.machine.tree.nodes, self.client.host.watches.total()

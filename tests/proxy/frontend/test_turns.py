@@ -1,12 +1,29 @@
-"""Connections that are flushed once a turn of the loop."""
+"""Whose requests are handled when: flushes once a turn, slow reads of several clients, a state in parts.
+
+What one client sees of it is in `order.txt`.
+"""
 
 import asyncio
 from typing import Any, cast
 
 import pytest
 
-from lab.fakes.connection import PaperLoop
+from codec.constants import ErrorCode, OpCode
+from lab.client import packets
+from lab.fakes.connection import Client, PaperLoop, connected, established
 from proxy.frontend.turns import FlushQueue
+from proxy.state import node
+from proxy.state.pause import Lengths
+
+_LIST = packets.read(1, OpCode.GET_CHILDREN, "/")
+
+
+@pytest.fixture
+def client() -> Client:
+    """A client whose listings take long: they pause at each name."""
+    client = established()
+    client.host.reading.pause.lengths = Lengths(every=1, at_once=-1)
+    return client
 
 
 class Connection:
@@ -75,3 +92,43 @@ def test_very_many_are_flushed_in_slices() -> None:
         world.loop.turn()
         assert 0 < len(world.flushed) - before <= 64
     assert world.flushed == names
+
+
+def test_slow_reads_of_two_clients_take_turns_with_the_log(client: Client) -> None:
+    second = connected(client.host)
+    for each in (client, second):
+        each.connection.data_received(_LIST)
+    held: list[int] = []
+    while not (client.transport.writes[-1:] and len(held) > 40):
+        held.append(client.host.holds)
+        client.loop.turn()
+    assert max(held) == 1, "one at a time"
+    assert [client.xids(), second.xids()] == [[1], [1]]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_slow_read_that_is_refused_or_fails(
+    client: Client, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    client.connection.data_received(_LIST)
+    if fails:
+        monkeypatch.setattr(node, "pack_strings", "a mistake")
+    else:
+        del client.host.machine.tree.nodes["/"]
+    client.loop.run()
+    assert client.outcomes() == ([] if fails else [(1, ErrorCode.NO_NODE)])
+    assert client.transport.is_closed() is fails
+    assert client.host.holds == 0
+
+
+def test_a_new_client_and_a_four_letter_word_wait_for_a_whole_state(client: Client) -> None:
+    client.host.attached.clear()
+    client.host.begin_long_write()
+    newer, asking = (Client(host=client.host) for _ in range(2))
+    newer.send(packets.connect())
+    asking.send(b"ruok")
+    assert (client.host.attached, asking.transport.writes) == ([], [])
+    client.host.end_long_write()
+    client.loop.run()
+    assert len(client.host.attached) == 1
+    assert asking.transport.writes == [b"imok"]
