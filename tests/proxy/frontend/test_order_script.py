@@ -6,6 +6,7 @@ send REQUESTS     one chunk comes; then the event loop runs until nothing is lef
 receive REQUESTS  the same without any turn of the loop
 turn, run         one turn of the loop, or all that there are
 apply [N]         the log applies N writes, or all that it has
+commit [N]        the same without any turn of the loop
 fail ERROR        the outcome of the first write in the log is this error
 pause, resume     the client does not read any more, or reads again
 close, lose       this server closes the connection, or the client is gone
@@ -224,6 +225,9 @@ class World:
 
     def apply(self, text: str) -> None:
         self.client.commit(int(text) if text else None)
+
+    def commit(self, text: str) -> None:
+        self.client.host.commit(int(text) if text else None)
 
     def fail(self, text: str) -> None:
         self.client.host.outbox.queue.popleft().applied(self.zxid + 9, ErrorCode[text], b"")
