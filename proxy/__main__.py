@@ -22,7 +22,7 @@ from proxy.etcd.rpc import connector
 from proxy.etcd.status_poller import ReadMetrics
 from proxy.etcd.tls import Tls
 from proxy.frontend.certificates import TlsContext
-from proxy.frontend.ports import bound_socket
+from proxy.frontend.listener import bound_socket
 from proxy.handover import supervisor
 from proxy.handover.channel import Channel, HandoverError, inherited_ports
 from proxy.handover.control import Control

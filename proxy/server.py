@@ -17,18 +17,15 @@ from proxy.etcd.status_poller import ReadMetrics, StatusPoller
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.connection import Connection
 from proxy.frontend.connections import ConnectionLimits, Connections
-from proxy.frontend.flush_queue import FlushQueue
-from proxy.frontend.handshake import Handshake
-from proxy.frontend.limits import LIMITS
-from proxy.frontend.load import Load
-from proxy.frontend.ports import Ports, bound_socket
+from proxy.frontend.handshake import Handshake, SessionTimer, interval_of
+from proxy.frontend.listener import Ports, bound_socket
 from proxy.frontend.read_only import ReadOnlySessions
+from proxy.frontend.replies import LIMITS
 from proxy.frontend.request_logs import RequestLogs, Stages
-from proxy.frontend.services import Services
-from proxy.frontend.session_timer import SessionTimer, interval_of
+from proxy.frontend.services import Load, Services
 from proxy.frontend.sessions import Sessions, Timeouts
-from proxy.frontend.state_gate import StateGate
 from proxy.frontend.traced import Traces, TraceSources
+from proxy.frontend.turns import FlushQueue, StateGate
 from proxy.log.context import Context, LogSettings
 from proxy.log.log import Log
 from proxy.log.node_expiry import NodeExpiry, Pace
@@ -184,7 +181,7 @@ class Server:
 
     def _services(
         self, parts: Subject, operations: Operations, handshake: Handshake, traces: Traces | None
-    ) -> Services[Connection]:
+    ) -> Services:
         """What each connection uses."""
         config = self._config
         worker = self.log.applier.worker
@@ -198,7 +195,7 @@ class Server:
                 system if config.keeper_extensions else {},
                 AtOnce(worker.lengths),
             ),
-            operations=operations if traces is None else traces.operations(operations),
+            operations=operations,
             auth=self.auth,
             max_frame=config.max_frame,
             latency=parts.latency,
@@ -208,7 +205,7 @@ class Server:
             state_gate=StateGate(worker, loop, clock=self._environment.clock, lengths=worker.lengths),
             outbox=self.log.outbox,
             handshake=handshake,
-            words=self.words,
+            answer_word=self.words.answer,
             connections=self.connections,
             limits=LIMITS._replace(decoded_at_once=worker.lengths.decoded_at_once),
             request_logs=self.request_logs,

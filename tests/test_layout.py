@@ -149,9 +149,11 @@ LARGE_CLASSES = {
     "proof/simulation/simulation.py Simulation": "the parts of a simulated world, wired",
     "proof/simulation/transports.py Transport": "both ends of a connection, and the kernel between them",
     "proof/torture/rounds.py Round": "the parts of a round, wired",
-    "proxy/frontend/connection.py Connection": "the callbacks of a transport, and what its order has ready",
+    "proxy/frontend/connection.py Connection": "one connection is in one file, with all that happens to it",
+    "proxy/frontend/order.py Order": "the rules about one queue, which all change the same state",
     "proxy/server.py Server": "the parts of a proxy, wired",
     "proxy/state/transaction.py Transaction": "what one request may use and change, kept flat for speed",
+    "tests/proxy/frontend/test_order_histories.py World": "an order, its log and its client, with the script",
 }
 
 

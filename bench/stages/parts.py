@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from bench.stages.meter import DIGEST, MACHINE, OUTBOX, REPLY, WATCHES, Meter
-from proxy.frontend import turn
+from proxy.frontend import turns
 from proxy.frontend.order import Order
 from proxy.log.append.appender import Appender
 from proxy.log.append.outbox import Outbox
@@ -48,7 +48,7 @@ def told(meter: Meter) -> Iterator[None]:
     replaced += [
         (Clock, "perf_counter", staticmethod(float)),
         (Appender, "window", _WINDOW),
-        (turn, "NANOSECONDS", 1 << 62),
+        (turns, "NANOSECONDS", 1 << 62),
     ]
     with ExitStack() as stack:
         for owner, name, replacement in replaced:

@@ -9,13 +9,11 @@ from codec.packets import ConnectRequest
 from lab.client import packets
 from lab.client.requests import Reply
 from proxy.frontend.connection import Connection
-from proxy.frontend.flush_queue import FlushQueue
-from proxy.frontend.limits import LIMITS, Limits
-from proxy.frontend.load import Load
-from proxy.frontend.services import Services
+from proxy.frontend.replies import LIMITS, Limits
+from proxy.frontend.services import Load, Services
 from proxy.frontend.sessions import Session
-from proxy.frontend.state_gate import StateGate
 from proxy.frontend.traced import Traces
+from proxy.frontend.turns import FlushQueue, StateGate
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import Pending
 from proxy.sasl.login import Login
@@ -175,12 +173,12 @@ class PaperHost:
         """The requests that were submitted and not applied."""
         return list(self.outbox.queue)
 
-    def services(self) -> Services[Connection]:
+    def services(self) -> Services:
         """The same, for a connection."""
         return Services(
             self.machine,
             self.reading,
-            self.operations if self.traces is None else self.traces.operations(self.operations),
+            self.operations,
             self.auth,
             MAX_FRAME,
             self.latency,
@@ -189,9 +187,9 @@ class PaperHost:
             self.flush_queue,
             self.state_gate,
             self.outbox,
-            self,
-            self,
-            self,
+            cast(Any, self),
+            self.answer,
+            cast(Any, self),
             traces=self.traces,
             login=self.login,
             enforced_schemes=self.enforced_schemes,

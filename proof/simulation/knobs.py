@@ -3,7 +3,7 @@
 from random import Random
 from typing import NamedTuple
 
-from proxy.frontend.limits import LIMITS, Limits
+from proxy.frontend.replies import LIMITS, Limits
 from proxy.state.level import OF_NEW_TREES
 from proxy.state.pause import LENGTHS, Lengths
 

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from proof.simulation.network import Network, Pipe
 from proof.simulation.world import Host
-from proxy.frontend.outbound import TCP_INFO
+from proxy.frontend.transport import TCP_INFO
 from proxy.server import Server
 
 ADDRESS = "10.0.0.1"  # of all clients

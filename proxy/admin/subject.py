@@ -13,7 +13,7 @@ from proxy.etcd.status_poller import StatusPoller
 from proxy.frontend.connection import Connection
 from proxy.frontend.connections import Connections
 from proxy.frontend.handshake import Handshake
-from proxy.frontend.ports import Ports
+from proxy.frontend.listener import Ports
 from proxy.frontend.sessions import Sessions
 from proxy.log.archiving import Archiving
 from proxy.log.log import Log

@@ -9,7 +9,7 @@ from proxy.__main__ import prepare
 from proxy.check.finding import Finding, doubtful, good, wrong
 from proxy.config import Config
 from proxy.etcd.embedded import EmbeddedEtcdError, find_binary
-from proxy.frontend.ports import bound_socket
+from proxy.frontend.listener import bound_socket
 from proxy.sasl.gssapi_server import Missing
 from proxy.support.logs import STDERR
 from proxy.support.permissions import is_world_readable

@@ -1,68 +1,97 @@
 """One client's connection: the transport's callbacks, the session, and watch events.
 
-It passes the client's packets to its `Order`, and does what the order has ready: it appends requests, sends
-packets, closes. Other parts are in separate files: `inbound` cuts packets, `opening` reads the connect
-request, `client_identity` authenticates the client, `outbound` sends.
+Bytes from the client come in by `data_received`. They are cut into packets (`transport`), and those go to
+the connection's `Order`. What has to be done then comes back as a `Ready`, which `Connection._act` does.
+Outcomes of writes come in by `applied`, watch events by `notify`.
+
+The rules:
+
+1. The first packet is the connect request, or the bytes are a four-letter word (`opening`). Until the session
+   exists nothing else is handled.
+2. Requests are taken only while the state is whole and there is time in this turn of the loop (`turns`).
+   Bytes that come meanwhile are parked, and taken piece by piece.
+3. What was applied in a turn is sent at its end, in one write. Only a slow read is begun at once.
+4. The client is not read from while too many of its requests wait, too many of all clients, while it does not
+   read its replies, and while another process takes over.
+5. Closed is closed: nothing is handled and sent after the last packet. Writes of a lost connection continue.
 """
 
 import asyncio
 import logging
+import math
 from collections.abc import Sequence
 from typing import cast
 
-from codec.constants import OpCode, Perms
+from codec.constants import OpCode, Perms, ProtocolVersion
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.jute import OPEN_TO_ALL, Acl
-from proxy.frontend.client_identity import ClientIdentity
-from proxy.frontend.inbound import PIECE, Inbound
-from proxy.frontend.movable import Movable
-from proxy.frontend.opening import ELSEWHERE, SESSIONLESS_TIMEOUT, Opening, read_opening
-from proxy.frontend.order import Order
-from proxy.frontend.outbound import Outbound
+from codec.packets import ConnectRequest
+from proxy.frontend.identity import ClientIdentity
+from proxy.frontend.observer import Observer, Outcome
+from proxy.frontend.opening import (
+    ELSEWHERE,
+    SESSIONLESS_TIMEOUT,
+    Opening,
+    WordAnswer,
+    read_opening,
+    word_answer,
+)
+from proxy.frontend.order import NOTHING, Order, Ready
+from proxy.frontend.requests import SaslAnswer, Waiting, Write
 from proxy.frontend.services import Services
 from proxy.frontend.sessions import Session
-from proxy.frontend.throttle import Throttle
-from proxy.frontend.waiting import SaslAnswer, Write
-from proxy.frontend.word_answer import WordAnswer, word_answer
+from proxy.frontend.transport import PIECE, Inbound, Outbound
 from proxy.state.acl import permits
+from proxy.state.auth.scheme import Identities
 from proxy.state.ops import reads_alone
 from proxy.state.pause import Pause
+from proxy.support.latency import ConnectionLatency
 
 log = logging.getLogger(__name__)
 
 # Watches of a closed connection that are removed at once, and in each later turn of the loop.
 _DROPPED_AT_ONCE = 64
 _DROPPED = 1024
+# Bytes, and chunks of them, that are read from a client before its session exists.
+_EARLY = 64 << 10
+_EARLY_PIECES = 100
 
 
-class Connection(Movable, asyncio.Protocol):
+class Connection(asyncio.Protocol):
     """One TCP connection of one client."""
 
-    def __init__(self, services: "Services[Connection]", loop: asyncio.AbstractEventLoop) -> None:
-        self._services = services
+    def __init__(self, services: Services, loop: asyncio.AbstractEventLoop) -> None:
+        self.services = services
         self._clock = services.environment.clock
         self._loop = loop
         self._opening = Opening()
-        self._inbound = Inbound(services.max_frame, extended=services.operations.extended)
-        self._outbound = Outbound(loop)
-        self.identity = ClientIdentity(self, services, loop)
+        self.inbound = Inbound(services.max_frame, extended=services.operations.extended)
+        self.outbound = Outbound(loop)
+        self.identity = ClientIdentity(services, loop, self.negotiated)
         self.session: Session | None = None
         self.admitted = False  # whether it was counted by the limits on connections
         self.knows_keeper = False  # the client has read which of Keeper's extensions this server has
         self.since = self._clock.time()  # when it was opened, in seconds since 1970
-        self.latency = services.latency_of(self)
-        self._order = Order(
+        self.latency = ConnectionLatency(services.latency)
+        self._observer = Observer(
+            self.identity,
+            self.latency,
+            services.machine,
+            self._clock.perf_counter_ns,
+            services.request_logs,
+            services.traces,
+        )
+        self.order = Order(
             self,
             self.identity,
             services.machine,
             services.reading,
             services.operations,
-            self.latency,
-            self._clock,
-            services.enforced_schemes,
-            services.limits,
+            self._observer,
+            schemes=services.enforced_schemes,
+            limits=services.limits,
         )
-        self._throttle = Throttle(services.load, self._order, self._inbound, self._outbound)
+        self._requests = self._size = 0  # requests and bytes of this client in the server's load
         self._is_in_flush_queue = False
         self._waits = False  # in the state gate's queue
 
@@ -71,141 +100,181 @@ class Connection(Movable, asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
         # uvloop's transports are asyncio.Transport in all but their base class
-        self._outbound.open(cast(asyncio.Transport, transport))
+        self.outbound.open(cast(asyncio.Transport, transport))
         is_usable = self.identity.connected(transport)
-        connections = self._services.connections
+        connections = self.services.connections
         if not connections.are_frozen:
             self._opening.wait(self._loop, SESSIONLESS_TIMEOUT, self._give_up)
         if not connections.opened(self) or not is_usable:
             self._end()
         elif connections.are_frozen:
             self._opening.due = self._loop.time() + SESSIONLESS_TIMEOUT  # about: the timer is set by `thaw`
-            self._outbound.frozen = True  # uvloop's transport begins to read after this call all the same
+            self.outbound.frozen = True  # uvloop's transport begins to read after this call all the same
 
     def data_received(self, data: bytes) -> None:
         """Handle the packets of a chunk, as far as there is time; their replies leave in one write."""
-        if self._order.ready.close:
+        if self.order.is_closed:
             return
         session = self.session
         if session is not None:
             session.heard = self._loop.time()
-        inbound = self._inbound
+        inbound = self.inbound
         received = self._clock.perf_counter_ns()
-        waits = self._has_unhandled or self._outbound.frozen
-        is_next = not waits and self._services.state_gate.admits(received)
+        waits = self.has_unhandled or self.outbound.frozen
+        is_next = not waits and self.services.state_gate.admits(received)
         if session is None and self._awaits_session:
             inbound.parked.append((data, received))
-            self._throttle.read_early()
+            self._read_early()
         elif is_next and len(data) <= PIECE:
             self._take(data, received)
         else:  # at most the first piece now, the rest in other turns of the loop
             inbound.parked.append((data, received))
-            self._outbound.pause_reading()
+            self.outbound.pause_reading()
             self._wait()
             if is_next:
                 self._take(*inbound.take())
-        self._perform()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is closed; writes that ZooKeeper would have in its pipeline continue."""
+        self.outbound.lost()
+        self._opening.stop_timer()
+        self.inbound.parked.clear()
+        self._act(self.order.stop())
+        self._drop_watches(_DROPPED_AT_ONCE)
+        session = self.session
+        if session is not None and session.connection is self:
+            if self.outbound.reading_paused:  # what it sent since is lost, so its time begins here
+                session.heard = self._loop.time()
+            session.connection = None
+        self._weigh()
+        self.services.connections.gone(self)
+        self.order.release_owner()
+        self.identity.lost()
+
+    def _drop_watches(self, most: int = _DROPPED) -> None:
+        if not self.services.reading.watches.drop(self, most):
+            self.services.state_gate.park(self._drop_watches)
+
+    def pause_writing(self) -> None:
+        """The client does not read its replies, so do not read from it either."""
+        self.order.replies.pause()
+        self.outbound.pause_reading()
+        self._weigh()
+
+    def resume_writing(self) -> None:
+        """The client reads its replies again."""
+        self.order.replies.resume()
+        self._wait()
+
+    # -- requests go to the order ----------------------------------------------------------------------------
 
     def _take(self, data: bytes, received: int) -> None:
         """Handle the packets that some bytes, received then, complete."""
         try:
-            frames, broken = self._inbound.framer.feed(data), None
+            frames, broken = self.inbound.framer.feed(data), None
         except FrameTooLong as error:
             frames, broken = error.frames, error
-            self._inbound.parked.clear()
+            self.inbound.parked.clear()
         if self.session is None:
             self._take_opening(frames, broken)
         else:
-            self._inbound.count += len(frames)
-            self._order.receive(frames, received)
-            if self._order.queue.count:
-                self._throttle.taken()
+            self._take_requests(frames, received)
         if broken is not None:
             self._end_broken(broken)
 
+    def _take_requests(self, frames: list[bytes], received: int) -> None:
+        self.inbound.count += len(frames)
+        ready = self.order.receive(frames, received)
+        queue = self.order.queue
+        if queue.count:
+            self._weigh()
+            if queue.is_long or self.services.load.is_too_much:
+                self.outbound.pause_reading()
+        self._act(ready)
+
     def _end_broken(self, broken: FrameTooLong) -> None:
         """The bytes after the last packet are not a packet; they may be a four-letter word."""
-        if self._order.ready.close or self._opening.word is not None:
+        if self.order.is_closed or self._opening.word is not None:
             return
-        warn = self._services.throttled_log.warn if self.session is None else log.info
+        warn = self.services.throttled_log.warn if self.session is None else log.info
         warn("closing %s: %s", self.address, broken)
-        self._order.end()
+        self._end()
 
     def _wait(self) -> None:
         """Continue in another turn of the loop, when the state is whole and it is this connection's turn."""
         if not self._waits:
             self._waits = True
-            self._services.state_gate.park(self.take_turn)
+            self.services.state_gate.park(self.take_turn)
 
     def take_turn(self) -> None:
         """Handle a piece of what has waited. A long queue becomes shorter first, see `_settle`."""
         self._waits = False
-        order, parked = self._order, self._inbound.parked
-        if not order.ready.close:
-            order.advance()
-        if order.ready.close:
+        order, parked = self.order, self.inbound.parked
+        must_wait = False
+        if not order.is_closed:
+            ready = order.advance()
+            must_wait = ready.again
+            self._act(ready)
+        if order.is_closed:
             parked.clear()
-        elif not (order.ready.again or order.queue.is_long or self._awaits_session or self._outbound.frozen):
+        elif not (must_wait or order.queue.is_long or self._awaits_session or self.outbound.frozen):
             if self._opening.frames:
-                early = self._opening.take_frames()
-                self._inbound.count += len(early)
-                order.receive(early, self._clock.perf_counter_ns())
-                self._throttle.taken()
+                self._take_requests(self._opening.take_frames(), self._clock.perf_counter_ns())
             elif parked:
-                self._take(*self._inbound.take())
+                self._take(*self.inbound.take())
                 if parked:
                     self._wait()
         self._settle()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is closed; writes that ZooKeeper would have in its pipeline continue."""
-        self._outbound.lost()
-        self._opening.stop_timer()
-        self._inbound.parked.clear()
-        self._order.stop()
-        self._append()
-        self._drop_watches(_DROPPED_AT_ONCE)
-        session = self.session
-        if session is not None and session.connection is self:
-            if self._outbound.reading_paused:  # what it sent since is lost, so its time begins here
-                session.heard = self._loop.time()
-            session.connection = None
-        self._throttle.weigh()
-        self._services.connections.gone(self)
-        self._order.release_owner()
-        self.identity.lost()
+    def applied(self, write: Write, zxid: int, err: int, body: bytes) -> None:
+        """The log has applied a write: make the reply now, send it at the end of this turn of the loop."""
+        ready = self.order.applied(write, zxid, err, body)
+        if ready is not NOTHING:
+            self._act(ready)
+        if not self._is_in_flush_queue:
+            self._flush_soon()
+        if self._observer.is_needed:
+            self._observer.answered(write, Outcome(err, body))
 
-    def _drop_watches(self, most: int = _DROPPED) -> None:
-        if not self._services.reading.watches.drop(self, most):
-            self._services.state_gate.park(self._drop_watches)
+    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
+        """Send one watch event, unless the ACL withholds the node (NIOServerCnxn.process)."""
+        if acl is OPEN_TO_ALL or permits(acl, Perms.READ, self.identity.identities):
+            self.services.counters.notifications += 1
+            self.order.event(kind, path, zxid)
+            if not self._is_in_flush_queue:
+                self._flush_soon()
 
-    def pause_writing(self) -> None:
-        """The client does not read its replies, so do not read from it either."""
-        self._order.replies.pause()
-        self._outbound.pause_reading()
-        self._throttle.weigh()
+    def negotiated(self, answer: SaslAnswer) -> None:
+        """Process the answer to a token of SASL, which was not made at once."""
+        if not self.order.is_closed:
+            self._act(self.order.negotiated(answer))
+            self._settle()
 
-    def resume_writing(self) -> None:
-        """The client reads its replies again."""
-        self._order.replies.resume()
-        self._wait()
+    def answer_slow_read(self, pause: Pause) -> None:
+        """Answer the read, in slices."""
+        try:
+            self._act(self.order.answer_slow_read(pause))
+        finally:
+            self._settle()
 
     # -- what the order has ready ----------------------------------------------------------------------------
 
-    def applied(self, write: Write, zxid: int, err: int, body: bytes) -> None:
-        """The log has applied a write: make the reply now, send it at the end of this turn of the loop."""
-        self._order.applied(write, zxid, err, body)
-        if self._order.ready.slow_read is not None:
-            self._begin_slow_read()
-        if not self._is_in_flush_queue:
-            self._flush_soon()
-        if self._services.request_logs is not None:
-            self._services.request_logs.outcome(self, write, err, body)
+    def _act(self, ready: Ready) -> None:
+        """Do what the order says. Nothing else appends requests, sends packets or closes the transport."""
+        if ready is NOTHING:
+            return
+        if ready.requests:
+            self.services.outbox.submit_all(ready.requests)
+        if ready.slow_read is not None:
+            self.services.state_gate.read_slowly(self, now=ready.slow_read.now)
+        self.outbound.send(ready.packets, ready.close)
+        if ready.again:
+            self._wait()
 
     def _flush_soon(self) -> None:
         """Request a call of `flush` at the end of this turn of the loop."""
         self._is_in_flush_queue = True
-        self._services.flush_queue.add(self)
+        self.services.flush_queue.add(self)
 
     def flush(self) -> None:
         """Send replies; called once in a turn in which writes were applied. Then take more if few wait."""
@@ -214,50 +283,71 @@ class Connection(Movable, asyncio.Protocol):
 
     def _settle(self) -> None:
         """Send what is ready, and take more from the client if few enough requests wait."""
-        order = self._order
-        order.before_flush()
-        self._throttle.weigh()
-        if self._may_take_more:
-            if self._has_unhandled:
+        order, outbound = self.order, self.outbound
+        self._act(order.flush())
+        queue = order.queue
+        if queue.count != self._requests or queue.size != self._size:
+            self._weigh()
+        if outbound.reading_paused and self._may_take_more:
+            if self.has_unhandled:
                 self._wait()
             else:
-                self._throttle.resume()
-        if self._outbound.draining and not (order.queue.count or self._has_unhandled):
-            order.end()
-        self._perform()
-
-    def _perform(self) -> None:
-        """Do what the order has ready."""
-        ready = self._order.ready
-        if ready.requests:
-            self._append()
-        if ready.slow_read is not None:
-            self._begin_slow_read()
-        self._outbound.send(ready.packets, ready.close)
-        if ready.again:
-            self._wait()
-
-    def _append(self) -> None:
-        requests = self._order.ready.take_requests()
-        if requests:
-            self._services.outbox.submit_all(requests)
-
-    def _begin_slow_read(self) -> None:
-        self._services.state_gate.read_slowly(self, now=self._order.ready.take_slow_read().now)
-
-    def answer_slow_read(self, pause: Pause) -> None:
-        """Answer the read, in slices."""
-        try:
-            self._order.answer_slow_read(pause)
-        finally:
-            self._settle()
+                self._resume_reading()
+        if outbound.draining and not (queue.count or self.has_unhandled):
+            self._end()
 
     def _end(self) -> None:
         """Close after sending everything that is ready; handle no more packets."""
-        self._order.end()
-        self._outbound.send(self._order.ready.packets, self._order.ready.close)
+        self.order.end()
+        self._act(self.order.flush())
 
-    # -- the session -----------------------------------------------------------------------------------------
+    # -- how much is read from the client --------------------------------------------------------------------
+
+    def _read_early(self) -> None:
+        """Before the session exists, keep reading up to a limit.
+
+        A closed connection is noticed only by reading from it.
+        """
+        parked = self.inbound.parked
+        if len(parked) > _EARLY_PIECES or sum(len(data) for data, _ in parked) > _EARLY:
+            self.outbound.pause_reading()
+        else:
+            self.outbound.resume_reading()
+
+    def _weigh(self) -> None:
+        """Count this client's waiting requests in the load, unless it does not read its replies."""
+        queue, load = self.order.queue, self.services.load
+        requests = 0 if self.order.replies.is_paused else queue.count
+        load.requests += requests - self._requests
+        load.size += queue.size - self._size
+        self._requests = requests
+        self._size = queue.size
+
+    def _resume_reading(self) -> None:
+        """Read from the client again, unless too many requests wait, it does not read, or it is closing."""
+        order = self.order
+        queue = order.queue
+        if self.inbound.parked or order.replies.is_paused or order.is_closed:
+            return
+        if not queue.is_long and not (queue.count and self.services.load.is_too_much):
+            self.outbound.resume_reading()
+
+    @property
+    def _may_take_more(self) -> bool:
+        """Whether there is room for more requests, and they may be read."""
+        return self.order.queue.has_room and not (self._awaits_session or self.outbound.frozen)
+
+    @property
+    def has_unhandled(self) -> bool:
+        """Whether some of the bytes received are not handled yet."""
+        return bool(self.inbound.parked or self._opening.frames)
+
+    @property
+    def _awaits_session(self) -> bool:
+        """Whether nothing may be handled before the session exists."""
+        return self.session is None and self._opening.request is not None
+
+    # -- the session begins ----------------------------------------------------------------------------------
 
     def _take_opening(self, frames: list[bytes], broken: FrameTooLong | None) -> None:
         """Handle packets before the session exists: the connect request, or a four-letter word."""
@@ -265,16 +355,16 @@ class Connection(Movable, asyncio.Protocol):
         if frames:
             self._request_session(frames)
         elif broken is not None:
-            self._inbound.count += 1  # before the answer is made, which may include this connection
-            opening.word = word_answer(self._services.words, broken, self._clock)
+            self.inbound.count += 1  # before the answer is made, which may include this connection
+            opening.word = word_answer(self.services.answer_word, broken, self._clock)
             if opening.word is not None:
                 self._answer_word(opening.word)
 
     def _request_session(self, frames: list[bytes]) -> None:
         """Handle the first packets."""
-        services = self._services
+        services = self.services
         opening = self._opening
-        self._inbound.opened(services.traces)
+        self.inbound.opened(services.traces)
         early = frames[1:]
         if services.traces is not None:
             services.traces.sample(early)
@@ -282,33 +372,33 @@ class Connection(Movable, asyncio.Protocol):
             request, wire = read_opening(frames[0], extended=services.operations.extended)
         except MalformedPacket as error:
             services.throttled_log.warn("closing %s: connect request %s", self.address, error)
-            self._order.end()
+            self._end()
             return
         opening.stop_timer()
         opening.request = request
         opening.requested = self._clock.perf_counter_ns()
-        self._inbound.count += 1
+        self.inbound.count += 1
         services.counters.connect_requests += 1
         if wire is None:
             opening.log_not_offered(self.identity)
             self.refuse()
             return
-        self._order.replies.wire = wire
+        self.order.replies.wire = wire
         opening.frames = early
         services.handshake.attach(self, request)
         if self._awaits_session:
-            self._throttle.read_early()
+            self._read_early()
 
     def _answer_word(self, word: WordAnswer) -> None:
-        if self._order.ready.close:
+        if self.order.is_closed:
             word.cancel()
             return
         answer = word.make()
         if answer is None:
-            self._outbound.pause_reading()
+            self.outbound.pause_reading()
             self._loop.call_soon(lambda: self._answer_word(word))
         else:
-            self._order.replies.send(answer)
+            self.order.send(answer)
             self._end()
 
     def limit_wait(self, seconds: float) -> None:
@@ -320,7 +410,7 @@ class Connection(Movable, asyncio.Protocol):
         if self._opening.request is not None:
             log.info("closing %s: it got no session in its timeout", self.address)
         else:
-            self._services.counters.sessionless_expired += 1
+            self.services.counters.sessionless_expired += 1
             # ZooKeeper does not log it either (NIOServerCnxnFactory.ConnectionExpirerThread).
             log.debug("closing %s: no connect request in %d s", self.address, SESSIONLESS_TIMEOUT)
         self._end()
@@ -331,38 +421,43 @@ class Connection(Movable, asyncio.Protocol):
         A `read_only` session exists only at this server: its writes are refused.
         """
         opening = self._opening
-        order = self._order
+        order = self.order
         assert opening.request is not None
         if read_only:
-            order.use_operations(reads_alone(self._services.operations))
-        session.connection = self
+            order.use_operations(reads_alone(self.services.operations))
         session.heard = self._loop.time()
-        self.session = session
-        self.identity.session_id = session.id
+        self._attach(session)
         opening.stop_timer()
         opening.log_granted(self.identity, session, read_only=read_only)
         if opening.request.session_id == 0:
-            zxid, now = self._services.machine.zxid, self._clock.perf_counter_ns()
+            zxid, now = self.services.machine.zxid, self._clock.perf_counter_ns()
             self.latency.note(OpCode.CREATE_SESSION, 1, 0, zxid, opening.requested, now)
-        order.replies.send(opening.response(order.replies.wire, session, password, read_only=read_only))
-        if self._has_unhandled:
-            self._outbound.pause_reading()
+        order.send(opening.response(order.replies.wire, session, password, read_only=read_only))
+        if self.has_unhandled:
+            self.outbound.pause_reading()
             self._wait()
         else:
-            self._throttle.resume()
-        self._perform()
+            self._resume_reading()
+        self._act(order.flush())
+
+    def _attach(self, session: Session) -> None:
+        session.connection = self
+        self.session = session
+        self.identity.session_id = session.id
 
     def refuse(self) -> None:
         """The session does not exist (any more): the client has to open a new one."""
         self._opening.log_refused(self.identity)
-        self._order.replies.send(self._opening.refusal(self._order.replies.wire))
+        self.order.send(self._opening.refusal(self.order.replies.wire))
         self._end()
 
     def send_elsewhere(self) -> None:
         """Send the client to another server: by Keeper's answer for that, or by closing the connection."""
         if self.is_keepers:
-            self._order.replies.send(ELSEWHERE)
+            self.order.send(ELSEWHERE)
         self.close()
+
+    # -- the end ---------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Close after sending what is ready; the session lives on, and its writes go to the log at once.
@@ -371,32 +466,150 @@ class Connection(Movable, asyncio.Protocol):
         """
         if self.session is not None:
             self.session.hear_unread(self, self._loop.time())
-        self._order.stop()
-        self._append()
-        self._throttle.weigh()
-        self._end()
+        self._act(self.order.stop())
+        self._weigh()
 
     def drain(self) -> None:
         """The server stops: read no more requests, but answer those received."""
-        self._outbound.pause_reading()
-        self._outbound.draining = True
-        if not self._order.queue.count and not self._has_unhandled:
+        self.outbound.pause_reading()
+        self.outbound.draining = True
+        if not self.order.queue.count and not self.has_unhandled:
             self.close()
 
     def local_session_closed(self) -> None:
-        """The client has closed a session that only this server knows."""
-        self._order.end()
+        """The client has closed a session that only this server knows: close after the reply."""
+        self.order.end()
 
-    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
-        """Send one watch event, unless the ACL withholds the node (NIOServerCnxn.process)."""
-        if acl is OPEN_TO_ALL or permits(acl, Perms.READ, self.identity.identities):
-            self._services.counters.notifications += 1
-            self._order.event(kind, path, zxid)
-            if not self._is_in_flush_queue:
-                self._flush_soon()
+    # -- another process takes over (proxy.handover) ---------------------------------------------------------
 
-    def negotiated(self, answer: SaslAnswer) -> None:
-        """Process the answer to a token of SASL, which was not made at once."""
-        if not self._order.ready.close:
-            self._order.negotiated(answer)
-            self._settle()
+    def freeze(self) -> None:
+        """Take no more requests until `thaw`; those that were taken are answered."""
+        self.outbound.pause_reading()
+        self.outbound.frozen = True
+
+    def thaw(self) -> None:
+        """Continue."""
+        self.outbound.frozen = False
+        if self.session is not None:
+            self.session.heard = self._loop.time()  # what it has sent meanwhile is read next
+        if self.wants_session and self._opening.request is None and self._opening.timer is None:
+            self._opening.wait(self._loop, SESSIONLESS_TIMEOUT, self._give_up)
+        if self._awaits_session:
+            self._read_early()
+        elif self.outbound.reading_paused and self._may_take_more and not self.has_unhandled:
+            self._resume_reading()
+        else:
+            self._wait()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether all requests that were taken are answered, and the socket has the replies."""
+        return self.order.is_idle and not self.outbound.unsent
+
+    @property
+    def can_move(self) -> bool:
+        """Whether another process can continue this connection."""
+        session, opening = self.session, self._opening
+        if self.is_closed or opening.word is not None or self.outbound.fd < 0:
+            return False
+        if session is None:
+            return opening.request is None
+        return session.connection is self and not self.identity.negotiates
+
+    def continued(self, session: Session | None, unhandled: bytes) -> None:
+        """Continue where another process has stopped; called before `thaw`."""
+        if session is not None:
+            self._opening.request = ConnectRequest(0, 0, session.timeout_ms, session.id, b"", read_only=None)
+            self._attach(session)
+        if unhandled:
+            self.inbound.parked.append((unhandled, self._clock.perf_counter_ns()))
+
+    # -- facts, for operators, the limits on connections, and sessions ---------------------------------------
+
+    @property
+    def address(self) -> str:
+        """The client's address."""
+        return self.identity.address
+
+    @property
+    def port(self) -> int:
+        """The port on the client's side."""
+        return self.identity.port
+
+    @property
+    def session_id(self) -> int:
+        """The session; 0 while there is none."""
+        return self.identity.session_id
+
+    @property
+    def identities(self) -> Identities:
+        """The identities that the client has proved. The console sets those of its user."""
+        return self.identity.identities
+
+    @identities.setter
+    def identities(self, identities: Identities) -> None:
+        self.identity.identities = identities
+
+    @property
+    def due(self) -> float:
+        """The loop's time at which the connection is closed if the client is silent, or gets no session."""
+        session = self.session
+        return self._opening.due if session is None else session.heard + session.timeout_ms / 1000
+
+    @property
+    def is_keepers(self) -> bool:
+        """Whether the handshake was one of Keeper's, which only ClickHouse sends."""
+        return self.order.replies.wire.version != ProtocolVersion.ZOOKEEPER
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection is closed or about to be."""
+        return self.order.is_closed
+
+    @property
+    def wants_session(self) -> bool:
+        """Whether the client still waits for its session."""
+        return self.session is None and not self.order.is_closed
+
+    @property
+    def wants_slow_read(self) -> bool:
+        """Whether a slow read is still to be answered."""
+        return self.order.wants_slow_read
+
+    def silence(self) -> float:
+        """Seconds for which the client has been silent while it was not read from; inf if it is read from.
+
+        While its requests wait for this server, it is not silent. While it does not read its replies, it has
+        to send something, or to take some of them.
+        """
+        outbound = self.outbound
+        if not (outbound.reading_paused or outbound.frozen):
+            return math.inf
+        return outbound.silence() if self.order.replies.is_paused and not outbound.frozen else 0.0
+
+    @property
+    def received(self) -> int:
+        """Packets from the client. Operators may reset both counts."""
+        return self.inbound.count
+
+    @received.setter
+    def received(self, count: int) -> None:
+        self.inbound.count = count
+
+    @property
+    def sent(self) -> int:
+        """Packets sent to the client."""
+        return self.outbound.sent
+
+    @sent.setter
+    def sent(self, count: int) -> None:
+        self.outbound.sent = count
+
+    @property
+    def outstanding(self) -> int:
+        """Requests that are not answered yet."""
+        return self.order.queue.count
+
+    def waiting(self, most: int) -> list[Waiting]:
+        """The first of the requests without an answer, for operators."""
+        return self.order.waiting(most)

@@ -1,10 +1,14 @@
-"""Accepts clients with and without TLS on one port: it peeks at the first byte, then passes the socket on.
+"""The ports that clients connect to: with TLS, without, or both on one; behind a load balancer or not.
 
-As ZooKeeper's port unification does it (NettyServerCnxnFactory.DualModeSslHandler): a TLS connection begins
-with a handshake record, 0x16, which is the first byte of no ZooKeeper client and no four-letter word. The
-listener examines only the first byte; a plain connection is then handled as on a server without TLS.
+The rules:
 
-Before that byte a load balancer may send a header that names the client (`proxy_protocol`). It is read here.
+1. A listener peeks at the first byte, then passes the socket on, as ZooKeeper's port unification does it
+   (NettyServerCnxnFactory.DualModeSslHandler). A TLS connection begins with a handshake record, 0x16, which
+   is the first byte of no ZooKeeper client and no four-letter word. A plain connection is then handled as on
+   a server without TLS.
+2. Before that byte a load balancer may send a header that names the client (`proxy_protocol`). It is read
+   here.
+3. A client is counted by the limits on connections as soon as its address is known, and before it is served.
 """
 
 import asyncio
@@ -14,9 +18,11 @@ import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from proxy.frontend import proxy_protocol
+from proxy.frontend.certificates import TlsContext
+from proxy.frontend.connection import Connection
+from proxy.frontend.connections import ConnectionLimits
 from proxy.frontend.proxy_protocol import BadHeader, ProxyProtocol, Source
 from proxy.state.auth.ip import java_address
 from proxy.support.tasks import Tasks
@@ -24,27 +30,16 @@ from proxy.support.throttled_log import ThrottledLog
 
 log = logging.getLogger(__name__)
 
+# The kernel's limit applies as well (net.core.somaxconn). A client beyond it waits for TCP's retransmissions.
+_BACKLOG = 4096
 _HANDSHAKE = b"\x16"
 _ACCEPTED_AT_ONCE = 100
 #: Seconds within which a client must send its PROXY header, if any, and its first byte, and finish its TLS
 #: handshake. The same as `opening.SESSIONLESS_TIMEOUT`.
-PATIENCE = 20.0
+TIMEOUT = 20.0
 _PEEK = 4096  # bytes examined for a PROXY header; only those of the header are removed
 _NO_MORE_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE = 1.0  # seconds until the next try if the process has no file descriptor left
-
-
-class Server(Protocol):
-    """The server, as far as its listener uses it."""
-
-    def admit(self, address: str) -> bool:
-        """Count a client; False if a limit of connections is reached."""
-
-    def release(self, address: str) -> None:
-        """Remove a client from the count that was not admitted."""
-
-    def connection(self, admitted: bool, source: Source | None = None) -> asyncio.Protocol:
-        """A protocol for a client that is admitted. `admitted`: it is counted, and releases its own place."""
 
 
 @dataclass(slots=True)
@@ -66,7 +61,7 @@ class ClientListener:
 
     def __init__(
         self,
-        server: Server,
+        ports: "Ports",
         loop: asyncio.AbstractEventLoop,
         tasks: Tasks,
         tls: Callable[[], ssl.SSLContext] | None,
@@ -78,7 +73,7 @@ class ClientListener:
 
         `headers`: the balancers whose PROXY headers are trusted.
         """
-        self._server = server
+        self._ports = ports
         self._loop = loop
         self._tasks = tasks
         self._tls = tls
@@ -132,7 +127,7 @@ class ClientListener:
             client.close()
             return
         # A balancer's address is that of many clients: the limit for one address must not count it.
-        if not is_balancer and not self._server.admit(address):
+        if not is_balancer and not self._ports.admit(address):
             client.close()
             return
         client.setblocking(False)
@@ -140,7 +135,7 @@ class ClientListener:
         if self._tls is None and not is_balancer:
             self._begin(client, source)
             return
-        timer = self._loop.call_later(PATIENCE, self._give_up, client)
+        timer = self._loop.call_later(TIMEOUT, self._give_up, client)
         self._waiting[client] = _Waiting(timer, source, b"" if is_balancer else None, not is_balancer)
         self._loop.add_reader(client.fileno(), self._look, client)
 
@@ -149,13 +144,13 @@ class ClientListener:
         # Health checks and port scanners often send nothing: that is not logged.
         write = self._header_log.warn if waiting.header else log.debug
         missing = "its PROXY header is not complete" if waiting.header else "it has sent nothing"
-        write("closing %s: %s after %d s", waiting.source[0], missing, PATIENCE)
+        write("closing %s: %s after %d s", waiting.source[0], missing, TIMEOUT)
         self._close_client(client)
 
     def _close_client(self, client: socket.socket) -> None:
         waiting = self._forget(client)
         if waiting.admitted:
-            self._server.release(waiting.source[0])
+            self._ports.release(waiting.source[0])
         client.close()
 
     def _look(self, client: socket.socket) -> None:
@@ -204,7 +199,7 @@ class ClientListener:
         elif self._headers.mode == proxy_protocol.REQUIRE:
             raise BadHeader(f"there is none, the connection begins with {come[:16]!r}")
         waiting.header = None
-        waiting.admitted = self._server.admit(waiting.source[0])
+        waiting.admitted = self._ports.admit(waiting.source[0])
         if not waiting.admitted:
             self._close_client(client)
         return waiting.admitted
@@ -214,21 +209,21 @@ class ClientListener:
         client: socket.socket,
         source: Source,
         context: ssl.SSLContext | None = None,
-        patience: float = 0.0,
+        timeout: float = 0.0,
     ) -> None:
         """Make the connection of a client that is admitted."""
-        self._tasks.start(self._accept_client(client, source, context, patience), "let a client in")
+        self._tasks.start(self._accept_client(client, source, context, timeout), "let a client in")
 
     async def _accept_client(
-        self, client: socket.socket, source: Source, context: ssl.SSLContext | None, patience: float
+        self, client: socket.socket, source: Source, context: ssl.SSLContext | None, timeout: float
     ) -> None:
         let_in = False
         try:
             await self._loop.connect_accepted_socket(
-                lambda: self._server.connection(True, source),
+                lambda: self._ports.connection(True, source),
                 client,
                 ssl=context,
-                ssl_handshake_timeout=None if context is None else max(patience, 0.001),
+                ssl_handshake_timeout=None if context is None else max(timeout, 0.001),
             )
             let_in = True
         except OSError as error:
@@ -237,10 +232,127 @@ class ClientListener:
         finally:
             if not let_in:
                 client.close()
-                self._server.release(source[0])
+                self._ports.release(source[0])
 
     def _forget(self, client: socket.socket) -> _Waiting:
         self._loop.remove_reader(client.fileno())
         waiting = self._waiting.pop(client)
         waiting.timer.cancel()
         return waiting
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket bound to the address, which does not listen yet. Raises OSError that names the address."""
+    listener = None
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        if listener is not None:
+            listener.close()
+        raise OSError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    return listener
+
+
+def _start_listening(bound: socket.socket) -> None:
+    try:
+        bound.listen(_BACKLOG)
+    except OSError as error:
+        host, port = bound.getsockname()[:2]
+        raise OSError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+
+
+class Ports:
+    """The open ports of one server."""
+
+    def __init__(
+        self,
+        make: Callable[[], Connection],
+        limits: ConnectionLimits,
+        tls: TlsContext | None,
+        headers: ProxyProtocol,
+        loop: asyncio.AbstractEventLoop,
+        tasks: Tasks,
+    ) -> None:
+        """`make` makes a connection for an admitted client. `headers`: trusted senders of PROXY headers."""
+        self._make = make
+        self._limits = limits
+        self._tls = tls
+        self._headers = headers
+        self._loop = loop
+        self._tasks = tasks
+        self._sockets: list[tuple[socket.socket, str]] = []  # and what each accepts
+        self._listening: list[ClientListener] = []
+        self.number = 0  # of the main port, once it is open
+
+    async def open(self, listener: socket.socket, secure: socket.socket | None, listen: str) -> None:
+        """Listen on a bound socket, and on one that takes only TLS.
+
+        `listen`: what the first socket accepts: "off" (no TLS), "only" (only TLS) or "detect" (both).
+        Raises OSError that names the address if another process listens there since the socket was bound.
+        The sockets belong to this object from now on.
+        """
+        for bound in (listener, secure) if secure is not None else (listener,):
+            # Not by uvloop's create_server, which hides the error if another process already listens there.
+            _start_listening(bound)
+        self.number = listener.getsockname()[1]
+        self._sockets.append((listener, "off" if self._tls is None else listen))
+        if self._tls is not None:
+            self._tasks.start(self._tls.follow(), "follow the certificates")
+            if secure is not None:
+                self._sockets.append((secure, "only"))
+        await self.resume()
+
+    def suspend(self) -> None:
+        """Accept no clients until `resume`: they wait in the sockets, which another process may take over."""
+        for listening in self._listening:
+            listening.close()
+        self._listening.clear()
+
+    async def resume(self) -> None:
+        """Accept clients."""
+        for bound, listen in self._sockets:
+            self._listen(None if listen == "off" else self._tls, bound.dup(), plain=listen != "only")
+
+    def _listen(self, tls: TlsContext | None, listener: socket.socket, *, plain: bool) -> None:
+        listening = ClientListener(
+            self,
+            self._loop,
+            self._tasks,
+            None if tls is None else lambda: tls.current,
+            plain=plain,
+            headers=self._headers,
+        )
+        listening.open(listener)  # which closes it
+        self._listening.append(listening)
+
+    def close(self) -> None:
+        """Accept no more clients; connected clients stay connected."""
+        self.suspend()
+        for bound, _ in self._sockets:
+            bound.close()
+
+    # -- for listeners -------------------------------------------------------------------------------------
+
+    def connection(self, admitted: bool, source: Source | None = None) -> Connection:
+        """A connection for a client that is admitted; `admitted`: the limits count it already.
+
+        `source`: the client's address and port, if they are known.
+        """
+        connection = self._make()
+        connection.admitted = admitted
+        if source is not None:
+            connection.identity.address, connection.identity.port = source
+        return connection
+
+    def admit(self, address: str) -> bool:
+        """Count a client; False if a limit is reached."""
+        return self._limits.admit(address)
+
+    def release(self, address: str) -> None:
+        """Remove a client from the count."""
+        self._limits.release(address)

@@ -1,18 +1,23 @@
-"""The packets of a connection before its session exists: the connect request, and those received with it."""
+"""The beginning of a connection: the connect request and what is received with it, or a four-letter word."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
 
 from codec.constants import ProtocolVersion
+from codec.errors import FrameTooLong
 from codec.jute import INT
 from codec.keeper import decode_traced_connect, decode_wide_connect
 from codec.packets import ConnectRequest, decode_connect, encode_connect_response
-from proxy.frontend.client_identity import ClientIdentity
+from proxy.frontend.identity import ClientIdentity
+from proxy.frontend.replies import NARROW, TRACED_NARROW, TRACED_WIDE, WIDE, Wire
+from proxy.frontend.services import AnswerWord
 from proxy.frontend.sessions import PASSWORD_BYTES, Session
-from proxy.frontend.wire import NARROW, TRACED_NARROW, TRACED_WIDE, WIDE, Wire
-from proxy.frontend.word_answer import WordAnswer
+from proxy.log.slices import Slices
 from proxy.state.sessions import session_text
+from proxy.support.environment import Clock
 
 log = logging.getLogger("proxy.frontend.connection")  # the documents name this logger
 
@@ -24,6 +29,24 @@ _FORMS_OF_KEEPER = (ProtocolVersion.COMPRESSION, ProtocolVersion.WIDE_XIDS, Prot
 
 #: The answer to a client that should try another server, in Keeper's form of the protocol.
 ELSEWHERE = encode_connect_response(0, 0, bytes(PASSWORD_BYTES), False, ProtocolVersion.REJECTED)
+
+
+class WordAnswer:
+    """One answer, while it is made."""
+
+    def __init__(self, lines: Iterator[str], slices: Slices) -> None:
+        self._slices = slices
+        self._made: list[list[str]] = []
+        slices.prepare(partial(self._made.extend, slices.batches(lines)))
+
+    def make(self) -> bytes | None:
+        """Do one slice; returns the whole answer, or None if more slices are needed."""
+        self._slices.resume()
+        return "".join(chain.from_iterable(self._made)).encode() if self._slices.done else None
+
+    def cancel(self) -> None:
+        """Stop making it: the connection is closed."""
+        self._slices.cancel()
 
 
 class Opening:
@@ -124,3 +147,10 @@ def read_opening(packet: bytes, *, extended: bool) -> tuple[ConnectRequest, Wire
     if is_traced:
         return request, TRACED_WIDE if is_wide else TRACED_NARROW
     return request, WIDE
+
+
+def word_answer(answer: AnswerWord, packet: FrameTooLong, clock: Clock) -> WordAnswer | None:
+    """The answer to bytes that were received in place of a packet; None if they are no four-letter word."""
+    slices = Slices(clock)
+    lines = answer(INT.pack(packet.length), packet.rest, slices)
+    return None if lines is None else WordAnswer(lines, slices)

@@ -1,59 +1,84 @@
 """The order of one connection's requests and replies.
 
-Pure: no event loop and no transport. Frames go in through `receive`, outcomes of writes through `applied`.
-What the connection has to do then is in `ready`: packets to send, requests for the log, whether to close, and
-whether to call `advance` in another turn.
+Pure: no event loop and no transport. Frames go in by `receive`, outcomes of writes by `applied`. What the
+connection has to do then comes back as a `Ready`.
 
-Requests are answered in the order in which they were received. Writes are sent to the log at once. A read
-after a write is answered inside `applied` of that write, before the log applies the next request: it sees
-exactly the state between the two writes around it. While no request waits, reads are answered at once.
+The rules:
 
-Requests that wait are in one queue, whose head is answered next (`waiting` declares the items):
+1. Requests are answered in the order in which they were received. Those that wait are in one queue, whose
+   head is answered next (`requests` has a class for each kind).
+2. Writes are sent to the log at once, also while earlier requests wait. Three things stop a write: a request
+   before it that may end the connection or change who the client is, many or heavy reads before it
+   (`Limits.ahead`), and replies that the client does not read. Then it is `Held`.
+3. A read after a write is answered inside `applied` of that write, before the log applies the next request:
+   it sees exactly the state between the two writes around it. While no request waits, reads are answered at
+   once.
+4. Requests between two writes that are in the log cannot wait: they are answered even if the client does not
+   read. If their replies become too many, the connection is closed.
+5. All other requests wait while the client does not read. Heavy reads and large replies leave time for other
+   clients: the rest is answered by `advance` in another turn of the loop.
+6. A read that takes long is answered in slices, and everything after it waits (`Awaited`). If a write after
+   it is in the log, the log applies nothing before the read is answered.
+7. If the server demands it, a client first has to prove an identity: `AuthenticationGate` keeps its packets.
+8. After the reply that ends the connection nothing is answered. If the connection is lost before that, held
+   writes are sent to the log: ZooKeeper would have them in its pipeline.
 
-Write    in the log; waits for its outcome
-Held     a write that may not go to the log before what stands before it is answered
-ReadRun  light reads that were received together
-Single   a heavy read, or a request that concerns the connection alone (ping, auth, sasl)
-Refused  a write that cannot be decoded; its error waits for its turn
-Awaited  at the head: a slow read or a token of SASL, whose answer is made elsewhere
-
-The parts: `request_queue`, `read_answerer` (reads), `write_sender` (writes on their way to the log),
-`connection_requests` (ping, auth, sasl), `authentication_gate`, `replies`, `request_times`.
+Read `Ready`, then `Order.receive`, `applied` and `advance`; the rest is what these three call.
 """
 
 import logging
 import weakref
+from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from codec.constants import ErrorCode, OpCode
-from proxy.frontend.authentication_gate import AuthenticationGate
-from proxy.frontend.connection_requests import AuthenticatingClient, ConnectionRequests
-from proxy.frontend.limits import LIMITS, Limits
-from proxy.frontend.read_answerer import HEAVY, ReadAnswerer
-from proxy.frontend.ready import Ready, SlowRead
-from proxy.frontend.replies import Machine, Replies
-from proxy.frontend.request_queue import BLOCKING, RequestQueue
-from proxy.frontend.request_times import Clock, RequestTimes
-from proxy.frontend.waiting import (
+from codec.constants import ErrorCode, KeeperOpCode, OpCode, Xid
+from codec.errors import MalformedPacket
+from codec.jute import Reader, pack_buffer
+from proxy.frontend.observer import Observer, Outcome
+from proxy.frontend.replies import LIMITS, Limits, Replies
+from proxy.frontend.requests import (
+    BLOCKING,
     UNKNOWN,
+    Author,
     Awaited,
     Held,
+    Owner,
     ReadRun,
     Refused,
+    RequestQueue,
     SaslAnswer,
     Single,
     Waiting,
     Write,
-    Writer,
 )
-from proxy.frontend.write_sender import WriteSender
-from proxy.state.operation import Client, Operations, Reading
+from proxy.state.machine import Machine
+from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation
+from proxy.state.ops.unreadable import code_of, spends_zxid
 from proxy.state.pause import Pause, TooLong
-from proxy.support.latency import ConnectionLatency
+from proxy.state.refusal import Refusal
 
 log = logging.getLogger(__name__)
 
+#: Requests of which one may be slow: because of a subtree, a long ACL, or the request's own length.
+HEAVY = frozenset(
+    (
+        OpCode.AUTH,
+        OpCode.GET_ACL,
+        OpCode.MULTI_READ,
+        OpCode.SET_WATCHES,
+        OpCode.SET_WATCHES2,
+        OpCode.GET_EPHEMERALS,
+        OpCode.GET_ALL_CHILDREN_NUMBER,
+        KeeperOpCode.FILTERED_LIST,
+        KeeperOpCode.LIST_WITH_STAT_AND_DATA,
+        KeeperOpCode.LIST_RECURSIVE,
+    )
+)
+# Never part of a run of reads. In a read-only session, closeSession is a read.
+_ALONE = HEAVY | {OpCode.CLOSE_SESSION}
+# Not the opcode of any packet, whose opcodes have 32 bits: clients may send any of these, 0 too.
+_NO_OPCODE = 1 << 32
 # Outcomes that ZooKeeper does not report: it closes the connection (FinalRequestProcessor).
 _CLOSED_WITHOUT_REPLY = frozenset((ErrorCode.SESSION_MOVED, ErrorCode.CONNECTION_LOSS))
 
@@ -63,12 +88,85 @@ _PING = int(OpCode.PING)
 _SESSION_EXPIRED = int(ErrorCode.SESSION_EXPIRED)
 
 
-class Owner(Client, Writer, Protocol):
-    """The connection of the requests."""
+class SlowRead(NamedTuple):
+    """A read that takes long: `Order.answer_slow_read` answers it in slices."""
+
+    now: bool  # it has to see the current state: no entry is applied until it is answered
+
+
+class Ready(NamedTuple):
+    """What the connection has to do after a call of its `Order`, in the order of these fields."""
+
+    requests: Sequence[Write] = ()  # for the log
+    slow_read: SlowRead | None = None
+    packets: Sequence[bytes] = ()  # for the client
+    close: bool = False  # the connection, after the packets
+    again: bool = False  # call `advance` in another turn of the loop
+
+
+NOTHING = Ready()
+"""Most outcomes of writes have this result, so it is not made each time."""
+
+
+class AuthenticatingClient(Author, Protocol):
+    """The client of the requests, which may prove identities."""
+
+    def prove(self, packet: bytes, position: int) -> bool | None:
+        """Add the identities that an auth packet proves; False if it proves none, None if it is cut."""
+
+    def negotiate(self, token: bytes) -> SaslAnswer | None:
+        """Answer a token of SASL; None if `Order.negotiated` gets the answer later."""
+
+
+class AuthenticationGate:
+    """Keeps packets of a client that must authenticate first (AuthenticationHelper), until it has."""
+
+    __slots__ = ("_client", "_packets", "_queue", "_schemes")
+
+    def __init__(self, client: Author, schemes: frozenset[str], queue: RequestQueue) -> None:
+        """`schemes`: an identity of one of these is accepted. `queue` counts the packets, too."""
+        self._client = client
+        self._schemes = schemes
+        self._queue = queue
+        self._packets: deque[bytes] = deque()
+
+    def __len__(self) -> int:
+        return len(self._packets)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the client may be served."""
+        return any(identity.scheme in self._schemes for identity in self._client.identities)
+
+    @staticmethod
+    def lets_pass(opcode: int) -> bool:
+        """Whether a client may send this request while the gate is closed."""
+        return opcode in (OpCode.AUTH, OpCode.SASL)
+
+    def add(self, packets: Sequence[bytes]) -> None:
+        """Keep packets, in their order."""
+        self._packets += packets
+        self._queue.count += len(packets)
+        self._queue.size += sum(map(len, packets))
+
+    def take(self) -> bytes:
+        """Remove and return the first packet."""
+        packet = self._packets.popleft()
+        self._queue.count -= 1
+        self._queue.size -= len(packet)
+        return packet
+
+    def take_all(self) -> list[bytes]:
+        """Remove and return all packets."""
+        return [self.take() for _ in range(len(self._packets))]
 
 
 class Order:
     """The requests of one client, until they are answered."""
+
+    # Methods return what the connection has to do, each thing once. `applied`, `event`, `send` and `end` may
+    # be called many times in a turn. So what they make is returned by `flush`, which the connection calls at
+    # the end of the turn, or by the next of the other methods.
 
     def __init__(
         self,
@@ -77,127 +175,65 @@ class Order:
         machine: Machine,
         reading: Reading,
         operations: Operations,
-        latency: ConnectionLatency,
-        clock: Clock,
+        observer: Observer,
+        *,
         schemes: frozenset[str] = frozenset(),
         limits: Limits = LIMITS,
     ) -> None:
         """`schemes`: the client first has to prove an identity of one of these; empty: of none."""
         self._owner = owner
         self._identity = identity
+        self._machine = machine
+        self._reading = reading
+        self._observer = observer
         self._limits = limits
         self.queue = RequestQueue()
-        self._gate = AuthenticationGate(identity, schemes, self.queue) if schemes else None
         self.replies = Replies(machine, limits)
-        self.ready = Ready(self.replies.packets)
-        self._times = RequestTimes(latency, machine, clock)
-        self._reads = ReadAnswerer(machine, reading, self._times, self.replies, limits)
-        self._sender = WriteSender(identity, self.queue, self.replies, self.ready, limits)
-        self._requests = ConnectionRequests(identity, self.replies, self.ready, self._times)
+        self._gate = AuthenticationGate(identity, schemes, self.queue) if schemes else None
+        #: Nothing more is answered, no frames are taken, and the connection closes after the last packet.
+        self.is_closed = False
+        self._requests: list[Write] = []  # these four are for the next `Ready`, together with the packets
+        self._slow_read: SlowRead | None = None
+        self._again = False
         self.use_operations(operations)
 
     def use_operations(self, operations: Operations) -> None:
         """Set the supported operations, before the first request is received."""
-        self._sender.writes = operations.writes
-        self._reads.use_operations(operations)
+        self._writes: dict[int, WriteOperation] = operations.writes
+        self._reads = self._observer.traced(operations.reads)
+        self._light = {opcode: read for opcode, read in self._reads.items() if opcode not in _ALONE}
 
-    def waiting(self, most: int) -> list[Waiting]:
-        """The first requests of the queue, for operators; a run of reads counts as one."""
-        return self.queue.first(most, self.replies.wire)
+    # -- what goes in --------------------------------------------------------------------------------------
 
-    # -- receiving requests --------------------------------------------------------------------------------
-
-    def receive(self, frames: list[bytes], received: int) -> None:
+    def receive(self, frames: list[bytes], received: int) -> Ready:
         """Process the requests of a chunk received at that time; reads that need not wait are answered."""
-        if self._gate is not None:
+        if self._gate is None:
+            self._receive(frames, received)
+        else:
             self._pass_gate(self._gate, frames, received)
-            return
-        replies = self.replies
-        answered = 0
-        if not (self.queue.items or replies.is_paused):
-            if not replies.packets:
-                replies.unsent = 0
-            limit = self._limits.unsent
-            answered = self._reads.answer_run(self._owner, frames, received, limit, at_once=True)
-            if answered == len(frames):
-                return
-            self.ready.again = replies.unsent > limit
-        if frames:
-            self._enqueue(frames[answered:] if answered else frames, received)
+        return self._ready()
 
-    def _pass_gate(self, gate: AuthenticationGate, frames: Sequence[bytes], received: int) -> None:
-        """Process the packets of a client that is not authenticated yet."""
-        gate.add(frames)
-        ready = self.ready
-        while gate and not (self.queue.items or ready.again or ready.close):
-            if gate.is_open:
-                self._gate = None
-                self.receive(gate.take_all(), received)
-                return
-            packet = gate.take()
-            is_whole = len(packet) >= self.replies.wire.body
-            xid, opcode = self.replies.wire.header(packet) if is_whole else (0, 0)
-            if gate.lets_pass(opcode) or not is_whole:
-                self._enqueue([packet], received)
-            else:
-                log.info("closing %s: it has to authenticate first", self._identity.address)
-                self.replies.add_at(0, xid, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)
-                ready.close = True
-        if ready.close:
-            self._drop()
+    def applied(self, write: Write, zxid: int, err: int, body: bytes) -> Ready:
+        """Process the outcome of a write; it is most often the one at the head of the queue.
 
-    def _enqueue(self, frames: Sequence[bytes], received: int) -> None:
-        """Process requests of which the first is not a read that can be answered at once."""
-        wire = self.replies.wire
-        body, header = wire.body, wire.header
-        light, writes = self._reads.light, self._sender.writes
-        queue = self.queue
-        ready = self.ready
-        is_cut = False
-        for packet in frames:
-            if len(packet) < body:
-                is_cut = True
-                break
-            xid, opcode = header(packet)
-            if opcode in light:
-                queue.add_read(packet, received)
-            elif opcode in writes:
-                self._sender.take(self._owner, xid, opcode, packet, received)
-            else:
-                weight = self._weight(opcode)
-                queue.add(Single(xid, opcode, packet, received, weight), len(packet), weight)
-        if queue.items and not (queue.in_log or self.replies.is_paused or ready.again or ready.close):
-            self.advance()
-        if is_cut and not ready.close:
-            log.info("closing %s: a packet without a whole header", self._identity.address)
-            ready.close = True
-
-    def _weight(self, opcode: int) -> int:
-        """The weight of a single request for a write after it."""
-        if opcode in self._reads.reads:
-            return self._limits.heavy_weight
-        # A failed authentication ends the connection, and so does an unknown request.
-        return 1 if opcode == _PING else BLOCKING
-
-    # -- answering -----------------------------------------------------------------------------------------
-
-    def applied(self, write: Write, zxid: int, err: int, body: bytes) -> None:
-        """Process the outcome of a write; it is most often the one at the head of the queue."""
+        Only a slow read is returned: the log must not be applied any further before it. The rest waits for
+        `flush`, since many outcomes come in one turn.
+        """
         opcode = write.opcode
-        self._times.count(opcode, 1, write.xid, write.received)
+        self._observer.count(opcode, 1, write.xid, write.received)
         if err:
-            self._times.refuse(opcode)
+            self._observer.refuse(opcode)
         queue = self.queue
         items = queue.items
         if not items:
-            return
+            return NOTHING
         head = items[0]
         if head is not write:
             # Refused before it was in the log: its reply waits until it is at the head.
             write.zxid = zxid
             write.err = err
             write.reply = body
-            return
+            return NOTHING
         queue.pop_write(write)
         if err or opcode == _CLOSE_SESSION:
             self._answer_last(write, zxid, err, body)
@@ -207,27 +243,248 @@ class Order:
         if items:
             following = items[0]
             if not isinstance(following, Write) or following.zxid != UNKNOWN:
-                self.advance()
+                self._advance()
+                if self._slow_read is not None:
+                    slow_read, self._slow_read = self._slow_read, None
+                    return Ready(slow_read=slow_read)
+        return NOTHING
 
-    def _answer_last(self, write: Write, zxid: int, err: int, body: bytes) -> None:
-        """Answer a write whose reply may be the last one of the connection."""
-        if err in _CLOSED_WITHOUT_REPLY:
-            log.info("closing %s: the outcome of its write: %s", self._identity.address, ErrorCode(err).name)
-            self._drop()
-            return
-        self.replies.add_at(zxid, write.xid, err, body)
-        # The reply to closeSession is the last packet that ZooKeeper sends. If it failed, the session
-        # continues.
-        if err == _SESSION_EXPIRED or (write.opcode == _CLOSE_SESSION and not err):
-            self._drop()
-
-    def advance(self) -> None:
+    def advance(self) -> Ready:
         """Answer from the head of the queue while the client reads; send the next writes to the log."""
-        ready = self.ready
-        ready.again = False
+        self._advance()
+        return self._ready()
+
+    def negotiated(self, answer: SaslAnswer) -> Ready:
+        """Send the answer to a token. `advance` continues with requests received meanwhile."""
+        items = self.queue.items
+        if items and isinstance(head := items[0], Awaited):
+            self.queue.pop(len(head.packet))
+            self._answer_sasl(head.xid, answer)
+            if answer.err:
+                self._drop()
+            else:
+                self._again = True
+        return self._ready()
+
+    def answer_slow_read(self, pause: Pause) -> Ready:
+        """Answer the slow read at the head of the queue, and the requests after it."""
+        head = self.queue.items[0]
+        assert isinstance(head, Awaited)
+        self._observer.note()
+        try:
+            self._answer_read(head, pause)
+        except Exception:
+            self._drop()
+            raise
+        self.queue.pop(len(head.packet))
+        if self.queue.in_log and self.replies.are_too_many:
+            self._close_unread()
+        else:
+            self._advance()
+        return self._ready()
+
+    def event(self, kind: int, path: str, zxid: int) -> None:
+        """Send a watch event. Closes the connection if too many wait for a client that does not read."""
+        if self.is_closed and self.replies.is_paused:
+            return
+        self.replies.add_event(kind, path, zxid)
+        if self.replies.is_paused and self.replies.are_too_many:
+            self._close_unread()
+
+    def send(self, packet: bytes) -> None:
+        """Send a packet that answers no request, after the replies so far."""
+        self.replies.packets.append(packet)
+
+    def end(self) -> None:
+        """Process no more frames, and close after the packets so far."""
+        self.is_closed = True
+
+    def stop(self) -> Ready:
+        """Answer no more requests: the connection is closed. Waiting writes are sent to the log.
+
+        At this point they would be in ZooKeeper's pipeline too. Reads that wait are dropped: their watches
+        would never be removed.
+        """
+        self._stop()
+        return self._ready()
+
+    def release_owner(self) -> None:
+        """The connection is closed: from now on, refer to it only weakly. Called after `stop`.
+
+        So both are freed when the last outcome has arrived. The garbage collector would never find objects
+        that have lived for long (proxy.__main__.collect_rarely).
+        """
+        self._owner = weakref.proxy(self._owner)
+
+    # -- what comes out ------------------------------------------------------------------------------------
+
+    def flush(self) -> Ready:
+        """Everything that is ready, at the end of a turn. The times of its requests end now."""
+        replies = self.replies
+        if not replies.is_paused:
+            replies.unsent = 0
+        self._observer.note()
+        return self._ready()
+
+    def _ready(self) -> Ready:
+        replies, packets = self.replies, self.replies.packets
+        requests, slow_read = self._requests, self._slow_read
+        if packets:
+            replies.packets = []
+        elif not (requests or slow_read or self.is_closed or self._again):
+            return NOTHING
+        if requests:
+            self._requests = []
+        self._slow_read = None
+        # Half the time of the class's own constructor, for what is made for each chunk of requests.
+        return tuple.__new__(Ready, (requests or (), slow_read, packets or (), self.is_closed, self._again))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request waits, and nothing is ready."""
+        return not (self.queue.count or self.replies.packets or self._again)
+
+    @property
+    def wants_slow_read(self) -> bool:
+        """Whether a slow read has to be answered before other requests."""
+        items = self.queue.items
+        return bool(items) and isinstance(items[0], Awaited) and items[0].opcode != OpCode.SASL
+
+    def waiting(self, most: int) -> list[Waiting]:
+        """The first requests of the queue, for operators; a run of reads counts as one."""
+        return self.queue.first(most, self.replies.wire)
+
+    # -- receiving -----------------------------------------------------------------------------------------
+
+    def _receive(self, frames: list[bytes], received: int) -> None:
+        replies = self.replies
+        answered = 0
+        if not (self.queue.items or replies.is_paused):
+            if not replies.packets:
+                replies.unsent = 0
+            limit = self._limits.unsent
+            answered = self._answer_run(frames, received, limit, at_once=True)
+            if answered == len(frames):
+                return
+            self._again = replies.unsent > limit
+        if frames:
+            self._enqueue(frames[answered:] if answered else frames, received)
+
+    def _pass_gate(self, gate: AuthenticationGate, frames: Sequence[bytes], received: int) -> None:
+        """Process the packets of a client that is not authenticated yet."""
+        gate.add(frames)
+        while gate and not (self.queue.items or self._again or self.is_closed):
+            if gate.is_open:
+                self._gate = None
+                self._receive(gate.take_all(), received)
+                return
+            packet = gate.take()
+            is_whole = len(packet) >= self.replies.wire.body
+            xid, opcode = self.replies.wire.header(packet) if is_whole else (0, 0)
+            if gate.lets_pass(opcode) or not is_whole:
+                self._enqueue([packet], received)
+            else:
+                log.info("closing %s: it has to authenticate first", self._identity.address)
+                self.replies.add_at(0, xid, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)
+                self.end()
+        if self.is_closed:
+            self._drop()
+
+    def _enqueue(self, frames: Sequence[bytes], received: int) -> None:
+        """Process requests of which the first is not a read that can be answered at once."""
+        wire = self.replies.wire
+        body, header = wire.body, wire.header
+        light, writes = self._light, self._writes
+        queue = self.queue
+        is_cut = False
+        for packet in frames:
+            if len(packet) < body:
+                is_cut = True
+                break
+            xid, opcode = header(packet)
+            if opcode in light:
+                queue.add_read(packet, received)
+            elif opcode in writes:
+                self._take_write(xid, opcode, packet, received)
+            else:
+                weight = self._weight(opcode)
+                queue.add(Single(xid, opcode, packet, received, weight), len(packet), weight)
+        if queue.items and not (queue.in_log or self.replies.is_paused or self._again or self.is_closed):
+            self._advance()
+        if is_cut and not self.is_closed:
+            log.info("closing %s: a packet without a whole header", self._identity.address)
+            self.end()
+
+    def _weight(self, opcode: int) -> int:
+        """The weight of a single request for a write after it."""
+        if opcode in self._reads:
+            return self._limits.heavy_weight
+        # A failed authentication ends the connection, and so does an unknown request.
+        return 1 if opcode == _PING else BLOCKING
+
+    # -- writes on their way to the log --------------------------------------------------------------------
+
+    def _take_write(self, xid: int, opcode: int, packet: bytes, received: int) -> None:
+        """Process a write that was just received."""
+        queue = self.queue
+        ahead = 0 if self.replies.is_paused else self._limits.ahead
+        if queue.items and not (queue.in_log and queue.weight <= ahead):
+            queue.add(Held(xid, opcode, packet, received), len(packet), BLOCKING)
+            return
+        write = self._send_write(xid, opcode, packet, received)
+        if not isinstance(write, Refused):
+            queue.add_write(write)
+        elif queue.items:
+            queue.add(write, write.size, 0)
+        else:
+            self.replies.add(xid, write.code)
+
+    def _send_write(self, xid: int, opcode: int, packet: bytes, received: int) -> Write | Refused:
+        """Send a write to the log, unless it cannot be decoded."""
+        operation = self._writes[opcode]
+        position = self.replies.wire.body
+        fields = None
+        try:
+            # A very long one is decoded only when it is applied.
+            if not operation.has_parts or len(packet) <= self._limits.decoded_at_once:
+                fields, _ = operation.decode(packet, position)
+        except MalformedPacket as error:
+            if not spends_zxid(opcode, error):
+                code = code_of(opcode, error)
+                if self._observer.is_needed:
+                    self._observer.answered(Held(xid, opcode, packet, received), Outcome(code))
+                return Refused(xid, code, len(packet))
+            # Otherwise the state machine finds the same error.
+        write = Write(self._owner, self._identity, xid, opcode, packet, position, fields, received)
+        self._requests.append(write)
+        return write
+
+    def _send_held(self) -> None:
+        """Send the write at the head of the queue, and those after it that need not wait."""
+        queue = self.queue
+        # No write overtakes requests whose replies wait for the client.
+        limit = 0 if self.replies.is_paused else self._limits.ahead
+        queue.weight = 0
+        for place, item in enumerate(queue.items):
+            if not isinstance(item, Held):
+                queue.weight += queue.weight_of(item)
+            elif queue.weight > limit:
+                queue.weight = BLOCKING
+                return
+            else:
+                write = self._send_write(item.xid, item.opcode, item.packet, item.received)
+                queue.items[place] = write
+                if isinstance(write, Write):
+                    queue.in_log += 1
+                    queue.weight = 0
+
+    # -- answering from the head of the queue --------------------------------------------------------------
+
+    def _advance(self) -> None:
+        self._again = False
         queue = self.queue
         items = queue.items
-        if not ready.packets:
+        if not self.replies.packets:
             self.replies.sent()
         began = 0  # when the first heavy read began
         while items:
@@ -241,7 +498,7 @@ class Order:
                 queue.pop_write(item)
                 self._answer_last(item, item.zxid, item.err, item.reply)
             elif isinstance(item, Held):
-                self._sender.send_held(self._owner)
+                self._send_held()
             elif isinstance(item, Refused):
                 queue.pop(item.size)
                 self.replies.add(item.xid, item.code)
@@ -252,15 +509,27 @@ class Order:
                     if self.replies.is_paused:
                         break
                     if item.opcode in HEAVY:
-                        now = self._times.now()
+                        now = self._observer.now()
                         began = began or now
                         if now - began > self._limits.stretch or self.replies.unsent > self._limits.unsent:
-                            ready.again = True
+                            self._again = True
                             break
                 queue.pop(len(item.packet))
                 self._answer_single(item)
         if self._gate is not None and not items:
-            self._pass_gate(self._gate, (), self._times.now())
+            self._pass_gate(self._gate, (), self._observer.now())
+
+    def _answer_last(self, write: Write, zxid: int, err: int, body: bytes) -> None:
+        """Answer a write whose reply may be the last one of the connection."""
+        if err in _CLOSED_WITHOUT_REPLY:
+            log.info("closing %s: the outcome of its write: %s", self._identity.address, ErrorCode(err).name)
+            self._drop()
+            return
+        self.replies.add_at(zxid, write.xid, err, body)
+        # The reply to closeSession is the last packet that ZooKeeper sends. If it failed, the session
+        # continues.
+        if err == _SESSION_EXPIRED or (write.opcode == _CLOSE_SESSION and not err):
+            self._drop()
 
     def _answer_reads(self, run: ReadRun) -> bool:
         """Answer the reads at the head of the queue; returns whether all of them are answered.
@@ -272,7 +541,7 @@ class Order:
         if not queue.in_log and replies.is_paused:
             return False
         limit = self._limits.forced if queue.in_log else self._limits.unsent
-        answered = self._reads.answer_run(self._owner, run.packets, run.received, limit, at_once=False)
+        answered = self._answer_run(run.packets, run.received, limit, at_once=False)
         is_last = answered == len(run.packets)
         queue.pop_reads(run, answered)
         if queue.in_log and replies.are_too_many:
@@ -280,104 +549,173 @@ class Order:
         elif is_last:
             return True
         elif replies.unsent > limit:
-            self.ready.again = True
+            self._again = True
         else:
             packet = run.packets[0]
             queue.pop_reads(run, 1)
-            self._await_slow_read(*self.replies.wire.header(packet), packet, run.received)
+            xid, opcode = replies.wire.header(packet)
+            self._await_slow_read(Awaited(xid, opcode, packet, run.received))
         return False
 
     def _answer_single(self, item: Single) -> None:
         """Answer a heavy read, or a request that concerns only the connection, at the head of the queue."""
-        xid, opcode, packet, received, _ = item
-        if opcode not in self._reads.reads:
-            if not self._requests.answer(item):
-                self.queue.await_head(Awaited(xid, opcode, packet, received))
+        if item.opcode not in self._reads:
+            self._answer_of_connection(item)
         else:
             try:
-                self._reads.answer(self._owner, xid, opcode, packet, received)
+                self._answer_read(item)
             except TooLong:
-                self._await_slow_read(xid, opcode, packet, received)
-        if self.ready.close:  # after a failed auth or an unknown request, later requests are ignored
+                self._await_slow_read(Awaited(*item[:4]))
+        if self.is_closed:  # after a failed auth or an unknown request, later requests are ignored
             self._drop()
         elif self.queue.in_log and self.replies.are_too_many:
             self._close_unread()
 
-    def negotiated(self, answer: SaslAnswer) -> None:
-        """Send the answer to a token. `advance` continues with requests received meanwhile."""
-        items = self.queue.items
-        if items and isinstance(head := items[0], Awaited):
-            self.queue.pop(len(head.packet))
-            self._requests.answer_sasl(head.xid, answer)
-            if answer.err:
-                self._drop()
-            else:
-                self.ready.again = True
+    # -- reads ---------------------------------------------------------------------------------------------
 
-    # -- reads that take long ------------------------------------------------------------------------------
+    def _answer_run(self, packets: Sequence[bytes], received: int, limit: int, *, at_once: bool) -> int:
+        """Answer light reads up to the first request of another kind; returns how many.
 
-    def _await_slow_read(self, xid: int, opcode: int, packet: bytes, received: int) -> None:
-        """The read at the head of the queue is slow: all other requests wait for its answer."""
-        self.queue.await_head(Awaited(xid, opcode, packet, received))
-        self.ready.slow_read = SlowRead(now=self.queue.in_log > 0)
+        It stops before a read that takes long, and when more than `limit` bytes of large replies are unsent.
+        `at_once`: they are sent now, and not with the replies to other requests of their chunk.
 
-    @property
-    def wants_slow_read(self) -> bool:
-        """Whether a slow read has to be answered before other requests."""
-        items = self.queue.items
-        return bool(items) and isinstance(items[0], Awaited) and items[0].opcode != OpCode.SASL
-
-    def answer_slow_read(self, pause: Pause) -> None:
-        """Answer the slow read at the head of the queue, and the requests after it."""
-        head = self.queue.items[0]
-        assert isinstance(head, Awaited)
-        self._times.note()
-        try:
-            self._reads.answer(self._owner, *head, pause)
-        except Exception:
-            self._drop()
-            raise
-        self.queue.pop(len(head.packet))
-        if self.queue.in_log and self.replies.are_too_many:
-            self._close_unread()
-        else:
-            self.advance()
-
-    # -- what the connection does ----------------------------------------------------------------------------
-
-    def event(self, kind: int, path: str, zxid: int) -> None:
-        """Send a watch event. Closes the connection if too many wait for a client that does not read."""
-        if self.ready.close and self.replies.is_paused:
-            return
-        self.replies.add_event(kind, path, zxid)
-        if self.replies.is_paused and self.replies.are_too_many:
-            self._close_unread()
-
-    def before_flush(self) -> None:
-        """Record the times of the last requests: the packets in `ready` are sent next."""
-        self.replies.sent()
-        self._times.note()
-
-    def end(self) -> None:
-        """Process no more frames, and close after sending the packets so far."""
-        self.ready.close = True
-
-    def stop(self) -> None:
-        """Answer no more requests: the connection is closed. Waiting writes are sent to the log.
-
-        At this point they would be in ZooKeeper's pipeline too. Reads that wait are dropped: their watches
-        would never be removed.
+        This is the hot path of reads: a pipelined read takes about two microseconds, most of it here.
         """
+        replies = self.replies
+        _, body, header, frame, _ = replies.wire
+        sent = replies.packets
+        light = self._light
+        large = self._limits.large_reply
+        reading = self._reading
+        client = self._owner
+        observer = self._observer
+        zxid = self._machine.zxid  # nothing is applied meanwhile
+        answered = first = 0
+        run, xid = _NO_OPCODE, 0
+        operation: ReadOperation | None = None
+        for packet in packets:
+            if len(packet) < body:
+                break
+            xid, opcode = header(packet)
+            if opcode != run:
+                following = light.get(opcode)
+                if following is None:
+                    break
+                # Most often many reads have the same opcode: counting them together costs almost nothing.
+                if answered > first:
+                    observer.count(run, answered - first, xid, received)
+                    first = answered
+                run = opcode
+                operation = following
+            try:
+                reply = frame(xid, zxid, 0, operation(reading, client, packet, body))  # type: ignore[misc]
+            except (Refusal, MalformedPacket) as error:
+                reply = replies.refusal(xid, error)
+            except TooLong:
+                break
+            sent.append(reply)
+            answered += 1
+            if len(reply) > large:
+                replies.unsent += len(reply)
+                if replies.unsent > limit:
+                    break
+        if answered:
+            if answered < len(packets):
+                xid, _ = header(packets[answered - 1])
+            if at_once:
+                observer.note_run(run, answered - first, xid, received)
+            else:
+                observer.count(run, answered - first, xid, received)
+        return answered
+
+    def _answer_read(self, request: Single | Awaited, pause: Pause | None = None) -> None:
+        """Answer one read. Without a `pause` it must be short: else it raises TooLong, before any effect."""
+        replies = self.replies
+        reading = self._reading if pause is None else self._reading._replace(pause=pause)
+        try:
+            body = self._reads[request.opcode](reading, self._owner, request.packet, replies.wire.body)
+        except (Refusal, MalformedPacket) as error:
+            reply = replies.refusal(request.xid, error)
+        else:
+            reply = replies.wire.frame(request.xid, self._machine.zxid, 0, body)
+        self._observer.note_single(request.opcode, request.xid, request.received)
+        replies.add_read(reply)
+
+    def _await_slow_read(self, read: Awaited) -> None:
+        """A read that was at the head of the queue is slow: all other requests wait for its answer."""
+        self.queue.await_head(read)
+        self._slow_read = SlowRead(now=self.queue.in_log > 0)
+
+    # -- requests that concern only the connection: ping, auth, sasl, and unsupported ones -----------------
+
+    def _answer_of_connection(self, request: Single) -> None:
+        xid, opcode, packet, received, _ = request
+        replies = self.replies
+        if opcode == _PING:
+            self._observer.note_ping()
+            replies.add(Xid.PING, ErrorCode.OK)
+            return
+        if opcode == OpCode.AUTH:
+            is_proven = self._identity.prove(packet, replies.wire.body)
+            if is_proven is not None:
+                replies.add_at(0, xid, ErrorCode.OK if is_proven else ErrorCode.AUTH_FAILED)
+            if not is_proven:
+                self.end()
+        elif opcode == OpCode.SASL:
+            token = self._token(packet)
+            if token is None:
+                log.info("closing %s: a SASL packet without a token", self._identity.address)
+                self.end()
+            elif (answer := self._identity.negotiate(token)) is not None:
+                self._answer_sasl(xid, answer)
+            else:  # a thread makes the answer
+                self.queue.await_head(Awaited(xid, opcode, packet, received))
+        else:
+            log.info("closing %s: operation %d is not offered", self._identity.address, opcode)
+            self.end()
+            # In ZooKeeper the request has no zxid yet.
+            replies.add_at(-1, xid, ErrorCode.UNIMPLEMENTED)
+        if self._observer.is_needed:
+            self._observer.answered(request, Outcome(ErrorCode.OK))
+
+    def _answer_sasl(self, xid: int, answer: SaslAnswer) -> None:
+        """Answer as ZooKeeperServer.processSasl, which closes the connection after a failure."""
+        if answer.is_sent:
+            self.replies.add_at(0, xid, answer.err, pack_buffer(answer.token))
+        if answer.err:
+            self.end()
+
+    def _lets_pass(self, request: Single) -> bool:
+        """Whether writes after this request take effect if the connection is closed before it is answered.
+
+        ZooKeeper closes after a failed authentication and an unknown request, and ignores all later requests.
+        """
+        if request.opcode == OpCode.AUTH:
+            return bool(self._identity.prove(request.packet, self.replies.wire.body))
+        if request.opcode == OpCode.SASL:
+            token = self._token(request.packet)
+            answer = None if token is None else self._identity.negotiate(token)
+            return answer is not None and not answer.err
+        return request.opcode == _PING
+
+    def _token(self, packet: bytes) -> bytes | None:
+        """The token of a sasl packet; None if it is null or cut: then ZooKeeper closes the connection."""
+        try:
+            return Reader(packet, self.replies.wire.body).buffer()
+        except MalformedPacket:
+            return None
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def _stop(self) -> None:
         items = list(self.queue.items)
         self._drop()
         if items and isinstance(items[0], Awaited) and items[0].opcode == OpCode.SASL:
             return  # the client has not authenticated yet
         for item in items:
             if isinstance(item, Held):
-                self._sender.send(self._owner, item.xid, item.opcode, item.packet, item.received)
-            elif isinstance(item, Single) and not (
-                item.opcode in self._reads.reads or self._requests.lets_pass(item)
-            ):
+                self._send_write(item.xid, item.opcode, item.packet, item.received)
+            elif isinstance(item, Single) and not (item.opcode in self._reads or self._lets_pass(item)):
                 break
 
     def _close_unread(self) -> None:
@@ -387,21 +725,13 @@ class Order:
             self._identity.address,
             self._limits.forced,
         )
-        self.stop()
+        self._stop()
 
     def _drop(self) -> None:
         """Answer no more requests, and drop those that wait."""
-        self.ready.close = True
-        self.ready.again = False
-        self.ready.slow_read = None
+        self.end()
+        self._again = False
+        self._slow_read = None
         if self._gate is not None:
             self._gate.take_all()
         self.queue.clear()
-
-    def release_owner(self) -> None:
-        """The connection is closed: from now on, refer to it only weakly. Called after `stop`.
-
-        So both are freed when the last outcome has arrived. The garbage collector would never find objects
-        that have lived for long (proxy.__main__.collect_rarely).
-        """
-        self._owner = weakref.proxy(self._owner)

@@ -4,15 +4,14 @@ A server with neither of them has no `RequestLogs`, so its requests have no cost
 """
 
 import logging
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from codec.constants import KeeperOpCode, OpCode
 from proxy.frontend import audit
-from proxy.frontend.waiting import Author, Write, path_of
+from proxy.frontend.requests import Author, Write, path_of
 from proxy.state.sessions import session_text
-from proxy.support.latency import OF_SESSIONS, ConnectionLatency, Latency
+from proxy.support.latency import OF_SESSIONS
 
 log = logging.getLogger(__name__)
 
@@ -92,10 +91,6 @@ class RequestLogs:
 
     # -- slow requests ---------------------------------------------------------------------------------------
 
-    def latency(self, client: Author, server: Latency) -> ConnectionLatency:
-        """The object that records the latencies of a client's requests."""
-        return _SlowLatency(server, client, self) if self._slow else ConnectionLatency(server)
-
     def _slow_write(self, client: Author, write: Write, now: int) -> None:
         sent, applying = self._stages().within(write.received, now)
         log.warning(
@@ -109,9 +104,9 @@ class RequestLogs:
             (now - applying) // _MILLISECOND,
         )
 
-    def read(self, client: Author, opcode: int, count: int, nanos: int) -> None:
-        """Reads of one kind, received together, are answered."""
-        if nanos >= self._slow and opcode not in self._writes and opcode not in OF_SESSIONS:
+    def reads(self, client: Author, opcode: int, count: int, nanos: int) -> None:
+        """Requests of one kind, received together, are answered: log them if they are slow reads."""
+        if self._slow and nanos >= self._slow and opcode not in self._writes and opcode not in OF_SESSIONS:
             log.warning(
                 "slow request: session %s from %s: %s (%d together) took %d ms: waiting or reading",
                 session_text(client.session_id),
@@ -120,24 +115,6 @@ class RequestLogs:
                 count,
                 nanos // _MILLISECOND,
             )
-
-
-class _SlowLatency(ConnectionLatency):
-    """Records latencies, and logs slow requests."""
-
-    __slots__ = ("_client", "_logs")
-
-    def __init__(self, server: Latency, client: Author, logs: RequestLogs) -> None:
-        super().__init__(server)
-        self._client = weakref.ref(client)  # it owns this object
-        self._logs = logs
-
-    def note(self, opcode: int, count: int, xid: int, zxid: int, started: int, now: int) -> None:
-        """As the base class."""
-        super().note(opcode, count, xid, zxid, started, now)
-        client = self._client()
-        if client is not None:
-            self._logs.read(client, opcode, count, now - started)
 
 
 def _described(opcode: int, fields: Any) -> str:

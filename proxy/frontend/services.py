@@ -1,56 +1,57 @@
 """The parts and settings of the server that each of its connections uses."""
 
 import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Any, TypeAlias
 
-from codec.packets import ConnectRequest
-from proxy.frontend.flush_queue import FlushQueue
-from proxy.frontend.limits import LIMITS, Limits
-from proxy.frontend.load import Load
-from proxy.frontend.replies import Machine
+from proxy.frontend.connections import Connections
+from proxy.frontend.handshake import Handshake
+from proxy.frontend.replies import LIMITS, Limits
 from proxy.frontend.request_logs import RequestLogs
-from proxy.frontend.state_gate import StateGate
 from proxy.frontend.traced import Traces
-from proxy.frontend.waiting import Author
-from proxy.frontend.word_answer import Words
+from proxy.frontend.turns import FlushQueue, StateGate
 from proxy.log.append.outbox import Outbox
 from proxy.sasl.login import Login
 from proxy.state.auth.schemes import AuthSchemes
+from proxy.state.machine import Machine
 from proxy.state.operation import Operations, Reading
+from proxy.state.pause import Pause
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST, Environment
-from proxy.support.latency import ConnectionLatency, Latency
+from proxy.support.latency import Latency
 from proxy.support.throttled_log import ThrottledLog
 
 log = logging.getLogger("proxy.frontend.connection")  # the connections log by it
 
-Connection = TypeVar("Connection", contravariant=True)
+#: Answers a four-letter word, line by line; None if it is no word. It gets the bytes received with the word.
+AnswerWord: TypeAlias = Callable[[bytes, bytes, Pause], Iterator[str] | None]
+
+# Above so many bytes of waiting requests the limit counts as reached, however few the requests are.
+_MAX_BYTES = 256 << 20
 
 
-class ConnectHandler(Protocol[Connection]):
-    """Answers connect requests (proxy.frontend.handshake.Handshake)."""
+class Load:
+    """Counts the unanswered requests of all clients, for their common limit (globalOutstandingLimit).
 
-    def attach(self, connection: Connection, request: ConnectRequest) -> None:
-        """Find or make the connection's session, then call its `established`, `refuse` or `close`."""
+    Each connection updates the sums after each chunk.
+    """
 
+    __slots__ = ("_limit", "requests", "size")
 
-class OpenConnections(Protocol[Connection]):
-    """The open connections (proxy.frontend.connections.Connections)."""
-
-    def opened(self, connection: Connection) -> bool:
-        """A connection is open; False if it must be closed: a limit is reached, or the server stops."""
-
-    def gone(self, connection: Connection) -> None:
-        """A connection has ended."""
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.requests = 0
+        self.size = 0  # bytes
 
     @property
-    def are_frozen(self) -> bool:
-        """Whether another process takes over, so that no requests are taken."""
+    def is_too_much(self) -> bool:
+        """Whether to stop reading from clients with a waiting request (ZooKeeperServer.shouldThrottle)."""
+        return self.requests > self._limit or self.size > _MAX_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class Services(Generic[Connection]):
+class Services:
     """The parts and settings that all connections of one server share."""
 
     machine: Machine
@@ -64,12 +65,12 @@ class Services(Generic[Connection]):
     flush_queue: FlushQueue
     state_gate: StateGate
     outbox: Outbox
-    handshake: ConnectHandler[Connection]
-    words: Words
-    connections: OpenConnections[Connection]
+    handshake: Handshake
+    answer_word: AnswerWord
+    connections: Connections[Any]
     #: The audit log and the log of slow requests; None for neither.
     request_logs: RequestLogs | None = None
-    #: Traces some of the requests; None for none. `operations` reports reads to it.
+    #: Traces some of the requests; None for none.
     traces: Traces | None = None
     #: Authenticates clients by SASL; None if SASL is not offered.
     login: Login | None = None
@@ -80,9 +81,3 @@ class Services(Generic[Connection]):
     limits: Limits = LIMITS
     #: Logs connections that do not send what a ZooKeeper client does, such as port scanners.
     throttled_log: ThrottledLog = field(default_factory=lambda: ThrottledLog(log))
-
-    def latency_of(self, client: Author) -> ConnectionLatency:
-        """The object that records how long a connection's requests take."""
-        if self.request_logs is None:
-            return ConnectionLatency(self.latency)
-        return self.request_logs.latency(client, self.latency)

@@ -1,7 +1,7 @@
 """The sessions attached to this proxy, and those whose proxy died: when each begins, continues and ends.
 
 Pure: the clock is an argument. Nothing else decides that a session ends. The log reports changes of sessions
-and proxies here. Requests for the log are returned; the shell (`session_timer`, `handshake`) submits them.
+and proxies here. Requests for the log are returned; the shell (`handshake`) submits them.
 
 With T a session's timeout and L the time of a proxy's lease:
 

@@ -8,8 +8,8 @@ from socket import socket
 from typing import Any, TypeAlias
 
 from proxy.frontend.connection import Connection
-from proxy.frontend.moved import FORM, Moved, decode
 from proxy.handover.channel import Channel, HandoverError, Message
+from proxy.handover.moved import FORM, Moved, decode, take_over, unpack
 from proxy.server import Server
 from proxy.version import RELEASE
 
@@ -112,7 +112,7 @@ class _Receiver:
     def _take_over(self, connection: Connection, moved: Moved) -> None:
         session = self._server.sessions.get(moved.session_id) if moved.session_id else None
         if not connection.is_closed and (session is not None or not moved.session_id):
-            connection.take_over(moved, session)
+            take_over(connection, moved, session)
             self._moved.add(connection)
 
     def serve(self) -> None:
@@ -129,7 +129,7 @@ def _unpacked(connection: Connection, fields: Sequence[Any] | None) -> _Adopted:
     if fields is None:
         return connection, None
     moved = decode(fields)
-    connection.unpack(moved)
+    unpack(connection, moved)
     return connection, moved
 
 

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
 from proxy.frontend.connection import Connection
-from proxy.frontend.moved import FORM, encode
 from proxy.handover.channel import MOST_SOCKETS, Channel, HandoverError
+from proxy.handover.moved import FORM, encode, mark, pack
 from proxy.log.contact import Contact
 from proxy.server import Server
 
@@ -126,18 +126,18 @@ class Sender:
 
     async def _pass_sockets(self, channel: Channel) -> None:
         """Give the sockets of clients that the new process has not got yet."""
-        come = [each for each in self._server.connections if each.fd >= 0 and each not in self._given]
-        for some in _parts(come, MOST_SOCKETS):
+        new = [each for each in self._server.connections if each.outbound.fd >= 0 and each not in self._given]
+        for some in _parts(new, MOST_SOCKETS):
             clients, fds = [], []
             for each in some:
-                if each.fd < 0:
+                if each.outbound.fd < 0:
                     continue  # it is closed by now
                 if self._frozen:
                     each.freeze()  # it has come after the others were frozen
-                mark = each.mark if each.can_move and each.is_quiet else None
-                self._given[each] = len(self._given), mark
-                clients.append((each.address, each.port, None if mark is None else encode(each.packed())))
-                fds.append(each.fd)
+                marked = mark(each) if each.can_move and each.is_quiet else None
+                self._given[each] = len(self._given), marked
+                clients.append((each.address, each.port, None if marked is None else encode(pack(each))))
+                fds.append(each.outbound.fd)
             await channel.send("sockets", fds, clients=clients)
             await channel.receive("adopted")
 
@@ -147,10 +147,10 @@ class Sender:
         for some in _parts(moving, _MOST_CLIENTS):
             numbers, changed = [], []
             for each in some:
-                number, mark = self._given[each]
+                number, marked = self._given[each]
                 numbers.append(number)
-                if mark is None or mark != each.mark:
-                    changed.append((number, encode(each.packed())))
+                if marked is None or marked != mark(each):
+                    changed.append((number, encode(pack(each))))
             await channel.send("clients", numbers=numbers, changed=changed)
         return len(moving)
 
@@ -162,7 +162,9 @@ class Sender:
         loop, server = asyncio.get_running_loop(), self._server
         deadline = loop.time() + _ANSWERED
         busy = [each for each in server.connections if each.outstanding]  # no other one takes a request
-        while server.log.outbox.outstanding or any(each.outstanding and not each.unsent for each in busy):
+        while server.log.outbox.outstanding or any(
+            each.outstanding and not each.outbound.unsent for each in busy
+        ):
             if loop.time() > deadline:
                 raise HandoverError(f"etcd has not answered all requests in {_ANSWERED:g} s")
             await asyncio.sleep(_POLL)
@@ -193,7 +195,7 @@ class Sender:
         # No event is sent any more, so none joins them.
         busy = {each for each in self._given if not each.is_quiet}
         while busy:
-            left = sum(each.outstanding for each in busy), sum(each.unsent for each in busy)
+            left = sum(each.outstanding for each in busy), sum(each.outbound.unsent for each in busy)
             now = loop.time()
             if left != before:
                 before, since = left, now

@@ -20,7 +20,7 @@ from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
 from proxy.admin.http import AdminServer
 from proxy.admin_port import console_of
-from proxy.frontend.ports import bound_socket
+from proxy.frontend.listener import bound_socket
 from proxy.server import Server
 from proxy.state.node import Node
 from tests.proxy.test_server import Client, serving

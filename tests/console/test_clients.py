@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from codec.constants import OpCode
 from console.clients import pending
 from console.pacing import Pace
-from proxy.frontend.waiting import Waiting
+from proxy.frontend.requests import Waiting
 from proxy.support.latency import ConnectionLatency, Latency
 from tests.proxy.admin import subjects
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy import __main__ as program
-from proxy.frontend import moved
-from proxy.handover import receiver
+from proxy.handover import moved, receiver
 from proxy.handover.channel import VARIABLE, Channel
 
 #: What the new process does at each: it says, or waits for, a message of this kind.

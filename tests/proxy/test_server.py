@@ -21,7 +21,7 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.config import parse
 from proxy.etcd.access import Access
 from proxy.etcd.model import Get
-from proxy.frontend.ports import bound_socket
+from proxy.frontend.listener import bound_socket
 from proxy.log.follow.staleness import Staleness
 from proxy.log.snapshots import WriterProcess
 from proxy.server import Server

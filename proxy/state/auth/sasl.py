@@ -1,6 +1,6 @@
 """Scheme `sasl`: a user who has proved itself by SASL (SASLAuthenticationProvider).
 
-The proof is an exchange of sasl packets (`proxy.frontend.negotiation`), never an addauth.
+The proof is an exchange of sasl packets (`proxy.frontend.identity`), never an addauth.
 """
 
 import re

@@ -10,14 +10,15 @@ import pytest
 
 from bench.scenarios import attack, turns
 from bench.scenarios.turns import WORKS
-from proxy.frontend import connection, inbound, turn
+from proxy.frontend import connection, transport
+from proxy.frontend import turns as turns_of_clients
 from proxy.log.slices import Slices, StateWorker
 from proxy.state.pause import AtOnce, Pause
 from proxy.support.environment import Clock
 
 # Modules that still read a clock of their own.
 _CLOCKS = (
-    ("proxy.frontend.flush_queue", "perf_counter"),
+    ("proxy.frontend.turns", "perf_counter"),
     ("proxy.frontend.connection", "perf_counter_ns"),
 )
 _LOOK = 3_000_000  # nanoseconds
@@ -88,7 +89,7 @@ def test_clients_that_pipeline_without_end_do_not_hold_the_loop(kind: str) -> No
 
 
 def test_that_is_seen_where_nothing_limits_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn, "NANOSECONDS", 1 << 62)
-    for module in (connection, inbound):
+    monkeypatch.setattr(turns_of_clients, "NANOSECONDS", 1 << 62)
+    for module in (connection, transport):
         monkeypatch.setattr(module, "PIECE", 1 << 62)
     assert attack.held((_ATTACKS[0],), 3, 2, counting=True).longest > _MOST

@@ -7,7 +7,8 @@ import pytest
 from proof.simulation import nemesis
 from proof.simulation.simulation import Simulation
 from proxy.frontend.connection import Connection
-from proxy.frontend.moved import Moved
+from proxy.handover import moved, receiver
+from proxy.handover.moved import Moved
 
 _SEEDS = (1, 4)
 _HOURS = 0.03
@@ -46,12 +47,12 @@ def test_no_client_loses_its_connection(seed: int, monkeypatch: pytest.MonkeyPat
 def test_bytes_that_are_lost_would_cost_clients_their_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes that the old process has read, and not handled."""
     monkeypatch.setattr(nemesis, "any_trouble", lambda _rng: None)
-    take_over = Connection.take_over
+    take_over = moved.take_over
 
     def losing(connection: Connection, packed: Moved, *given: Any) -> None:
         take_over(connection, packed._replace(unhandled=b""), *given)
 
-    monkeypatch.setattr(Connection, "take_over", losing)
+    monkeypatch.setattr(receiver, "take_over", losing)
     world = _Counted(12)  # in which a client is just sending something
     world.run()
     assert [when for when in world.lost if when < _HOURS * 3600]

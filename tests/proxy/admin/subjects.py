@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from proxy.admin.subject import Settings, Subject
 from proxy.etcd.interface import Calls
 from proxy.frontend.connections import ConnectionLimits, Connections
-from proxy.frontend.waiting import Waiting
+from proxy.frontend.requests import Waiting
 from proxy.log.contact import Contact
 from proxy.log.members import Members, Peers
 from proxy.log.snapshots import SnapshotStats

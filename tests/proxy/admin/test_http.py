@@ -18,7 +18,7 @@ from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
 from proxy.admin.facts import NOT_SERVING
 from proxy.admin.http import AdminServer
-from proxy.frontend.ports import bound_socket
+from proxy.frontend.listener import bound_socket
 from proxy.server import Server
 from tests.proxy.test_server import Client, serving
 

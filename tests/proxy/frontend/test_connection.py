@@ -26,11 +26,10 @@ from lab.fakes.connection import (
     established,
 )
 from lab.servers.digest_md5 import respond
-from proxy.frontend import turn, word_answer
+from proxy.frontend import opening, turns
 from proxy.frontend.connection import Connection
-from proxy.frontend.inbound import PIECE
 from proxy.frontend.opening import SESSIONLESS_TIMEOUT
-from proxy.frontend.outbound import Outbound
+from proxy.frontend.transport import PIECE, Outbound
 from proxy.log.slices import Slices
 from proxy.sasl.digest_md5 import secret
 from proxy.sasl.login import Login
@@ -267,7 +266,7 @@ def test_four_letter_words() -> None:
 
 
 def test_a_long_answer_to_a_word_is_made_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_answer, "Slices", partial(Slices, seconds=0))
+    monkeypatch.setattr(opening, "Slices", partial(Slices, seconds=0))
     client = Client()
     client.connection.data_received(b"dump")
     turns = 0
@@ -435,9 +434,9 @@ def test_a_client_is_answered_in_another_turn_if_others_have_used_up_this_one(
 ) -> None:
     other = connected(client.host)
     client.loop.run()
-    monkeypatch.setattr(turn, "NANOSECONDS", 0)
+    monkeypatch.setattr(turns, "NANOSECONDS", 0)
     loop = cast(asyncio.AbstractEventLoop, client.loop)
-    monkeypatch.setattr(client.host.state_gate, "_turn", turn.Turn(loop))
+    monkeypatch.setattr(client.host.state_gate, "_turn", turns.Turn(loop))
     client.connection.data_received(packets.get(1, "/a"))
     other.connection.data_received(packets.get(1, "/a"))
     assert [len(each.replies()) for each in (client, other)] == [1, 0]

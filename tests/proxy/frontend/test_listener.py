@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -125,8 +126,8 @@ def _told(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.fixture
-def _little_patience() -> Iterator[None]:
-    with mock.patch.object(module, "PATIENCE", 0.05):
+def _short_timeout() -> Iterator[None]:
+    with mock.patch.object(module, "TIMEOUT", 0.05):
         yield
 
 
@@ -144,7 +145,8 @@ async def listening(
     host = PaperHost(places, address)
     tasks = Tasks()
     tls = None if context is None else lambda: context
-    clients = ClientListener(host, asyncio.get_running_loop(), tasks, tls, plain=plain, headers=headers)
+    ports: Any = host
+    clients = ClientListener(ports, asyncio.get_running_loop(), tasks, tls, plain=plain, headers=headers)
     listener = socket.create_server(("127.0.0.1", 0))
     host.port = listener.getsockname()[1]
     clients.open(listener)
@@ -186,7 +188,7 @@ async def test_a_port_for_tls_alone(
     assert "it does not use TLS" in caplog.text
 
 
-@pytest.mark.usefixtures("_little_patience")
+@pytest.mark.usefixtures("_short_timeout")
 @pytest.mark.parametrize("words", [b"", b"\x16", b"\x16\x03\x01\x02\x00\x01\x00"])
 async def test_who_says_nothing_or_half_a_hello_is_turned_away_and_holds_nobody_up(
     authority: Authority, context: ssl.SSLContext, words: bytes
@@ -194,7 +196,7 @@ async def test_who_says_nothing_or_half_a_hello_is_turned_away_and_holds_nobody_
     async with listening(context) as host, asyncio.timeout(20):
         reader, writer = await host.open(words)
         await until(lambda: host.asked == 1)  # its time has begun
-        with mock.patch.object(module, "PATIENCE", 20.0):  # for those who come later
+        with mock.patch.object(module, "TIMEOUT", 20.0):  # for those who come later
             assert await host.ask(b"ruok", authority.client_context()) == b"you said ruok"
         with contextlib.suppress(ConnectionResetError):  # what it said was not read
             assert await reader.read() == b""
@@ -323,7 +325,7 @@ async def test_without_a_good_header_the_connection_is_closed_with_one_line(
     assert "closing 127.0.0.1: its PROXY header: " in caplog.text
 
 
-@pytest.mark.usefixtures("_little_patience")
+@pytest.mark.usefixtures("_short_timeout")
 @pytest.mark.parametrize("words", [b"", b"PROXY", binary(_CLIENT)[:-1]])
 async def test_who_is_late_with_its_header_is_closed_and_takes_no_place(
     words: bytes, caplog: pytest.LogCaptureFixture

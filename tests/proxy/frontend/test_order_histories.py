@@ -19,9 +19,10 @@ from codec.framing import Framer
 from codec.jute import NULL, Acl, pack_buffer
 from codec.packets import frame
 from lab.client import packets
-from proxy.frontend.limits import Limits
-from proxy.frontend.order import Order
-from proxy.frontend.waiting import SaslAnswer, Write
+from proxy.frontend.observer import Observer
+from proxy.frontend.order import NOTHING, Order, Ready
+from proxy.frontend.replies import Limits
+from proxy.frontend.requests import SaslAnswer, Write
 from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation
 from proxy.state.refusal import Refusal
 from proxy.support.latency import ConnectionLatency, Latency
@@ -207,9 +208,13 @@ class World:
         latency = ConnectionLatency(Latency((*operations.reads, *operations.writes)))
         reading: Any = None
         schemes = frozenset(["proven"] if barred else [])
+        machine: Any = self.machine
+        observer = Observer(self, latency, machine, self.perf_counter_ns)
         self.order = Order(
-            self, self, self.machine, reading, operations, latency, self, schemes, _SMALL_LIMITS
+            self, self, machine, reading, operations, observer, schemes=schemes, limits=_SMALL_LIMITS
         )
+        self.again = False
+        self.is_over = False  # the connection was closed
         self.late: bytes | None = None  # a token whose answer takes time
         self.came = 0  # such answers
         self.latency = latency
@@ -229,7 +234,7 @@ class World:
         return self.now
 
     def applied(self, write: Write, zxid: int, err: int, body: bytes) -> None:
-        self.order.applied(write, zxid, err, body)
+        assert self.order.applied(write, zxid, err, body) is NOTHING
 
     def _proven(self) -> None:
         self.identities = (*self.identities, Identity("proven", str(len(self.identities))))
@@ -258,8 +263,7 @@ class World:
         if self.late is not None:
             token, self.late = self.late, None
             self.came += 1
-            self.order.negotiated(self._judged(token))
-            self.collect()
+            self.act(self.order.negotiated(self._judged(token)))
 
     def local_session_closed(self) -> None:
         raise AssertionError("no read-only session here")
@@ -267,23 +271,22 @@ class World:
     def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
         raise AssertionError("nobody watches here")
 
-    def collect(self) -> None:
-        """What the connection does after everything."""
-        ready = self.order.ready
+    def act(self, ready: Ready) -> None:
+        """What the connection does."""
         assert ready.slow_read is None, "nothing takes long here"
-        requests = ready.take_requests()
-        self.log += requests
-        self.appended += requests
+        assert not (self.is_over and ready.again)
+        self.log += ready.requests
+        self.appended += ready.requests
         self.got += ready.packets
-        ready.packets.clear()
+        self.is_over = ready.close or self.is_over
+        self.again = ready.again
 
     def send(self, count: int) -> None:
         frames = self.framer.feed(self.raw[self.sent : self.sent + count])
         self.sent += count
-        if not self.order.ready.close:
+        if not self.order.is_closed:
             self.heard += len(frames)
-            self.order.receive(frames, self.perf_counter_ns())
-        self.collect()
+            self.act(self.order.receive(frames, self.perf_counter_ns()))
 
     def up_to(self, count: int) -> int:
         """How many bytes are left up to the end of so many frames."""
@@ -295,12 +298,10 @@ class World:
             err, body = self.machine.execute(write)
             write.applied(self.machine.zxid, err, body)
         del self.log[:count]
-        self.collect()
-        self.order.before_flush()
+        self.act(self.order.flush())
 
     def advance(self) -> None:
-        self.order.advance()
-        self.collect()
+        self.act(self.order.advance())
 
     def step(self, what: str, count: int) -> None:
         replies = self.order.replies
@@ -315,7 +316,7 @@ class World:
         elif what == "hear" and replies.is_paused:
             replies.resume()
             self.advance()
-        elif what == "turn" and self.order.ready.again:
+        elif what == "turn" and self.again:
             self.advance()
         elif what == "answer":
             self.answer()
@@ -328,13 +329,13 @@ class World:
         for _ in range(10_000):
             if self.log:
                 self.apply(1)
-            elif self.order.ready.again and not self.order.ready.close:
+            elif self.again:
                 self.advance()
             elif self.late is not None:
                 self.answer()
             else:
                 break
-        self.order.before_flush()
+        self.act(self.order.flush())
 
     @property
     def writes(self) -> list[tuple[int, int, bytes, Identities]]:
@@ -374,7 +375,7 @@ def test_the_client_gets_what_it_would_get_one_by_one(
     assert world.got == expected.replies
     assert world.writes == expected.writes
     assert world.order.queue.count == world.order.queue.size == 0
-    assert world.order.ready.close is (
+    assert world.is_over is (
         model([*script, Asked(OpCode.PING, b"")], barred=barred).replies == expected.replies
     )
     # Writes that cannot be read are counted nowhere; those behind the end of the session are.
@@ -390,18 +391,18 @@ def test_writes_of_a_connection_that_is_lost_go_on(script: list[Asked], steps: l
     world = World(script)
     for what, count in steps:
         world.step(what, count)
-    was_ended = world.order.ready.close
+    was_ended = world.order.is_closed
     came = world.came
-    world.order.stop()
-    got = len(world.got)
-    world.collect()
+    ready = world.order.stop()
+    got = len(world.got) + len(ready.packets)
+    world.act(ready)
     world.answer()
     expected = model(script[: world.heard], later=came)
     if not was_ended:
         assert world.writes == expected.writes
     world.apply(len(world.log))
     assert len(world.got) == got
-    assert world.order.ready.close
+    assert world.is_over
     assert world.order.queue.count == world.order.queue.size == 0
 
 
@@ -419,7 +420,7 @@ def test_an_outcome_that_comes_out_of_turn_waits(
             write = world.log.pop(place)
             early.append(write.xid)
             write.applied(world.machine.zxid, ErrorCode.BAD_ARGUMENTS, b"")
-            world.collect()
+            world.act(world.order.flush())
     world.finish()
     expected = model(script)
     assert [one[4:8] for one in world.got] == [one[4:8] for one in expected.replies]

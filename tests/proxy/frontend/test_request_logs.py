@@ -2,13 +2,17 @@
 
 import logging
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import pytest
 
 from codec.constants import OpCode
+from proxy.frontend.observer import Observer
 from proxy.frontend.request_logs import RequestLogs, Stages
-from proxy.frontend.waiting import Write
+from proxy.frontend.requests import Write
 from proxy.state.auth.scheme import Identities
+from proxy.state.capture import new_machine
 from proxy.state.ops import EXTENDED
 from proxy.support.latency import ConnectionLatency, Latency
 
@@ -21,9 +25,6 @@ class Client:
     address: str = "10.0.0.1"
     port: int = 40000
     identities: Identities = ()
-
-    def applied(self, write: Write, zxid: int, err: int, body: bytes) -> None:
-        """Nothing is answered here."""
 
 
 class Logs:
@@ -46,7 +47,7 @@ class Logs:
     def write(self, opcode: int, fields: object, received: int, sent: int, applying: int, now: int) -> None:
         self.stages = Stages(sent * _MS, applying * _MS)
         self.now = now
-        client = Client()
+        client: Any = Client()
         write = Write(client, client, 1, opcode, b"", 0, fields, received * _MS)
         self.logs.outcome(client, write, 0, b"\0\0\0\2/x")
 
@@ -79,17 +80,17 @@ def test_a_fast_write_is_not_told_and_without_a_limit_none_is_slow(
     logs = Logs(slow_ms)
     logs.write(OpCode.DELETE, ("/x", -1), 1000, 1030, 1090, now)
     assert caplog.messages == []
-    assert (type(logs.logs.latency(Client(), Latency(()))) is ConnectionLatency) is (slow_ms == 0)
 
 
 def test_reads(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
-    client = Client()  # its own latency refers to it only weakly
-    latency = Logs().logs.latency(client, Latency((OpCode.GET_DATA, OpCode.CREATE)))
-    latency.note(OpCode.GET_DATA, 3, 1, 1, 0, 99 * _MS)
-    latency.note(OpCode.CREATE, 1, 1, 1, 0, 900 * _MS)  # told with its outcome
-    latency.note(OpCode.GET_DATA, 3, 1, 1, 0, 200 * _MS)
-    assert latency.count == 7
+    latency = ConnectionLatency(Latency((OpCode.GET_DATA, OpCode.CREATE)))
+    for slow_ms in (100, 0):
+        for now, opcode in ((99, OpCode.GET_DATA), (900, OpCode.CREATE), (200, OpCode.GET_DATA)):
+            clock = partial(int, now * _MS)
+            observer = Observer(Client(), latency, new_machine(0), clock, Logs(slow_ms).logs)
+            observer.note_run(opcode, 3, 1, 0)  # the write is logged with its outcome
+    assert latency.count == 18
     assert [message.partition(": session 0x5 from 10.0.0.1: ")[2] for message in caplog.messages] == [
         "GET_DATA (3 together) took 200 ms: waiting or reading"
     ]

@@ -6,9 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from codec.packets import ConnectRequest
-from proxy.frontend.handshake import Handshake
+from proxy.frontend.handshake import Handshake, SessionTimer, interval_of
 from proxy.frontend.read_only import ReadOnlySessions
-from proxy.frontend.session_timer import SessionTimer, interval_of
 from proxy.frontend.sessions import Sessions, Timeouts
 from proxy.log.append.outbox import Outbox
 from proxy.state.capture import new_machine

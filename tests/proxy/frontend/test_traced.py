@@ -1,7 +1,6 @@
 """Which requests leave a span, and what it says. On paper: the tracer keeps them."""
 
 import struct
-from itertools import count
 
 import pytest
 
@@ -13,6 +12,7 @@ from lab.fakes.connection import Client, PaperHost, PaperLoop, connected
 from proxy.frontend.request_logs import Stages
 from proxy.frontend.traced import Traces, TraceSources
 from proxy.state.pause import Lengths
+from proxy.support.environment import HOST
 from proxy.traces.span import Decision, Span
 
 
@@ -34,10 +34,9 @@ class PaperTracer:
 
 def _traced(each: int = 1) -> tuple[Client, PaperTracer]:
     tracer = PaperTracer(each)
-    moments = count(1)
     host = PaperHost(PaperLoop())
     sources = TraceSources(lambda: 9, lambda: Stages(0, 0), lambda: 77)
-    host.traces = Traces(tracer, sources, lambda: next(moments))
+    host.traces = Traces(tracer, sources, HOST.clock.perf_counter_ns)
     return connected(host), tracer
 
 

@@ -5,8 +5,8 @@ from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 
-from proxy.frontend.moved import FORM
 from proxy.handover.channel import HandoverError, Message
+from proxy.handover.moved import FORM
 from proxy.handover.sender import Sender
 
 

@@ -3,25 +3,24 @@
 import asyncio
 import logging
 import weakref
-from typing import Protocol
+from collections.abc import Callable
 
 from codec.constants import ErrorCode
 from codec.errors import MalformedPacket
 from codec.jute import Reader
-from proxy.frontend.negotiation import Negotiation
-from proxy.frontend.request_logs import RequestLogs
-from proxy.frontend.waiting import SaslAnswer
+from proxy.frontend.requests import SaslAnswer
+from proxy.frontend.services import Services
+from proxy.sasl.exchange import Exchange, Failed, Malformed, Step
 from proxy.sasl.login import Login
 from proxy.state.auth.ip import java_address
 from proxy.state.auth.listing import listed
 from proxy.state.auth.sasl import sasl_identities
 from proxy.state.auth.scheme import Identities, Peer
-from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.auth.x509 import subject_name
 from proxy.state.sessions import session_text
-from proxy.support.counters import Counters
 
 log = logging.getLogger("proxy.frontend.connection")  # the documents name this logger
+_negotiation_log = logging.getLogger("proxy.frontend.negotiation")
 
 
 # Characters of the identities that one connection may prove by auth packets, since every write carries them
@@ -29,52 +28,31 @@ log = logging.getLogger("proxy.frontend.connection")  # the documents name this 
 _MOST = 8 << 10
 
 
-class Proofs(Protocol):
-    """The parts of the server that concern authentication."""
-
-    @property
-    def auth(self) -> AuthSchemes:
-        """The schemes of auth packets."""
-
-    @property
-    def login(self) -> Login | None:
-        """Authenticates clients by SASL; None if SASL is not offered."""
-
-    @property
-    def counters(self) -> Counters:
-        """Counts failed proofs."""
-
-    @property
-    def request_logs(self) -> RequestLogs | None:
-        """Logs failed proofs."""
-
-
-class Connection(Protocol):
-    """The connection of the client."""
-
-    def negotiated(self, answer: SaslAnswer) -> None:
-        """Process the answer to a token, if it was not made at once."""
-
-
 class ClientIdentity:
     """The identity of one client."""
 
     __slots__ = (
         "__weakref__",
-        "_connection",
         "_loop",
+        "_negotiated",
         "_negotiation",
         "_peer",
-        "_server",
+        "_services",
         "address",
         "identities",
         "port",
         "session_id",
     )
 
-    def __init__(self, connection: Connection, server: Proofs, loop: asyncio.AbstractEventLoop) -> None:
-        self._connection = weakref.ref(connection)  # this is a part of it
-        self._server = server
+    def __init__(
+        self,
+        services: Services,
+        loop: asyncio.AbstractEventLoop,
+        negotiated: Callable[[SaslAnswer], None],
+    ) -> None:
+        """`negotiated`: a method of the connection; it gets answers to tokens that are not made at once."""
+        self._services = services
+        self._negotiated = weakref.WeakMethod(negotiated)  # this object is a part of the connection
         self._loop = loop
         self._negotiation: Negotiation | None = None
         self._peer = Peer("")
@@ -98,7 +76,7 @@ class ClientIdentity:
         except ValueError as error:
             log.warning("closing %s: its certificate: %s", self.address, error)
             is_usable = False
-        self._add(self._server.auth.identities(self._peer))
+        self._add(self._services.auth.identities(self._peer))
         return is_usable
 
     # -- auth packets --------------------------------------------------------------------------------------
@@ -109,7 +87,7 @@ class ClientIdentity:
             reader = Reader(packet, position)
             reader.int()  # the type, always 0
             scheme = reader.string()
-            proven = self._server.auth.authenticate(scheme, reader.buffer(), self._peer)
+            proven = self._services.auth.authenticate(scheme, reader.buffer(), self._peer)
         except MalformedPacket as error:
             self.refused("", "", f"its packet is {error}")
             return None
@@ -131,7 +109,7 @@ class ClientIdentity:
 
         Without a login, as ZooKeeper without one: success and no token (ZooKeeperServer.processSasl).
         """
-        login = self._server.login
+        login = self._services.login
         if login is None:
             return SaslAnswer(ErrorCode.OK, None)
         if self._negotiation is None:
@@ -152,13 +130,13 @@ class ClientIdentity:
 
     def negotiated(self, answer: SaslAnswer) -> None:
         """The answer to a token is ready, which was not made at once."""
-        connection = self._connection()
-        if connection is not None:
-            connection.negotiated(answer)
+        negotiated = self._negotiated()
+        if negotiated is not None:
+            negotiated(answer)
 
     def refused(self, scheme: str, name: str, reason: str) -> None:
         """An authentication has failed. `name`: the name that the client claims, if it is known."""
-        self._server.counters.auth_failed += 1
+        self._services.counters.auth_failed += 1
         log.warning(
             "session %s: authentication of %s:%d refused, scheme %r%s%s",
             session_text(self.session_id),
@@ -168,8 +146,8 @@ class ClientIdentity:
             f", user {name!r}" if name else "",
             f": {reason}" if reason else "",
         )
-        if self._server.request_logs is not None:
-            self._server.request_logs.refused(self, scheme, name)
+        if self._services.request_logs is not None:
+            self._services.request_logs.refused(self, scheme, name)
 
     def lost(self) -> None:
         """The connection is closed: an exchange ends with its current step."""
@@ -177,6 +155,62 @@ class ClientIdentity:
 
     def _add(self, proven: Identities) -> None:
         self.identities = listed((*self.identities, *proven))
+
+
+class Negotiation:
+    """A SASL exchange (ZooKeeperServer.processSasl).
+
+    It has one step at a time: the next token is processed after the answer to the last one.
+    """
+
+    def __init__(self, login: Login, loop: asyncio.AbstractEventLoop, claimant: "ClientIdentity") -> None:
+        self._login = login
+        self._loop = loop
+        self._claimant = claimant
+        self._exchange: Exchange | None = None
+        self.is_over = False  # the client has proved its name, or failed
+
+    def step(self, token: bytes) -> SaslAnswer | None:
+        """Answer the client's next token; None if the claimant gets the answer later."""
+        try:
+            exchange = self._exchange
+            if exchange is None:
+                exchange = self._exchange = self._login.begin(token)
+            if not exchange.blocks:
+                return self._taken(exchange.step(token))
+        except Failed as failure:
+            return self._failed(failure)
+        step = self._loop.run_in_executor(self._login.threads, exchange.step, token)
+        step.add_done_callback(self._stepped)
+        return None
+
+    def _stepped(self, done: asyncio.Future[Step]) -> None:
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is None:
+            self._claimant.negotiated(self._taken(done.result()))
+            return
+        if not isinstance(error, Failed):
+            _negotiation_log.error("a step of a SASL exchange failed", exc_info=error)
+            error = Failed(repr(error))
+        self._claimant.negotiated(self._failed(error))
+
+    def _taken(self, step: Step) -> SaslAnswer:
+        if step.name is not None:
+            self.is_over = True
+            self._claimant.proven(step.name, is_super=step.name in self._login.super_users)
+        return SaslAnswer(ErrorCode.OK, step.token)
+
+    def _failed(self, failure: Failed) -> SaslAnswer:
+        self.is_over = True
+        self._claimant.refused("sasl", failure.name, str(failure))
+        login = self._login
+        if isinstance(failure, Malformed):
+            return SaslAnswer(ErrorCode.AUTH_FAILED, None, is_sent=False)
+        if login.is_demanded:
+            return SaslAnswer(ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH, None)
+        return SaslAnswer(ErrorCode.OK if login.allows_failed else ErrorCode.AUTH_FAILED, None)
 
 
 def _subject(transport: asyncio.BaseTransport) -> str | None:

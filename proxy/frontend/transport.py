@@ -1,18 +1,73 @@
-"""The transport of one connection: writes packets to it, and pauses or resumes reading from it.
+"""Both directions of one connection: bytes that are cut into packets, and packets that are sent.
 
-Only this module writes to transports.
+`Inbound` keeps what cannot be handled yet. `Outbound` has the transport: only it writes to it, and pauses or
+resumes reading from it.
 """
 
 import asyncio
 import math
 import socket
+from collections import deque
+from collections.abc import Sequence
 from struct import Struct
 
+from codec.constants import ProtocolVersion
+from codec.framing import Framer
+from codec.keeper import OpeningFramer
+from codec.trace_context import TracedFramer
+from proxy.frontend.replies import Wire
+from proxy.frontend.traced import AnyFramer, SamplingFramer, Traces
+
+#: Bytes of one client that are handled at once; the rest waits. The smallest requests have 12 bytes, so this
+#: is two milliseconds of work at most.
+PIECE = 16 << 10
 #: Linux's tcp_info: milliseconds since data and since an ACK were last received; bytes acknowledged so far.
 TCP_INFO = Struct("=52xII60xQ")
 
 # Seconds within which a client must read the last packets after its connection is closed.
 _LAST_WAIT = 5
+
+
+class Inbound:
+    """The packets that one client sends."""
+
+    __slots__ = ("_start", "count", "framer", "parked")
+
+    def __init__(self, max_frame: int, *, extended: bool) -> None:
+        """`max_frame`: bytes. `extended`: the client may be Keeper's, whose handshake has another form."""
+        self.framer: AnyFramer = OpeningFramer(max_frame) if extended else Framer(max_frame)
+        self.count = 0  # packets that were handled
+        #: Bytes that could not be handled when they were received, and when that was, in nanoseconds.
+        self.parked: deque[tuple[bytes, int]] = deque()
+        self._start = 0  # so many of the first ones are handled
+
+    def take(self) -> tuple[bytes, int]:
+        """Remove and return some of the parked bytes."""
+        data, received = self.parked[0]
+        piece = data[self._start : self._start + PIECE]
+        self._start += PIECE
+        if self._start >= len(data):
+            self._start = 0
+            self.parked.popleft()
+        return piece, received
+
+    def unhandled(self) -> bytes:
+        """All bytes of which nothing was made yet."""
+        parked = b"".join(data for data, _ in self.parked)
+        return self.framer.held + parked[self._start :]
+
+    def continued(self, traces: Traces | None, wire: Wire, max_frame: int) -> None:
+        """The client has been served by another process: its packets have this form."""
+        is_traced = wire.version == ProtocolVersion.TRACING
+        framer = TracedFramer(max_frame) if is_traced else Framer(max_frame)
+        self.framer = framer if traces is None else SamplingFramer(framer, traces)
+
+    def opened(self, traces: Traces | None) -> None:
+        """The first packet was the connect request: later packets may have another form."""
+        if isinstance(self.framer, OpeningFramer):
+            self.framer = self.framer.rest
+        if traces is not None:
+            self.framer = SamplingFramer(self.framer, traces)
 
 
 class Outbound:
@@ -77,17 +132,14 @@ class Outbound:
             found = transport.get_extra_info("socket")
             self._socket = -1 if found is None else int(found.fileno())
 
-    def send(self, packets: list[bytes], close: bool) -> None:
-        """Send packets in one write, and empty the list. With `close`, then close the transport."""
+    def send(self, packets: Sequence[bytes], close: bool) -> None:
+        """Send packets in one write. With `close`, then close the transport."""
         transport = self._transport
         if transport is None:
-            packets.clear()
             return
         if packets:
             self.sent += len(packets)
-            data = packets[0] if len(packets) == 1 else b"".join(packets)
-            packets.clear()
-            transport.write(data)
+            transport.write(packets[0] if len(packets) == 1 else b"".join(packets))
         if close:
             # A client that does not read would keep its connection, and all unsent packets, for ever.
             self._last_wait = self._loop.call_later(_LAST_WAIT, transport.abort)

@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from lab.fakes.connection import PaperLoop, PaperTransport
-from proxy.frontend.outbound import Outbound
+from proxy.frontend.transport import Outbound
 
 
 class _Way:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from codec.constants import OpCode
 from lab.client import packets
 from lab.fakes.connection import Client, PaperHost, established
-from proxy.frontend.moved import Moved, decode, encode
 from proxy.frontend.sessions import Session
+from proxy.handover.moved import Moved, decode, encode, pack, take_over, unpack
 
 _TEXTS = st.lists(st.text(max_size=5), max_size=3)
 _NUMBERS = st.integers(0, 1 << 62)
@@ -43,21 +43,21 @@ def test_round_trip(moved: Moved) -> None:
 )
 def test_another_document_is_refused(change: object) -> None:
     client = established()
-    fields = list(encode(client.connection.packed()))
+    fields = list(encode(pack(client.connection)))
     with pytest.raises(ValueError, match=r"not a connection|values to unpack"):
         decode(change(fields))  # type: ignore[operator]
 
 
 def _moved(client: Client) -> Client:
     """The same client at another process, with the same tree."""
-    packed = _passed(client.connection.packed())
+    packed = _passed(pack(client.connection))
     host = PaperHost(client.loop)
     host.machine = client.host.machine
     heir = Client(host=client.host)
     client.lose()
     heir.connection.freeze()
-    heir.connection.unpack(packed)
-    heir.connection.take_over(packed, Session(packed.session_id, 4000, heir.loop.now))
+    unpack(heir.connection, packed)
+    take_over(heir.connection, packed, Session(packed.session_id, 4000, heir.loop.now))
     heir.connection.thaw()
     heir.loop.run()
     return heir

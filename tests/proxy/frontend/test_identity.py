@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from codec.constants import ErrorCode
-from proxy.frontend.negotiation import Negotiation
-from proxy.frontend.waiting import SaslAnswer
+from proxy.frontend.identity import Negotiation
+from proxy.frontend.requests import SaslAnswer
 from proxy.sasl.exchange import Exchange, Failed, Malformed, Step
 
 
@@ -67,7 +67,7 @@ class FakeLogin:
 
 def negotiation(claimant: Claimant, login: FakeLogin | None = None) -> Negotiation:
     login = login or FakeLogin(Mechanism(blocks=False))
-    return Negotiation(cast(Any, login), asyncio.get_running_loop(), claimant)
+    return Negotiation(cast(Any, login), asyncio.get_running_loop(), cast(Any, claimant))
 
 
 REFUSED = SaslAnswer(ErrorCode.AUTH_FAILED, None)

@@ -1,0 +1,283 @@
+"""The requests of one client that wait for their answers, and which writes may be sent to the log. Pure.
+
+Each kind of request in the queue has a class here; the rules for each are in `order`. A request has a weight:
+a write is sent only if the requests before it do not weigh too much (`Limits`).
+"""
+
+from collections import deque
+from itertools import islice
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from codec.constants import ErrorCode
+from proxy.frontend.replies import Wire
+from proxy.log.append.pending import Pending
+from proxy.state.operation import Client
+from proxy.traces.span import Decision
+from schema.entry import Identities, Kind
+
+#: The zxid of a write whose outcome is not known yet.
+UNKNOWN = -1
+
+_CLIENT = int(Kind.CLIENT)  # a plain number: looking up an enum's member costs more than all the rest
+#: The weight of a request that no write may overtake.
+BLOCKING = 1 << 30
+
+# A client that sends more than this many requests without waiting is not read from until half are answered.
+_MAX_QUEUE = 1000
+_MAX_QUEUED_BYTES = 16 << 20
+
+
+class Author(Protocol):
+    """The client of a request."""
+
+    @property
+    def address(self) -> str:
+        """Its address."""
+
+    @property
+    def port(self) -> int:
+        """The port on its side."""
+
+    @property
+    def session_id(self) -> int:
+        """Its session."""
+
+    @property
+    def identities(self) -> Identities:
+        """The identities that it has proved so far."""
+
+
+class Owner(Client, Protocol):
+    """The connection of the requests."""
+
+    def applied(self, write: "Write", zxid: int, err: int, body: bytes) -> None:
+        """Process the outcome of a write (proxy.frontend.connection.Connection.applied)."""
+
+
+class Sampled(bytes):
+    """A packet whose request is traced."""
+
+    received: int  # nanoseconds
+    decision: Decision
+
+
+class Write(Pending):
+    """A write of this connection, in the log."""
+
+    __slots__ = ("err", "owner", "received", "reply", "sample", "size", "xid", "zxid")
+
+    err: int  # like `reply`, set only if the outcome is known before this write is at the head
+    reply: bytes
+
+    def __init__(
+        self,
+        owner: Owner,
+        author: Author,
+        xid: int,
+        opcode: int,
+        packet: bytes,
+        position: int,
+        fields: Any,
+        received: int,
+    ) -> None:
+        """`position`: where the body begins in the packet. `fields`: the body decoded, None if not yet."""
+        # Set here instead of by Pending.__init__, which would be one more call for each write.
+        self.kind = _CLIENT
+        self.session_id = author.session_id
+        self.opcode = opcode
+        self.identities = author.identities
+        self.body = packet[position:]
+        self.fields = fields
+        self.owner = owner
+        self.xid = xid
+        self.size = len(packet)
+        self.sample = packet if type(packet) is Sampled else None  # the packet, if the write is traced
+        self.received = received  # nanoseconds
+        self.zxid = UNKNOWN
+
+    def applied(self, zxid: int, err: int, body: bytes) -> None:
+        """As Pending.applied: the connection makes the reply."""
+        self.owner.applied(self, zxid, err, body)
+
+
+class ReadRun:
+    """Light reads that were received together, one after the other."""
+
+    __slots__ = ("packets", "received")
+
+    def __init__(self, packet: bytes, received: int) -> None:
+        self.packets = [packet]
+        self.received = received
+
+
+class Refused(NamedTuple):
+    """A write that cannot be decoded. Its error is sent when it is at the head."""
+
+    xid: int
+    code: ErrorCode
+    size: int
+
+
+class Held(NamedTuple):
+    """A write that may not be sent to the log before the requests before it are answered."""
+
+    xid: int
+    opcode: int
+    packet: bytes
+    received: int
+
+
+class Single(NamedTuple):
+    """A heavy read, or a request that concerns only the connection."""
+
+    xid: int
+    opcode: int
+    packet: bytes
+    received: int
+    weight: int  # for a write after it, see `RequestQueue`
+
+
+class Awaited(NamedTuple):
+    """The request at the head of the queue, whose answer is made elsewhere: a slow read, or a SASL token."""
+
+    xid: int
+    opcode: int
+    packet: bytes
+    received: int
+
+
+#: A request with its packet.
+Received: TypeAlias = Held | Single | Awaited
+Item: TypeAlias = Write | ReadRun | Refused | Received
+
+
+class Waiting(NamedTuple):
+    """The data of an item in the queue that operators see."""
+
+    opcode: int
+    path: str | None  # None if it has none, or is not decoded yet
+    in_log: bool  # it waits for the log, not for the requests before it
+    received: int  # nanoseconds
+
+
+def path_of(fields: Any) -> str | None:
+    """The path in a write's decoded fields; None if it has none."""
+    path = fields if isinstance(fields, str) else fields[0] if isinstance(fields, tuple) and fields else None
+    return path if isinstance(path, str) else None
+
+
+class SaslAnswer(NamedTuple):
+    """The answer to one token of SASL. With an error it is the last packet of the connection."""
+
+    err: int
+    token: bytes | None
+    is_sent: bool = True  # False: the connection ends without it
+
+
+class RequestQueue:
+    """The queue, whose head is answered next, with the count of its requests and bytes."""
+
+    __slots__ = ("count", "in_log", "items", "size", "weight")
+
+    def __init__(self) -> None:
+        self.items: deque[Item] = deque()
+        self.count = 0  # requests
+        self.size = 0  # their bytes
+        # Writes that are in the log. If there are any, the head is one of them. The requests between them
+        # have to be answered as the writes are applied.
+        self.in_log = 0
+        self.weight = 0  # of the requests after the last write in the log
+
+    @property
+    def is_long(self) -> bool:
+        """Whether too much waits to read more from the client."""
+        return self.count >= _MAX_QUEUE or self.size >= _MAX_QUEUED_BYTES
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a client that was not read from because of `is_long` may be read from again."""
+        return self.count <= _MAX_QUEUE // 2 and self.size < _MAX_QUEUED_BYTES
+
+    def add_read(self, packet: bytes, received: int) -> None:
+        """Add a light read."""
+        items = self.items
+        last = items[-1] if items else None
+        if type(last) is ReadRun and last.received == received:
+            last.packets.append(packet)
+        else:
+            items.append(ReadRun(packet, received))
+        self.weight += 1
+        self.count += 1
+        self.size += len(packet)
+
+    def add(self, item: Item, size: int, weight: int) -> None:
+        """Add any other request except a write in the log."""
+        self.items.append(item)
+        self.weight += weight
+        self.count += 1
+        self.size += size
+
+    def add_write(self, write: Write) -> None:
+        """Add a write that goes to the log."""
+        self.items.append(write)
+        self.in_log += 1
+        self.weight = 0
+        self.count += 1
+        self.size += write.size
+
+    def await_head(self, awaited: Awaited) -> None:
+        """Put back a request that was taken from the head: all others wait for its answer."""
+        self.items.appendleft(awaited)
+        self.count += 1
+        self.size += len(awaited.packet)
+
+    def pop(self, size: int) -> None:
+        """Remove the head, a request of so many bytes; for a write in the log use `pop_write`."""
+        self.items.popleft()
+        self.count -= 1
+        self.size -= size
+
+    def pop_write(self, write: Write) -> None:
+        """Remove the head, a write that the log has applied or refused."""
+        self.items.popleft()
+        self.in_log -= 1
+        self.count -= 1
+        self.size -= write.size
+
+    def pop_reads(self, run: ReadRun, count: int) -> None:
+        """Remove the first reads of the head, which is a run."""
+        packets = run.packets
+        self.count -= count
+        if count == len(packets):
+            self.items.popleft()
+            self.size -= sum(map(len, packets))
+        else:
+            self.size -= sum(map(len, packets[:count]))
+            del packets[:count]
+
+    def weight_of(self, item: Item) -> int:
+        """How much this item adds to the weight that a later write would overtake."""
+        if not self.in_log:
+            return BLOCKING
+        if isinstance(item, ReadRun):
+            return len(item.packets)
+        if isinstance(item, Single):
+            return item.weight
+        return 0 if isinstance(item, Refused | Write) else BLOCKING
+
+    def clear(self) -> None:
+        """Remove all requests."""
+        self.items.clear()
+        self.in_log = self.count = self.size = self.weight = 0
+
+    def first(self, most: int, wire: Wire) -> list[Waiting]:
+        """The first requests, for operators; a run of reads counts as one."""
+        found = []
+        for item in islice(self.items, most):
+            if isinstance(item, Write):
+                found.append(Waiting(item.opcode, path_of(item.fields), item.zxid == UNKNOWN, item.received))
+            elif isinstance(item, ReadRun):
+                found.append(Waiting(wire.header(item.packets[0])[1], None, False, item.received))
+            elif not isinstance(item, Refused):
+                found.append(Waiting(item.opcode, None, False, item.received))
+        return found

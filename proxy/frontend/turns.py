@@ -1,0 +1,244 @@
+"""Whose requests are handled when: the time of a turn of the event loop is shared by all clients.
+
+The rules:
+
+1. Reads never see a partially applied state. While a write is partially applied, or some of its watch events
+   are not sent, connections with requests wait in `StateGate`. So it is in ZooKeeper, which runs no read
+   while it applies a write (CommitProcessor).
+2. One poll can return bytes of thousands of clients, and libuv reads up to 32 buffers of one client in a row.
+   So each connection asks before it takes requests (`StateGate.admits`). If the time of the turn is over, it
+   waits too. In each turn each of those that wait takes a small piece, until the time is over; the others
+   come first in the next.
+3. A read that takes long is answered in slices, one such read at a time, and the log is not applied
+   meanwhile. Other clients' short reads are answered between its slices. Between two slow reads the log gets
+   a slice of its own, so that a client that repeats slow reads cannot stop the writes.
+4. Connections that have packets to send after entries were applied are flushed once a turn (`FlushQueue`). If
+   very many wait, some are flushed in the next turns.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from proxy.log.slices import SLICE, Slices
+from proxy.state.pause import LENGTHS, Lengths, Pause
+from proxy.support.environment import HOST, Clock
+
+log = logging.getLogger("proxy.frontend.state_gate")
+
+#: Nanoseconds for which requests are taken in one turn. They are counted from the first request after the
+#: previous period has ended, so one turn may contain up to two periods.
+NANOSECONDS = int(SLICE * 1e9)
+_SOME = 64  # connections between two checks of the clock
+
+
+class Turn:
+    """The time for requests in one turn of the loop, for all clients."""
+
+    __slots__ = ("_deadline", "_is_counted", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._deadline = 0
+        self._is_counted = False  # the deadline was set in this turn
+
+    def is_over(self, now: int) -> bool:
+        """Whether clients must wait for the next turn. `now`: nanoseconds of the clock's perf_counter.
+
+        A comparison most often. The loop is asked for a callback only once in so many milliseconds.
+        """
+        if now < self._deadline:
+            return False
+        if self._is_counted:
+            return True
+        self._is_counted = True
+        self._deadline = now + NANOSECONDS
+        self._loop.call_soon(self._next)
+        return False
+
+    def _next(self) -> None:
+        self._is_counted = False
+
+
+class AppliedState(Protocol):
+    """The worker that changes the state (proxy.log.slices), as far as the gate uses it."""
+
+    is_whole: bool
+
+    def hold(self) -> None:
+        """Stop changing the state, until `release`."""
+
+    def release(self) -> None:
+        """Continue."""
+
+    def when_whole(self, callback: Callable[[], None]) -> None:
+        """While the state is not whole: call `callback` when it is."""
+
+
+class Client(Protocol):
+    """The connection of a client."""
+
+    def flush(self) -> None:
+        """Send what is ready, and read from the client again if it may send more."""
+
+    @property
+    def wants_slow_read(self) -> bool:
+        """Whether a slow read is not answered yet; false if the connection is closed."""
+
+    def answer_slow_read(self, pause: Pause) -> None:
+        """Answer the read, with this pause."""
+
+
+class StateGate:
+    """The gate of one proxy."""
+
+    def __init__(
+        self,
+        state: AppliedState,
+        loop: asyncio.AbstractEventLoop,
+        slice_seconds: float = SLICE,
+        clock: Clock = HOST.clock,
+        lengths: Lengths = LENGTHS,
+    ) -> None:
+        self._state = state
+        self._loop = loop
+        self._now = clock.perf_counter_ns
+        self._turn = Turn(loop)
+        self._parked: deque[Callable[[], None]] = deque()
+        self._is_called = False  # `_resume` will be
+        self._urgent: deque[Client] = deque()
+        self._waiting: deque[Client] = deque()
+        self._slices = Slices(clock, slice_seconds, lengths)
+        self._reader: Client | None = None  # the slow read that is being answered
+        self._scheduled = False  # the next slice of a slow read is scheduled
+
+    def admits(self, now: int) -> bool:
+        """Whether clients' requests may be taken now. `now`: nanoseconds of the clock's perf_counter."""
+        return self._state.is_whole and not self._turn.is_over(now)
+
+    def park(self, work: Callable[[], None]) -> None:
+        """Do a small piece of a connection's work in another turn of the loop, when the gate is open."""
+        self._parked.append(work)
+        self._resume_soon()
+
+    def read_slowly(self, reader: Client, *, now: bool) -> None:
+        """Answer a slow read, after those that wait already. `now`: from the current state.
+
+        The log is applied no further before a read that is answered `now`.
+        """
+        if now:
+            self._state.hold()
+            self._urgent.append(reader)
+        else:
+            self._waiting.append(reader)
+        self._schedule()
+
+    def _resume_soon(self) -> None:
+        if self._is_called:
+            return
+        self._is_called = True
+        if self._state.is_whole:
+            self._loop.call_soon(self._resume)
+        else:
+            self._state.when_whole(self._resume)
+
+    def _resume(self) -> None:
+        """Let each of those that wait now do a piece, as far as there is time, and at least one of them."""
+        self._is_called = False
+        try:
+            for _ in range(len(self._parked) if self._state.is_whole else 0):
+                self._parked.popleft()()
+                if not self.admits(self._now()):
+                    break
+        finally:
+            if self._parked:
+                self._resume_soon()
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._next_slice)
+
+    def _next_slice(self) -> None:
+        """Do one slice of a slow read."""
+        if not self._state.is_whole:
+            self._state.when_whole(self._next_slice)
+            return
+        self._scheduled = False
+        if self._reader is None:
+            self._begin()
+        elif self._reader.wants_slow_read:
+            self._slice()
+        else:
+            self._slices.cancel()
+        if self._reader is not None and self._slices.done:
+            self._reader = None
+            self._state.release()
+        if self._reader is not None or self._urgent or self._waiting:
+            self._schedule()
+
+    def _begin(self) -> None:
+        if self._urgent:
+            self._reader = self._urgent.popleft()
+        elif self._waiting:
+            self._state.hold()
+            self._reader = self._waiting.popleft()
+        if self._reader is not None and self._reader.wants_slow_read:
+            self._slices.prepare(partial(self._reader.answer_slow_read, self._slices))
+            self._slice()
+
+    def _slice(self) -> None:
+        try:
+            self._slices.resume()
+        except Exception:
+            log.exception("a slow read cannot be answered")
+
+
+class FlushQueue:
+    """Connections that wait for the end of this turn of the loop."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, slice_seconds: float = SLICE, clock: Clock = HOST.clock
+    ) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._slice = slice_seconds
+        self._waiting: deque[Client] = deque()
+        self._scheduled = False
+
+    def add(self, connection: Client) -> None:
+        """Flush a connection at the end of this turn of the loop. It is not added again before that."""
+        self._waiting.append(connection)
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Flush the connections that wait now. Those added meanwhile wait for the next turn."""
+        waiting = self._waiting
+        left = len(waiting)
+        try:
+            if left <= _SOME:
+                # Without the clock: most often there are few.
+                self._flush_some(left)
+                return
+            deadline = self._clock.perf_counter() + self._slice
+            while left:
+                some = min(left, _SOME)
+                self._flush_some(some)
+                left -= some
+                if self._clock.perf_counter() >= deadline:
+                    return
+        finally:
+            # An exception in one must not keep the others from sending.
+            self._scheduled = bool(waiting)
+            if waiting:
+                self._loop.call_soon(self._flush)
+
+    def _flush_some(self, count: int) -> None:
+        waiting = self._waiting
+        for _ in range(count):
+            waiting.popleft().flush()

@@ -1,0 +1,289 @@
+"""The script of one connection's order: `order.txt`, against the real state machine.
+
+Inputs. A request has an xid, or a range of them as 1..9; several requests of one chunk are separated by `;`.
+
+send REQUESTS     one chunk comes; then the event loop runs until nothing is left to do
+receive REQUESTS  the same without any turn of the loop
+turn, run         one turn of the loop, or all that there are
+apply [N]         the log applies N writes, or all that it has
+commit [N]        the same without any turn of the loop
+fail ERROR        the outcome of the first write in the log is this error
+pause, resume     the client does not read any more, or reads again
+close, lose       this server closes the connection, or the client is gone
+event N           N watch events are sent
+limits NAME=N ..  limits of the connection, at the beginning
+large N           the data of /b gets N bytes
+slow              every listing takes long
+half, whole       a write is applied in part, or the state is whole again
+glimpse           the state is whole for a moment, in which the next write begins to be applied in part
+drain             the server stops
+tree              shows the data of /a and the names of all nodes
+
+Outputs. `log` are requests that the log gets. Each line of `client` is one write to the transport, with the
+replies in it: xid, error, how many zxids after the beginning, and what a read has found. Then what has
+changed: how many requests wait, whether the client is read from, whether the log may change the state.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from codec.constants import CreateMode, ErrorCode, EventType, OpCode
+from codec.errors import MalformedPacket
+from codec.jute import OPEN_TO_ALL, Reader, pack_string
+from lab.client import packets
+from lab.client.requests import Reply
+from lab.fakes.connection import established
+from proxy.frontend.replies import LIMITS
+from proxy.log.append.pending import Pending
+from proxy.state.node import full_node
+from proxy.state.pause import Lengths
+from tests import golden
+
+SCRIPT = Path(__file__).with_name("order.txt")
+_ALL_SLOW = Lengths(every=1, at_once=-1)
+_READS = {
+    "get": OpCode.GET_DATA,
+    "exists": OpCode.EXISTS,
+    "list": OpCode.GET_CHILDREN,
+    "acl": OpCode.GET_ACL,
+    "count": OpCode.GET_ALL_CHILDREN_NUMBER,
+}
+
+
+def _packet(xid: int, words: Sequence[str]) -> bytes:
+    match words:
+        case ["get" | "exists" | "list", path, *watch]:
+            return packets.read(xid, _READS[words[0]], path, watch=bool(watch))
+        case ["acl" | "count", path]:
+            return packets.request(xid, _READS[words[0]], pack_string(path))
+        case ["ephemerals"]:
+            return packets.request(xid, OpCode.GET_EPHEMERALS, pack_string(""))
+        case ["create", path, *mode]:
+            return packets.create(xid, path, flags=CreateMode[mode[0]] if mode else 0)
+        case ["set", path, data]:
+            return packets.put(xid, path, data.encode())
+        case ["auth", scheme]:
+            return packets.auth(scheme, b"user:word")
+        case ["sasl", token]:
+            return packets.sasl(token.encode())
+        case ["opcode", number]:
+            return packets.request(xid, int(number))
+        case ["malformed", name]:
+            return packets.request(xid, OpCode[name], b"\0\0\0\x05/a")
+        case ["close"]:
+            return packets.close(xid)
+        case ["ping"]:
+            return packets.ping()
+        case ["cut"]:
+            return packets.framed(b"\0\0\0\4\0\0\0")
+    raise AssertionError(f"what is {words}?")
+
+
+def _chunk(text: str) -> Iterator[bytes]:
+    for request in text.split(";"):
+        first, *words = request.split()
+        begin, _, end = first.partition("..")
+        if not begin.lstrip("-").isdigit():
+            yield _packet(0, [first, *words])
+            continue
+        for xid in range(int(begin), int(end or begin) + 1):
+            yield _packet(xid, words)
+
+
+class Line(NamedTuple):
+    """One reply, or one request in the log."""
+
+    xid: int
+    text: str
+    zxid: int | None = None  # after the beginning
+    body: str = ""
+
+    def continues(self, last: "Line") -> bool:
+        """Whether both are told together: one xid after the other, or the same event again."""
+        if self.xid < 0 or self.xid != last.xid + 1 or self[1::2] != last[1::2]:
+            return self == last
+        return self.zxid == last.zxid or (self.zxid is not None and self.zxid - 1 == last.zxid)
+
+
+def _told(lines: Sequence[Line]) -> Iterator[str]:
+    first = 0
+    for place, line in enumerate(lines, 1):
+        # All of a range have the same zxid, or all have their own.
+        if place < len(lines) and lines[place].continues(line):
+            begun = lines[first]
+            if begun is line or (lines[place].zxid == line.zxid) == (line.zxid == begun.zxid):
+                continue
+        begun, count, first = lines[first], place - first, place
+        if line.xid == -1:
+            yield f"{line.text} {count} times" if count > 1 else line.text
+            continue
+        yield " ".join(
+            filter(
+                None, (_range(begun.xid, line.xid), line.text, _range(begun.zxid, line.zxid, "+d"), line.body)
+            )
+        )
+
+
+def _range(first: int | None, last: int | None, form: str = "") -> str:
+    if first is None or last is None:
+        return ""
+    return format(first, form) if first == last else f"{first:{form}}..{last:{form}}"
+
+
+class World:
+    """A client with the nodes /a, whose data is "old", and /b."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self, **limits: int) -> None:
+        self.client = established(limits=LIMITS._replace(**limits))
+        self.zxid = self.client.host.machine.zxid
+        self.opcodes: dict[int, int] = {}
+        self.in_log: list[Pending] = []
+        self.writes = len(self.client.transport.writes)
+        self.shown = self._state()
+
+    def _state(self) -> list[str]:
+        """What may change with each input, in words."""
+        client = self.client
+        return [
+            "closed" if client.transport.is_closed() else "",
+            f"{client.connection.outstanding} wait",
+            "is read from" if client.transport.is_read() else "is not read from",
+            "the state stays" if client.host.holds else "the state may change",
+        ]
+
+    def answer(self, words: Sequence[str]) -> list[str]:
+        """What comes out for an input."""
+        name, text = words[0], " ".join(words[1:])
+        shown = getattr(self, name)(text) or []
+        return [*shown, *self._log(), *self._client(), *self._changes()]
+
+    def _log(self) -> Iterator[str]:
+        pending = self.client.host.pending
+        new = [each for each in pending if not any(each is known for known in self.in_log)]
+        self.in_log = pending
+        if new:
+            lines = [Line(getattr(each, "xid", 0), OpCode(each.opcode).name) for each in new]
+            yield "log: " + ", ".join(_told(lines))
+
+    def _client(self) -> Iterator[str]:
+        writes = self.client.transport.writes
+        for write in writes[self.writes :]:
+            replies = packets.replies(packets.take_apart(write))
+            yield "client: " + ", ".join(_told([self._line(reply) for reply in replies]))
+        self.writes = len(writes)
+
+    def _line(self, reply: Reply) -> Line:
+        if reply.xid == -1:
+            kind, path = reply.event
+            return Line(-1, f"{EventType(kind).name} {path}")
+        text = ErrorCode(reply.err).name if reply.err else "ok"
+        if reply.zxid <= 0:
+            return Line(reply.xid, f"{text} with zxid {reply.zxid}")
+        body, opcode = "", self.opcodes.get(reply.xid)
+        if reply.err or not reply.body:
+            pass
+        elif opcode == OpCode.GET_DATA:
+            body = repr(reply.data.decode()) if len(reply.data) < 20 else f"{len(reply.data)} bytes"
+        elif opcode == OpCode.GET_CHILDREN:
+            names = Reader(reply.body).strings() or ()
+            body = " ".join(sorted(map(str, names)))
+        return Line(reply.xid, text, reply.zxid - self.zxid, body)
+
+    def _changes(self) -> Iterator[str]:
+        now = self._state()
+        changed = [after for before, after in zip(self.shown, now, strict=True) if before != after]
+        self.shown = now
+        if changed:
+            yield ", ".join(changed)
+
+    # -- inputs --------------------------------------------------------------------------------------------
+
+    def receive(self, text: str) -> None:
+        chunk = list(_chunk(text))
+        for packet in packets.take_apart(b"".join(chunk)):
+            try:
+                reader = Reader(packet, 0)
+                xid, opcode = reader.int(), reader.int()
+                self.opcodes[xid] = opcode
+            except MalformedPacket:
+                continue
+        self.client.connection.data_received(b"".join(chunk))
+
+    def send(self, text: str) -> None:
+        self.receive(text)
+        self.run("")
+
+    def turn(self, _: str) -> None:
+        self.client.loop.turn()
+
+    def run(self, _: str) -> None:
+        self.client.loop.run()
+
+    def apply(self, text: str) -> None:
+        self.client.commit(int(text) if text else None)
+
+    def commit(self, text: str) -> None:
+        self.client.host.commit(int(text) if text else None)
+
+    def fail(self, text: str) -> None:
+        self.client.host.outbox.queue.popleft().applied(self.zxid + 9, ErrorCode[text], b"")
+        self.run("")
+
+    def pause(self, _: str) -> None:
+        self.client.connection.pause_writing()
+
+    def resume(self, _: str) -> None:
+        self.client.connection.resume_writing()
+        self.run("")
+
+    def close(self, _: str) -> None:
+        self.client.connection.close()
+        self.run("")
+
+    def lose(self, _: str) -> None:
+        self.client.lose()
+
+    def event(self, text: str) -> None:
+        for _ in range(int(text)):
+            self.client.connection.notify(EventType.NODE_CREATED, "/a-path-of-some-length", 1, OPEN_TO_ALL)
+        self.run("")
+
+    def limits(self, text: str) -> None:
+        named = (each.split("=") for each in text.split())
+        self._begin(**{name: int(value) for name, value in named})
+
+    def large(self, text: str) -> None:
+        full_node(self.client.host.machine.tree.nodes, "/b").data = bytes(int(text))
+
+    def slow(self, _: str) -> None:
+        self.client.host.reading.pause.lengths = _ALL_SLOW
+
+    def half(self, _: str) -> None:
+        self.client.host.begin_long_write()
+
+    def whole(self, _: str) -> None:
+        self.client.host.end_long_write()
+        self.run("")
+
+    def glimpse(self, _: str) -> None:
+        self.client.host.call_waiting()
+        self.run("")
+
+    def drain(self, _: str) -> None:
+        self.client.connection.drain()
+        self.run("")
+
+    def tree(self, _: str) -> list[str]:
+        nodes, watches = self.client.host.machine.tree.nodes, self.client.host.watches.total()
+        data = full_node(nodes, "/a").data or b""
+        paths = [path for path in sorted(nodes) if not path.startswith("/zookeeper")]
+        return [f"/a has {data.decode()!r}, all: {' '.join(paths)}, {watches} watches"]
+
+
+@golden.parametrized(SCRIPT)
+def test_script(case: golden.Case) -> None:
+    golden.check(SCRIPT, case, World().answer)

@@ -1,0 +1,134 @@
+"""Whose requests are handled when: flushes once a turn, slow reads of several clients, a state in parts.
+
+What one client sees of it is in `order.txt`.
+"""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from codec.constants import ErrorCode, OpCode
+from lab.client import packets
+from lab.fakes.connection import Client, PaperLoop, connected, established
+from proxy.frontend.turns import FlushQueue
+from proxy.state import node
+from proxy.state.pause import Lengths
+
+_LIST = packets.read(1, OpCode.GET_CHILDREN, "/")
+
+
+@pytest.fixture
+def client() -> Client:
+    """A client whose listings take long: they pause at each name."""
+    client = established()
+    client.host.reading.pause.lengths = Lengths(every=1, at_once=-1)
+    return client
+
+
+class Connection:
+    """Notes when it is flushed; a flush may fail, or add another connection."""
+
+    def __init__(self, world: "World", name: str) -> None:
+        self._world = world
+        self._name = name
+
+    def flush(self) -> None:
+        self._world.flushed.append(self._name)
+        if self._name == "first":
+            self._world.add("second")
+        if self._name == "bad":
+            raise OSError("no such socket")
+
+
+class World:
+    def __init__(self, slice_seconds: float = 1.0) -> None:
+        self.loop = PaperLoop()
+        self.queue = FlushQueue(cast(asyncio.AbstractEventLoop, self.loop), slice_seconds=slice_seconds)
+        self.flushed: list[str] = []
+
+    def add(self, *names: str) -> None:
+        for name in names:
+            self.queue.add(cast(Any, Connection(self, name)))
+
+
+def test_all_are_flushed_at_the_end_of_the_turn_in_their_order() -> None:
+    world = World()
+    world.add("a", "b", "c")
+    assert world.flushed == []
+    world.loop.turn()
+    assert world.flushed == ["a", "b", "c"]
+    world.loop.run()
+    world.add("d")
+    world.loop.run()
+    assert world.flushed == ["a", "b", "c", "d"]
+
+
+def test_what_is_added_meanwhile_comes_in_the_next_turn() -> None:
+    world = World()
+    world.add("first")
+    world.loop.turn()
+    assert world.flushed == ["first"]
+    world.loop.turn()
+    assert world.flushed == ["first", "second"]
+
+
+def test_one_that_fails_does_not_keep_the_others_from_being_flushed() -> None:
+    world = World()
+    world.add("bad", "good")
+    with pytest.raises(OSError, match="no such socket"):
+        world.loop.turn()
+    world.loop.run()
+    assert world.flushed == ["bad", "good"]
+
+
+def test_very_many_are_flushed_in_slices() -> None:
+    world = World(slice_seconds=0)
+    names = [str(number) for number in range(200)]
+    world.add(*names)
+    for turn in range(4):
+        before = len(world.flushed)
+        assert before < len(names), turn
+        world.loop.turn()
+        assert 0 < len(world.flushed) - before <= 64
+    assert world.flushed == names
+
+
+def test_slow_reads_of_two_clients_take_turns_with_the_log(client: Client) -> None:
+    second = connected(client.host)
+    for each in (client, second):
+        each.connection.data_received(_LIST)
+    held: list[int] = []
+    while not (client.transport.writes[-1:] and len(held) > 40):
+        held.append(client.host.holds)
+        client.loop.turn()
+    assert max(held) == 1, "one at a time"
+    assert [client.xids(), second.xids()] == [[1], [1]]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_slow_read_that_is_refused_or_fails(
+    client: Client, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    client.connection.data_received(_LIST)
+    if fails:
+        monkeypatch.setattr(node, "pack_strings", "a mistake")
+    else:
+        del client.host.machine.tree.nodes["/"]
+    client.loop.run()
+    assert client.outcomes() == ([] if fails else [(1, ErrorCode.NO_NODE)])
+    assert client.transport.is_closed() is fails
+    assert client.host.holds == 0
+
+
+def test_a_new_client_and_a_four_letter_word_wait_for_a_whole_state(client: Client) -> None:
+    client.host.attached.clear()
+    client.host.begin_long_write()
+    newer, asking = (Client(host=client.host) for _ in range(2))
+    newer.send(packets.connect())
+    asking.send(b"ruok")
+    assert (client.host.attached, asking.transport.writes) == ([], [])
+    client.host.end_long_write()
+    client.loop.run()
+    assert len(client.host.attached) == 1
+    assert asking.transport.writes == [b"imok"]
