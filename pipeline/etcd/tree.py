@@ -23,7 +23,7 @@ from schema.record import TreeRecord
 _TIMEOUT = 60.0  # seconds for an etcd that does not answer
 
 Progress: TypeAlias = Callable[[int, int], object]
-"""Told that so many requests more, of so many bytes, are applied."""
+"""Called when so many requests more, of so many bytes, are applied."""
 
 
 class Outline(NamedTuple):

@@ -17,10 +17,9 @@ class Access(NamedTuple):
 
     @classmethod
     def from_json(cls, job: Mapping[str, Any]) -> Self:
-        """From what a child process is told to do, which has other fields too."""
-        return cls(
-            tuple(job["etcd"]), EtcdAccess(**{each.name: job[each.name] for each in fields(EtcdAccess)})
-        )
+        """From the job of a child process, which has other fields too."""
+        names = [each.name for each in fields(EtcdAccess) if each.name in job]
+        return cls(tuple(job["etcd"]), EtcdAccess(**{name: job[name] for name in names}))
 
     def as_json(self) -> dict[str, Any]:
         """For a child process."""
