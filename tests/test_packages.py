@@ -111,6 +111,7 @@ def test_the_archive_serves(
         assert (written.returncode, written.stderr) == (0, "")
 
 
+@pytest.mark.long
 def test_the_bill_of_materials_has_all_of_the_lock(packages: Packages) -> None:
     bill = json.loads(packages.bill.read_text())
     assert bill["bomFormat"] == "CycloneDX"
@@ -122,6 +123,7 @@ def test_the_bill_of_materials_has_all_of_the_lock(packages: Packages) -> None:
     assert {(part["name"], part["version"]) for part in bill["components"]} == set(locked)
 
 
+@pytest.mark.long
 def test_the_debian_package_is_clean(packages: Packages) -> None:
     """What lintian looks at first: owners, modes, where files go, no paths of the machine that built it."""
     listing = subprocess.run(

@@ -142,7 +142,7 @@ async def run_on_both(endpoint: str, steps: list[Txn]) -> None:
 
 
 @pytest.mark.real
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(steps=st.lists(txns(PREFIX, st.integers(min_value=0, max_value=6)), min_size=1, max_size=6))
 def test_random_transactions_have_the_same_results_and_events(
     etcd_server: EtcdServer, steps: list[Txn]
