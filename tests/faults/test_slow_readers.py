@@ -83,7 +83,7 @@ def test_clients_over_the_global_limit_keep_their_sessions_while_their_requests_
         proxy = start(f"http://127.0.0.1:{port}", global_outstanding_limit=1)
         with Client(proxy.port) as client:
             client.create("/a")
-        relays.change({("proxy", "etcd"): Quality(bandwidth=1_800_000)})
+        relays.change({("proxy", "etcd"): Quality(bandwidth=1_200_000)})
 
         def write(number: int) -> float:
             with SlowClient(proxy.port, _TIMEOUT_MS) as slow:
