@@ -1,20 +1,17 @@
-"""One task's part of a load: what it puts, in Txns that a stock etcd takes; lost and refused requests."""
+"""One task's part of a load: what it puts, in Txns that a stock etcd takes, and what it reports."""
 
 import asyncio
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.batches import batch_of
-from pipeline.etcd import requests
 from pipeline.etcd.columns import hashes
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import begin
-from pipeline.etcd.requests import LoadRefused, commit, count
+from pipeline.etcd.requests import LoadRefused
 from pipeline.etcd.writer import write
-from proxy.etcd.model import Compare, EtcdRefused, EtcdUnknown, Put, RefusalKind, Txn, TxnResult, txn_size
+from proxy.etcd.model import Txn
 from schema.keys import Keyspace
 from schema.pages import decode_nodes
 from tests.pipeline.etcd.rows import FIXED, batches, load_part, row
@@ -74,56 +71,3 @@ async def test_the_first_error_comes_by_itself() -> None:
     rows = [row(f"/n{number:03}", data=bytes(1000)) for number in range(200)]
     with pytest.raises(LoadRefused):
         await write(etcd, KEYS, begun, batches(rows, 10), Limits(max_txn_ops=1))
-
-
-GUARD = Compare(b"/t/tree", 7)
-
-
-@given(
-    st.lists(st.integers(0, 2000), max_size=300),
-    st.integers(2, 40),
-    st.integers(4000, 20_000),
-)
-def test_every_put_once_in_order_and_within_the_limits(sizes: list[int], most: int, room: int) -> None:
-    puts = [Put(b"k%d" % number, bytes(size)) for number, size in enumerate(sizes)]
-    groups = list(Limits(most, room).groups(puts, GUARD))
-    assert [put for group in groups for put in group] == puts
-    for group in groups:
-        assert 0 < len(group) <= most
-        assert txn_size(Txn((GUARD,), group)) <= room
-
-
-def test_a_put_that_fits_nowhere_goes_alone() -> None:
-    puts = [Put(b"a", b""), Put(b"b", bytes(5000)), Put(b"c", b"")]
-    assert list(Limits(10, 1000).groups(puts, GUARD)) == [[put] for put in puts]
-
-
-PUT = Txn((), (Put(b"/t/a", b""),))
-
-
-async def test_a_lost_answer_is_asked_for_again() -> None:
-    etcd = FakeEtcdClient(FakeEtcd())
-    etcd.fates.extend([Fate.LOST, Fate.ANSWER_LOST])
-    assert (await commit(etcd, PUT)).succeeded
-    assert await count(etcd, b"/t/", b"/t0") == 1
-
-
-async def test_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests, "_PATIENCE", 0.0)
-    etcd = FakeEtcdClient(FakeEtcd())
-    etcd.fates.extend([Fate.LOST] * 5)
-    with pytest.raises(EtcdUnknown):
-        await commit(etcd, PUT)
-
-
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [(RefusalKind.TOO_LARGE, "--max-request-bytes"), (RefusalKind.TOO_MANY_OPS, "--max-txn-ops")],
-)
-async def test_a_refusal_names_the_option(kind: RefusalKind, reason: str) -> None:
-    class Refusing(FakeEtcdClient):
-        async def txn(self, txn: Txn, timeout: float) -> TxnResult:
-            raise EtcdRefused(kind, "refused")
-
-    with pytest.raises(LoadRefused, match=reason):
-        await commit(Refusing(FakeEtcd()), PUT)

@@ -1,4 +1,4 @@
-"""When a request needs a token, and how it is got: by which password, how often, what is logged."""
+"""How a token is got: which password etcd is asked with, how often, and what is said."""
 
 import asyncio
 import re
@@ -10,8 +10,6 @@ import pytest
 from lab.fakes.clock import FakeClock
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.authenticator import Authenticator
-from proxy.etcd.credentials import Credentials
-from proxy.etcd.failures import STALE_TOKEN, error_for
 from proxy.etcd.model import EtcdRefused, EtcdUnknown, RefusalKind
 from tests.proxy.log.proxies import until
 
@@ -196,34 +194,3 @@ async def test_another_obstacle_is_news(authority: Authority, caplog: pytest.Log
     authority.password = "fourth"
     await authority.obstacle(authority.token)
     assert caplog.messages[-1].startswith("etcd refuses the password"), "it was accepted in between"
-
-
-DENIED = "etcdserver: permission denied"
-
-
-@pytest.mark.parametrize("message", sorted(STALE_TOKEN))
-def test_a_token_that_etcd_does_not_know_any_more(message: str) -> None:
-    assert Credentials("me").expired(error_for(message), "token")
-    assert not Credentials("").expired(error_for(message), ""), "there is no user"
-
-
-def test_a_denied_request_needs_a_token_if_it_had_none() -> None:
-    """With a client's certificate it counts as made by the user whom that names, if any."""
-    mine = Credentials("me")
-    assert mine.expired(error_for(DENIED), "")
-    assert not mine.expired(error_for(DENIED), "token")
-    assert not mine.expired(error_for("etcdserver: request is too large"), "")
-    assert not mine.expired(object(), "")
-
-
-def test_an_etcd_without_authentication_is_not_asked_for_each_request() -> None:
-    mine = Credentials("me")
-    seen = [mine.incomplete]
-    mine.needless = True
-    seen.append(mine.incomplete)
-    mine.use("")
-    seen.append(mine.incomplete)
-    mine.use("token")
-    seen.append(mine.incomplete)
-    assert seen == [True, False, True, False]
-    assert not Credentials("").incomplete

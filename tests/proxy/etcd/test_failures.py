@@ -1,8 +1,7 @@
-"""Only what is on the list of definite refusals is one; calls are counted by method and outcome."""
+"""Only what is on the list of definite refusals is one."""
 
 import pytest
 
-from proxy.etcd.calls import Calls
 from proxy.etcd.failures import error_for
 from proxy.etcd.model import EtcdNoSpace, EtcdRefused, EtcdUnknown, RefusalKind
 
@@ -39,22 +38,3 @@ def test_too_large_in_all_its_wordings() -> None:
         error = error_for(details)
         assert isinstance(error, EtcdRefused)
         assert (error.kind, error.message) == (RefusalKind.TOO_LARGE, details)
-
-
-def test_calls_are_counted_by_method_and_outcome() -> None:
-    calls = Calls()
-    calls.answered("Txn", 1000)
-    calls.answered("Txn", 3000)
-    calls.answered("Range", 5)
-    assert {method: (times.count, times.nanos) for method, times in calls.times.items()} == {
-        "Txn": (2, 4000),
-        "Range": (1, 5),
-    }
-    for error in (
-        EtcdUnknown("gone"),
-        EtcdRefused(RefusalKind.TOO_LARGE, "large"),
-        EtcdNoSpace("full"),
-        EtcdNoSpace("full"),
-    ):
-        calls.failed("Txn", error)
-    assert calls.failures == {("Txn", "unknown"): 1, ("Txn", "refused"): 1, ("Txn", "no space"): 2}

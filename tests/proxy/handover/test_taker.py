@@ -1,11 +1,10 @@
-"""A new process does not read from connections before it serves; the old one continues if it fails."""
+"""Connections that a new process takes over: it reads nothing from them before it serves them."""
 
 import asyncio
 import socket
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, cast
-from unittest.mock import AsyncMock, MagicMock
+from typing import cast
 
 import pytest
 import uvloop
@@ -14,9 +13,7 @@ from lab.client import packets
 from lab.fakes.connection import PaperHost, PaperLoop
 from lab.servers import eventually
 from proxy.frontend.connection import Connection
-from proxy.frontend.moved import FORM
-from proxy.handover.channel import Channel, HandoverError, Message
-from proxy.handover.giver import Giver
+from proxy.handover.channel import Channel
 from proxy.handover.taker import _adopt, _Taker
 from proxy.server import Server
 
@@ -70,28 +67,3 @@ async def _take_two() -> None:
         sock.close()
     old.close()
     new.close()
-
-
-def _channel() -> Any:
-    """Of a new process that ends after it has asked for the sessions."""
-
-    async def receive(kind: str, timeout: float = 0) -> Message:
-        if kind == "carried":
-            raise HandoverError("the new process has ended")
-        return Message(kind, {"release": 2, "form": FORM, "place": {}, "incarnation": "new"}, [])
-
-    return MagicMock(receive=receive, send=AsyncMock())
-
-
-async def test_a_session_that_goes_to_a_process_that_has_ended_holds_nothing() -> None:
-    """Its append may take effect after its end. This proxy applied nothing more then (stormy seed 133)."""
-    server = MagicMock(place={}, connections=[], thaw=AsyncMock())
-    server.log.outbox.outstanding = 0
-    server.log.take_back = AsyncMock()
-    giver = Giver(server, {})
-    with pytest.raises(HandoverError, match="has ended"):
-        await giver.run(AsyncMock(return_value=MagicMock(channel=_channel(), end=AsyncMock())))
-    server.log.take_back.assert_awaited_once_with("new", server.log.contact())
-    _, carried = server.sessions.expect_heir.call_args.args
-    carried()
-    server.log.applier.worker.hold.assert_not_called()
