@@ -1,4 +1,4 @@
-"""One task's part of a load: what it puts, in Txns that a stock etcd takes, and what it reports."""
+"""One task's part of a load: what it puts, and what it tells."""
 
 import asyncio
 
