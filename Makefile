@@ -183,21 +183,26 @@ prove-move: setup-test ## Move three ZooKeepers to zketcd and back amid writes, 
 
 # Checks
 
-# Much of a test's time is waiting for a server. A file's tests stay in one process, for the servers that they share.
-TEST_PROCESSES ?= 2
+# A file's tests stay in one process, for the servers that they share.
+PYTEST := $(VENV)/python -m pytest --dist loadfile --no-loadscope-reorder
+# Twice the cores that tests are made for: most of a real test's time is waiting for a server, or for a session to expire.
+TEST_PROCESSES ?= 4
 
-.PHONY: test unit pythons lint format
+.PHONY: test unit properties pythons lint format
 test: setup-test ## Run all tests, those that need no server first; then, without ARGS, some on another Python, and look for gone pins
-	$(VENV)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
-	@$(if $(ARGS),,tools/test_pythons.sh --quiet --numprocesses $(TEST_PROCESSES))
+	$(PYTEST) --numprocesses $(TEST_PROCESSES) $(ARGS)
+	@$(if $(ARGS),,tools/test_pythons.sh --quiet --numprocesses 2)
 	@# This machine's .cache may have what another can no longer fetch. The tests pass with it, so this only tells.
 	@$(if $(ARGS),,$(VENV)/python tools/fetch_debs.py --check || true)
 
-unit: setup-dev ## Run the tests that need no server and are quick
-	$(VENV)/python -m pytest -m "not real and not long" $(ARGS)
+unit: setup-dev ## Run the tests of the product that need no server and are quick (a minute)
+	$(PYTEST) --numprocesses 2 -m "not real and not long" $(ARGS)
+
+properties: setup-dev ## Run the property tests with forty times as many examples as `make test`
+	HYPOTHESIS_PROFILE=full $(PYTEST) --numprocesses 2 --timeout 3600 -m "hypothesis and not real" $(ARGS)
 
 pythons: setup-dev ## Run the unit tests on the other Pythons from 3.11 to 3.14 that this machine has
-	@tools/test_pythons.sh --all --numprocesses $(TEST_PROCESSES) $(ARGS)
+	@tools/test_pythons.sh --all --numprocesses 2 $(ARGS)
 
 lint: setup-dev ## Check style, types, import directions, the Dockerfile and that every file has a license
 	$(VENV)/ruff check $(SOURCES)
@@ -209,14 +214,13 @@ lint: setup-dev ## Check style, types, import directions, the Dockerfile and tha
 
 .PHONY: test-etcd-versions
 test-etcd-versions: setup-test ## Run the tests of etcd's answers, of faults and against real ZooKeeper on each version of etcd (hours)
-	@for version in $(ETCD_VERSIONS); do echo "etcd $$version"; ZKETCD_TEST_ETCD=$$version $(VENV)/python -m pytest \
-		--numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder \
+	@for version in $(ETCD_VERSIONS); do echo "etcd $$version"; ZKETCD_TEST_ETCD=$$version $(PYTEST) --numprocesses $(TEST_PROCESSES) \
 		tests/proxy/etcd tests/proxy/log tests/faults tests/compat $(ARGS) || exit; done
 
 .PHONY: test-zookeeper-versions
 test-zookeeper-versions: setup-test ## Compare zketcd with each version of ZooKeeper 3.9 that the set-up has
-	@for version in 3.9.5 3.9.6; do echo "ZooKeeper $$version"; ZKETCD_TEST_ZOOKEEPER=$$version $(VENV)/python -m pytest \
-		--numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder tests/compat $(ARGS) || exit; done
+	@for version in 3.9.5 3.9.6; do echo "ZooKeeper $$version"; ZKETCD_TEST_ZOOKEEPER=$$version $(PYTEST) \
+		--numprocesses $(TEST_PROCESSES) tests/compat $(ARGS) || exit; done
 
 .PHONY: check-debs
 check-debs: $(STAMPS)/created ## Tell which files of requirements/debs.txt have left the package archive (downloads them all)

@@ -1,13 +1,15 @@
 """Fixtures for real servers, and the rules for tests that need them.
 
-A test that uses one of the fixtures below is marked `real` by itself; one that uses lab.servers directly
-marks itself. Where a server's program is missing such a test is skipped with the reason, but fails under
-CI=true.
+A test that uses one of the fixtures below is marked `real` automatically; one that uses lab.servers directly
+marks itself, and fails if it does not. Where a server's program is missing such a test is skipped with the
+reason, but fails under CI=true.
 """
 
 import itertools
 import os
+from collections import deque
 from collections.abc import Generator, Iterator
+from unittest import mock
 
 import grpc.aio
 import hypothesis
@@ -15,7 +17,7 @@ import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 
 from lab.servers import BinaryMissing, EtcdServer, Kdc, ZketcdServer, ZooKeeperServer
-from lab.servers.process import closed_logs, recent_logs
+from lab.servers.process import ServerProcess, closed_logs, recent_logs
 
 REAL_FIXTURES = {
     "origin",
@@ -32,10 +34,17 @@ REAL_FIXTURES = {
 # Short ticks keep tests of session expiry short; both servers get the same one.
 TICK_TIME_MS = 500
 
-hypothesis.settings.register_profile("zketcd", deadline=None, print_blob=True)
-hypothesis.settings.load_profile("zketcd")
+# A property has as many examples as `make test` has time for, and forty times as many in `make properties`. A
+# test that needs more than others takes a multiple of `hypothesis.settings.default.max_examples`.
+hypothesis.settings.register_profile("short", deadline=None, print_blob=True, max_examples=25)
+hypothesis.settings.register_profile("full", hypothesis.settings.get_profile("short"), max_examples=1000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
+
+# The tests of what tests and measures; `make unit` is about the product.
+LONG_ROOMS = ("tests/bench/", "tests/examples/", "tests/lab/", "tests/proof/")
 
 _prefix_numbers = itertools.count(1)
+_running_test: deque[pytest.Item] = deque(maxlen=1)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -47,6 +56,20 @@ def nothing_blocks_the_loop() -> Iterator[BlockBuster]:
         guard.functions["os.stat"].can_block_in("proxy/admin/facts.py", "_open_files")
         guard.functions["os.read"].can_block_in("proxy/admin/prometheus.py", "_resident_bytes")
         yield guard
+
+
+@pytest.fixture(scope="session", autouse=True)
+def only_real_tests_start_servers() -> Iterator[None]:
+    """Else `make unit` would start servers, and take as long."""
+    launch = ServerProcess.launch
+
+    def checked(server: ServerProcess) -> None:
+        if _running_test[0].get_closest_marker("real") is None:
+            pytest.fail(f"a test that starts {server.name} has to be marked `real`")
+        launch(server)
+
+    with mock.patch.object(ServerProcess, "launch", checked):
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -121,6 +144,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not REAL_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.real)
+        if item.nodeid.startswith(LONG_ROOMS):
+            item.add_marker(pytest.mark.long)
     items.sort(key=lambda item: item.get_closest_marker("real") is not None)
 
 
@@ -134,9 +159,10 @@ def _skip_if_missing() -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup() -> Generator[None, object, object]:
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
     """Turn a missing program into a skip, and forget the logs of earlier tests."""
     closed_logs.clear()
+    _running_test.append(item)
     return (yield from _skip_if_missing())
 
 

@@ -17,6 +17,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
+@pytest.mark.long
 def test_every_page_is_there(site: Path) -> None:
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/decisions/*.md")]
     assert len(pages) > 20
@@ -24,6 +25,7 @@ def test_every_page_is_there(site: Path) -> None:
         assert (site / page.relative_to(ROOT).with_suffix(".html")).is_file()
 
 
+@pytest.mark.long
 def test_nothing_comes_from_other_hosts(site: Path) -> None:
     page = (site / "README.html").read_text()
     assert "operating.html" in page
@@ -31,6 +33,7 @@ def test_nothing_comes_from_other_hosts(site: Path) -> None:
     assert 'rel="stylesheet" type="text/css" href="http' not in page
 
 
+@pytest.mark.long
 def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# A page\n[there](elsewhere.md) and [there](#nowhere)\n")
     (tmp_path / "docs" / "site").mkdir(parents=True)

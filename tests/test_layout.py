@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -136,48 +135,6 @@ def test_each_folder_of_tests_names_the_room_that_it_tests() -> None:
     }
     strays = [room for room in rooms if room.parts[:1] not in OWN_ROOMS and not (REPOSITORY / room).is_dir()]
     assert strays == []
-
-
-MOST_ATTRIBUTES, MOST_LINES_OF_A_CLASS = 16, 360
-# What is larger, and no more, with the reason. Nothing is added here that can be split.
-LARGE_CLASSES = {
-    "examples/database_replicated/replica.py Replica": "the state of ClickHouse's DatabaseReplicated",
-    "lab/fakes/connection.py PaperHost": "each attribute stands for a service of the proxy",
-    "proof/history/search.py _Search": "the state of a search with backtracking, kept flat for speed",
-    "proof/simulation/clients.py Client": "one client through all of its sessions",
-    "proof/simulation/nemesis.py Nemesis": "all kinds of faults, a method each",
-    "proof/simulation/simulation.py Simulation": "the parts of a simulated world, wired",
-    "proof/simulation/transports.py Transport": "both ends of a connection, and the kernel between them",
-    "proof/torture/rounds.py Round": "the parts of a round, wired",
-    "proxy/frontend/connection.py Connection": "one connection is in one file, with all that happens to it",
-    "proxy/frontend/order.py Order": "the rules about one queue, which all change the same state",
-    "proxy/server.py Server": "the parts of a proxy, wired",
-    "proxy/state/transaction.py Transaction": "what one request may use and change, kept flat for speed",
-    "tests/proxy/frontend/test_order_histories.py World": "an order, its log and its client, with the script",
-}
-
-
-def _measure_code() -> ModuleType:
-    """The module tools/measure_code.py, whose figures the limits are about."""
-    spec = importlib.util.spec_from_file_location("measure_code", REPOSITORY / "tools" / "measure_code.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_no_file_is_long() -> None:
-    assert list(_measure_code().long_files(REPOSITORY)) == []
-
-
-def test_no_class_is_large() -> None:
-    assert set(LARGE_CLASSES) == {
-        f"{size.place} {size.name}"
-        for size in _measure_code().classes(REPOSITORY)
-        if size.attributes > MOST_ATTRIBUTES or size.lines > MOST_LINES_OF_A_CLASS
-    }
 
 
 def test_there_is_one_text_of_the_license() -> None:

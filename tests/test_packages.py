@@ -111,6 +111,7 @@ def test_the_archive_serves(
         assert (written.returncode, written.stderr) == (0, "")
 
 
+@pytest.mark.long
 def test_the_bill_of_materials_has_all_that_is_inside(packages: Packages) -> None:
     bill = json.loads(packages.bill.read_text())
     assert bill["bomFormat"] == "CycloneDX"
@@ -127,6 +128,7 @@ def test_the_bill_of_materials_has_all_that_is_inside(packages: Packages) -> Non
     assert sorted(named) == sorted(inside)
 
 
+@pytest.mark.long
 def test_the_debian_package_is_clean(packages: Packages) -> None:
     """What lintian looks at first: owners, modes, where files go, no paths of the machine that built it."""
     listing = subprocess.run(

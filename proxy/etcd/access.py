@@ -1,7 +1,7 @@
 """How a process reaches etcd: the same for the server, its child processes and tools."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any, NamedTuple, Self
 
 from proxy.etcd.client import EtcdClient
@@ -19,7 +19,7 @@ class Access(NamedTuple):
     def from_json(cls, job: Mapping[str, Any]) -> Self:
         """From the job of a child process, which has other fields too."""
         names = [each.name for each in fields(EtcdAccess) if each.name in job]
-        return cls(tuple(job["etcd"]), EtcdAccess(**{name: job[name] for name in names}))
+        return cls(tuple(job["etcd"]), replace(DEFAULTS, **{name: job[name] for name in names}))
 
     def as_json(self) -> dict[str, Any]:
         """For a child process."""

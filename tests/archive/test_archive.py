@@ -165,6 +165,7 @@ def test_an_archive_of_another_tree_is_refused(
         assert (status, "Each tree needs an archive of its own" in out) == (1, True)
 
 
+@pytest.mark.real
 def test_to_read_the_prefix_is_all_that_an_archiver_needs(tmp_path: Path, capsys: Capture) -> None:
     with EtcdServer("--bcrypt-cost=4") as etcd:
         with ZketcdServer(etcd.endpoint, prefix="/tenant") as server, Client(server.port) as client:
@@ -187,6 +188,7 @@ def _lead(url: str, target: Path) -> None:
     link.replace(url)
 
 
+@pytest.mark.real
 def test_a_store_that_is_away_and_an_etcd_that_is_restored(tmp_path: Path, capsys: Capture) -> None:
     with EtcdServer() as etcd:
         archive = Archive(etcd, "/zketcd", tmp_path, capsys)

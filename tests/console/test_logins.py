@@ -1,8 +1,9 @@
-"""How long a login lasts, and how many there are."""
+"""How long a login lasts, how many there are, and how often passwords may be tried."""
 
 import pytest
 
 from console.logins import Login, Logins
+from console.throttle import Throttle
 from proxy.state.auth.scheme import Identity
 
 
@@ -45,3 +46,33 @@ def test_each_end_is_told() -> None:
     assert ended == [made[5], made[0]]
     logins.find(made[1].token, 12 * 3600 + 2.0)
     assert ended[2:] == [made[1]]
+
+
+def test_five_tries_a_minute_from_an_address() -> None:
+    throttle = Throttle()
+    for now in range(5):
+        assert throttle.wait("a", now) == 0
+        throttle.tried("a", "amy", now)
+    assert throttle.wait("a", 5.0) == 55
+    assert throttle.wait("b", 5.0) == 0
+    assert throttle.wait("a", 60.0) == 0
+
+
+def test_the_right_password_forgives_what_was_tried_from_there_for_its_user() -> None:
+    for user, wait in (("amy", 0), ("bob", 60)):
+        throttle = Throttle()
+        for _ in range(4):
+            throttle.tried("a", user, 0.0)
+        throttle.tried("a", "amy", 0.0)
+        throttle.succeeded("a", "amy")
+        assert throttle.wait("a", 0.0) == 0
+        throttle.tried("a", user, 0.0)
+        assert throttle.wait("a", 0.0) == wait
+
+
+def test_many_addresses_together_have_a_limit_too() -> None:
+    throttle = Throttle()
+    for number in range(60):
+        throttle.tried(str(number), "amy", 1.0)
+    assert throttle.wait("another", 2.0) == 59
+    assert throttle.wait("another", 61.0) == 0

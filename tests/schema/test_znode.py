@@ -1,4 +1,4 @@
-"""Znodes: their fields, the kinds that ephemeralOwner encodes, and the Stat that clients see."""
+"""Znodes: fields, the kinds that ephemeralOwner encodes, the Stat that clients see, the fixed nodes."""
 
 import struct
 
@@ -7,6 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec import jute
+from codec.jute import Acl
+from schema.fixed import fixed_nodes
+from schema.paths import SPECIAL_PATHS, parent_of
 from schema.znode import (
     CONTAINER_OWNER,
     MAX_TTL,
@@ -18,7 +21,7 @@ from schema.znode import (
     ttl_owner,
     wrap_int,
 )
-from tests.schema.strategies import INTS, LONGS, ZNODES
+from tests.schema.strategies import INTS, LONGS, ZNODES, fields
 
 _STAT = struct.Struct(">qqqqiiiqiiq")
 
@@ -74,3 +77,22 @@ def test_clients_see_an_owner_only_if_it_is_a_session(owner: int, ttl: int) -> N
     assert session_of(owner) in (0, owner)
     assert not (session_of(owner) and ttl_of(owner))
     assert (ttl_of(ttl_owner(ttl)), session_of(ttl_owner(ttl))) == (ttl, 0)
+
+
+def test_they_are_the_special_paths_parents_first() -> None:
+    nodes = fixed_nodes()
+    assert set(nodes) == SPECIAL_PATHS
+    seen = {"/"}
+    for path in nodes:
+        assert parent_of(path) in seen
+        seen.add(path)
+
+
+def test_all_fields_are_zero_but_the_config_nodes_acl() -> None:
+    others = fixed_nodes()
+    for path, node in fixed_nodes().items():
+        assert node is not others[path]  # nobody gets another one's
+        expected: dict[str, object] = {**dict.fromkeys(fields(node), 0), "data": b"", "acl": OPEN_ACL}
+        if path == "/zookeeper/config":
+            expected |= {"acl": (Acl(1, "world", "anyone"),), "aversion": -1}
+        assert fields(node) == expected, path

@@ -111,6 +111,7 @@ async def test_what_cannot_be_replayed_is_told(etcd: FakeEtcdClient) -> None:
         await tree_at(etcd, Keyspace("/other"))
 
 
+@pytest.mark.real
 def test_a_user_with_read_permission_alone(tmp_path: Path) -> None:
     """Commands and Spark's reader, on a tree whose log has gone on since its only snapshot."""
     with EtcdServer("--bcrypt-cost=4") as server:

@@ -1,5 +1,6 @@
-"""A log's framing."""
+"""A log's framing, and errors that travel between processes."""
 
+import pickle
 from itertools import pairwise
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from pipeline.formats import log
 from pipeline.formats.compression import BytesSource
 from pipeline.formats.errors import BadFile
+from pipeline.formats.log import BadSum
 
 bodies = st.lists(st.binary(min_size=32, max_size=60), max_size=8)
 
@@ -56,3 +58,10 @@ def test_names() -> None:
     for number in ("1_0", "0x1", " 1", "+1", "-1", "\u0661", "8000000000000000"):
         assert log.zxid_of(f"log.{number}") is None
     assert log.zxid_of("snapshot.1") is None
+
+
+def test_errors_travel_between_processes() -> None:
+    for error in (BadFile("f", 3, "is bad"), BadSum("f", 3, "is bad")):
+        copy = pickle.loads(pickle.dumps(error))
+        assert (type(copy), str(copy)) == (type(error), "f, byte 3: is bad")
+    assert str(BadFile("f", None, "is bad")) == "f: is bad"

@@ -1,8 +1,10 @@
-"""The census counts rightly and finds what cannot be moved."""
+"""The census counts rightly and finds what cannot be moved; ephemerals left behind end as sessions do."""
 
 from pipeline.formats import digest
 from pipeline.jobs.census import Census, Dropped, Obstacle, take
+from pipeline.jobs.ephemerals import Ending
 from pipeline.table import AclRow, ZnodeRow
+from tests.pipeline.etcd.rows import batches, row, rows
 from tests.pipeline.trees import OPEN, digest_of, here, node, table_of
 
 
@@ -52,3 +54,19 @@ def test_a_path_that_came_twice_and_a_parent_that_is_missing() -> None:
     assert counted(*tree, node("/2000")).fault == "a path came more than once: /2000"
     alone = node("/away/1")
     assert counted(*tree, alone).fault == "/away/1 is in the table, but its parent /away is not"
+
+
+DROPPED = Dropped(1, ("/a/f",), frozenset({8}), frozenset({"/a"}))
+
+
+def test_those_that_go_move_their_parents_pzxid_and_nothing_else() -> None:
+    tree = [row("/", created=2), row("/a", pzxid=500), row("/a/e", owner=7), row("/a/f", owner=8), row("/b")]
+    ending = Ending(DROPPED, 100)
+    assert rows(ending(batches(tree, 2))) == [tree[0], tree[1], tree[2], tree[4]]
+    ending = Ending(DROPPED, 1000)
+    assert rows(ending(batches(tree, 2))) == [tree[0], tree[1]._replace(pzxid=1000), tree[2], tree[4]]
+
+
+def test_nothing_is_touched_where_all_stay() -> None:
+    given = list(batches([row("/"), row("/e", owner=7)]))
+    assert list(Ending(Dropped(0, (), frozenset(), frozenset()), 100)(given)) == given

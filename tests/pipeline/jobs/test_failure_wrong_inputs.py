@@ -1,17 +1,16 @@
-"""Every wrong source, target and option of every command: one clear line, exit code 2, and no waiting.
-
-No time is asserted, but what once waited for a minute has a limit.
-"""
+"""Every wrong source, target and option: one clear line without Spark's words, exit code 2, no waiting."""
 
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 
 from lab.servers import EtcdServer, free_port
 from pipeline.__main__ import main
 from pipeline.etcd import reach
+from pipeline.jobs.failure import reason_of
 from pipeline.live import walk
 from tests.pipeline.trees import SAMPLES, node, write_parquet, write_snapshot
 
@@ -198,7 +197,14 @@ def check(words: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> 
     assert told.out == ""
 
 
-@pytest.mark.parametrize(("words", "reason"), list(cases()), ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        pytest.param(words, reason, marks=[pytest.mark.real] if "{etcd}" in words else [])
+        for words, reason in cases()
+    ],
+    ids=lambda value: str(value)[:60],
+)
 def test_one_clear_line(
     words: list[str],
     reason: str,
@@ -248,3 +254,25 @@ def test_a_port_that_says_nothing(
     monkeypatch.setattr(reach, "TIMEOUT", 1.0)
     monkeypatch.setattr(walk, "CONNECT_S", 1.0)
     check(["inspect", tree.replace("{port}", str(silent))], reason, capsys)
+
+
+_TRACE = (
+    '[PYTHON_DATA_SOURCE_ERROR] Failed: Traceback (most recent call last):\n  File "x.py", line 1, in f\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        ("ValueError: /out holds log.1 already", "/out holds log.1 already"),
+        ("FileNotFoundError: [Errno 2] No such file: 'x'", "[Errno 2] No such file: 'x'"),
+        ("pyarrow.lib.ArrowInvalid: no such column", "no such column"),
+        ("pipeline.formats.errors.BadFile: x, byte 5: is cut", "x, byte 5: is cut"),
+    ],
+)
+def test_an_error_of_a_worker(raised: str, told: str) -> None:
+    assert reason_of(PySparkException(f"{_TRACE}{raised}\n\n\tat org.apache.spark.X.y(X.scala:5)")) == told
+
+
+def test_spark_s_own_words() -> None:
+    assert reason_of(PySparkException("[PATH_NOT_FOUND] no path\nmore")) == "[PATH_NOT_FOUND] no path"

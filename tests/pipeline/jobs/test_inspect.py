@@ -1,12 +1,15 @@
-"""inspect counts rightly, and knows a wrong digest."""
+"""inspect counts rightly, knows a wrong digest, and does without pandas, which is slow to import."""
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from codec.snapshot_file import pack_digest
+from lab.servers.process import REPOSITORY
 from pipeline.__main__ import main
 from pipeline.jobs.inspect import log_report, tree_report
 from pipeline.jobs.side import Side
@@ -100,3 +103,24 @@ def test_many_buckets_tell_the_same_as_one() -> None:
         report = tree_report(here(), side, 5, 3)
         reports.append(report | log_report(here(), logs._replace(rows=of_logs), 5, 3))
     assert reports[0] == reports[1]
+
+
+_PROGRAM = """
+import sys
+from pipeline.__main__ import main
+assert main(sys.argv[1:]) == 0
+assert "pandas" not in sys.modules
+import pyarrow
+print(len(pyarrow.table({"a": [1, 2]}).to_pandas()))
+assert "pandas" in sys.modules
+"""
+
+
+def test_a_small_tree_is_inspected_without_pandas_which_is_there_for_those_who_ask() -> None:
+    """In a process of its own: this one may have it already."""
+    words = ["inspect", str(SAMPLES / "zk39-plain")]
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, *words], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "2"

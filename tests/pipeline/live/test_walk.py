@@ -1,4 +1,4 @@
-"""A walk over a running ZooKeeper sees what any client sees, and tells when the tree changed under it."""
+"""A walk over a running ZooKeeper sees what any client sees, and reports that the tree changed under it."""
 
 import asyncio
 import struct
@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from lab.servers import ZooKeeperServer, free_port
-from pipeline.live.address import Identity
+from pipeline.live.address import Identity, identity_of, servers_of
 from pipeline.live.node_count import node_count
 from pipeline.live.walk import Walk, WalkFailed
 from pipeline.table import ZnodeRow
@@ -103,3 +103,8 @@ async def test_a_server_of_something_else(answers: bytes) -> None:
     async with server:
         with pytest.raises(WalkFailed, match=r"bytes|Stat"):
             await walked(Walk([server.sockets[0].getsockname()[:2]]))
+
+
+def test_servers_and_identities() -> None:
+    assert servers_of("zk://a:1,b, [::1]:3/") == (("a", 1), ("b", 2181), ("::1", 3))
+    assert identity_of("digest:me:word") == Identity("digest", b"me:word")

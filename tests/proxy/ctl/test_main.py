@@ -1,4 +1,4 @@
-"""`python -m proxy.ctl` as people run it: outputs, exit codes, errors."""
+"""`python -m proxy.ctl` as people run it: outputs and their form, exit codes, errors."""
 
 import asyncio
 import json
@@ -18,6 +18,7 @@ from codec.jute import pack_string
 from lab.servers import EtcdServer
 from lab.servers.link import Link
 from proxy.ctl.__main__ import main
+from proxy.ctl.output import counted, date, size, table, visible
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Get, Put, Txn
 from proxy.log.record import look
@@ -338,3 +339,29 @@ def test_the_largest_and_the_widest_are_found(ctl: Ctl) -> None:
     assert [row["path"] for row in ctl.json("find-big", "/one")["subtrees"]] == ["/one", "/one/e"]
     assert ctl("find-big", "/one").splitlines()[:2] == ["bytes  largest data", "4      /one"]
     assert "there is no node" in ctl("find-big", "/none", status=1)
+
+
+def test_columns_are_aligned() -> None:
+    assert table(("a", "bb"), [(100, None), (1, "x")]) == ["a    bb", "100  None", "1    x"]
+    assert table(("a", "b"), []) == ["a  b"]
+
+
+def test_sizes_for_people() -> None:
+    assert [size(count) for count in (0, 9999, 10_000, 9_999_999, 123_456_789)] == [
+        "0 B",
+        "9999 B",
+        "10 kB",
+        "10000 kB",
+        "123 MB",
+    ]
+    assert (counted(1, "request"), counted(0, "request")) == ("1 request", "0 requests")
+
+
+def test_control_characters_are_escaped() -> None:
+    assert visible("a\tb\nü") == "a\tb\nü"
+    assert visible("\x1b]0;title\x07\r\x7f\x9b\u202e") == r"\x1b]0;title\x07\r\x7f\x9b\u202e"
+
+
+def test_dates() -> None:
+    assert date(1_700_000_000_123) == "2023-11-14T22:13:20.123+00:00"
+    assert date(1 << 62) == str(1 << 62)

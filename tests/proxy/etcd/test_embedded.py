@@ -1,4 +1,4 @@
-"""The etcd that zketcd starts for itself: found, started, reused, ended, and its failures told."""
+"""The etcd that zketcd starts: found, started, reused, ended, bound to its parent; failures reported."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ import uvloop
 from lab.servers.etcd import VERSIONS, etcd_program
 from lab.servers.process import REPOSITORY, lives
 from lab.servers.waiting import wait_until
-from proxy.etcd import embedded
+from proxy.etcd import bound, embedded
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.embedded import (
     Binary,
@@ -239,3 +239,24 @@ def test_it_does_not_hear_ctrl_c(tmp_path: Path, binary: Binary) -> None:
         parent.wait(30)
     wait_until(lambda: not lives(pid), "etcd ends with its parent")
     assert "interrupt" not in (tmp_path / "etcd.log").read_text()
+
+
+def run(parent: int, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-I", str(Path(bound.__file__)), str(parent), *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+
+
+def test_the_program_gets_its_arguments_and_returns_its_status() -> None:
+    done = run(os.getpid(), "/bin/sh", "-c", 'echo "$1"; exit 5', "sh", "an argument")
+    assert (done.stdout, done.returncode) == ("an argument\n", 5)
+
+
+def test_a_parent_that_is_gone_is_not_outlived() -> None:
+    done = run(1, "/bin/sh", "-c", "echo must not run")
+    assert (done.stdout, done.returncode) == ("", 1)
+    assert "the parent has ended" in done.stderr

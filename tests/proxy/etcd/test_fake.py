@@ -1,9 +1,10 @@
 """The fake etcd does what real etcd does: the same requests go to both, and every answer must be the same."""
 
 import asyncio
+import functools
 import itertools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 
 import pytest
@@ -43,11 +44,16 @@ END = b"/fake0"
 RUNS = itertools.count()
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
-def etcd_server(request: pytest.FixtureRequest) -> Iterator[EtcdServer]:
-    """Of this file alone: in the shared one, keys of earlier tests may go with their leases at any moment."""
-    with EtcdServer(version=request.param) as server:
-        yield server
+@pytest.fixture(scope="module")
+def of_version() -> Iterator[Callable[[str], EtcdServer]]:
+    """Servers of this file alone: in the shared one, keys of earlier tests may go with their leases."""
+    with ExitStack() as stack:
+        yield functools.cache(lambda version: stack.enter_context(EtcdServer(version=version)))
+
+
+@pytest.fixture(params=VERSIONS)
+def etcd_server(request: pytest.FixtureRequest, of_version: Callable[[str], EtcdServer]) -> EtcdServer:
+    return of_version(request.param)
 
 
 def shift(txn: Txn, base: int) -> Txn:
@@ -142,7 +148,7 @@ async def run_on_both(endpoint: str, steps: list[Txn]) -> None:
 
 
 @pytest.mark.real
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(steps=st.lists(txns(PREFIX, st.integers(min_value=0, max_value=6)), min_size=1, max_size=6))
 def test_random_transactions_have_the_same_results_and_events(
     etcd_server: EtcdServer, steps: list[Txn]
@@ -221,15 +227,16 @@ async def test_limits_and_refusals_are_etcds(etcd_server: EtcdServer, name: str)
         await fake.close()
 
 
-@pytest.fixture(params=["real", "fake"])
-async def client(request: pytest.FixtureRequest) -> AsyncIterator[Etcd]:
-    """Real etcd and the fake, one after the other: one test for both."""
+@pytest.fixture(params=[*VERSIONS, "fake"])
+async def client(
+    request: pytest.FixtureRequest, of_version: Callable[[str], EtcdServer]
+) -> AsyncIterator[Etcd]:
+    """Each real etcd and the fake, one after the other: one test for all."""
     made: Etcd
-    if request.param == "real":
-        server: EtcdServer = request.getfixturevalue("etcd_server")
-        made = EtcdClient([server.endpoint])
-    else:
+    if request.param == "fake":
         made = FakeEtcdClient(FakeEtcd())
+    else:
+        made = EtcdClient([of_version(request.param).endpoint])
     yield made
     await made.close()
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import hpack
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proof.simulation.world import Host, World
@@ -43,7 +43,6 @@ def test_long_values_of_fields(value: str) -> None:
     assert fields[b":scheme"] == b"https"
 
 
-@settings(max_examples=50)
 @given(data=st.data())
 async def test_answers_in_any_pieces(data: st.DataObject) -> None:
     server = Server()

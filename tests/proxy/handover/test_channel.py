@@ -1,11 +1,13 @@
-"""Messages between two processes, with sockets."""
+"""Messages between two processes, with sockets, and the names of processes that serve."""
 
 import os
+from pathlib import Path
 from socket import socketpair
 
 import pytest
 
 from proxy.handover.channel import VARIABLE, Channel, HandoverError, Message
+from proxy.handover.names import name_of, serving
 
 
 async def test_messages_arrive_with_their_sockets() -> None:
@@ -48,3 +50,18 @@ def test_only_a_process_that_was_started_for_it_has_a_channel() -> None:
     assert channel is not None
     channel.close()
     ours.close()
+
+
+def test_names_have_the_namespace_of_the_process_ids(tmp_path: Path) -> None:
+    own = Path("/proc/self/ns/pid").stat().st_ino
+    assert name_of(1) == f"\0zketcd/{own}/1"
+    sockets = f"""Num       RefCount Protocol Flags    Type St Inode Path
+0000000000000000: 00000002 00000000 00010000 0001 01 62170 @zketcd/{own}/812
+0000000000000000: 00000003 00000000 00000000 0001 03 62170 @zketcd/{own}/812
+0000000000000000: 00000002 00000000 00010000 0001 01 62171 @zketcd/{own}/9
+0000000000000000: 00000002 00000000 00010000 0001 01 62172 @zketcd/{own + 1}/10
+0000000000000000: 00000002 00000000 00010000 0001 01 20123 /run/zketcd/7
+"""
+    table = tmp_path / "unix"
+    table.write_bytes(b"0000000000000000: 00000002 00000000 00010000 0001 01 1 @\xff\n" + sockets.encode())
+    assert serving(table) == {812, 9}

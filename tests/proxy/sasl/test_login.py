@@ -1,4 +1,4 @@
-"""Which mechanism a client gets, and what a start says about Kerberos. Exchanges have their own tests."""
+"""Which mechanism a client gets, what a start logs about Kerberos, and names of principals in ACLs."""
 
 import sys
 
@@ -10,7 +10,7 @@ from proxy.sasl.exchange import Failed
 from proxy.sasl.gssapi_server import Credentials, Gssapi, Missing
 from proxy.sasl.login import Login
 from proxy.sasl.options import SaslSettings
-from proxy.sasl.principal import Naming
+from proxy.sasl.principal import Naming, realm_of
 
 USERS = {"bob": secret("bob", "word")}
 
@@ -54,3 +54,36 @@ def test_with_a_keytab_both_are_there(kdc: Kdc, monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(Missing, match=f"^--sasl-keytab {file}: no key of {principal}: ") as missing:
             Credentials(file, principal)
         assert "\n" not in str(missing.value)
+
+
+@pytest.mark.parametrize(
+    ("principal", "whole", "no_host", "no_realm", "neither"),
+    [
+        ("bob", "bob", "bob", "bob", "bob"),
+        ("bob@HERE", "bob@HERE", "bob@HERE", "bob", "bob"),
+        ("bob/h@HERE", "bob/h@HERE", "bob@HERE", "bob/h", "bob"),
+        ("bob/h", "bob/h", "bob/h", "bob/h", "bob/h"),
+        ("bob@THERE", *["bob@THERE"] * 4),
+        ("bob/h@THERE", *["bob/h@THERE"] * 4),
+        ("bob/h/i@HERE", *["bob/h/i@HERE"] * 4),
+    ],
+)
+def test_names(principal: str, whole: str, no_host: str, no_realm: str, neither: str) -> None:
+    told = [
+        Naming("HERE", host, realm).name_of(principal) for realm in (False, True) for host in (False, True)
+    ]
+    assert told == [whole, no_host, no_realm, neither]
+
+
+def test_the_realm_of_the_server() -> None:
+    assert realm_of("zookeeper/host@REALM") == "REALM"
+    # Without a realm of its own every name stays whole.
+    assert Naming(remove_realm=True).name_of("bob@HERE") == "bob@HERE"
+
+
+@pytest.mark.parametrize(
+    "principal", ["", "zookeeper", "zookeeper@R", "zookeeper/h", "/h@R", "z/@R", "z/h@", "z/h/i@R"]
+)
+def test_what_is_no_servers_principal(principal: str) -> None:
+    with pytest.raises(ValueError, match="SERVICE/HOST@REALM"):
+        realm_of(principal)

@@ -1,4 +1,4 @@
-"""The dates of a certificate."""
+"""The dates of a certificate, and which users may read a file."""
 
 import datetime
 import ssl
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab.servers.tls import Authority
+from proxy.support.permissions import is_world_readable
 from proxy.support.validity import fault_of
 
 _NOW = datetime.datetime.now(datetime.UTC)
@@ -35,3 +36,17 @@ def test_another_ones_key(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     with pytest.raises(ssl.SSLError):
         fault_of(str(authority.issue("a").cert), str(authority.issue("b").key))
+
+
+@pytest.mark.parametrize(("mode", "all_read"), [(0o644, True), (0o604, True), (0o640, False), (0o600, False)])
+def test_the_mode_says_who_reads(tmp_path: Path, mode: int, all_read: bool) -> None:
+    file = tmp_path / "users"
+    file.touch()
+    file.chmod(mode)
+    assert is_world_readable(str(file)) == all_read
+
+
+def test_what_is_no_file_is_no_matter(tmp_path: Path) -> None:
+    assert not is_world_readable(str(tmp_path))
+    assert not is_world_readable("/dev/null")
+    assert not is_world_readable(str(tmp_path / "none"))

@@ -1,4 +1,4 @@
-"""The schemes digest, sasl and x509, and what a server offers; test_ip and test_names have the rest."""
+"""The schemes digest, sasl and x509, what a server offers, and the order of identities."""
 
 import pytest
 import trustme
@@ -9,6 +9,7 @@ from codec.constants import Perms
 from codec.jute import Acl
 from proxy.state.acl import permits
 from proxy.state.auth.digest import DIGEST, digest_identity
+from proxy.state.auth.listing import listed
 from proxy.state.auth.sasl import SASL, sasl_identities
 from proxy.state.auth.scheme import Identity, Peer, Settings
 from proxy.state.auth.schemes import ALWAYS, SCHEMES, AuthSchemes, offered
@@ -100,3 +101,33 @@ def test_the_identities_of_every_scheme_match_their_own_entries() -> None:
     for identity in (*everything.identities(SECURE), *everything.authenticate("digest", b"a:b", SECURE)):
         assert permits((Acl(31, identity.scheme, identity.id),), Perms.READ, (identity,))
         assert SCHEMES[identity.scheme].is_valid(identity.id)
+
+
+_IP = Identity("ip", "127.0.0.1")
+
+
+def _digest(user: str) -> Identity:
+    (identity,) = DIGEST.authenticate(user.encode() + b":1", Peer("127.0.0.1"), Settings())
+    return identity
+
+
+def test_they_are_listed_as_by_zookeeper() -> None:
+    """As ZooKeeper 3.9.5 answers whoAmI after these auth packets."""
+    zed, amy, bob, eve = map(_digest, ("zed", "amy", "bob", "eve"))
+    assert listed((_IP, zed, amy, bob, eve)) == (zed, bob, amy, eve, _IP)
+    # Zed and Bob share a place.
+    assert listed((_IP, bob, amy, zed)) == (bob, zed, amy, _IP)
+
+
+def test_adding_to_a_list_is_listing_all() -> None:
+    identities = tuple(map(_digest, map(str, range(40))))
+    one_by_one: tuple[Identity, ...] = ()
+    for identity in identities:
+        one_by_one = listed((*one_by_one, identity, identity))
+    assert one_by_one == listed(identities)
+    assert sorted(one_by_one) == sorted(identities)
+
+
+def test_names_of_any_characters_are_listed() -> None:
+    names = [Identity("sasl", name) for name in ("", "\ud800", "\U0001f600", "\xfc")]
+    assert set(listed(tuple(names))) == set(names)
