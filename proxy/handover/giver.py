@@ -118,7 +118,7 @@ class Giver:
         await self._answered()
         server.log.outbox.hold()
         self._heir = hello["incarnation"]
-        server.sessions.expect_heir(self._heir, self._carried)
+        server.sessions.expect_successor(self._heir, self._carried)
         await channel.send("frozen", incarnation=server.log.incarnation)
         await channel.receive("carried", timeout=_CARRIED)
         await self._all_carried()
