@@ -1,6 +1,7 @@
 """From a connect request to a session: a new one, or one that continues, from this proxy or another.
 
 ZooKeeper's rules are in ZooKeeperServer.processConnectRequest. Each step is one request in the log.
+`SessionTimer` does periodically what `sessions` decides.
 """
 
 import asyncio

@@ -22,7 +22,6 @@ from proxy.state.sessions import session_text
 log = logging.getLogger("proxy.frontend.connection")  # the documents name this logger
 _negotiation_log = logging.getLogger("proxy.frontend.negotiation")
 
-
 # Characters of the identities that one connection may prove by auth packets, since every write carries them
 # all into the log: about two hundred users. ZooKeeper has no such limit.
 _MOST = 8 << 10

@@ -143,8 +143,11 @@ class Observer:
         if self._counts:
             self.count(opcode, count, xid, received)
             self.note()
-        else:
-            self._note(opcode, count, xid, received, self.now())
+        else:  # most often; as `_note`, without a call more
+            now = self.now()
+            self._latency.note(opcode, count, xid, self._machine.zxid, received, now)
+            if self._logs is not None:
+                self._logs.reads(self._author, opcode, count, now - received)
 
     def note_single(self, opcode: int, xid: int, received: int) -> None:
         """Record a request that is answered alone."""

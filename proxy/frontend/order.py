@@ -207,10 +207,21 @@ class Order:
 
     def receive(self, frames: list[bytes], received: int) -> Ready:
         """Process the requests of a chunk received at that time; reads that need not wait are answered."""
-        if self._gate is None:
-            self._receive(frames, received)
-        else:
+        if self._gate is not None:
             self._pass_gate(self._gate, frames, received)
+            return self._ready()
+        replies = self.replies
+        answered = 0
+        if not (self.queue.items or replies.is_paused):
+            if not replies.packets:
+                replies.unsent = 0
+            limit = self._limits.unsent
+            answered = self._answer_run(frames, received, limit, at_once=True)
+            if answered == len(frames):
+                return self._ready()
+            self._again = replies.unsent > limit
+        if frames:
+            self._enqueue(frames[answered:] if answered else frames, received)
         return self._ready()
 
     def applied(self, write: Write, zxid: int, err: int, body: bytes) -> Ready:
@@ -356,27 +367,13 @@ class Order:
 
     # -- receiving -----------------------------------------------------------------------------------------
 
-    def _receive(self, frames: list[bytes], received: int) -> None:
-        replies = self.replies
-        answered = 0
-        if not (self.queue.items or replies.is_paused):
-            if not replies.packets:
-                replies.unsent = 0
-            limit = self._limits.unsent
-            answered = self._answer_run(frames, received, limit, at_once=True)
-            if answered == len(frames):
-                return
-            self._again = replies.unsent > limit
-        if frames:
-            self._enqueue(frames[answered:] if answered else frames, received)
-
     def _pass_gate(self, gate: AuthenticationGate, frames: Sequence[bytes], received: int) -> None:
         """Process the packets of a client that is not authenticated yet."""
         gate.add(frames)
         while gate and not (self.queue.items or self._again or self.is_closed):
             if gate.is_open:
                 self._gate = None
-                self._receive(gate.take_all(), received)
+                self._enqueue(gate.take_all(), received)
                 return
             packet = gate.take()
             is_whole = len(packet) >= self.replies.wire.body

@@ -176,8 +176,8 @@ class Sessions:
         self._counters = counters
         self._checked: tuple[float, int] | None = None  # when the last check was, and our rank then
         self._outage = False
-        # The incarnation of the process that takes over, see `expect_heir`.
-        self._heir: tuple[str, Callable[[], object]] | None = None
+        # The incarnation of the process that takes over, see `expect_successor`.
+        self._successor: tuple[str, Callable[[], object]] | None = None
         self._own: dict[str, None] = {}  # all incarnations of this proxy, the current one last
 
     def __len__(self) -> int:
@@ -286,21 +286,21 @@ class Sessions:
         self._own.pop(incarnation, None)
         self._own[incarnation] = None
 
-    def expect_heir(self, heir: str, carried: Callable[[], object]) -> None:
+    def expect_successor(self, successor: str, carried: Callable[[], object]) -> None:
         """Another process of this host takes over under this name: sessions that go to it stay open here.
 
         `carried` is called for each of them, at the place in the log where it goes.
         """
         own = self.incarnation
-        self.registered(heir)
+        self.registered(successor)
         self.registered(own)
-        self._heir = heir, carried
+        self._successor = successor, carried
 
     def session_changed(self, change: SessionChange) -> None:
         """A session was opened, attached, carried over or ended."""
         session_id, incarnation = change.session_id, change.incarnation
-        if self._heir is not None and incarnation == self._heir[0]:
-            self._heir[1]()
+        if self._successor is not None and incarnation == self._successor[0]:
+            self._successor[1]()
         now = self._time()
         if incarnation is None or incarnation in self._own:
             self._came.pop(session_id, None)

@@ -112,7 +112,7 @@ class Sender:
         await self._answered()
         server.log.outbox.hold()
         self._successor = hello["incarnation"]
-        server.sessions.expect_heir(self._successor, self._carried)
+        server.sessions.expect_successor(self._successor, self._carried)
         await channel.send("frozen", incarnation=server.log.incarnation)
         await channel.receive("carried", timeout=_CARRIED)
         await self._all_carried()
