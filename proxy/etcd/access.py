@@ -17,7 +17,7 @@ class Access(NamedTuple):
 
     @classmethod
     def from_json(cls, job: Mapping[str, Any]) -> Self:
-        """From what a child process is told to do, which has other fields too."""
+        """From the JSON job of a child process, which has other fields too."""
         return cls(
             tuple(job["etcd"]), EtcdAccess(**{each.name: job[each.name] for each in fields(EtcdAccess)})
         )

@@ -1,7 +1,6 @@
 """Ephemerals that do not come over end as ZooKeeper's closeSession ends them."""
 
-from pipeline.jobs.census import Dropped
-from pipeline.jobs.ephemerals import Ending
+from pipeline.jobs.census import Dropped, Ending
 from tests.pipeline.etcd.rows import batches, row, rows
 
 DROPPED = Dropped(1, ("/a/f",), frozenset({8}), frozenset({"/a"}))

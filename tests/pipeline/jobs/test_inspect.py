@@ -9,8 +9,7 @@ import pytest
 from codec.snapshot_file import pack_digest
 from pipeline.__main__ import main
 from pipeline.jobs.inspect import log_report, tree_report
-from pipeline.jobs.side import Side
-from pipeline.jobs.tables import directory_of
+from pipeline.jobs.tables import Side, directory_of
 from pipeline.sources.options import options_of
 from tests.pipeline.trees import SAMPLES, digest_of, here, node, write_snapshot
 

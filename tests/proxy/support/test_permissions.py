@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.support.permissions import is_world_readable
+from proxy.support.files import is_world_readable
 
 
 @pytest.mark.parametrize(("mode", "all_read"), [(0o644, True), (0o604, True), (0o640, False), (0o600, False)])
