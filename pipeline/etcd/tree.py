@@ -22,7 +22,7 @@ from schema.record import TreeRecord
 _TIMEOUT = 60.0  # seconds for an etcd that does not answer
 
 Progress: TypeAlias = Callable[[int, int], object]
-"""Takes how many requests more were applied, and their bytes."""
+"""Called when so many requests more, of so many bytes, are applied."""
 
 
 class Outline(NamedTuple):

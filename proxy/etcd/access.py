@@ -1,7 +1,7 @@
 """How a process reaches etcd: the same for the server, its child processes and tools."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any, NamedTuple, Self
 
 from proxy.etcd.client import EtcdClient
@@ -17,10 +17,9 @@ class Access(NamedTuple):
 
     @classmethod
     def from_json(cls, job: Mapping[str, Any]) -> Self:
-        """From the JSON job of a child process, which has other fields too."""
-        return cls(
-            tuple(job["etcd"]), EtcdAccess(**{each.name: job[each.name] for each in fields(EtcdAccess)})
-        )
+        """From the job of a child process, which has other fields too."""
+        names = [each.name for each in fields(EtcdAccess) if each.name in job]
+        return cls(tuple(job["etcd"]), replace(DEFAULTS, **{name: job[name] for name in names}))
 
     def as_json(self) -> dict[str, Any]:
         """For a child process."""

@@ -4,7 +4,7 @@ An option is declared once, as a field of a dataclass. Command line, environment
 from the field; so do the names for Spark.
 
 table        what a field of options is; `Option`, `option`, `switch`
-values       how a text becomes a value; the message for a bad one
+values       how a text becomes a value, and the error of a bad one
 zoo_values   how a text of zoo.cfg becomes a text of the option that means the same
 zoo_keys     the settings of zoo.cfg that are no option here
 parser       the parser of a command line, with the environment and a TOML file
