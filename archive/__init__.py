@@ -19,7 +19,7 @@ store     where the files are: a directory, or a store that obstore knows
 writer    what one run writes
 follower  follows the log without writing to etcd; it begins where the archive ends
 past      the state at a moment
-stats, metrics_file      what the archiver reports (the pipeline writes such a file too)
+stats     what the archiver reports (the pipeline writes such a file too)
 listing, verify, retention, history, difference    what the commands do with an archive
 revert    plans how a subtree is brought back, which `writing` writes
 

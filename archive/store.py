@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from archive.catalog import ArchiveError
 from proxy.options.archive import archive_url
-from proxy.support.durable import sync_folder
+from proxy.support.files import sync_folder
 from proxy.support.libraries import how_to_add
 
 # With one of these, obstore has credentials of S3, or knows where to get them.

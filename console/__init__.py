@@ -3,7 +3,7 @@
     http             routes, statuses, cookies, headers        assets     the files of the page
     api trees changes   what each address answers               guard      who may ask, by headers
     past past_worker   the archive's answers, and the child that finds them
-    reading          what these share: who may read what        call       a request, and who asks
+    reading          what these share: who may read what
     listing directories   order, paging, windows                pacing     slices of work in the loop
     znodes clients   facts as JSON (pure)                       traffic cluster   the same
     subtrees         files of a subtree, copies                 recorder   the history of the traffic

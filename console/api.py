@@ -8,18 +8,16 @@ import time
 from collections.abc import Callable
 
 from console import arguments, clients, cluster
-from console.call import Body, Call
 from console.changes import Changes
 from console.editing import MODES, Refused
-from console.logins import Login
+from console.logins import Body, Call, Login
 from console.past import ArchivePlace, Past
 from console.reading import Reading
 from console.recorder import Recorder
 from console.traffic import traffic
 from console.trees import Trees
 from proxy.admin.changes import Killer
-from proxy.admin.environment import VERSION
-from proxy.admin.facts import Facts
+from proxy.admin.facts import VERSION, Facts
 from proxy.frontend.connection import Connection
 from proxy.state.auth.ip import IP
 from proxy.state.auth.scheme import Identities, Peer

@@ -1,7 +1,8 @@
-"""Who is logged in, and which identities each has added. Kept in memory only."""
+"""Who is logged in, which identities each has added, and a request of one. Kept in memory only."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from proxy.state.auth.scheme import Identities, Identity
 
@@ -86,3 +87,15 @@ class Logins:
 
 def _is_over(login: Login, now: float) -> bool:
     return now - login.seen > _IDLE or now - login.began > _LONGEST
+
+
+Body = dict[str, Any]
+
+
+class Call(NamedTuple):
+    """A request to the console, once it is known who asks."""
+
+    login: Login
+    query: Mapping[str, str]
+    values: Mapping[str, Any]  # the JSON of a POST
+    address: str  # the browser's

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from console import arguments
-from console.call import Body, Call
 from console.editing import Refused
+from console.logins import Body, Call
 from console.reading import Reading
 from proxy.support import child
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from console import arguments, znodes
-from console.call import Body, Call
 from console.directories import Directories, Window
 from console.editing import Refused
 from console.listing import walk
+from console.logins import Body, Call
 from console.pacing import paced
 from console.reading import Reading
 from console.subtrees import Gathered, lines

@@ -38,9 +38,9 @@ from proxy.server import Server
 from proxy.state.machine import Machine
 from proxy.support import logs
 from proxy.support.environment import HOST
+from proxy.support.files import is_world_readable
 from proxy.support.libraries import how_to_add
 from proxy.support.pauses import watch_pauses
-from proxy.support.permissions import is_world_readable
 from proxy.support.readiness import READY, STOPPING, notify, report_alive, watchdog_interval
 from proxy.support.stdout import guarded
 from proxy.version import RELEASE

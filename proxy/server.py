@@ -64,6 +64,7 @@ _SESSIONS = "look after the sessions"
 class Server:
     """One proxy."""
 
+    # More than seven parameters: what is made outside of the server and may be missing or another in a test.
     def __init__(
         self,
         config: Config,

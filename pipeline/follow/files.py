@@ -22,7 +22,7 @@ from pipeline.formats import directory, log, snapshot, transactions
 from pipeline.formats.directory import TAIL
 from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
 from proxy.state.machine import Machine
-from proxy.support.durable import sync_folder
+from proxy.support.files import sync_folder
 from schema.paths import CONFIG
 from schema.znode import OPEN_ACL
 

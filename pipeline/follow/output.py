@@ -3,7 +3,7 @@
 import sys
 import time
 
-from archive.metrics_file import MetricsFile
+from archive.stats import MetricsFile
 
 _METRICS = """\
 # HELP zketcd_copy_level_timestamp_seconds Unix time at which the copy was last level with its source.

@@ -6,7 +6,7 @@ in buckets, and of the ephemerals that stay behind only their sessions and their
 
 import pickle
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import NamedTuple
@@ -182,7 +182,7 @@ def take(
 
 
 def _gather(batches: Iterator[pa.RecordBatch]) -> tuple[list[bytes], Faults]:
-    """What the tasks have found, if it is in this bucket; and the faults of its paths."""
+    """The results of the tasks, which bucket 0 has; and the faults of this bucket's paths."""
     raws: list[bytes] = []
 
     def hashed() -> Iterator[pa.RecordBatch]:
@@ -221,3 +221,30 @@ def _plain(names: list[str]) -> bool:
         and text.count("\n") == text.count("\n/") == len(names) - names.count(ROOT) - 1
         and max(map(len, names)) < _LONG_PATH
     )
+
+
+class Ending:
+    """The tree after the end of the sessions that do not move, in one transaction `zxid`.
+
+    As DataTree.deleteNode does: the parents' pzxid changes, their count of children ever created does not.
+    """
+
+    def __init__(self, dropped: Dropped, zxid: int) -> None:
+        self._owners = sorted(dropped.owners)
+        self._parents = sorted(dropped.parents)
+        self._zxid = zxid
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows that stay."""
+        owners = pa.array(self._owners, pa.int64())
+        parents = pa.array(self._parents, pa.string())
+        for batch in batches:
+            if not self._owners:
+                yield batch
+                continue
+            stays = batch.filter(pc.invert(pc.is_in(batch.column("owner"), owners)))
+            at = stays.schema.get_field_index("pzxid")
+            pzxid = stays.column(at)
+            moved = pc.max_element_wise(pzxid, pa.scalar(self._zxid, pa.int64()))
+            marked = pc.if_else(pc.is_in(stays.column("path"), parents), moved, pzxid)
+            yield stays.set_column(at, stays.schema.field(at), marked)

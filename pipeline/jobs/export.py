@@ -18,7 +18,7 @@ from pipeline.etcd.options import Connection
 from pipeline.etcd.options import add_arguments as add_etcd_arguments
 from pipeline.etcd.read import Survey, sessions
 from pipeline.jobs import census
-from pipeline.jobs.ephemerals import Ending
+from pipeline.jobs.census import Ending
 from pipeline.jobs.export_follow import add_follow_arguments, follow
 from pipeline.jobs.live_sides import table_in_etcd, table_of
 from pipeline.jobs.summary import add_list_argument, add_progress_argument, print_line, print_list, print_tree

@@ -21,8 +21,7 @@ from pipeline.etcd.reach import reached
 from pipeline.etcd.writer import Part
 from pipeline.jobs import census, origin, tables
 from pipeline.jobs.arguments import add_max_request_bytes
-from pipeline.jobs.census import Census
-from pipeline.jobs.ephemerals import Ending
+from pipeline.jobs.census import Census, Ending
 from pipeline.jobs.origin import Origin
 from pipeline.jobs.summary import (
     add_list_argument,

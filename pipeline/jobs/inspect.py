@@ -20,8 +20,8 @@ from pipeline.etcd.records import kind_of
 from pipeline.formats import digest
 from pipeline.formats.directory import Survey
 from pipeline.jobs import sides, tables
-from pipeline.jobs.side import Side
 from pipeline.jobs.summary import number, positive
+from pipeline.jobs.tables import Side
 from pipeline.jobs.tally import Largest, List, Tally, key_of
 from pipeline.running import runner as running
 from pipeline.running.runner import Runner

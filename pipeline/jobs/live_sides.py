@@ -8,10 +8,9 @@ from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
 from pipeline.etcd.read import Survey
 from pipeline.etcd.tree import outline_of
-from pipeline.jobs.side import Side
+from pipeline.jobs.tables import Side
 from pipeline.live.address import servers_of
-from pipeline.live.node_count import node_count
-from pipeline.live.walk import Walk
+from pipeline.live.walk import Walk, node_count
 from pipeline.running.table import Table
 from pipeline.sources.zketcd_tree import ZketcdReader
 from pipeline.sources.zookeeper_wire import Ensemble, WireReader

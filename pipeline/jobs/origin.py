@@ -26,8 +26,7 @@ from pipeline.jobs import live_sides, tables
 from pipeline.jobs.summary import add_auth_argument
 from pipeline.live import admin
 from pipeline.live.address import is_url, servers_of
-from pipeline.live.node_count import node_count
-from pipeline.live.walk import LOSSES, Walk
+from pipeline.live.walk import LOSSES, Walk, node_count
 from pipeline.running.progress import Reporter
 from pipeline.running.table import Table
 from pipeline.sources.options import options_of

@@ -15,8 +15,8 @@ from pipeline.etcd import archived
 from pipeline.etcd.address import add_access
 from pipeline.etcd.address import is_url as is_in_etcd
 from pipeline.jobs import tables
-from pipeline.jobs.side import Side
 from pipeline.jobs.summary import add_auth_argument
+from pipeline.jobs.tables import Side
 from pipeline.live.address import is_url
 from pipeline.sources.parquet import PREFIX as PARQUET
 

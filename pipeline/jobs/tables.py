@@ -89,3 +89,14 @@ def of_parquet(name: str) -> Table:
         return Table(RemoteParquet(name.removeprefix(PREFIX)))
     reader = ParquetReader(path)
     return Table(reader, reader.rows, reader.bytes)
+
+
+class Side(NamedTuple):
+    """A tree."""
+
+    name: str
+    znodes: Table
+    on_the_wire: bool  # as clients see it: containers and TTL nodes look like other nodes
+    directory: Directory | None  # None: it is not one
+    # Before the walk of a running ensemble: a larger one in a node shows writes during the walk.
+    zxid: int | None

@@ -14,8 +14,8 @@ from pipeline.errors import Failure
 from pipeline.etcd import archived
 from pipeline.jobs import sides, tables
 from pipeline.jobs.compare import KINDS, Compare, Difference, Slim, merged
-from pipeline.jobs.side import Side
 from pipeline.jobs.summary import number
+from pipeline.jobs.tables import Side
 from pipeline.running import runner as running
 from pipeline.running.runner import Runner
 from schema.paths import CONFIG

@@ -6,8 +6,10 @@ timeouts, nor the state at one moment: the walk reports whether the tree changed
 
 import asyncio
 import contextlib
+import re
+import socket
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 from codec import client, records
 from codec.client import Header
@@ -28,6 +30,9 @@ LOSSES = (
 )
 
 _TIMEOUT_MS = 30_000
+_WORD_TIMEOUT = 0.5  # seconds for the answer to a four-letter word
+_LONGEST_WORD = 1 << 16  # bytes of that
+_COUNT = re.compile(rb"^Node count: (\d{1,18})$", re.MULTILINE)
 CONNECT_S = 4.0  # of all servers together, each at least a second
 _LEAST_CONNECT_S = 1.0
 _WINDOW = 300  # requests in flight
@@ -221,3 +226,19 @@ async def _connect(servers: Sequence[tuple[str, int]], identities: Sequence[Iden
         if connection is not None:
             await connection.close()
     raise WalkFailed("no server answers: " + "; ".join(reasons))
+
+
+def node_count(servers: Iterable[tuple[str, int]]) -> int | None:
+    """How many znodes a running server has, for an estimate: what the first one's `srvr` reports.
+
+    None if none does. Blocks for a second a server.
+    """
+    for server in servers:
+        with contextlib.suppress(OSError), socket.create_connection(server, _WORD_TIMEOUT) as connection:
+            connection.sendall(b"srvr")
+            answer = b""
+            while len(answer) < _LONGEST_WORD and (chunk := connection.recv(4096)):
+                answer += chunk
+            if found := _COUNT.search(answer):
+                return int(found[1])
+    return None

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from pipeline.errors import MissingPackage
@@ -10,7 +10,7 @@ from pipeline.running.here import Here
 from pipeline.running.progress import Reporter
 from pipeline.running.table import Assign, Table, Work
 from pipeline.sources.parquet import RemoteParquet
-from pipeline.sources.reading import Meter, Preparing
+from pipeline.sources.reading import Once, Preparing
 from proxy.support.libraries import how_to_add
 
 T = TypeVar("T")
@@ -24,14 +24,10 @@ _SPARK = ("pyspark", "py4j", "pandas")
 _CHOSEN_BY_ENVIRONMENT = ("PYSPARK_GATEWAY_PORT", "MASTER")
 
 
-class Runner(Protocol):
+class Runner(Once, Protocol):
     """A way of running jobs."""
 
     reporter: Reporter
-
-    def once(self, what: str, unit: str, expected: int | None, work: Callable[[Meter], T]) -> T:
-        """As Once.once."""
-        ...
 
     def each(self, what: str, table: Table, work: Work[T]) -> list[T]:
         """The result of `work` for each partition, in any order. `what` names the step for the user."""

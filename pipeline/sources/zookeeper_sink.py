@@ -38,7 +38,7 @@ from pipeline.folders import check_writable, named
 from pipeline.formats import digest, log, snapshot
 from pipeline.formats.compression import SNAPPY_HEADER, Compressor
 from pipeline.table import ZNODES, AclRow, SessionRow
-from proxy.support.durable import sync_folder
+from proxy.support.files import sync_folder
 
 TRAILERS = ("seal", "digest", "full")
 _FLUSH = 1 << 20

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from proxy.admin.environment import VERSION, environment
-from proxy.admin.facts import NOT_SERVING, Facts
+from proxy.admin.facts import NOT_SERVING, VERSION, Facts, environment
 from proxy.admin.guard import Guard, Refused
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.pause import Pause

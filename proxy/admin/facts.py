@@ -5,16 +5,20 @@ is read at the moment of the request, and nothing walks the tree. Facts about si
 """
 
 import os
+import platform
 import resource
+import socket
 from collections.abc import Iterable
 from typing import Any
 
 from codec.constants import KeeperOpCode, OpCode
 from proxy.admin.clients import Clients
-from proxy.admin.environment import VERSION
 from proxy.admin.subject import Subject
 from proxy.support.latency import MILLISECOND, Histogram
+from proxy.version import BUILT, RELEASE
 
+VERSION = f"{RELEASE}, built on {BUILT}"
+_FOLDER = os.getcwd()  # the process never changes it
 # What ZooKeeper says when it is up but has no quorum (AbstractFourLetterCommand, Commands.runCommand).
 NOT_SERVING = "This ZooKeeper instance is not currently serving requests"
 _LONG = 1e9  # seconds; before a proxy had caught up with etcd for the first time its age is infinite
@@ -312,4 +316,24 @@ def _summary(name: str, histogram: Histogram) -> dict[str, int | float]:
         f"cnt_{name}": count,
         f"sum_{name}": histogram.nanos // MILLISECOND,
         **{f"{label}_{name}": histogram.quantile(share) // MILLISECOND for label, share in _QUANTILES},
+    }
+
+
+def environment() -> dict[str, str]:
+    """Names and values, in ZooKeeper's order."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    free, total = os.sysconf("SC_AVPHYS_PAGES") * page >> 20, os.sysconf("SC_PHYS_PAGES") * page >> 20
+    return {
+        "zookeeper.version": VERSION,
+        "host.name": socket.gethostname(),
+        "python.version": platform.python_version(),
+        "os.name": platform.system(),
+        "os.arch": platform.machine(),
+        "os.version": platform.release(),
+        "user.name": os.environ.get("USER", str(os.getuid())),
+        "user.home": os.environ.get("HOME", ""),
+        "user.dir": _FOLDER,
+        "os.memory.free": f"{free}MB",
+        "os.memory.max": f"{total}MB",
+        "os.memory.total": f"{total}MB",
     }

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from proxy.admin.environment import VERSION, environment
-from proxy.admin.facts import NOT_SERVING, Facts
+from proxy.admin.facts import NOT_SERVING, VERSION, Facts, environment
 from proxy.admin.keeper_words import KeeperWords
 from proxy.admin.words import KEEPER, KNOWN
 from proxy.frontend.connection import Connection

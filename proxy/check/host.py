@@ -11,8 +11,8 @@ from proxy.config import Config
 from proxy.etcd.embedded import EmbeddedEtcdError, find_binary
 from proxy.frontend.listener import bound_socket
 from proxy.sasl.gssapi_server import Missing
+from proxy.support.files import is_world_readable
 from proxy.support.logs import STDERR
-from proxy.support.permissions import is_world_readable
 
 
 def check_host(config: Config) -> Iterator[Finding]:

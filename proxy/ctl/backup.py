@@ -19,7 +19,7 @@ from codec.snapshot_file import END, OPEN_ACL_ID, Stored, pack_head, pack_node
 from proxy.ctl.output import CommandFailed, Output, counted, size
 from proxy.state.machine import Machine
 from proxy.state.node import Node
-from proxy.support.durable import sync_folder
+from proxy.support.files import sync_folder
 from schema.paths import parent_of
 from schema.znode import OPEN_ACL, session_of
 

@@ -43,6 +43,7 @@ class EtcdClient:
     (nothing applied), EtcdNoSpace or EtcdUnknown (the outcome is not known).
     """
 
+    # More than seven parameters: all but the first have defaults, and a caller names the few that it needs.
     def __init__(
         self,
         endpoints: Sequence[str],

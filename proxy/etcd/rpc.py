@@ -366,21 +366,23 @@ class _Attempt(Generic[_Answer]):
 
     def get_token(self, stale: str) -> None:
         """Get a token in place of `stale`, then send the request."""
-        name = f"get a token for a {self._call.method.name}"
-        self._instead = self._rpc.tasks.start(self._send_with_token(stale), name)
+        what = f"get a token for a {self._call.method.name}"
+        token = self._rpc.authenticate(stale, self._call.timeout)
+        getting = self._rpc.tasks.start(token, what, reported=(EtcdError,))
+        getting.add_done_callback(self._got_token)
+        self._instead = getting
 
-    async def _send_with_token(self, stale: str) -> None:
-        rpc = self._rpc
-        try:
-            await rpc.authenticate(stale, self._call.timeout)
-        except EtcdError as error:
-            self._end(error)
-        except asyncio.CancelledError:
-            self._end(EtcdUnknown("cancelled"))
-            raise
-        else:
-            self._token = rpc.credentials.token
-            self.send(rpc.endpoints.current)
+    def _got_token(self, getting: asyncio.Task[None]) -> None:
+        if self._on_answer is None:
+            return
+        error = EtcdUnknown("cancelled") if getting.cancelled() else getting.exception()
+        if error is None:
+            self._token = self._rpc.credentials.token
+            self.send(self._rpc.endpoints.current)
+        elif isinstance(error, EtcdError):
+            self._take_callback()(error)
+        else:  # the log has it
+            self._take_callback()(EtcdUnknown(f"no token: {error}"))
 
     def send(self, endpoint: Endpoint) -> None:
         """Send it to this member."""
@@ -453,10 +455,6 @@ class _Attempt(Generic[_Answer]):
                 break
             self._rpc.leave(asked)
         self._rpc.endpoints.current = endpoint
-
-    def _end(self, error: EtcdError) -> None:
-        if self._on_answer is not None:
-            self._take_callback()(error)
 
     def _take_callback(self) -> Callable[[_Answer | EtcdError], None]:
         """Whom to give the answer; from now on nothing that arrives counts."""

@@ -1,8 +1,7 @@
 """The census counts rightly and finds what cannot be moved; ephemerals left behind end as sessions do."""
 
 from pipeline.formats import digest
-from pipeline.jobs.census import Census, Dropped, Obstacle, take
-from pipeline.jobs.ephemerals import Ending
+from pipeline.jobs.census import Census, Dropped, Ending, Obstacle, take
 from pipeline.table import AclRow, ZnodeRow
 from tests.pipeline.etcd.rows import batches, row, rows
 from tests.pipeline.trees import OPEN, digest_of, here, node, table_of

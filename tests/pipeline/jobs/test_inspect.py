@@ -12,8 +12,7 @@ from codec.snapshot_file import pack_digest
 from lab.servers.process import REPOSITORY
 from pipeline.__main__ import main
 from pipeline.jobs.inspect import log_report, tree_report
-from pipeline.jobs.side import Side
-from pipeline.jobs.tables import directory_of
+from pipeline.jobs.tables import Side, directory_of
 from pipeline.sources.options import options_of
 from tests.pipeline.trees import SAMPLES, digest_of, here, node, write_snapshot
 

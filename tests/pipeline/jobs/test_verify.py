@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.__main__ import main
 from pipeline.jobs.compare import FIELDS, KINDS
-from pipeline.jobs.side import Side
+from pipeline.jobs.tables import Side
 from pipeline.jobs.verify import compare
 from pipeline.table import AclRow, ZnodeRow
 from schema.paths import CONFIG

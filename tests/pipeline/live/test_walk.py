@@ -7,8 +7,7 @@ import pytest
 
 from lab.servers import ZooKeeperServer, free_port
 from pipeline.live.address import Identity, identity_of, servers_of
-from pipeline.live.node_count import node_count
-from pipeline.live.walk import Walk, WalkFailed
+from pipeline.live.walk import Walk, WalkFailed, node_count
 from pipeline.table import ZnodeRow
 from tests.compat import script
 from tests.pipeline.ensembles import Client, view

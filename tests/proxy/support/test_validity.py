@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab.servers.tls import Authority
-from proxy.support.permissions import is_world_readable
+from proxy.support.files import is_world_readable
 from proxy.support.validity import fault_of
 
 _NOW = datetime.datetime.now(datetime.UTC)
