@@ -241,6 +241,7 @@ def test_a_proxy_that_etcd_refuses_does_not_hold_its_sessions(
     assert refused.log_text().count(message) == 1
 
 
+@pytest.mark.real
 async def test_a_proxy_that_may_not_load_its_tree_anew_does_so_when_it_may_again(
     etcd: EtcdServer, password: Password, caplog: pytest.LogCaptureFixture
 ) -> None:
