@@ -1,5 +1,5 @@
 # zketcd in front of an etcd cluster: docker run -e ZKETCD_ETCD=http://etcd:2379 -p 2181:2181 zketcd
-# There is no etcd in the image: ZKETCD_ETCD must be set. Every option is a variable, see docs/operating.md.
+# There is no etcd in the image: ZKETCD_ETCD must be set. Every option is a variable, see docs/options.md.
 
 FROM python:3.13-slim-trixie AS build
 # docker build --build-arg LOCKS="runtime grpcio" makes an image that can run with --etcd-transport grpcio; otel is for --traces on,

@@ -8,7 +8,7 @@ from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 
 NAMES = ("zookeeper", "zketcd", "etcd")
 
-# As docs/operating.md asks for: a log entry may have 512 KiB, so etcd must not keep 100,000 requests in
+# As docs/etcd.md asks for: a log entry may have 512 KiB, so etcd must not keep 100,000 requests in
 # memory, and a bench writes gigabytes of revisions.
 ETCD_OPTIONS = (
     "--quota-backend-bytes=8589934592",

@@ -1,11 +1,11 @@
-"""The tables of docs/operating.md have each option of the server, with its default."""
+"""The tables of docs/options.md have each option of the server, with its default."""
 
 import re
 from pathlib import Path
 
 from proxy.config import parser
 
-_PAGE = Path(__file__).resolve().parents[1] / "docs" / "operating.md"
+_PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
 # Defaults that the page writes as people do.
 _WRITTEN = {str(64 << 20): "64 MiB"}
 

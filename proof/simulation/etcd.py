@@ -402,7 +402,7 @@ class Cluster:
         self.host.call_later(seconds, self.compact_periodically, seconds, self.store.revision)
 
     def make_space(self) -> str:
-        """What an operator does with an etcd that is full (docs/operating.md); the sizes, for people."""
+        """What an operator does with an etcd that is full (docs/etcd.md); the sizes, for people."""
         store = self.store
         self.compact()
         store.defragment()

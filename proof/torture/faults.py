@@ -233,7 +233,7 @@ def _put(member: Member, key: str, value: str) -> bool:
 
 
 def make_space(cluster: Cluster) -> None:
-    """What docs/operating.md has an operator do: delete, compact, defragment, disarm."""
+    """What docs/etcd.md has an operator do: delete, compact, defragment, disarm."""
     deadline = time.monotonic() + _TRIES
     while True:
         try:

@@ -1,6 +1,6 @@
 """What large entries cost etcd's memory while a proxy is stopped and takes nothing from its watch.
 
-ZKETCD_TEST_MEGABYTES makes it longer. The bounds are those of docs/operating.md.
+ZKETCD_TEST_MEGABYTES makes it longer. The bounds are those of docs/etcd.md.
 """
 
 import os

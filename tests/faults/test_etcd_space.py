@@ -48,7 +48,7 @@ def _fill(client: Client, *others: Client) -> None:
 
 
 def _make_space(etcd: EtcdServer, client: Client) -> None:
-    """What docs/operating.md tells operators to do."""
+    """What docs/etcd.md tells operators to do."""
     truncate(etcd, client)
     compact(etcd)
     etcdctl(etcd, "defrag")

@@ -181,7 +181,7 @@ class Outbox:
 
         Returns whether a read has to be begun. Otherwise an entry is sent in any case, and a sync costs next
         to nothing in it. At a full etcd a sync is the request by which an operator gets a new entry, which a
-        snapshot needs (docs/operating.md).
+        snapshot needs (docs/etcd.md).
         """
         queue = self.queue
         if (

@@ -35,7 +35,7 @@ _SIZES = {
     "loaded": 20_000,
     "caught-up": 20_000,
 }
-# One packet, which is decoded and checked at a stretch (docs/operating.md).
+# One packet, which is decoded and checked at a stretch (docs/connections.md).
 _UNDIVIDED = {"acl"}
 _PREPARED = 6_000  # of whatever takes long to prepare
 
