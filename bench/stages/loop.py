@@ -67,13 +67,11 @@ class MeteredLoop(asyncio.SelectorEventLoop):
         finally:
             self._meter.enter(former)
 
-    def _task(
-        self, loop: asyncio.AbstractEventLoop, coroutine: Any, context: Context | None = None
-    ) -> asyncio.Task[Any]:
+    def _task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
         frame = getattr(coroutine, "cr_frame", None)  # what ends an asynchronous generator has none
         module = "" if frame is None else frame.f_globals["__name__"]
         stage = TASKS.get(module, OTHER) if module.startswith("proxy.") else OUTSIDE
-        return asyncio.Task(_Metered(coroutine, stage, self._meter), loop=loop, context=context)
+        return asyncio.Task(_Metered(coroutine, stage, self._meter), loop=loop, **options)
 
 
 class _Metered(Coroutine[Any, Any, Any]):

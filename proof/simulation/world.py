@@ -125,6 +125,7 @@ class World:
         self._stopped = False
         ready, timers = self._ready, self._timers
         current: Host | None = None
+        former = events._get_running_loop()  # a test's
         stuck = 0
         try:
             while not self._stopped:
@@ -160,7 +161,7 @@ class World:
                 self.callbacks += 1
                 handle._run()
         finally:
-            events._set_running_loop(None)
+            events._set_running_loop(former)
 
 
 class Host(asyncio.BaseEventLoop):
