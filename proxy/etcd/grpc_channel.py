@@ -42,7 +42,7 @@ _OPTIONS = (
     ("grpc.keepalive_permit_without_calls", 0),
     ("grpc.http2.max_pings_without_data", 0),
     # Otherwise grpcio also pings to measure the bandwidth, whenever data come, and the last timeout counts
-    # for these pings as well: a server that stood still for 3 s lost its connection, not after 9 s of silence.
+    # for these pings as well: a server that stood still for 3 s lost its connection, not after 9.
     # The size of a stream's window is fixed without them; a proxy's first load may be large.
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 4 << 20),
