@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Figures of the code: `python tools/measure_code.py [ROOT]` prints those of a checkout, of any commit.
 
-Lines by folder, the largest classes, the longest files, names that the simulation patches, imports from tests
-outside tests/, and files that build ZooKeeper's connect request by hand. Generated files do not count.
+Lines by folder, the largest classes, the longest files, Protocol classes, methods that only pass a call on,
+files with one small definition, names that the simulation patches, imports from tests outside tests/, and
+files that build ZooKeeper's connect request by hand. Generated files do not count.
 """
 
 import argparse
@@ -18,6 +19,7 @@ FOLDERS = (
     "schema",
     "proxy",
     "console",
+    "archive",
     "pipeline",
     "zketcd",
     "lab",
@@ -97,6 +99,50 @@ def _measured(node: ast.ClassDef, place: str) -> ClassSize:
     return ClassSize(place, node.name, len(attributes), len(methods), lines)
 
 
+def protocols(root: Path) -> list[str]:
+    """Protocol classes, each as "place name"."""
+    return [
+        f"{path.relative_to(root).as_posix()} {node.name}"
+        for path in sources(root)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        and any(base.split("[")[0].endswith("Protocol") for base in map(ast.unparse, node.bases))
+    ]
+
+
+def passed_on(root: Path, *folders: str) -> int:
+    """How many methods and properties only return, or call, one of a part: `return self._part.name(...)`."""
+    count = 0
+    for path in sources(root, *folders):
+        for node in ast.walk(ast.parse(path.read_text())):
+            for method in node.body if isinstance(node, ast.ClassDef) else ():
+                if isinstance(method, ast.FunctionDef):
+                    body = [each for each in method.body if not _is_docstring(each)]
+                    count += len(body) == 1 and _passes_on(body[0])
+    return count
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _passes_on(node: ast.stmt) -> bool:
+    value = node.value if isinstance(node, ast.Return | ast.Expr) else None
+    names = ast.unparse(value.func if isinstance(value, ast.Call) else value).split(".") if value else []
+    return len(names) == 3 and names[0] == "self" and all(name.isidentifier() for name in names)
+
+
+def single_definitions(root: Path, *folders: str, most: int = 40) -> list[str]:
+    """Files below so many lines with one class or function."""
+    found = []
+    for path in sources(root, *folders):
+        kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+        definitions = [each for each in ast.parse(path.read_text()).body if isinstance(each, kinds)]
+        if len(definitions) == 1 and count_lines(path) < most:
+            found.append(path.relative_to(root).as_posix())
+    return found
+
+
 def patched_names(root: Path) -> int:
     """How many names the simulation replaces: entries of the tables in seams.py and quiet.py."""
     count = 0
@@ -150,7 +196,11 @@ def main() -> None:
         print(f"\n{title}: {len(files)}")
         for name, count in sorted(files.items(), key=lambda file: -file[1]):
             print(f"{count:>9,}  {name}")
-    print(f"\nnames patched by the simulation: {patched_names(root)}")
+    ours = ("codec", "schema", "proxy", "console", "archive", "pipeline", "zketcd")
+    print(f"\nProtocol classes: {len(protocols(root))}")
+    print(f"methods and properties of the product that pass on: {passed_on(root, *ours)}")
+    print(f"files of the product below 40 lines with one definition: {len(single_definitions(root, *ours))}")
+    print(f"names patched by the simulation: {patched_names(root)}")
 
 
 if __name__ == "__main__":
