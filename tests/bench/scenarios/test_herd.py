@@ -33,6 +33,7 @@ def test_a_refused_session_is_no_figure(zookeeper_server: ZooKeeperServer) -> No
             herd.arrive([client], zookeeper_server.port, None)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("name", ["zookeeper", "zketcd"])
 def test_a_herd_with_tls(name: str, tmp_path: Path) -> None:
     arrivals = herd.measure(herd.Kind(name, tls=True), 4, Authority(tmp_path))
