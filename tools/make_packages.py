@@ -55,7 +55,8 @@ _FILES = {
 }
 # The documents, in the folders that they have here: their links to each other hold.
 _DOCUMENTS = (
-    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "codec/README.md", "schema/README.md"),
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
+    *("codec/README.md", "schema/README.md"),
     *("docs/**/*.md", "docs/**/*.png", "docs/**/*.svg"),
 )
 # Where each shell looks for completion.

@@ -199,6 +199,10 @@ class Archive:
         assert main(["list", "--json", self.url]) == 0
         return json.loads(self._capsys.readouterr().out)
 
+    def has_failed(self) -> bool:
+        """Whether its metrics count an error. It writes them only after its first look at the store."""
+        return self.metrics.exists() and "errors_total 0" not in self.metrics.read_text()
+
     def until(self, zxid: int) -> None:
         """Wait until everything up to a zxid is archived."""
         self._until(lambda run: int(run["zxid"][1], 16) >= zxid, f"zxid {zxid:#x}")
