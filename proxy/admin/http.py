@@ -119,7 +119,8 @@ class AdminServer:
         """Whether clients should connect to this proxy, in the form of Keeper's /ready."""
         facts = self._facts
         subject = facts.subject
-        details = {"role": facts.state, "hasLeader": subject.in_touch, "serving": subject.handshake.is_open}
+        serving = facts.takes_new_clients
+        details = {"role": facts.state, "hasLeader": subject.in_touch, "serving": serving}
         reason = facts.why_not_ready
         if not reason:
             return _json(Response(HTTPStatus.OK, {"status": "ok", "details": details}))
