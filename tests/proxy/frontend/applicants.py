@@ -3,7 +3,7 @@
 import math
 
 from proxy.frontend.sessions import Session
-from proxy.log.contact import Contact
+from proxy.log.status import Contact
 
 
 class Applicant:
