@@ -46,7 +46,7 @@ async def test_import_leaves_it_out() -> None:
 
 
 async def test_follow_leaves_it_out(tmp_path: Path) -> None:
-    """Both what is there at first, and what the members change later."""
+    """Both the members that exist at first, and what the members change later."""
     etcd = FakeEtcdClient(FakeEtcd())
     write_snapshot(tmp_path / "version-2", 0, TREE)
     options = Options(str(tmp_path), patience=0.0, interval=0.001, until_level=True)
