@@ -94,7 +94,7 @@ def test_imports_for_type_checking_count_as_imports() -> None:
     assert linter["exclude_type_checking_imports"] is False
 
 
-# Modules of proxy.log that work without a proxy: whoever reads or writes a tree offline may use them.
+# Modules of proxy.log that work without a proxy: programs that read or write a tree offline may use them.
 OFFLINE = {"follow", "follow.catch_up", "load", "load.pages", "load.replay", "load.start", "record", "slices"}
 
 
@@ -127,7 +127,7 @@ def test_each_folder_of_tests_names_the_room_that_it_tests() -> None:
 
 
 def test_there_is_one_text_of_the_license() -> None:
-    """`reuse lint` looks for it in LICENSES, everybody else in LICENSE."""
+    """`reuse lint` looks for it in LICENSES, other readers in LICENSE."""
     text = (REPOSITORY / "LICENSE").read_text()
     assert [file.read_text() for file in (REPOSITORY / "LICENSES").iterdir()] == [text]
 

@@ -1,6 +1,6 @@
 """What is run: one of the bench's workloads, or a change that many watch, so many clients, so many at a time.
 
-Each run has a proxy and an etcd of its own, goes on until every reply is there, and verifies the tree.
+Each run has a proxy and an etcd of its own, runs until every reply has arrived, and verifies the tree.
 """
 
 import asyncio

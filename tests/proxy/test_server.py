@@ -245,7 +245,7 @@ def test_an_address_that_is_not_ours_is_named() -> None:
 
 
 async def test_a_port_that_was_taken_while_the_tree_was_loading_is_named() -> None:
-    # Both sockets are bound, as of two servers that start at the same time: only listening tells them apart.
+    # Both sockets are bound, as by two servers that start together: only listening fails.
     with bound_socket("127.0.0.1", 0) as ours:
         port = ours.getsockname()[1]
         with bound_socket("127.0.0.1", port) as theirs:

@@ -252,7 +252,7 @@ async def test_a_prefix_whose_fresh_tree_is_served_says_what_to_do() -> None:
 
 
 async def test_tasks_begin_a_load_together() -> None:
-    """The first takes the prefix; the rest join, until the load is sealed; nobody does after another load."""
+    """The first takes the prefix; the rest join, until the load is sealed; none does after another load."""
     etcd = FakeEtcdClient(FakeEtcd())
     intent = await intend(etcd, KEYS)
     assert not etcd.store.snapshot()

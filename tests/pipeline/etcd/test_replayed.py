@@ -104,7 +104,7 @@ async def test_an_entry_that_nobody_can_read(tree: Tree) -> None:
 
 
 async def test_a_replay_that_goes_on_loads_nothing(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows are those of a replay from a snapshot, whoever wrote and whatever was truncated meanwhile."""
+    """Rows are those of a replay from a snapshot, whichever proxy wrote, whatever was truncated."""
     assert isinstance(tree.etcd, FakeEtcdClient)
     loads = 0
 

@@ -231,5 +231,5 @@ async def test_etcd_is_away_for_a_while(world: World, capsys: pytest.CaptureFixt
             await world.write()
             world.client = Failing(store, at)
             await world.mirror()
-            assert "etcd is out of reach, trying again: nobody answers" in capsys.readouterr().err
+            assert "etcd is out of reach, trying again: no member answers" in capsys.readouterr().err
     await world.check()

@@ -1,4 +1,4 @@
-"""Connect requests: new sessions, sessions that go on, and those that cannot."""
+"""Connect requests: new sessions, sessions that are resumed, and those that cannot be."""
 
 import logging
 

@@ -124,7 +124,7 @@ class Proxy:
 
     async def barrier(self) -> int:
         """Wait until everything that is in the log when this is called is applied here; the zxid then."""
-        # Nobody's session: it is answered as expired, but in its turn, and it is in an entry.
+        # No client's session: it is answered as expired, but in its turn, and it is in an entry.
         reply = self.submit(Kind.CLIENT, 0, OpCode.SYNC, pack_string("/"))
         self.replies.remove(reply)
         await answered([reply])

@@ -331,7 +331,7 @@ async def test_a_load_that_etcd_refuses_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
     make_a_load_necessary: Callable[[Proxy], Awaitable[None]],
 ) -> None:
-    """As by a role that was revoked: the proxy lets its lease end, and goes on when it has the role again."""
+    """As by a role that was revoked: the proxy lets its lease end, and serves again with the role."""
     monkeypatch.setattr(reads, "_OLD_PAUSE", 0)
     refused = 0
 

@@ -249,7 +249,7 @@ async def truncate(proxy: Proxy, times: int = 1) -> None:
 
 @pytest.mark.parametrize("loses_answer", [False, True])
 async def test_a_proxy_that_slept_until_it_was_forgotten(world: World, loses_answer: bool) -> None:
-    """Nobody knows any more which of its requests counted: none is sent again."""
+    """It is not known any more which of its requests counted: none is sent again."""
     one, two = await world.pair()
     if loses_answer:
         doubtful = await world.append_unheard(one)
@@ -343,7 +343,7 @@ async def test_random_histories_with_truncation(world: World, seed: int) -> None
     for proxy in proxies:
         for reply in proxy.replies:
             assert reply.times == 1
-            # Nothing is done twice, and nothing is undone; what a load has skipped nobody knows.
+            # Nothing is done twice, and nothing is undone; what a load has skipped is not known.
             if reply.path and reply.error != ErrorCode.CONNECTION_LOSS:
                 assert reply.error == 0
                 assert reply.path in nodes

@@ -148,7 +148,7 @@ async def test_two_writers_at_one_position_stopped_in_each_phase() -> None:
 
 
 class _Stopped(FakeEtcdClient):
-    """A client that waits before its n-th request until it may go on."""
+    """A client that waits before its n-th request until it may continue."""
 
     def __init__(self, store: FakeEtcd, at: int) -> None:
         super().__init__(store)

@@ -1,4 +1,4 @@
-"""A proxy whose stream hangs while etcd answers all else stops serving, and goes on when it has caught up."""
+"""A proxy whose stream hangs while etcd answers all else stops serving, until it has caught up."""
 
 import asyncio
 from collections import deque

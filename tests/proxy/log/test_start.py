@@ -1,4 +1,4 @@
-"""Loading a tree: fresh, from snapshots, torn ones, and while truncation or compaction goes on."""
+"""Loading a tree: fresh, from snapshots, torn ones, and during truncation or compaction."""
 
 import asyncio
 from unittest import mock
