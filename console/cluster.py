@@ -112,7 +112,7 @@ async def proxies(facts: Facts, now: int, pace: Pace) -> dict[str, Any]:
     return {
         "rows": rows,
         "resolution": CHECKPOINT_EVERY,
-        "clockSkewMs": int(log.clock_skew * 1000),
+        "clockSkewMs": int(log.peers.clock_skew * 1000),
         "orphans": sum(
             count
             for name, count in attached.items()

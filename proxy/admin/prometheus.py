@@ -188,7 +188,7 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "zketcd_clock_skew_seconds",
         "largest difference between this host's clock and the clocks in other proxies' entries",
-        log.clock_skew,
+        log.peers.clock_skew,
     )
     yield GaugeMetricFamily("zketcd_proxies", "living proxies of this tree", len(log.members))
     homes = GaugeMetricFamily(

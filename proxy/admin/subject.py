@@ -15,11 +15,10 @@ from proxy.frontend.connections import Connections
 from proxy.frontend.handshake import Handshake
 from proxy.frontend.listener import Ports
 from proxy.frontend.sessions import Sessions
-from proxy.log.archiving import Archiving
-from proxy.log.contact import Contact
 from proxy.log.log import Log
-from proxy.log.snapshots import Snapshots
-from proxy.log.status import LogStatus
+from proxy.log.status import Contact, LogStatus
+from proxy.log.upkeep.archiving import Archiving
+from proxy.log.upkeep.snapshots import Snapshots
 from proxy.state.machine import Machine
 from proxy.state.watches import WatchTable
 from proxy.support.counters import Counters

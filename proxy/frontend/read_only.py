@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from codec.packets import ConnectRequest
 from proxy.frontend.sessions import PASSWORD_BYTES, Applicant, Session, Sessions
-from proxy.log.contact import Link
+from proxy.log.status import Contact
 from proxy.state.machine import Machine
 from proxy.support.environment import Randomness
 
@@ -33,14 +33,14 @@ class ReadOnlySessions:
         self,
         machine: Machine,
         sessions: Sessions,
-        link: Link,
+        contact: Callable[[], Contact],
         time: Callable[[], float],
         randomness: Randomness,
     ) -> None:
         """`sessions` has the bounds of timeouts. `time` returns seconds of a monotonic clock."""
         self._machine = machine
         self._sessions = sessions
-        self._link = link
+        self._contact = contact
         self._time = time
         self._randomness = randomness
         self._local: dict[int, _Local] = {}
@@ -78,7 +78,7 @@ class ReadOnlySessions:
 
     def check(self) -> None:
         """End sessions whose clients have timed out, and all when etcd is back; called periodically."""
-        contact = self._link.contact()
+        contact = self._contact()
         back = contact.in_touch
         if self._standing_by:
             waiting = [one for one in self._standing_by if one[0].wants_session]

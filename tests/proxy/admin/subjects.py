@@ -9,11 +9,9 @@ from proxy.admin.subject import Settings, Subject
 from proxy.etcd.interface import Calls
 from proxy.frontend.connections import ConnectionLimits, Connections
 from proxy.frontend.requests import Waiting
-from proxy.log.contact import Contact
 from proxy.log.members import Members, Peers
-from proxy.log.snapshots import SnapshotStats
-from proxy.log.stats import Stats
-from proxy.log.status import LogStatus
+from proxy.log.status import Contact, LogStatus, Stats
+from proxy.log.upkeep.snapshots import SnapshotStats
 from proxy.state.auth.scheme import Identities
 from proxy.state.capture import new_machine
 from proxy.state.ops import EXTENDED

@@ -50,7 +50,7 @@ def test_a_proxy_that_cannot_register_is_not_ready_and_says_why() -> None:
     assert "not registered" in facts.why_not_ready
     assert "quota" not in facts.why_not_ready
     assert "quota is used up" in _facts(replicated=LogFacts(is_registered=False, is_full=True)).why_not_ready
-    # Its sessions go on, and so do reads: another proxy would not do better.
+    # Its sessions and reads still work: another proxy would not do better.
     assert _facts(replicated=LogFacts(is_full=True)).ready
 
 

@@ -3,7 +3,7 @@
 import math
 
 from proxy.frontend.sessions import Session
-from proxy.log.contact import Contact
+from proxy.log.status import Contact
 
 
 class Applicant:
@@ -48,7 +48,7 @@ class Applicant:
         self.turned_away = True
 
     def notify(self, *_event: object) -> None:
-        raise AssertionError("nobody watches here")
+        raise AssertionError("no client watches here")
 
     def is_closed(self) -> bool:
         """The same as `closed`."""

@@ -1,4 +1,4 @@
-"""Connect requests: new sessions, sessions that go on, and those that cannot."""
+"""Connect requests: new sessions, sessions that are resumed, and those that cannot be."""
 
 import logging
 
@@ -37,13 +37,13 @@ class Proxy:
         self.outbox = Outbox()
         self.pending = self.outbox.queue
         self.read_only = ReadOnlySessions(
-            self.machine, self.sessions, self.link, self.loop.time, HOST.randomness
+            self.machine, self.sessions, self.link.contact, self.loop.time, HOST.randomness
         )
         self.handshake = Handshake(
             self.machine,
             self.sessions,
             self.outbox,
-            self.link,
+            self.link.contact,
             self.read_only if read_only else None,
             HOST,
             self.loop,  # type: ignore[arg-type]

@@ -49,7 +49,7 @@ class Echo(asyncio.Protocol):
 
 
 class FakePorts:
-    """A server with so many places for one client's address, and those who call it."""
+    """A server with so many places for one client's address, and the clients that call it."""
 
     def __init__(self, tasks: Tasks, headers: ProxyProtocol, places: int, address: str) -> None:
         self.limits = self
@@ -203,7 +203,7 @@ async def test_who_says_nothing_or_half_a_hello_is_turned_away_and_holds_nobody_
     async with listening(context) as host, asyncio.timeout(20):
         reader, writer = await host.open(words)
         await until(lambda: host.asked == 1)  # its time has begun
-        with mock.patch.object(module, "TIMEOUT", 20.0):  # for those who come later
+        with mock.patch.object(module, "TIMEOUT", 20.0):  # for those that come later
             assert await host.ask(b"ruok", authority.client_context()) == b"you said ruok"
         with contextlib.suppress(ConnectionResetError):  # what it said was not read
             assert await reader.read() == b""
@@ -237,7 +237,7 @@ async def test_one_too_many_is_turned_away_before_a_handshake(context: ssl.SSLCo
             writer.close()
         await host.has(2)
         assert await host.ask(b"ruok") == b"you said ruok"
-        host.places += 1  # that of the one who was turned away, which FakePorts has taken
+        host.places += 1  # that of the client that was turned away, which FakePorts has taken
 
 
 async def test_a_listener_that_closes_closes_those_that_are_not_let_in_yet(context: ssl.SSLContext) -> None:

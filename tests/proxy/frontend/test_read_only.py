@@ -21,7 +21,9 @@ class Server:
         machine = new_machine(1)
         machine.zxid = 50
         sessions = Sessions(machine, Timeouts(1000, 10000), 0.5, Counters(), lambda: self.now)
-        self.sessions = ReadOnlySessions(machine, sessions, self.link, lambda: self.now, HOST.randomness)
+        self.sessions = ReadOnlySessions(
+            machine, sessions, self.link.contact, lambda: self.now, HOST.randomness
+        )
 
     def serve(self, request: ConnectRequest = WISH) -> Applicant:
         applicant = Applicant()
