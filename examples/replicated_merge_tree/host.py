@@ -8,6 +8,7 @@ is done (`finished`, persistent). The host that asked polls `finished`.
 import asyncio
 import random
 
+from codec.client import children, create, delete, exists, get, maybe
 from codec.constants import CreateMode, ErrorCode
 from examples import world
 from examples.member import Member
@@ -16,7 +17,6 @@ from examples.replicated_merge_tree.replica import Replica, Table
 from examples.replicated_merge_tree.table import DdlJudge
 from examples.steps import Step
 from examples.world import Connecting
-from lab.client.requests import children, create, delete, exists, get, maybe
 from lab.client.session import ConnectionLost, MultiFailed, ZooKeeperError
 
 _FIRST_POLL_S = 0.05

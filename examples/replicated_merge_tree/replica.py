@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from codec.client import Request, check, children, create, delete, exists, get, set_data
 from codec.constants import CreateMode, ErrorCode
 from examples.invariants import Violation
 from examples.member import Member
@@ -11,7 +12,6 @@ from examples.replicated_merge_tree.table import Entry, Judge, TablePaths, part_
 from examples.steps import Step
 from examples.tree import BATCH
 from examples.world import World
-from lab.client.requests import Request, check, children, create, delete, exists, get, set_data
 from lab.client.session import ConnectionLost, MultiFailed, Session, ZooKeeperError
 
 

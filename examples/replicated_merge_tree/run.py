@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from codec.client import children, create, delete, get, multi
 from codec.constants import CreateMode
 from examples.observer import Observer
 from examples.program import Findings, Surroundings
@@ -16,7 +17,6 @@ from examples.replicated_merge_tree.table import PARTITIONS, leaked, sequence_nu
 from examples.runner import Pace, Period, Task, run_hosts
 from examples.tree import make_parents
 from examples.world import Connecting
-from lab.client.requests import children, create, delete, get, multi
 from lab.client.session import ConnectionLost, Session
 
 _DUPLICATES = 0.1

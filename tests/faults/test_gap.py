@@ -2,16 +2,8 @@
 
 import pytest
 
-from lab.client import blocking as zk
-from lab.client.blocking import (
-    CHANGED,
-    CHILDREN,
-    CREATED,
-    DELETED,
-    EPHEMERAL,
-    Client,
-    events_of,
-)
+from codec import client as zk
+from lab.client.blocking import CHANGED, CHILDREN, CREATED, DELETED, EPHEMERAL, Client, events_of
 from lab.servers import EtcdServer
 from lab.servers.link import Link
 from lab.servers.operator import compact

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from lab.client import blocking as zk
-from lab.client.blocking import CHILDREN, CREATED, DELETED, Client, Request, add_watch, events_of
-from lab.client.requests import create_container, create_ttl
+from codec import client as zk
+from codec.client import Request, add_watch, create_container, create_ttl
+from lab.client.blocking import CHILDREN, CREATED, DELETED, Client, events_of
 from lab.servers import EtcdServer, ZooKeeperServer, wait_until
 from lab.servers.operator import ctl, end_lease_of
 from tests.conftest import TICK_TIME_MS

@@ -4,7 +4,7 @@ Each has a node of its own, whose versions it foretells, and shares a queue and 
 Every answer is checked when it comes, the tree at the end: what is lost, doubled or answered wrongly shows.
 """
 
-from lab.client import blocking as zk
+from codec import client as zk
 from lab.client.blocking import BAD_VERSION, OK, SEQUENTIAL, Client
 from tests.faults.workers import Worker, Workers
 

@@ -5,12 +5,12 @@ from functools import partial
 
 import pytest
 
+from codec.client import children, create, delete
 from examples.invariants import Violation
 from examples.program import Findings, Surroundings
 from examples.replicated_merge_tree.run import Shape, run
 from examples.world import Connecting
 from lab.client.meter import Meter
-from lab.client.requests import children, create, delete
 from lab.client.session import Address, Session
 from lab.servers import ZketcdServer
 from lab.servers.waiting import eventually
