@@ -161,7 +161,7 @@ class Membership:
         self._environment = context.environment
         self._throttled_log = ThrottledLog(log, context.environment.clock)
         # A stream that does not answer is replaced while the lease still has two thirds of its time.
-        self._send_keep_alive = context.etcd.lease_keeper(
+        self._ask_for_time = context.etcd.lease_keeper(
             self._kept_alive, keep_alive_interval(self._lease_seconds)
         )
         #: The incarnation under which this proxy appends, did so last, or is about to; nameless at first.
