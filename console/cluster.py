@@ -55,7 +55,7 @@ def log_facts(facts: Facts, monotonic: float) -> dict[str, Any]:
             "bytes": status.db_size,
             "inUse": status.db_size_in_use,
             "alarms": list(status.errors),
-            "silenceMs": int(subject.silence * 1000),
+            "silenceMs": int(subject.contact.silence * 1000),
         }
         if status
         else None,

@@ -143,7 +143,7 @@ async def _answers(etcd: Etcd, keys: Keyspace, timeout: float) -> None:
             await etcd.range(Get(keys.tree, keys_only=True), max(_RETRY, deadline - began))
         except EtcdUnknown as error:
             if time.monotonic() + _RETRY > deadline:
-                raise CommandFailed(f"etcd has not answered for {timeout} s: {error}") from error
+                raise CommandFailed(f"etcd has not answered for {timeout:g} s: {error}") from error
             await asyncio.sleep(_RETRY)
         else:
             return

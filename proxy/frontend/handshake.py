@@ -81,17 +81,18 @@ class Handshake:
         """Give a connection its session, or close it, at the latest when the client's timeout has passed.
 
         While etcd is out of reach, a client without a session is sent to another server, as by a ZooKeeper
-        without a quorum, unless it may be served read-only. So is every client before the tree is loaded.
+        without a quorum, unless it may be served read-only. So is every client before the tree is loaded. A
+        state that is wrong is not served read-only either.
         """
         if not self.is_open:
             self._send_elsewhere(connection, "this server has not loaded the tree, or stops")
             return
         allowed = self._past == "all" or (request.read_only and not connection.is_keepers)
-        read_only = self._read_only if allowed else None
+        contact = self._contact()
+        read_only = self._read_only if allowed and contact.right else None
         if self._past and read_only is None:
             self._send_elsewhere(connection, "the past is served read-only, which it does not allow")
             return
-        contact = self._contact()
         if contact.in_touch or (read_only is None and request.session_id):
             connection.limit_wait(self._sessions.negotiate(request.timeout_ms) / 1000)
             self._start_or_wait(connection, request, contact)
@@ -100,7 +101,7 @@ class Handshake:
         elif read_only is not None:
             read_only.serve(connection, request)
         else:
-            self._send_elsewhere(connection, "this server is out of touch with etcd")
+            self._send_elsewhere(connection, "this server is out of touch with etcd, or loads the tree anew")
 
     def _send_elsewhere(self, connection: Applicant, why: str) -> None:
         """Reject a client. In an outage all clients come again and again."""

@@ -102,6 +102,7 @@ class Log:
             lease=current.granted,
             rank=self.members.rank(current.name),
             serving=self.follow.staleness.serving,
+            right=self.follow.staleness.right,
             ended=incarnations.ended,
         )
 

@@ -27,7 +27,8 @@ class Contact(NamedTuple):
     keep_alive_sent: float  # when the last answered keep-alive of the sessions' incarnation was sent
     lease: float  # seconds of the proxy's lease, as granted
     rank: int  # how many living proxies are older than this one
-    serving: bool = True  # whether the state may be shown to clients
+    serving: bool = True  # whether the state may be shown to clients: it is right, and recent
+    right: bool = True  # if not, no client may see the state, however long etcd is out of reach
     ended: float = math.inf  # when that incarnation ended, if its sessions are not carried over yet
 
     @property

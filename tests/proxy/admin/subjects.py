@@ -34,6 +34,7 @@ class LogFacts:
     is_registered: bool = True
     is_full: bool = False
     serving: bool = True
+    right: bool = True
 
     def status(self) -> LogStatus:
         return LogStatus(
@@ -49,7 +50,7 @@ class LogFacts:
         )
 
     def contact(self) -> Contact:
-        return Contact(silence=0.0, keep_alive_sent=100.0, lease=5.0, rank=0, serving=self.serving)
+        return Contact(0.0, 100.0, lease=5.0, rank=0, serving=self.serving, right=self.right)
 
 
 @dataclass

@@ -337,6 +337,14 @@ def test_without_etcd_a_client_that_allows_it_is_served_read_only_if_the_server_
     assert not proxy.pending
 
 
+def test_a_state_that_is_wrong_is_not_served_read_only() -> None:
+    proxy = Proxy(read_only=True)
+    proxy.link.in_touch = proxy.link.right = False
+    assert proxy.attach(WISH).outcome == "turned away"
+    assert proxy.attach(WISH._replace(session_id=99)).outcome == "waits"  # for the right state
+    assert not proxy.pending
+
+
 @pytest.mark.parametrize("past", ["", "allowed", "all"])
 def test_before_the_tree_is_loaded_every_client_is_sent_elsewhere(past: Past) -> None:
     proxy = Proxy(read_only=True, past=past)

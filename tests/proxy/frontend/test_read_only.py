@@ -90,6 +90,15 @@ def test_all_end_when_etcd_is_back(server: Server) -> None:
     assert applicant.is_closed()
 
 
+def test_all_end_when_the_state_is_wrong(server: Server) -> None:
+    applicant, waiting = server.serve(), Applicant()
+    server.sessions.stand_by(waiting, WISH)
+    server.link.right = False
+    assert server.check() == 0
+    assert applicant.is_closed()
+    assert waiting.session is None
+
+
 def test_clients_that_wait_are_served_once_etcd_falls_silent() -> None:
     server = Server(in_touch=True)
     waiting, served, left = Applicant(), Applicant(), Applicant()
