@@ -371,7 +371,7 @@ class Dialogue:
     """
 
     def __init__(self, xids: Iterator[int] | None = None, max_frame: int = _MAX_FRAME) -> None:
-        """`xids`: of the session's requests, where it goes on from an earlier connection."""
+        """`xids`: the numbers of the session's requests, if an earlier connection has used some."""
         self.granted: Connected | None = None
         """The answer to the connect request, once it has come."""
         self._framer = Framer(max_frame)

@@ -171,7 +171,7 @@ def _java(name: str) -> list[str]:
 
 
 def _quiet(*command: str) -> list[str]:
-    """The command with its output, a line a znode, thrown away: nobody should wait for a pipe."""
+    """The command with its output, a line a znode, thrown away: no time should be spent on a pipe."""
     return ["/bin/sh", "-c", 'exec "$@" >/dev/null', "sh", *command]
 
 

@@ -98,7 +98,7 @@ class _Watch(threading.Thread):
         return sums
 
     def run(self) -> None:
-        """Look until told to end."""
+        """Look until `end` is called."""
         while not self._ended.wait(_INTERVAL):
             self._look()
 

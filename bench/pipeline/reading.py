@@ -16,7 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     spark = session("zketcd bench")
     for _ in range(2):
         started = time.monotonic()
-        # Batches come as they are and nobody looks at a cell, as SnapshotFormatter's output goes to nobody.
+        # Batches come as they are and no cell is looked at, as SnapshotFormatter's output is discarded.
         spark.read.format("zookeeper").load(folder).write.format("noop").mode("overwrite").save()
         print(f"{time.monotonic() - started:.3f}", flush=True)
     return 0

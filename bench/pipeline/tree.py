@@ -1,6 +1,6 @@
 """The znodes of a made-up ClickHouse cluster: tables of two replicas, their parts, blocks, logs and queues.
 
-Pure and deterministic: the same number of znodes is the same tree, and any table of it is made by itself, so
+Pure and deterministic: the same number of znodes is the same tree, and any table of it is made separately, so
 Spark makes millions of them in parallel. Counters, zxids and Stats fit together as a server would have left
 them; logs have been trimmed, so counters run ahead of the children that are there.
 """

@@ -197,7 +197,7 @@ class Replica:
         self._work.set()
 
     async def execute_queue(self) -> None:
-        """Fetch what is in the queue. What no active replica has yet waits; what comes behind it goes on."""
+        """Fetch what is in the queue. What no active replica has yet waits; later entries are fetched."""
         while True:
             self._work.clear()
             session = await self._host.session()

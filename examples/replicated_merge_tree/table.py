@@ -113,7 +113,7 @@ class Judge:
         if missing > self._lost_numbers[partition]:
             raise Violation(
                 "block-number",
-                f"{partition}: {missing} of {next_number} numbers were given to nobody;"
+                f"{partition}: {missing} of {next_number} numbers were given to no insert;"
                 f" {self._lost_numbers[partition]} answers were lost",
             )
 
@@ -124,14 +124,14 @@ class Judge:
         self.parts[part] = block_id
 
     def duplicate(self, block_id: str, part: str) -> None:
-        """An insert was told that its block is in this part already."""
+        """An insert was answered that its block is in this part already."""
         self._duplicates.append((block_id, part))
 
     def copied(self, replica: str, pointer: int, indexes: Iterable[int]) -> None:
         """A replica copied entries of the log with these numbers, beginning at its pointer in ZooKeeper."""
         expected = self._pointers[replica]
         if pointer != expected:
-            raise Violation("queue", f"{replica} goes on at entry {pointer}, not at {expected}")
+            raise Violation("queue", f"{replica} continues at entry {pointer}, not at {expected}")
         for index in indexes:
             if index != expected:
                 raise Violation("queue", f"{replica} copied entry {index}, not {expected}")
@@ -189,4 +189,4 @@ class DdlJudge:
 def leaked(nodes: Collection[str]) -> None:
     """At the end: nodes below those that must be empty by then."""
     if nodes:
-        raise Violation("leaked", f"nobody uses {sorted(nodes)}")
+        raise Violation("leaked", f"no replica uses {sorted(nodes)}")

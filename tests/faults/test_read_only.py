@@ -1,4 +1,4 @@
-"""etcd is silent: clients that allow it are served read-only, a ClickHouse is sent on; then all goes on."""
+"""etcd is silent: clients that allow it are served read-only, and a ClickHouse is turned away."""
 
 import socket
 import struct

@@ -1,4 +1,4 @@
-"""The program on zketcd: a run as it is, and runs in which somebody else destroys something."""
+"""The program on zketcd: a run as it is, and runs in which another client destroys something."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial

@@ -65,7 +65,7 @@ def duplicate_of_another() -> None:
 BROKEN: list[tuple[str, Callable[[], object]]] = [
     ("block-number", lambda: judge().number_given("p", 1, 0)),  # given before
     ("block-number", lambda: judge().number_given("p", 2, 2)),  # not above what was known
-    ("block-number", lambda: judge().counter_is("p", 4)),  # two numbers for nobody
+    ("block-number", lambda: judge().counter_is("p", 4)),  # two numbers for no insert
     ("block-number", lambda: judge().counter_is("p", 1)),  # it will give 1 again
     ("ddl-finished", lambda: ddl().reported("query-2", {"r0"}, {"r0"})),
     ("ddl-finished", lambda: ddl().reported("query-1", {"r0"}, set())),
