@@ -218,7 +218,7 @@ def get(path: str, watch: bool = False) -> Request[Data]:
 
 
 def get_nullable(path: str) -> Request[NullableData]:
-    """The same, for programs that tell null from empty data."""
+    """The same, for programs that distinguish null from empty data."""
     return Request(OpCode.GET_DATA, pack_string(path) + b"\0", _nullable_data, path)
 
 

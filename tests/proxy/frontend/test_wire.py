@@ -32,7 +32,7 @@ def _handshake(version: int = 11, *, compression: bool = False, wide: bool = Fal
 
 
 def _wide(narrow: bytes, xid: int) -> bytes:
-    """A request of lab.client.packets, with another xid."""
+    """A request with another xid."""
     return pack_buffer(struct.pack(">q", xid) + narrow[8:])
 
 
