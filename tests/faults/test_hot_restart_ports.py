@@ -11,10 +11,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from queue import Queue
+from typing import Self
 
 import pytest
 from kazoo.client import KazooClient, KazooState
@@ -25,24 +26,34 @@ from lab.servers import EtcdServer, UpgradableServer, free_port, wait_until
 from lab.servers.process import REPOSITORY, lives
 from lab.servers.tls import Authority
 from proxy.handover.supervisor import descendants
-from tests.faults.workers import Threads
 
 
-class Scrapes(Threads):
+class Scrapes:
     """Asks the admin port all the time: by a new connection for each request, and by one that is kept.
 
     Prometheus keeps its connections, and asks again by another one if the server has closed an idle one.
     """
 
     def __init__(self, port: int) -> None:
-        super().__init__([partial(self._run, kept) for kept in (False, True)])
         self.answered = 0
         self._port = port
+        self._over = threading.Event()
+        self._threads = ThreadPoolExecutor(2)
+
+    def __enter__(self) -> Self:
+        self._runs = [self._threads.submit(self._run, kept) for kept in (False, True)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._threads.shutdown()
+        for run in self._runs:
+            run.result()
 
     def _run(self, kept: bool) -> None:
         connection = self._connection()
         fresh = True
-        while not self.over.wait(0.01):
+        while not self._over.wait(0.01):
             try:
                 connection.request("GET", "/metrics")
                 answer = connection.getresponse()
