@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 
-from kazoo.client import KazooClient, KazooState
+from kazoo.client import KazooState
 
 from lab.client.blocking import EPHEMERAL, Client
 from lab.servers import ZketcdServer, wait_until
@@ -12,6 +12,7 @@ from proxy.etcd.versions import warnings
 from tests.faults.agreement import assert_same
 from tests.faults.conftest import Start
 from tests.faults.writers import Writers
+from tests.kazoo import kazoo
 
 _PROXIES = 3
 
@@ -25,12 +26,9 @@ def test_a_rolling_change_of_version_loses_no_write_and_no_session(start: Start)
         proxies = [_proxy(start, [*members[n:], *members[:n]]) for n in range(_PROXIES)]
         ports = [proxy.port for proxy in proxies]
         states: list[str] = []
-        kazoo = KazooClient(",".join(f"127.0.0.1:{port}" for port in ports), timeout=30)
-        kazoo.add_listener(states.append)
-        kazoo.start(timeout=30)
-        stack.callback(kazoo.close)
-        stack.callback(kazoo.stop)
-        kazoo.create("/mine", ephemeral=True)
+        client = stack.enter_context(kazoo(*proxies, timeout=30))
+        client.add_listener(states.append)
+        client.create("/mine", ephemeral=True)
         holder = stack.enter_context(Client(ports[0]))
         holder.create("/held", b"", EPHEMERAL)
         writers = stack.enter_context(Writers(*ports, count=_PROXIES))
