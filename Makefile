@@ -143,10 +143,6 @@ reference: setup-test ## Measure everything in docs/performance.md and README.md
 plots: setup-dev ## Draw the curves and write the tables of docs/performance.md and README.md from bench/results
 	@$(VENV)/python -m bench.plots $(ARGS)
 
-.PHONY: bench-pipeline
-bench-pipeline: setup-test ## Measure the pipeline on trees of up to 5 million znodes, and ZooKeeper's own tools
-	@exec $(VENV)/python -m bench.pipeline $(ARGS)
-
 .PHONY: stages
 stages: setup-dev ## Measure the proxy alone: CPU time or function calls by stage of a request, and requests to etcd
 	@$(VENV)/python -m bench.stages $(ARGS)
