@@ -13,7 +13,7 @@ Way of one measurement:
 `documents` writes the tables of what was found into the documents.
 
 `scenarios` holds what is no plain load: crowds of sessions, a million znodes, a far etcd, overload; `stages`
-runs the proxy by itself, to tell what its parts cost.
+runs the proxy alone, to show what its parts cost.
 
 The load generator trusts nothing: every reply's length, xid and error field is checked, and afterwards the
 tree must hold exactly what the counted replies promised. A run that fails either is invalid, never a number.

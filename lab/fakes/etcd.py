@@ -53,7 +53,7 @@ class FakeEtcdClient:
             self.store.txn(txn)
         if fate in (Fate.NO_SPACE, Fate.NO_SPACE_APPLIED):
             raise EtcdNoSpace("etcdserver: mvcc: database space exceeded")
-        raise EtcdUnknown(f"the fake was told so: {fate.name}")
+        raise EtcdUnknown(f"a test ordered it: {fate.name}")
 
     async def range(self, get: Get, timeout: float) -> RangeResult:
         """Read."""

@@ -7,7 +7,7 @@ from codec.packets import MULTI_HEADER
 from pipeline.traffic import names
 from pipeline.traffic.requests import row
 from pipeline.traffic.table import Operation, TrafficRow
-from proxy.log.replay import Place
+from proxy.log.load.replay import Place
 from proxy.state.machine import Machine, Outcome
 from proxy.state.watches import TreeEvent
 from schema.entry import Entry, Kind, Request

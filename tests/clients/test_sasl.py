@@ -129,7 +129,7 @@ def _digest(folder: Path, name: str, password: str) -> Path:
 
 
 def _creates(proxies: Proxies, kdc: Kdc, jaas: Path, path: str) -> str:
-    """Whom the Java client's own node belongs to; everybody may see that."""
+    """The owner of the Java client's own node, which every client may read."""
     port = proxies.second.port
     assert f"Created {path}" in _java(port, jaas, kdc, "create", path, "", "auth::crwda,world:anyone:r")
     client = KazooClient(proxies.second.address, timeout=60)
@@ -151,7 +151,7 @@ def test_the_java_client_with_a_wrong_password(proxies: Proxies, kdc: Kdc) -> No
     wrong = _digest(proxies.folder, "bob", "wrong")
     before = _failed(proxies.second)
     assert "AuthFailed" in _java(proxies.second.port, wrong, kdc, "ls", "/")
-    # And what the operator is told.
+    # And what the operator sees.
     wait_until(lambda: _failed(proxies.second) > before, "it is counted")
     audited = "user=bob\tip=127.0.0.1\toperation=authenticate\tscheme=sasl\tresult=failure"
     wait_until(lambda: audited in proxies.audit.read_text(), "the audit log has it")

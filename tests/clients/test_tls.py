@@ -88,7 +88,7 @@ def test_kazoo(server: Secure, secure_port: bool) -> None:
 
 
 def _greeted(server: Secure, context: ssl.SSLContext) -> bytes:
-    """What ruok is answered over TLS; nothing, or SSLError or ConnectionError, where nobody is let in."""
+    """What ruok is answered over TLS; nothing, or SSLError or ConnectionError, where none is admitted."""
     with (
         socket.create_connection(("127.0.0.1", server.port), _PATIENCE) as sock,
         context.wrap_socket(sock, server_hostname="127.0.0.1") as secure,

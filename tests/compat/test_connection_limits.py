@@ -1,4 +1,4 @@
-"""maxClientCnxns and maxCnxns on real ZooKeeper and zketcd: who is let in, and who is one too many."""
+"""maxClientCnxns and maxCnxns on real ZooKeeper and zketcd: which connection is one too many."""
 
 import socket
 from collections.abc import Iterator

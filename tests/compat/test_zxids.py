@@ -290,7 +290,7 @@ def test_zxids_are_counted_as_zookeepers(etcd_server: EtcdServer) -> None:
     assert {taken.spent for taken in expected} == {0, 1}
 
 
-# Reads and sync are left out: ZooKeeper's old server answers them until it hears of the move. So is
+# Reads and sync are left out: ZooKeeper's old server answers them until it is notified of the move. So is
 # closeSession, whose sender ZooKeeper does not check (PrepRequestProcessor).
 MOVED: list[tuple[str, int, bytes]] = [
     ("create", wire.CREATE, _create("/moved")),
@@ -329,7 +329,7 @@ def _holding(append: Append) -> Fate:
 def _play_moved(first: int, second: int, gateway: Gateway | None) -> Iterator[Taken]:
     """Sessions move from the first server to the second with a request on its way.
 
-    ZooKeeper's old server does not hear of the move; ours does, so its append is held back by the `gateway`.
+    ZooKeeper's old server is not notified of the move; ours is, so its append is held back by the `gateway`.
     """
     history = _History(second)
     for step, opcode, body in MOVED:

@@ -57,7 +57,7 @@ class Gateway:
         self._keys = Keyspace(prefix)
         self._upstream: Any = grpc.insecure_channel(etcd.address, options=_UNLIMITED)
         self._decide: Callable[[Append], Fate] = passing
-        self._open = threading.Event()  # held appends may go on
+        self._open = threading.Event()  # held appends may be sent
         self._open.set()
         self._lock = threading.Lock()
         #: Those that wait here now.
@@ -79,7 +79,7 @@ class Gateway:
             self._decide = decide
 
     def release(self) -> None:
-        """Let go what is held, and everything that comes."""
+        """Release what is held, and everything that comes."""
         with self._lock:
             self._decide = passing
             self._open.set()
@@ -175,7 +175,7 @@ def _until_gone(requests: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class _Handler(grpc.GenericRpcHandler):  # type: ignore[type-arg]
-    """Finds the one who handles a call."""
+    """Finds the handler of a call."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway

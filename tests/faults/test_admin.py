@@ -64,7 +64,7 @@ def test_a_port_that_was_asked_for_and_is_taken_ends_the_start(etcd_server: Etcd
 
 def test_the_default_port_is_done_without_if_it_is_taken(etcd_server: EtcdServer) -> None:
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # somebody else has it: as well
+        with contextlib.suppress(OSError):  # another process has it: as well
             stack.enter_context(socket.create_server(("127.0.0.1", 8080)))
         with ZketcdServer(etcd_server.endpoint, prefix="/admin-default", admin_listen=None) as server:
             assert "no admin HTTP server: cannot listen on 127.0.0.1:8080" in server.log_text()

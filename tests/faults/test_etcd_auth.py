@@ -29,7 +29,7 @@ _TOKEN_TTL_S = 1
 _PREFIX = "/tenant"
 _RANGE = b"/tenant/", b"/tenant0"
 _DATABASE = "zketcd_etcd_db_in_use_bytes "
-_SHORT_S = 5.0  # for writes to go on; the proxies need 0.1 s on an idle machine
+_SHORT_S = 5.0  # for writes to be answered again; the proxies need 0.1 s on an idle machine
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def etcd() -> Iterator[EtcdServer]:
 
 @pytest.fixture
 def forgetful_etcd() -> Iterator[EtcdServer]:
-    """The same, and tokens that nobody uses end soon: on a busy machine also those of a proxy that lives."""
+    """The same, and unused tokens end soon: on a busy machine also those of a proxy that lives."""
     with _served(f"--auth-token-ttl={_TOKEN_TTL_S}") as server:
         yield server
 
@@ -139,7 +139,7 @@ class Password:
         self._as_root("auth/user/grant", {"user": "tenant", "role": "tenant"})
 
     def forbid_writing(self) -> None:
-        """Reads and keep-alives go on."""
+        """Reads and keep-alives still work."""
         admin.grant(self._etcd.endpoint, *_RANGE, self._root_token(), write=False)
 
     def _as_root(self, path: str, body: dict[str, str]) -> None:
@@ -217,7 +217,7 @@ def test_a_password_that_changes_first_in_etcd(proxies: list[ZketcdServer], pass
 def test_a_proxy_that_etcd_refuses_does_not_hold_its_sessions(
     start: Start, etcd: EtcdServer, password: Password, refuse: Callable[[Password], None], reason: str
 ) -> None:
-    """It serves nobody, and another proxy ends the sessions of its clients that are gone."""
+    """It serves no client, and another proxy ends the sessions of its clients that are gone."""
     options = {"prefix": _PREFIX, "max_staleness": 2, "proxy_lease": 2}
     admin_port = free_port()
     refused = start(

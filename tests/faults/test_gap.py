@@ -1,4 +1,4 @@
-"""A proxy cut off from an etcd that goes on: what its clients learn of the time between."""
+"""A proxy cut off from an etcd that still works: what its clients learn of the time between."""
 
 import pytest
 
@@ -27,8 +27,8 @@ def test_events_of_a_gap_in_the_stream_fire(
 ) -> None:
     """A proxy that was cut off while others wrote and etcd compacted all of it.
 
-    As long as the log still has the entries the clients are told of each change, and in its order. Where they
-    were truncated (`truncated`) a snapshot is loaded: then the net change of each node is what can be told.
+    As long as the log still has the entries the clients get an event of each change, in order. Where they
+    were truncated (`truncated`) a snapshot is loaded: then the net change of each node is what they can get.
     """
     with Link(own_etcd_server.port) as link:
         cut_off, other = start(link.endpoint), start(own_etcd_server)

@@ -1,4 +1,4 @@
-"""Containers and TTL nodes go by themselves: as on real ZooKeeper, and whoever of several proxies dies."""
+"""Containers and TTL nodes are deleted: as on real ZooKeeper, and whichever of several proxies dies."""
 
 from collections.abc import Sequence
 from typing import Any

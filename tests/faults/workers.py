@@ -88,7 +88,7 @@ class Workers(Generic[W]):
             worker.client.drop()
 
     def progress(self, rounds: int = 2, timeout: float = 60.0) -> None:
-        """Wait until everyone has done its work so many more times."""
+        """Wait until each worker has done its work so many more times."""
         before = [worker.rounds for worker in self.each]
 
         def moved() -> bool:

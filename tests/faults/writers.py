@@ -63,7 +63,7 @@ class Writers(Workers[_Writer]):
         super().progress(rounds, timeout)
 
     def verify(self) -> None:
-        """Let all writers finish, and hold the tree against what they were told."""
+        """Let all writers finish, and compare the tree with their answers."""
         self.finish()
         for port in self._ports:
             with Client(port) as client:
@@ -82,7 +82,7 @@ class Writers(Workers[_Writer]):
 
 
 def _compare(client: Client, parent: str, told: list[str]) -> None:
-    """The children of a queue are those that were told: once each, without gaps, counted right."""
+    """The children of a queue are those of the answers: once each, without gaps, counted right."""
     names, stat = client.children(parent)
     assert sorted(path.rpartition("/")[2] for path in told) == [f"n-{n:010d}" for n in range(len(told))]
     assert names == {path.rpartition("/")[2] for path in told}

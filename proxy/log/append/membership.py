@@ -22,8 +22,8 @@ from proxy.etcd.model import (
     TxnResult,
 )
 from proxy.log.append.outbox import Sent
-from proxy.log.contact import keep_alive_interval
 from proxy.log.context import Context
+from proxy.log.status import keep_alive_interval
 from proxy.support.throttled_log import ThrottledLog
 from schema.keys import Keyspace
 from schema.record import ProxyValue, encode_proxy

@@ -102,7 +102,7 @@ class Ensemble:
         self.time = 0
         self.faults = faults
         self.multis = multis
-        self.told = told  # how many clients of sessions that ran out hear of it
+        self.told = told  # how many clients of sessions that ran out get an event
         self.values = 0
         self.sessions = 0
         for server in self.servers:

@@ -17,7 +17,7 @@ class Story(History):
         self.add(*steps)
 
     def add(self, *steps: "Step") -> None:
-        """Go on with steps."""
+        """Add steps."""
         for step in steps:
             if callable(step):
                 step(self)

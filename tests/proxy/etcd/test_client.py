@@ -200,7 +200,7 @@ class TlsEtcdServer(EtcdServer):
         )
 
     def serves(self) -> bool:
-        """The test polls by itself, with a client certificate."""
+        """The test itself polls, with a client certificate."""
         return True
 
 

@@ -408,7 +408,7 @@ def test_becoming_what_was_loaded_aside() -> None:
     assert all_pages(machine) == all_pages(there.machine)
     assert_sound(machine)
     more = [request_of(Ask(1, asked)) for asked in (Create("/on", flags=1), Delete("/new/x"))]
-    for world in (here, there):  # and both go on alike
+    for world in (here, there):  # and both behave alike afterwards
         world.enter(*more, holder="p2")
         assert [outcome.err for outcome in world.outcomes] == [0, 0]
     assert all_pages(machine) == all_pages(there.machine)

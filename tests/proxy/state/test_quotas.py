@@ -139,7 +139,7 @@ def test_limits_are_read_as_java_reads_them(data: bytes | None, limits: Limits |
 
 
 def _judged(limits: bytes, *, enforce: bool, count: int = 1, size: int = 0, path: str = "/a/new") -> object:
-    """What comes of a request in a tree whose /a has two nodes and ten bytes: refusal, or what was told."""
+    """What comes of a request in a tree whose /a has two nodes and ten bytes: refusal, or the reply."""
     quotas = Servant("/a", "/a/b", quota="/a", limits=limits).tree.quotas
     told: list[tuple[str, str]] = []
     try:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdError, Get, Put, RangeResult, Txn
 from proxy.log.record import TIMEOUT, Registered
-from proxy.log.truncation import until_known
+from proxy.log.upkeep.truncation import until_known
 from proxy.support.environment import HOST, Clock, Randomness
 from proxy.support.tasks import Tasks
 from schema.entry import EntryWriter
