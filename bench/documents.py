@@ -174,7 +174,7 @@ def summary(results: Results) -> str:
             if theirs is None or ours is None:
                 continue
             if workload in WRITES:
-                # A write by itself is one append to the log, whatever it does.
+                # A single write is one append to the log, whatever it does.
                 etcds = found.get((Cell(APPEND, *place), "etcd")) or etcds
             # Pipelined, raw etcd's latency is a batch's: nothing to compare with.
             beside = f"{ours['p50_ms'] / etcds['p50_ms']:.2f}" if etcds and place == ALONE else ""

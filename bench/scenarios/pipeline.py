@@ -148,7 +148,7 @@ class _Watch(threading.Thread):
         return sums
 
     def run(self) -> None:
-        """Look until told to end."""
+        """Look until `end` is called."""
         while not self._ended.wait(_INTERVAL):
             sums = dict.fromkeys(self.most, 0.0) | {"etcd": costs.resident_bytes(self._others) / _MIB}
             for pid in costs.process_tree(self._root):
