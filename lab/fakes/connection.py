@@ -251,7 +251,7 @@ class PaperHost:
                 pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body
             )
             outcome = machine.execute(request, pending.fields, own=True)
-            for event in machine.events:
+            for event in machine.transaction.events:
                 self.watches.fire(event, machine.zxid)
             pending.applied(machine.zxid, outcome.err, outcome.body)
             self.changes += machine.session_changes

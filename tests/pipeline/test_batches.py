@@ -13,7 +13,7 @@ from pipeline.follow.outward import mirror
 from pipeline.sources.parquet import ParquetReader, ParquetWriter
 from pipeline.sources.zookeeper_sink import ZooKeeperWriter, options_of
 from pipeline.table import ZNODES, ZnodeRow
-from proxy.log import start
+from proxy.log.load import start
 from schema.keys import Keyspace
 from schema.paths import CONFIG
 from tests.pipeline.etcd.rows import load_tree, rows

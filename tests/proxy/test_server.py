@@ -8,6 +8,7 @@ import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 from unittest import mock
 
@@ -23,14 +24,14 @@ from proxy.etcd.access import Access
 from proxy.etcd.model import Get
 from proxy.frontend.listener import bound_socket
 from proxy.log.follow.staleness import Staleness
-from proxy.log.snapshots import WriterProcess
+from proxy.log.upkeep.snapshots import run_process
 from proxy.server import Server
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import until
 
 KEYS = Keyspace("/zketcd")
 _CONFIG = parse(["--listen", "127.0.0.1:0", "--tick-time", "200", "--four-letter-words", "*"])
-_WRITER = WriterProcess(Access(()))  # no test here writes a snapshot
+_WRITER = partial(run_process, Access(()))  # no test here writes a snapshot
 
 
 class Client:

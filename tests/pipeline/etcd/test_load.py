@@ -25,7 +25,7 @@ from pipeline.etcd.load import (
 from pipeline.etcd.publish import publish
 from pipeline.etcd.requests import LoadRefused
 from proxy.etcd.model import Get, Put, Txn
-from proxy.log import start
+from proxy.log.load import start
 from proxy.log.record import TreeNotServable
 from proxy.state.level import OF_NEW_TREES
 from proxy.state.machine import Machine

@@ -9,7 +9,7 @@ from pipeline.etcd import log
 from pipeline.etcd.log import DataLost, Mark, Share, between, earliest, entries, latest, whole
 from pipeline.etcd.read import NotReadable
 from proxy.etcd.model import Put, Txn
-from proxy.log import truncation
+from proxy.log.upkeep import truncation
 from schema.keys import Keyspace
 from tests.proxy.log.trees import Tree
 

@@ -11,9 +11,9 @@ from pipeline.etcd.log import DataLost, earliest, latest, whole
 from pipeline.etcd.read import NotReadable
 from pipeline.etcd.replayed import KeptState, replayed
 from proxy.etcd.model import Put, Txn
-from proxy.log import truncation
 from proxy.log.follow.catch_up import Loaded
-from proxy.log.start import load
+from proxy.log.load.start import load
+from proxy.log.upkeep import truncation
 from tests.pipeline.etcd.rows import FIXED, load_tree, row
 from tests.proxy.log.trees import Ran, Tree
 

@@ -170,7 +170,7 @@ async def test_a_client_that_goes_within_its_request_is_no_fault_of_ours(
 async def test_ready_only_while_clients_are_served(browser: Browser) -> None:
     details = {"role": "standalone", "hasLeader": True, "serving": True}
     assert await browser.json("/ready") == (200, {"status": "ok", "details": details})
-    with mock.patch("proxy.log.contact.OUTAGE", -1.0):
+    with mock.patch("proxy.log.status.OUTAGE", -1.0):
         status, body = await browser.json("/ready")
         assert (status, body["status"], body["details"]["hasLeader"]) == (503, "fail", False)
         assert body["details"]["reason"].startswith("etcd does not answer")

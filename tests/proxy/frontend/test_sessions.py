@@ -12,7 +12,7 @@ from codec.constants import ErrorCode
 from codec.jute import Acl
 from proxy.frontend.sessions import Session, Sessions, Timeouts
 from proxy.log.append.pending import Pending
-from proxy.log.contact import Contact, keep_alive_interval
+from proxy.log.status import Contact, keep_alive_interval
 from proxy.state.capture import new_machine
 from proxy.state.outcome import SessionChange
 from proxy.state.sessions import Session as Attached

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from proxy.frontend.sessions import Sessions, Timeouts
 from proxy.log.append.pending import Pending
-from proxy.log.contact import Contact
+from proxy.log.status import Contact
 from proxy.state.capture import new_machine
 from proxy.state.outcome import SessionChange
 from proxy.state.sessions import Session as Attached

@@ -15,7 +15,7 @@ from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.context import Context, LogSettings
 from proxy.log.follow.follower import Apply, Follower
 from proxy.log.log import Log
-from proxy.log.stats import Stats
+from proxy.log.status import Stats
 from proxy.state.capture import new_machine
 from proxy.state.machine import Disagreement
 from proxy.state.outcome import SessionChange

@@ -17,7 +17,7 @@ from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.follower import Apply, ProxyCame, ProxyGone
 from proxy.log.record import TreeNotServable
 from proxy.log.slices import StateWorker
-from proxy.log.stats import Stats
+from proxy.log.status import Stats
 from proxy.state import capture
 from proxy.state.digest import Digest
 from proxy.state.level import UnknownLevel

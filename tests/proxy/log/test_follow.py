@@ -13,8 +13,8 @@ from proxy.log.follow import follow as stream
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Apply, Item, ProxyCame, ProxyGone
+from proxy.log.load.start import load
 from proxy.log.record import TreeNotServable
-from proxy.log.start import load
 from proxy.state.capture import new_machine
 from proxy.state.machine import Machine
 from proxy.support.environment import HOST

@@ -12,10 +12,10 @@ import pytest
 from codec.constants import ErrorCode
 from lab.fakes.etcd import FakeEtcd, Fate
 from proxy.etcd.model import EtcdUnknown, Put, Txn
-from proxy.log import truncation
-from proxy.log.contact import Contact
 from proxy.log.record import Registered, TreeNotServable
-from proxy.log.snapshot_writer import write
+from proxy.log.status import Contact
+from proxy.log.upkeep import truncation
+from proxy.log.upkeep.snapshot_writer import write
 from proxy.state.node import full_node
 from schema.budgets import encode_rule
 from schema.entry import Kind, encode_attach, encode_forget, encode_level

@@ -3,9 +3,9 @@
 import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
+from proxy.ctl import visitor as module
+from proxy.ctl.visitor import visit
 from proxy.etcd.model import EtcdUnknown
-from proxy.log import visitor as module
-from proxy.log.visitor import visit
 from schema.record import decode_proxy
 from tests.proxy.log.proxies import until
 from tests.proxy.log.trees import Tree

@@ -1,9 +1,8 @@
 """Deletes what no start needs any more: entries that the previous snapshot holds, and pages that nothing
 names.
 
-Deletions go in chunks, since one of 200,000 keys stops all appends for more than a second. Each compares the
-record's mod_revision, so that a truncation that was overtaken by another snapshot stops. None puts
-anything, so etcd's quota lets them pass.
+Each deletion compares the record's mod_revision, so that a truncation that was overtaken by another snapshot
+stops. None puts anything, so etcd's quota lets them pass.
 """
 
 import asyncio

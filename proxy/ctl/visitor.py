@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdError, Get, Put, RangeResult, Txn
 from proxy.log.record import TIMEOUT, Registered
-from proxy.log.truncation import until_known
+from proxy.log.upkeep.truncation import until_known
 from proxy.support.environment import HOST, Clock, Randomness
 from proxy.support.tasks import Tasks
 from schema.entry import EntryWriter
@@ -28,13 +28,13 @@ async def visit(
     """Register an incarnation, and delete its key at the end. Raises EtcdError."""
     lease = randomness.randbits(62) + 1
     granted = await etcd.lease_grant(lease, _LEASE, TIMEOUT)
-    keeper = etcd.lease_keeper(lambda _lease, _ttl: None)
+    keep_alive_once = etcd.lease_keeper(lambda _lease, _ttl: None)
     tasks = Tasks()
 
     async def keep_alive() -> None:
         while True:
             await asyncio.sleep(granted / 3)
-            keeper.send(lease)
+            keep_alive_once(lease)
 
     try:
         tasks.start(keep_alive(), "keep the command's lease alive")

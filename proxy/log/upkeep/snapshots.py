@@ -1,8 +1,7 @@
 """Decides when a snapshot is written and by which proxy, and what is done after it.
 
-A snapshot is due when replaying the log would take about as long as loading the snapshot. The eldest proxy
-writes it. If it does not, the next eldest does, half a minute later. Two writers at once do no harm: only one
-of them can publish. The writing is done by `snapshot_writer`, in a separate process (`WriterProcess`).
+A snapshot is due when replaying the log would take about as long as loading the snapshot. `snapshot_writer`
+writes it, in a separate process (`run_process`).
 """
 
 import asyncio
@@ -11,19 +10,19 @@ import json
 import logging
 from asyncio.subprocess import Process
 from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from codec.constants import OpCode
 from codec.jute import pack_string
 from proxy.etcd.access import Access
 from proxy.etcd.model import EtcdError
 from proxy.log.append.pending import Pending
-from proxy.log.append.space import Pressure
 from proxy.log.log import Log
-from proxy.log.snapshot_writer import PACE
-from proxy.log.status import LogStatus
-from proxy.log.truncation import applied_in, drop_incarnation, forgettable
+from proxy.log.status import LogStatus, Pressure
+from proxy.log.upkeep.snapshot_writer import PACE
+from proxy.log.upkeep.truncation import applied_in, drop_incarnation, forgettable
 from proxy.state.machine import Disagreement
 from proxy.support import probe
 from proxy.support.child import end, start
@@ -40,15 +39,11 @@ _TICK = 1.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds before a failed run is repeated
 _SMALLER = 0.8  # of its size when a stored snapshot was written: then a nearly full etcd gets a new one
 _LONGEST_RUN = 3600.0  # seconds that the writer may take
-_WRITER = "proxy.log.snapshot_writer"
+_WRITER = "proxy.log.upkeep.snapshot_writer"
 _OVERDUE = 900.0  # seconds after which a snapshot that is due is an alarm
 
-
-class Writer(Protocol):
-    """Runs the snapshot writer."""
-
-    async def run(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Its result for an order; see `snapshot_writer.run`."""
+#: Runs the snapshot writer: its result for an order; see `snapshot_writer.run`.
+RunWriter: TypeAlias = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 @dataclass(slots=True)
@@ -120,7 +115,7 @@ class Snapshots:
     def __init__(
         self,
         replicated: Log,
-        writer: Writer,
+        run_writer: RunWriter,
         *,
         least_bytes: int = LEAST_BYTES,
         least_requests: int = LEAST_REQUESTS,
@@ -131,7 +126,7 @@ class Snapshots:
         self._log = replicated
         self._etcd = replicated.context.etcd
         self._keys = replicated.context.keys
-        self._writer = writer
+        self._run_writer = run_writer
         self._least = least_bytes, least_requests
         self._each_rank = each_rank
         self._pace = pace
@@ -264,7 +259,7 @@ class Snapshots:
         began = self._now()
         self.stats.running = True
         try:
-            result = await self._run_writer({"incarnation": me.incarnation, "revision": me.revision})
+            result = await self._run_writer(self._order(incarnation=me.incarnation, revision=me.revision))
         finally:
             self.stats.running = False
         self.stats.last_seconds = self._now() - began
@@ -289,9 +284,8 @@ class Snapshots:
         self._not_before = self._now() + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
-    async def _run_writer(self, order: dict[str, Any]) -> dict[str, Any]:
-        prefix = self._keys.prefix.decode()
-        return await self._writer.run({"prefix": prefix, "pace": self._pace, **order})
+    def _order(self, **what: object) -> dict[str, Any]:
+        return {"prefix": self._keys.prefix.decode(), "pace": self._pace, **what}
 
     # -- after a snapshot ------------------------------------------------------------------------------------
 
@@ -322,7 +316,7 @@ class Snapshots:
         self._checking = True
         reloads = self._log.status().stats.reloads
         try:
-            result = await self._run_writer({"check_aside": disagreement.checkpoint})
+            result = await self._run_writer(self._order(check_aside=disagreement.checkpoint))
         finally:
             self._checking = False
         if self._log.status().stats.reloads != reloads:
@@ -348,31 +342,25 @@ class Snapshots:
         return False
 
 
-class WriterProcess:
-    """Runs the snapshot writer as a child process, so that its work does not delay this proxy's clients."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-
-    async def run(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Run it with an order; its result."""
-        config = {
-            **self._access.as_json(),
-            "log_format": form_in_use(),
-            "log_level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
-            **order,
-        }
-        try:
-            child = await start(_WRITER, config)
-        except OSError as error:
-            return {"ok": False, "error": str(error)}
-        try:
-            async with asyncio.timeout(_LONGEST_RUN):
-                return await _result(child)
-        except TimeoutError:
-            return {"ok": False, "error": f"it took more than {_LONGEST_RUN:.0f} s"}
-        finally:
-            await end(child)
+async def run_process(access: Access, order: dict[str, Any]) -> dict[str, Any]:
+    """Run the snapshot writer as a child process, so that its work does not delay this proxy's clients."""
+    config = {
+        **access.as_json(),
+        "log_format": form_in_use(),
+        "log_level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
+        **order,
+    }
+    try:
+        child = await start(_WRITER, config)
+    except OSError as error:
+        return {"ok": False, "error": str(error)}
+    try:
+        async with asyncio.timeout(_LONGEST_RUN):
+            return await _result(child)
+    except TimeoutError:
+        return {"ok": False, "error": f"it took more than {_LONGEST_RUN:.0f} s"}
+    finally:
+        await end(child)
 
 
 async def _result(child: Process) -> dict[str, Any]:

@@ -8,11 +8,11 @@ does not know it.
 
 from collections.abc import Collection
 
+from proxy.ctl.visitor import clock_ms, visit
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Put, Txn
 from proxy.log.record import TIMEOUT, TreeNotServable, incarnation_of, look, servable
-from proxy.log.truncation import until_known
-from proxy.log.visitor import clock_ms, visit
+from proxy.log.upkeep.truncation import until_known
 from proxy.state.level import KNOWN
 from schema.entry import EntryWriter, Kind, encode_level
 from schema.errors import BadValue

@@ -3,10 +3,10 @@
 import pytest
 
 from lab.fakes.etcd import FakeEtcdClient
+from proxy.ctl.levels import LevelRefused, raise_level
 from proxy.etcd.model import Put, Txn, TxnResult
-from proxy.log.levels import LevelRefused, raise_level
+from proxy.log.load.start import load
 from proxy.log.record import TreeNotServable
-from proxy.log.start import load
 from schema.entry import Kind, decode_entry
 from tests.proxy.log.trees import Tree
 

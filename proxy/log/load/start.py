@@ -1,9 +1,7 @@
 """Loads a tree from etcd: the newest usable snapshot, then the log since it.
 
-Pages are read by name, since they never change; the log is read by `catch_up`. If truncation overtakes a
-load, it begins again with the newer snapshot. If a snapshot has a damaged page or a wrong digest, the load
-uses the one before it, which is kept with the log since then. A starting proxy, one that fell behind, the
-writer of snapshots, and the commands of `proxy.ctl` all use this load.
+A starting proxy, one that fell behind, the writer of snapshots, and the commands of `proxy.ctl` all use this
+load.
 """
 
 import asyncio
@@ -15,9 +13,9 @@ from proxy.etcd.interface import Etcd, Reads
 from proxy.etcd.model import EtcdError, EtcdRefused, KeyValue, RefusalKind
 from proxy.log import record as tree_record
 from proxy.log.follow.catch_up import Caught, Loaded, MonotonicReads, Truncated, catch_up, entries_after
-from proxy.log.pages import UnusableSnapshot, read_snapshot
+from proxy.log.load.pages import UnusableSnapshot, read_snapshot
+from proxy.log.load.replay import Execute, Replay
 from proxy.log.record import TIMEOUT, TreeNotServable, is_following, look, servable, unknown_level
-from proxy.log.replay import Execute, Replay
 from proxy.state import capture
 from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel
 from proxy.state.machine import Machine

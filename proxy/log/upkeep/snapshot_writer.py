@@ -1,11 +1,7 @@
-"""Writes a snapshot, then truncates the log: `python -m proxy.log.snapshot_writer`, a child of a proxy.
+"""Writes a snapshot, then truncates the log: `python -m proxy.log.upkeep.snapshot_writer`, a proxy's child.
 
-It is a separate process that loads the tree as a starting proxy does. So the proxy does not pause, and each
-snapshot tests the start. It gets what it needs as one line of JSON on stdin (no secrets on a command
-line), prints one line of JSON on stdout, and ends when its stdin is closed, that is, with the proxy.
-
-A crash between any two steps leaves a tree that can be used; the next run deletes what was left over:
-the state page, the other pages, the record that names them, truncation.
+It gets what it needs as one line of JSON on stdin (no secrets on a command line), prints one line of JSON on
+stdout, and ends when its stdin is closed, that is, with the proxy.
 """
 
 import asyncio
@@ -24,9 +20,9 @@ from proxy.etcd.access import Access
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdError, Put, Txn
 from proxy.log.follow.catch_up import Loaded
+from proxy.log.load.start import NotInLog, Wanted, load
 from proxy.log.record import TIMEOUT, Registered, TreeNotServable, incarnation_of, look
-from proxy.log.start import NotInLog, Wanted, load
-from proxy.log.truncation import (
+from proxy.log.upkeep.truncation import (
     Overtaken,
     Step,
     applied_in,
