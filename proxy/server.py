@@ -225,7 +225,7 @@ class Server:
             partial(logs.audit.info, "%s") if config.audit_log else None,
             config.slow_request,
             self._stages,
-            lambda: self.machine.ended,
+            lambda: self.machine.transaction.ended,
             self._environment.clock.perf_counter_ns,
             writes,
         )

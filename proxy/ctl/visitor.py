@@ -28,13 +28,13 @@ async def visit(
     """Register an incarnation, and delete its key at the end. Raises EtcdError."""
     lease = randomness.randbits(62) + 1
     granted = await etcd.lease_grant(lease, _LEASE, TIMEOUT)
-    keeper = etcd.lease_keeper(lambda _lease, _ttl: None)
+    keep_alive_once = etcd.lease_keeper(lambda _lease, _ttl: None)
     tasks = Tasks()
 
     async def keep_alive() -> None:
         while True:
             await asyncio.sleep(granted / 3)
-            keeper.send(lease)
+            keep_alive_once(lease)
 
     try:
         tasks.start(keep_alive(), "keep the command's lease alive")

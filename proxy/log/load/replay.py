@@ -75,7 +75,7 @@ class Replay:
     def _run(self, upto: int, entries: int, pause: Pause) -> None:
         caught = self._caught
         items = self._follower.catch_up(upto, caught.entries, caught.proxies, None, pause)
-        self._machine.pause = pause
+        self._machine.transaction.pause = pause
         try:
             for item in items:
                 if not isinstance(item, Apply):
@@ -85,7 +85,7 @@ class Replay:
                 else:
                     self._apply(item, pause)
         finally:
-            self._machine.pause = NO_PAUSE
+            self._machine.transaction.pause = NO_PAUSE
 
     def _apply(self, item: Apply, pause: Pause) -> None:
         machine = self._machine

@@ -199,6 +199,6 @@ def test_the_sender_alone_warns() -> None:
     for own, path in ((False, "/a/1"), (True, "/a/2")):
         world.enter(request_of(Ask(1, Create(path))), own=own)
         told = [("/a", "count would be 3, soft limit 1")] if own else []
-        assert world.machine.warnings == told
+        assert world.machine.transaction.warnings == told
     world.do(Create("/b"))
-    assert world.machine.warnings == []
+    assert world.machine.transaction.warnings == []
