@@ -11,7 +11,7 @@ import pyarrow as pa
 from bench.pipeline import tree
 from pipeline.batches import batch_of
 from pipeline.formats import log, transactions
-from pipeline.jobs.summary import add_progress_argument
+from pipeline.options import add_progress, add_spark
 from pipeline.running import runner as running
 from pipeline.running.runner import Runner
 from pipeline.running.table import Table
@@ -77,8 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("nodes", type=int)
     parser.add_argument("folder")
     parser.add_argument("--inserts", type=int, default=0, help="transactions of a log behind the snapshot")
-    running.add_arguments(parser)
-    add_progress_argument(parser)
+    add_spark(parser)
+    add_progress(parser)
     given = parser.parse_args(arguments)
     snapshot(running.runner_for(given, "zketcd bench", [table(given.nodes)]), given.nodes, given.folder)
     write_log(given.nodes, given.inserts, given.folder)

@@ -10,7 +10,8 @@ from pipeline.errors import Failure
 from pipeline.etcd.passwords import password_of
 from pipeline.formats import digest, directory, snapshot
 from pipeline.formats.compression import opened
-from pipeline.formats.directory import TAIL, Plan, Run
+from pipeline.formats.directory import Plan, Run
+from pipeline.formats.errors import TAIL
 from pipeline.formats.snapshot import SnapshotReader
 from pipeline.memory import uncollected
 from pipeline.table import AclRow, SessionRow, ZnodeRow

@@ -19,7 +19,7 @@ from pipeline.batches import fixed_row
 from pipeline.errors import Failure
 from pipeline.follow.base import load_base
 from pipeline.formats import directory, log, snapshot, transactions
-from pipeline.formats.directory import TAIL
+from pipeline.formats.errors import TAIL
 from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
 from proxy.state.machine import Machine
 from proxy.support.files import sync_folder

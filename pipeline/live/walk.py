@@ -17,8 +17,8 @@ from codec.constants import ErrorCode, OpCode, Xid
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.framing import Framer
 from codec.jute import Reader, pack_string
+from pipeline.addresses import Identity
 from pipeline.errors import Failure
-from pipeline.live.address import Identity
 from pipeline.table import AclRow, ZnodeRow
 from schema.paths import ROOT, join
 from schema.znode import OPEN_ACL, wrap_int

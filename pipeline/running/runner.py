@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from pipeline.errors import MissingPackage
+from pipeline.options import MOST_BYTES, MOST_ROWS
 from pipeline.running.here import Here
 from pipeline.running.progress import Reporter
 from pipeline.running.table import Assign, Table, Work
@@ -14,10 +15,6 @@ from pipeline.sources.reading import Once, Preparing
 from proxy.support.libraries import how_to_add
 
 T = TypeVar("T")
-
-#: Above either, Spark runs a job unless --no-spark is given.
-MOST_ROWS = 1_000_000
-MOST_BYTES = 1 << 30
 
 _SPARK = ("pyspark", "py4j", "pandas")
 # spark-submit has started the JVM, or the user has named a master: both mean Spark.
@@ -41,17 +38,6 @@ class Runner(Once, Protocol):
         All batches in buckets have one schema.
         """
         ...
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """--spark and --no-spark."""
-    parser.add_argument(
-        "--spark",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help=f"run on Spark, or never (--no-spark); by default above about {MOST_ROWS} znodes or"
-        f" {MOST_BYTES >> 30} GiB",
-    )
 
 
 def runner_for(arguments: argparse.Namespace, name: str, tables: Sequence[Table]) -> Runner:

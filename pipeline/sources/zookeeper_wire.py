@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pyarrow
 
-from pipeline.live.address import Identity, servers_of
+from pipeline.addresses import Identity, servers_of
 from pipeline.live.walk import Walk
 from pipeline.sources.batches import of_rows
 from pipeline.table import ZNODES, ZnodeRow

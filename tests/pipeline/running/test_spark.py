@@ -19,7 +19,7 @@ from pipeline.__main__ import main
 from pipeline.etcd.options import Connection
 from pipeline.etcd.read import record_of
 from pipeline.jobs.failure import reason_of
-from pipeline.jobs.tables import directory_of
+from pipeline.jobs.trees import directory_of
 from pipeline.running.here import Here
 from pipeline.running.progress import Count, Reporter
 from pipeline.running.spark import BySpark, take
