@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from pipeline.batches import of_rows
 from pipeline.etcd import columns, load
 from pipeline.etcd import read as reading
 from pipeline.etcd.limits import Limits
@@ -17,7 +18,6 @@ from pipeline.etcd.read import Survey
 from pipeline.etcd.requests import TIMEOUT, until_known
 from pipeline.etcd.tree import tree_at
 from pipeline.etcd.writer import Part, write
-from pipeline.sources.batches import of_rows
 from pipeline.sources.reading import Meter, Once
 from pipeline.sources.selection import EVERYTHING, Selection
 from pipeline.table import SESSIONS
