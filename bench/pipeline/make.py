@@ -12,9 +12,8 @@ from bench.pipeline import tree
 from pipeline.batches import batch_of
 from pipeline.formats import log, transactions
 from pipeline.options import add_progress, add_spark
+from pipeline.reading import Runner, Table
 from pipeline.running import runner as running
-from pipeline.running.runner import Runner
-from pipeline.running.table import Table
 from pipeline.sources.zookeeper_sink import SinkOptions, ZooKeeperWriter, folder_of
 from pipeline.table import ZNODES
 from proxy.support.usage import Parser

@@ -27,13 +27,11 @@ from pipeline.jobs.census import Ending
 from pipeline.jobs.summary import print_line, print_list, print_tree
 from pipeline.jobs.trees import archived, in_etcd, of_state
 from pipeline.options import check_moment
+from pipeline.reading import Runner, Table, Writer
 from pipeline.running import runner as running
-from pipeline.running.runner import Runner
-from pipeline.running.table import Table
 from pipeline.sources import parquet
 from pipeline.sources.options import local_path
 from pipeline.sources.parquet import ParquetWriter, RemoteParquet
-from pipeline.sources.reading import Writer
 from pipeline.sources.zketcd_tree import ZketcdReader
 from pipeline.sources.zookeeper_sink import SinkOptions, ZooKeeperWriter, check_folder, folder_of
 from pipeline.table import ZNODES, SessionRow

@@ -23,10 +23,9 @@ from pipeline.jobs.census import Census, Ending
 from pipeline.jobs.summary import print_line, print_list, print_tree
 from pipeline.jobs.trees import Origin, origin_of
 from pipeline.options import check_trees
+from pipeline.progress import Reporter
+from pipeline.reading import Runner, Table
 from pipeline.running import runner as running
-from pipeline.running.progress import Reporter
-from pipeline.running.runner import Runner
-from pipeline.running.table import Table
 from pipeline.sources.zketcd_tree import write_part
 from pipeline.table import SessionRow
 

@@ -22,9 +22,8 @@ from pipeline.formats.directory import Survey
 from pipeline.jobs.tally import Largest, List, Tally, key_of
 from pipeline.jobs.trees import Tree, tree_of
 from pipeline.options import check_trees
+from pipeline.reading import Runner, Table
 from pipeline.running import runner as running
-from pipeline.running.runner import Runner
-from pipeline.running.table import Table
 from schema.paths import ROOT
 from schema.znode import OPEN_ACL
 

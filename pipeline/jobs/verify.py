@@ -14,8 +14,8 @@ from pipeline.errors import Failure
 from pipeline.jobs.compare import KINDS, Compare, Difference, Slim, merged
 from pipeline.jobs.trees import Tree, tree_of
 from pipeline.options import check_trees
+from pipeline.reading import Runner
 from pipeline.running import runner as running
-from pipeline.running.runner import Runner
 from schema.paths import CONFIG
 
 

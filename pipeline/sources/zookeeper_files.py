@@ -16,8 +16,8 @@ from pipeline.formats.compression import opened
 from pipeline.formats.directory import Plan
 from pipeline.formats.errors import BadFile
 from pipeline.formats.snapshot import Nodes, SnapshotReader, path_text
+from pipeline.reading import Runner
 from pipeline.sources.options import Options
-from pipeline.sources.reading import Once
 from pipeline.table import SESSIONS, ZNODES, AclRow, ZnodeRow
 
 # The plan contains the nodes that the logs change; so many in each partition.
@@ -52,7 +52,7 @@ class ZnodeReader:
         """Without the plan, which workers get in partitions."""
         return {**self.__dict__, "_plan": None}
 
-    def prepare(self, runner: Once) -> None:
+    def prepare(self, runner: Runner) -> None:
         """Replay the logs, if there are any. Raises BadFile."""
         found, step = self._found, self._options.split_bytes
         if found is not None and found.transactions and self._plan is None:

@@ -21,9 +21,9 @@ from pipeline.formats import digest, directory, log, snapshot, transactions
 from pipeline.formats.compression import opened
 from pipeline.formats.directory import Survey
 from pipeline.formats.snapshot import SnapshotReader
-from pipeline.running.here import Here
-from pipeline.running.progress import Reporter
-from pipeline.running.table import Table
+from pipeline.progress import Reporter
+from pipeline.reading import Table
+from pipeline.running.runner import Here
 from pipeline.table import ZNODES, AclRow, SessionRow, TransactionRow, ZnodeRow
 from schema.paths import parent_of
 
