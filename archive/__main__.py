@@ -29,8 +29,8 @@ from proxy.ctl.__main__ import EMBEDDED, access_of, client_of
 from proxy.ctl.client import Refused, connected
 from proxy.ctl.output import counted, size, visible
 from proxy.etcd.model import EtcdError
+from proxy.log.load.start import load
 from proxy.log.record import TreeNotServable
-from proxy.log.start import load
 from proxy.options.etcd import EtcdAccess
 from proxy.state.machine import Machine
 from proxy.support.logs import TEXT, configure

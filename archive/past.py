@@ -12,8 +12,8 @@ from archive.names import COMPLETE, Point, Segment
 from archive.segment import Content
 from archive.store import Missing, Store
 from archive.writer import decode_complete
-from proxy.log.replay import Execute, Place
-from proxy.log.start import forget_members
+from proxy.log.load.replay import Execute, Place
+from proxy.log.load.start import forget_members
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from schema.entry import decode_entry

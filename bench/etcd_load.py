@@ -5,7 +5,7 @@ do. Depth above 1 is the upper bound of group commit: the operations of a batch 
 flight. All requests are built and serialised beforehand, all replies parsed afterwards.
 
 `append` is no workload of ZooKeeper's, but what zketcd's log does: one put with the key of a living proxy and
-the absence of its own key as guards, for all operations of a Txn together. It is what a write by itself is
+the absence of its own key as guards, for all operations of a Txn together. It is what a single write is
 held against.
 
 Where the table marks the generator as the limit, the figure says what a Python client gets out of etcd: the
@@ -188,7 +188,7 @@ def txn(parts: Sequence[Part]) -> bytes:
 
 
 def _entry(run: Run, connection: int, number: int, batch: int) -> bytes:
-    """The Txn that appends an entry of `batch` creates, which nobody has compressed."""
+    """The Txn that appends an entry of `batch` creates, not compressed."""
     key = run.root + b"log/%04d/%016d" % (connection, number)
     request = rpc.TxnRequest(
         compare=[*_append(run, connection, number).compares, absent(key)],
@@ -274,7 +274,7 @@ async def drive(
     Raises BadReply for a Txn that didn't succeed, EffectsDiffer for a wrong number of keys, AioRpcError for
     an RPC that failed.
     """
-    workload, connections, depth, _ = cell
+    workload, connections, depth = cell
     shape = SHAPES[workload]
     batch = 1
     lanes = connections

@@ -45,9 +45,7 @@ class Cell(NamedTuple):
     workload: str
     connections: int
     depth: int
-    """Requests in flight on each connection; at an offered rate, at most."""
-    offered: int = 0
-    """Requests a second that come whatever the server does; 0: each reply lets the next request go."""
+    """Requests in flight on each connection."""
 
 
 class Asker(Protocol):

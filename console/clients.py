@@ -211,12 +211,13 @@ async def pending(subject: Subject, pace: Pace) -> dict[str, Any]:
                     ],
                 }
             )
+    contact = subject.contact
     return {
         "clients": clients,
         "rows": rows,
         "log": {"outstanding": subject.log.outstanding, "inFlight": subject.log.unanswered},
-        "inTouch": subject.in_touch,
-        "silenceMs": int(subject.silence * 1000),
+        "inTouch": contact.in_touch,
+        "silenceMs": int(contact.silence * 1000),
     }
 
 

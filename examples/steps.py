@@ -17,7 +17,7 @@ T = TypeVar("T")
 class Step:
     """One thing that a host does. Its requests go to the session and are counted.
 
-    A step that goes on after a lost connection gets the next session as its `session`.
+    A step that continues after a lost connection gets the next session as its `session`.
     """
 
     def __init__(self, session: Session) -> None:

@@ -37,7 +37,7 @@ async def paths_below(session: Session, root: str) -> list[str]:
 
 
 async def delete_tree(session: Session, root: str) -> None:
-    """Delete a subtree that nobody else writes to any more; ephemeral nodes may go by themselves."""
+    """Delete a subtree that no other client writes to; ephemeral nodes may vanish meanwhile."""
     await delete_all(session.call, list(reversed(await paths_below(session, root))))
 
 

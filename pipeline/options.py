@@ -155,8 +155,7 @@ def _add_reading_etcd(parser: argparse.ArgumentParser) -> None:
     _add_access(parser.add_argument_group("for etcd:// and etcds://, also as ZKETCD_ETCD_..."))
 
 
-def add_spark(parser: argparse.ArgumentParser) -> None:
-    """Add --spark and --no-spark."""
+def _add_spark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--spark",
         action=argparse.BooleanOptionalAction,
@@ -164,11 +163,6 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
         help=f"run on Spark, or never (--no-spark); by default above about {MOST_ROWS} znodes or"
         f" {MOST_BYTES >> 30} GiB",
     )
-
-
-def add_progress(parser: argparse.ArgumentParser) -> None:
-    """Add --json, for a command that has no other use for it."""
-    parser.add_argument("--json", action="store_true", help="print the progress as lines of JSON, on stderr")
 
 
 def _add_summary(parser: argparse.ArgumentParser) -> None:
@@ -181,8 +175,8 @@ def _add_summary(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"number of paths to print of each kind (default: {_LISTED})",
     )
-    add_spark(parser)
-    add_progress(parser)
+    _add_spark(parser)
+    parser.add_argument("--json", action="store_true", help="print the progress as lines of JSON, on stderr")
 
 
 def _add_metrics(parser: argparse.ArgumentParser) -> None:
@@ -359,7 +353,7 @@ def _verify(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of nodes to show of each kind of difference (default: 10)",
     )
-    add_spark(parser)
+    _add_spark(parser)
     add("--json", action="store_true", help="print the result as JSON, and the progress on stderr")
 
 
@@ -377,7 +371,7 @@ def _inspect(parser: argparse.ArgumentParser) -> None:
         help="number of names in a path prefix (default: 3)",
     )
     add("--no-logs", action="store_true", help="leave out the statistics of a directory's logs")
-    add_spark(parser)
+    _add_spark(parser)
     add("--json", action="store_true", help="print the report as JSON, and the progress on stderr")
     add(
         "--traffic",

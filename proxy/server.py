@@ -28,9 +28,9 @@ from proxy.frontend.traced import Traces, TraceSources
 from proxy.frontend.turns import FlushQueue, StateGate
 from proxy.log.context import Context, LogSettings
 from proxy.log.log import Log
-from proxy.log.node_expiry import NodeExpiry, Pace
-from proxy.log.snapshots import Snapshots, Writer
-from proxy.log.stats import Stats as LogStats
+from proxy.log.status import Stats as LogStats
+from proxy.log.upkeep.node_expiry import NodeExpiry, Pace
+from proxy.log.upkeep.snapshots import RunWriter, Snapshots
 from proxy.sasl.login import Login
 from proxy.state.auth import scheme
 from proxy.state.auth.schemes import AuthSchemes, offered
@@ -69,7 +69,7 @@ class Server:
         self,
         config: Config,
         etcd: Etcd,
-        writer: Writer,
+        run_writer: RunWriter,
         tls: TlsContext | None = None,
         login: Login | None = None,
         tracer: Tracer | None = None,
@@ -77,7 +77,7 @@ class Server:
         read_metrics: ReadMetrics | None = None,
         home: Home = Home(),  # noqa: B008 - immutable
     ) -> None:
-        """`writer`: runs the snapshot writer. `tls`, `login`: for clients, if any.
+        """`run_writer`: runs the snapshot writer. `tls`, `login`: for clients, if any.
 
         `tracer`: takes the spans of clients' requests, if any. `environment`: clocks and randomness.
         `read_metrics`: those of an etcd at HOST:PORT, None if it shows none. `home`: where this proxy runs.
@@ -114,7 +114,7 @@ class Server:
         )
         self.snapshots = Snapshots(
             self.log,
-            writer,
+            run_writer,
             least_bytes=config.snapshot_log_bytes,
             least_requests=config.snapshot_log_requests,
         )
@@ -125,18 +125,18 @@ class Server:
         )
 
         # Clients.
-        read_only = ReadOnlySessions(machine, sessions, self.log, loop.time, environment.randomness)
+        read_only = ReadOnlySessions(machine, sessions, self.log.contact, loop.time, environment.randomness)
         self._handshake = handshake = Handshake(
             machine,
             sessions,
             self.log.outbox,
-            self.log,
+            self.log.contact,
             read_only if config.read_only_mode or config.archive.read_only else None,
             environment,
             loop,
             past=config.archive.read_only,
         )
-        timer = SessionTimer(sessions, handshake, read_only, self.log.outbox, self.log, interval)
+        timer = SessionTimer(sessions, handshake, read_only, self.log.outbox, self.log.contact, interval)
         limits = ConnectionLimits(config.max_client_connections, config.max_connections, counters)
         self.connections: Connections[Connection] = Connections(limits)
         self.ports = Ports(
@@ -225,7 +225,7 @@ class Server:
             partial(logs.audit.info, "%s") if config.audit_log else None,
             config.slow_request,
             self._stages,
-            lambda: self.machine.ended,
+            lambda: self.machine.transaction.ended,
             self._environment.clock.perf_counter_ns,
             writes,
         )

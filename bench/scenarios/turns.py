@@ -88,7 +88,7 @@ class _Caller(Client):
 
     @override
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Nobody reads the answer."""
+        """The answer is not read."""
 
     @override
     def _take(self, data: bytes) -> None:

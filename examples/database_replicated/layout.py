@@ -127,7 +127,7 @@ class Layout:
         return [fence, *self._applied(number, name, digest)]
 
     def roll_back(self, fence: Request[None], number: int, name: str) -> Parts:
-        """The initiator could not run its query: nobody will. Part TRY_PART as in `commit_initial`."""
+        """The initiator could not run its query: no replica will. Part TRY_PART as in `commit_initial`."""
         node = self.entry(number)
         return [fence, delete(f"{node}/try"), *self._finished(number, name, FAILED)]
 

@@ -268,7 +268,7 @@ class Replica:
         await self._wait_for_initiator(f"{node}/try")
         if not await self._is_committed(number):
             if not await self._recover_if_lost():
-                self._ledger.note("entries skipped")  # if somebody applied it, `judge` finds it lost here
+                self._ledger.note("entries skipped")  # if a replica applied it, `judge` finds it lost here
                 self.pointer = number
             return
         text = (await session.call(get(node))).data

@@ -57,7 +57,7 @@ async def run(
 ) -> Findings:
     """Run once. Raises Violation, and ConnectionLost if the servers stay away.
 
-    `meanwhile` is called after the timed part, while the replicas go on: tests inject faults there.
+    `meanwhile` is called after the timed part, while the replicas still run: tests inject faults there.
     """
     names = [f"r{number:02d}" for number in range(options.replicas)]
     ledger = Ledger(names)
@@ -136,7 +136,7 @@ class _Director:
         for number in range(self._options.losses):
             replica, fate = chance.choice(self._replicas), fates[number % len(fates)]
             if fate == Fate.FOR_LONG and len(self._replicas) == 1:
-                continue  # nobody else appends entries
+                continue  # no other task appends entries
             before, last = replica.losses, self._ledger.last
             replica.fate = fate  # it meets it at its next occasion
             what = f"{replica.name}, lost {fate.value}, to be back"
@@ -151,7 +151,7 @@ class _Director:
             await asyncio.sleep(_LOOK_S)
 
     async def _quiet_end(self) -> End:
-        """The tree when nobody proposes any more, all have seen all entries, and lost sessions are over."""
+        """The tree when no replica proposes any more, all have all entries, and lost sessions are over."""
         replicas = self._replicas
         await self._until(lambda: all(replica.idle for replica in replicas), "the last proposals")
         deadline = time.monotonic() + self._patience_s

@@ -43,7 +43,7 @@ class World(world.World):
         self.rows: dict[str, Rows] = {}
         """Part -> the rows that it must have."""
         self.told: list[str] = []
-        """Parts whose inserts were told as done."""
+        """Parts whose inserts were reported as done."""
 
 
 class Host(Member):
@@ -174,7 +174,7 @@ class Host(Member):
         return step.counts
 
     async def _superseded(self, part: str) -> bool:
-        """Whether a later entry of the log removes a part, so that nobody may have it any more."""
+        """Whether a later entry of the log removes a part, so that no replica may have it any more."""
         session = await self.session()
         for name in sorted((await session.call(children(self.world.paths.log))).names):
             if int(name[-10:]) > self.pointer:

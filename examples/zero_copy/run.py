@@ -120,7 +120,7 @@ class BucketObserver(Observer):
         for part in world.told:
             if added.count(part) != 1:
                 raise Violation(
-                    "parts", f"{part} was told as inserted; it is in the log {added.count(part)} times"
+                    "parts", f"{part} was reported as inserted; it is in the log {added.count(part)} times"
                 )
         marks: dict[str, list[str]] = {}
         left = [f"{paths.merged}/{name}" for name in (await session.call(children(paths.merged))).names]

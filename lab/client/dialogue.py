@@ -39,7 +39,7 @@ class Dialogue:
     """One connection."""
 
     def __init__(self, xids: Iterator[int] | None = None) -> None:
-        """`xids`: of the session's requests, where it goes on from an earlier connection."""
+        """`xids`: the numbers of the session's requests, if an earlier connection has used some."""
         self.granted: zk.Connected | None = None
         """The answer to the connect request, once it has come."""
         self._framer = Framer(_MAX_FRAME)

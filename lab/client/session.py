@@ -196,7 +196,7 @@ class Session(asyncio.Protocol):
             self.drop()
 
     def drop(self) -> None:
-        """Close the connection without a word: the session lives on until its timeout."""
+        """Close the connection without a closeSession: the session lives on until its timeout."""
         self._end("dropped")
 
     # What asyncio calls.
@@ -294,7 +294,7 @@ class Session(asyncio.Protocol):
             self._transport.abort()
         if not self._greeting.done():
             self._greeting.set_exception(ConnectionLost(reason))
-            self._greeting.exception()  # nobody waits for it where the opening was given up
+            self._greeting.exception()  # no task waits for it if the opening was given up
         for waiting in self._waiting:
             if not waiting.future.done():
                 waiting.future.set_exception(ConnectionLost(reason))

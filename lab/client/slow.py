@@ -65,7 +65,7 @@ class SlowClient:
         self.drop()
 
     def drop(self) -> None:
-        """Close the connection without a word; what another thread sends fails."""
+        """Close the connection without a closeSession; what another thread sends fails."""
         with contextlib.suppress(OSError):
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         self._socket.close()

@@ -50,7 +50,7 @@ class PaperTimer:
 
 
 class PaperLoop:
-    """Runs what was called soon when it is told to."""
+    """Runs what was scheduled by `call_soon` when a test asks for it."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -88,7 +88,7 @@ class PaperLoop:
 
 
 class PaperTransport(asyncio.Transport):
-    """Notes what is written; each write by itself."""
+    """Notes what is written; each write alone."""
 
     def __init__(self, peer: tuple[str, int] | None = ("10.0.0.7", 4711)) -> None:
         super().__init__({"peername": peer})
@@ -251,7 +251,7 @@ class PaperHost:
                 pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body
             )
             outcome = machine.execute(request, pending.fields, own=True)
-            for event in machine.events:
+            for event in machine.transaction.events:
                 self.watches.fire(event, machine.zxid)
             pending.applied(machine.zxid, outcome.err, outcome.body)
             self.changes += machine.session_changes
@@ -278,7 +278,7 @@ class Client:
         self.connection.established(self.session, PASSWORD)
 
     def send(self, *chunks: bytes) -> None:
-        """Send each chunk by itself."""
+        """Send each chunk alone."""
         for chunk in chunks:
             self.connection.data_received(chunk)
         self.loop.run()

@@ -1,7 +1,7 @@
 """A small synchronous ZooKeeper client on a plain socket that hides nothing.
 
 It records every frame in arrival order, sends several requests at once or arbitrary bytes, and never
-reconnects by itself. Layouts follow ZooKeeper 3.9's zookeeper.jute. What requests mean lives in `script`.
+reconnects unasked. Layouts follow ZooKeeper 3.9's zookeeper.jute. What requests mean lives in `script`.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class Connection:
         self._ended = False
 
     def close(self) -> None:
-        """Close the socket without a word to the server."""
+        """Close the socket without a closeSession."""
         self._socket.close()
 
     def shut_writing(self) -> None:

@@ -95,7 +95,7 @@ class Page:
             await self.send("Input.dispatchKeyEvent", type="keyUp", **common)
 
     async def type(self, selector: str, text: str) -> None:
-        """Put text into a field, in place of what is there."""
+        """Put text into a field, in place of its present text."""
         field = f"document.querySelector({json.dumps(selector)})"
         await self.until(field)
         await self.run(f"({field}.focus(), {field}.select())")
@@ -209,7 +209,7 @@ async def browsing() -> AsyncIterator[Browser]:
         "about:blank",
     ]
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(  # noqa: ASYNC220 - nobody else uses the loop now
+        process = subprocess.Popen(  # noqa: ASYNC220 - nothing else uses the loop now
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             env={**os.environ, "HOME": str(folder)},
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Polling with deadlines: the only way in which tests wait for something that they cannot be told of."""
+"""Polling with deadlines: the only way in which tests wait for something that sends them no notification."""
 
 import asyncio
 import time

@@ -11,9 +11,9 @@ from pipeline.etcd.read import Changed, NotReadable, Survey, has_log_behind, rec
 from pipeline.memory import uncollected
 from proxy.etcd.interface import Etcd
 from proxy.log.follow.catch_up import Loaded
+from proxy.log.load.replay import Execute, Place
+from proxy.log.load.start import NotInLog, Wanted, load
 from proxy.log.record import Look, TreeNotServable
-from proxy.log.replay import Execute, Place
-from proxy.log.start import NotInLog, Wanted, load
 from proxy.state.machine import Machine
 from schema.entry import Entry, Request
 from schema.keys import Keyspace

@@ -52,7 +52,7 @@ class Here:
         """As Runner.shuffled."""
         rows = expected_rows(inputs)
         with (
-            self.reporter.step(what, rows_of(inputs), unit) as count,
+            self.reporter.step(what, rows, unit) as count,
             Buckets(folder=self._folder) as buckets,
         ):
             for table, assign in inputs:

@@ -74,7 +74,7 @@ class BySpark:
         rows = expected_rows(inputs)
         buckets = max(table.buckets for table, _ in inputs)
         with (
-            self.reporter.step(what, rows_of(inputs), unit) as count,
+            self.reporter.step(what, rows, unit) as count,
             _listening(self.spark, count) as address,
         ):
             assigned = [

@@ -33,7 +33,7 @@ from pipeline.sources.options import number, truth
 from pipeline.traffic.outcomes import Recorder
 from pipeline.traffic.requests import row
 from pipeline.traffic.table import TrafficRow, batches
-from proxy.log.replay import Place
+from proxy.log.load.replay import Place
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from schema.entry import decode_entry

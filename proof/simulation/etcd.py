@@ -13,13 +13,13 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
-from lab.fakes.etcd import FakeEtcd, FakeEvent
+from lab.fakes.etcd import FakeEtcd
 from lab.fakes.etcd_messages import answer, txn_of
 from proof.simulation.etcd_bugs import EtcdBugs
 from proof.simulation.network import Network
 from proof.simulation.world import Host, World
 from proxy.etcd import rpc_pb2 as pb
-from proxy.etcd.model import Get
+from proxy.etcd.model import Event, Get
 from proxy.etcd.transport import RpcError
 
 NAMES = ("etcd1", "etcd2", "etcd3")
@@ -40,12 +40,12 @@ class Store(FakeEtcd):
     def __init__(self) -> None:
         super().__init__()
         self.version = _VERSION
-        self.on_commit: Callable[[int, list[FakeEvent]], None] = lambda _revision, _events: None
+        self.on_commit: Callable[[int, list[Event]], None] = lambda _revision, _events: None
         #: When each lease was granted or renewed last.
         self.renewed: dict[int, float] = {}
 
     @override
-    def _commit(self, events: list[FakeEvent]) -> None:
+    def _commit(self, events: list[Event]) -> None:
         super()._commit(events)
         if events:
             self.on_commit(self.revision, events)
@@ -175,7 +175,7 @@ class Cluster:
         self.watches: dict[OpenWatch, None] = {}
         self.store.on_commit = self._committed
         #: Called with each commit.
-        self.on_commit: Callable[[int, list[FakeEvent]], None] = lambda _revision, _events: None
+        self.on_commit: Callable[[int, list[Event]], None] = lambda _revision, _events: None
         self._last_commit = 0.0
         self._in_flight: dict[_Proposal, None] = {}
         self._electing = False
@@ -268,7 +268,7 @@ class Cluster:
             del proposal.member.waiting[proposal]
             proposal.respond(RpcError("etcdserver: request timed out"))
 
-    def _committed(self, revision: int, events: list[FakeEvent]) -> None:
+    def _committed(self, revision: int, events: list[Event]) -> None:
         self.on_commit(revision, events)
         for watch in list(self.watches):
             watch.pump()

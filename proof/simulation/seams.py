@@ -25,9 +25,9 @@ import proxy.server
 import proxy.state.machine
 from proof.simulation.knobs import Knobs
 from proof.simulation.world import Host, World, running_host
-from proxy.log import start
 from proxy.log.append import appender
 from proxy.log.context import LogSettings
+from proxy.log.load import start
 from proxy.state import capture
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine

@@ -19,7 +19,7 @@ from proof.torture.real import RealClock
 _STALENESS = 10.0 + 5.0  # seconds: --max-staleness, and how often that is looked at
 _LOADED = re.compile(r"the state was loaded anew: zxid (0x[0-9a-f]+)")
 _UNEXPECTED = re.compile(r"^Traceback .*|.* entries its digest was .*", re.MULTILINE)
-_SNAPSHOT = " INFO proxy.log.snapshots: snapshot: "
+_SNAPSHOT = " INFO proxy.log.upkeep.snapshots: snapshot: "
 
 
 class Zketcd:

@@ -95,7 +95,10 @@ class Facts:
             return "this proxy is loading the tree, or stopping"
         if self.subject.settings.past:
             return ""
-        if not self.subject.in_touch:
+        contact = self.subject.contact
+        if not contact.right:
+            return "this proxy's state is not what the log says: it loads the tree anew"
+        if not contact.in_touch:
             return "etcd does not answer, or refuses, or has entries that this proxy has not applied in time"
         log = self.subject.log
         if log.is_registered:
@@ -106,8 +109,9 @@ class Facts:
     @property
     def read_only(self) -> bool:
         """Whether etcd is out of reach and clients are served read-only meanwhile."""
-        subject = self.subject
-        return subject.settings.read_only_mode and subject.handshake.is_open and not subject.in_touch
+        subject, contact = self.subject, self.subject.contact
+        is_allowed = subject.settings.read_only_mode and subject.handshake.is_open and contact.right
+        return is_allowed and not contact.in_touch
 
     @property
     def takes_new_clients(self) -> bool:
@@ -268,7 +272,7 @@ class Facts:
         log = self.subject.log
         stats = log.stats
         return {
-            "etcd_in_touch": int(self.subject.in_touch),
+            "etcd_in_touch": int(self.subject.contact.in_touch),
             "log_position": log.position,
             "log_staleness_ms": int(min(log.age, _LONG) * 1000),
             "log_entries_appended": stats.sent_entries,

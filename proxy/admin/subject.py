@@ -15,10 +15,10 @@ from proxy.frontend.connections import Connections
 from proxy.frontend.handshake import Handshake
 from proxy.frontend.listener import Ports
 from proxy.frontend.sessions import Sessions
-from proxy.log.archiving import Archiving
 from proxy.log.log import Log
-from proxy.log.snapshots import Snapshots
-from proxy.log.status import LogStatus
+from proxy.log.status import Contact, LogStatus
+from proxy.log.upkeep.archiving import Archiving
+from proxy.log.upkeep.snapshots import Snapshots
 from proxy.state.machine import Machine
 from proxy.state.watches import WatchTable
 from proxy.support.counters import Counters
@@ -74,11 +74,6 @@ class Subject:
         return ((session.id, session.heard + session.timeout_ms / 1000) for session in self.sessions)
 
     @property
-    def in_touch(self) -> bool:
-        """Whether etcd has answered lately and this proxy is not behind it for too long."""
-        return self.replicated.contact().in_touch
-
-    @property
-    def silence(self) -> float:
-        """Seconds since etcd last answered."""
-        return self.replicated.contact().silence
+    def contact(self) -> Contact:
+        """Whether etcd answers, and whether clients may see the state."""
+        return self.replicated.contact()

@@ -48,7 +48,7 @@ class ConnectionLimits:
     def __init__(self, per_address: int, in_all: int, counters: Counters) -> None:
         self._per_address = per_address
         self._in_all = in_all
-        self._counters = counters
+        self.counters = counters
         self._by_address: Counter[str] = Counter()
         self._count = 0
         self._throttled_log = ThrottledLog(log)
@@ -56,11 +56,11 @@ class ConnectionLimits:
     def admit(self, address: str) -> bool:
         """Count a client; False, without counting it, if a limit is reached (maxClientCnxns, maxCnxns)."""
         if self._per_address and self._by_address[address] >= self._per_address:
-            self._counters.rejected += 1
+            self.counters.rejected += 1
             self._throttled_log.warn("too many connections from %s: more than %d", address, self._per_address)
             return False
         if self._in_all and self._count >= self._in_all:
-            self._counters.rejected += 1
+            self.counters.rejected += 1
             self._throttled_log.warn("too many connections: more than %d", self._in_all)
             return False
         self._by_address[address] += 1

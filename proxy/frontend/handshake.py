@@ -7,6 +7,7 @@ ZooKeeper's rules are in ZooKeeperServer.processConnectRequest. Each step is one
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import Literal, TypeAlias
 
@@ -17,7 +18,7 @@ from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Applicant, Sessions
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import CallbackRequest, Pending
-from proxy.log.contact import Contact, Link
+from proxy.log.status import Contact
 from proxy.state.machine import Machine
 from proxy.support.environment import Environment
 from proxy.support.throttled_log import ThrottledLog
@@ -44,7 +45,7 @@ class Handshake:
         machine: Machine,
         sessions: Sessions,
         outbox: Outbox,
-        link: Link,
+        contact: Callable[[], Contact],
         read_only: ReadOnlySessions | None,
         environment: Environment,
         loop: asyncio.AbstractEventLoop,
@@ -59,7 +60,7 @@ class Handshake:
         self._machine = machine
         self._sessions = sessions
         self._outbox = outbox
-        self._link = link
+        self._contact = contact
         self._past = past
         self._read_only = read_only
         self._randomness = environment.randomness
@@ -80,17 +81,18 @@ class Handshake:
         """Give a connection its session, or close it, at the latest when the client's timeout has passed.
 
         While etcd is out of reach, a client without a session is sent to another server, as by a ZooKeeper
-        without a quorum, unless it may be served read-only. So is every client before the tree is loaded.
+        without a quorum, unless it may be served read-only. So is every client before the tree is loaded. A
+        state that is wrong is not served read-only either.
         """
         if not self.is_open:
             self._send_elsewhere(connection, "this server has not loaded the tree, or stops")
             return
         allowed = self._past == "all" or (request.read_only and not connection.is_keepers)
-        read_only = self._read_only if allowed else None
+        contact = self._contact()
+        read_only = self._read_only if allowed and contact.right else None
         if self._past and read_only is None:
             self._send_elsewhere(connection, "the past is served read-only, which it does not allow")
             return
-        contact = self._link.contact()
         if contact.in_touch or (read_only is None and request.session_id):
             connection.limit_wait(self._sessions.negotiate(request.timeout_ms) / 1000)
             self._start_or_wait(connection, request, contact)
@@ -99,7 +101,7 @@ class Handshake:
         elif read_only is not None:
             read_only.serve(connection, request)
         else:
-            self._send_elsewhere(connection, "this server is out of touch with etcd")
+            self._send_elsewhere(connection, "this server is out of touch with etcd, or loads the tree anew")
 
     def _send_elsewhere(self, connection: Applicant, why: str) -> None:
         """Reject a client. In an outage all clients come again and again."""
@@ -110,7 +112,7 @@ class Handshake:
         """Continue with the clients that waited for etcd; called periodically."""
         if self._waiting:
             waiting, self._waiting = self._waiting, []
-            contact = self._link.contact()
+            contact = self._contact()
             for connection, request in waiting:
                 if connection.wants_session:
                     self._start_or_wait(connection, request, contact)
@@ -222,7 +224,7 @@ class SessionTimer:
         handshake: Handshake,
         read_only: ReadOnlySessions,
         outbox: Outbox,
-        link: Link,
+        contact: Callable[[], Contact],
         interval: float,
     ) -> None:
         """`interval`: seconds between two checks."""
@@ -230,7 +232,7 @@ class SessionTimer:
         self._handshake = handshake
         self._read_only = read_only
         self._outbox = outbox
-        self._link = link
+        self._contact = contact
         self._interval = interval
 
     async def run(self) -> None:
@@ -241,7 +243,7 @@ class SessionTimer:
 
     def check(self) -> None:
         """Check once."""
-        to_append, to_close = self._sessions.check(self._link.contact())
+        to_append, to_close = self._sessions.check(self._contact())
         for pending in to_append:
             self._outbox.submit(pending)
         for connection in to_close:

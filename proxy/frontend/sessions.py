@@ -25,7 +25,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from codec.constants import ErrorCode
 from proxy.log.append.pending import CallbackRequest, Pending
-from proxy.log.contact import OUTAGE, Contact
+from proxy.log.status import OUTAGE, Contact
 from proxy.state.machine import Machine
 from proxy.state.outcome import SessionChange
 from proxy.state.sessions import KILLED, hash_of, session_text

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from proxy.frontend.connection import Connection
 from proxy.handover.channel import MOST_SOCKETS, Channel, HandoverError
 from proxy.handover.moved import FORM, encode, mark, pack
-from proxy.log.contact import Contact
+from proxy.log.status import Contact
 from proxy.server import Server
 
 log = logging.getLogger("zketcd")

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 from proxy.etcd.interface import Etcd
 from proxy.log.follow.staleness import LIMIT
-from proxy.log.stats import Stats
+from proxy.log.status import Stats
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
 from proxy.state.outcome import SessionChange

@@ -17,16 +17,15 @@ from proxy.log.append.outbox import Outbox, SpentBudgets
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.append.space import Space
 from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, QuotaExceeded
-from proxy.log.contact import Contact
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Item, ProxyCame, ProxyGone
+from proxy.log.load.start import load
 from proxy.log.members import Member, Members
 from proxy.log.record import TreeNotServable, unknown_level
 from proxy.log.slices import StateWorker
-from proxy.log.start import load
-from proxy.log.status import LogStatus
+from proxy.log.status import Contact, LogStatus
 from proxy.state import budgets
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement, Machine
@@ -103,6 +102,7 @@ class Log:
             lease=current.granted,
             rank=self.members.rank(current.name),
             serving=self.follow.staleness.serving,
+            right=self.follow.staleness.right,
             ended=incarnations.ended,
         )
 

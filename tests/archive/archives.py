@@ -41,7 +41,7 @@ class Seen(NamedTuple):
 
 
 def seen_by(client: Client) -> Seen:
-    """Walk the tree; nobody writes meanwhile."""
+    """Walk the tree; no client may write meanwhile."""
     client.sync()
     at = shown(int(time.time() * 1000))
     nodes: Nodes = {}

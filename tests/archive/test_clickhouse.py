@@ -1,4 +1,4 @@
-"""Somebody deletes /clickhouse under two ClickHouse servers: a revert brings their tables back."""
+"""An operator deletes /clickhouse under two ClickHouse servers: a revert brings their tables back."""
 
 from contextlib import ExitStack
 from pathlib import Path

@@ -16,6 +16,7 @@ from lab.servers.ports import free_port
 from proxy.__main__ import main
 from proxy.config import parse
 from tests.archive.archives import ROOT, Archive, Capture, seen_by
+from tests.kazoo import kazoo
 
 _NOT_READ_ONLY = -119
 
@@ -49,13 +50,10 @@ def test_real_clients_read_the_past(
         assert four_letter_word(past.port, "isro").strip() == "ro"
         with urllib.request.urlopen(f"http://127.0.0.1:{admin}/ready") as answer:
             assert answer.status == 200
-        reader = KazooClient(past.address, read_only=True)
-        reader.start(timeout=20)
-        assert reader.get(ROOT, watch=print)[0] == b"then"
-        with pytest.raises(NotReadOnlyCallError):
-            reader.set(ROOT, b"x")
-        reader.stop()
-        reader.close()
+        with kazoo(past, read_only=True) as reader:
+            assert reader.get(ROOT, watch=print)[0] == b"then"
+            with pytest.raises(NotReadOnlyCallError):
+                reader.set(ROOT, b"x")
         # As at a ZooKeeper in read-only mode, a client that does not allow it gets no session.
         writer = KazooClient(past.address)
         with pytest.raises((KazooTimeoutError, ZookeeperError)):

@@ -83,7 +83,7 @@ def _attempts(path: str) -> list[Request]:
 
 
 def matrix(identity: tuple[str, str]) -> Script:
-    """One node for each set of permissions, under every operation, by its owner and by somebody else."""
+    """One node for each set of permissions, under every operation, by its owner and by another client."""
     steps: Script = [Open(OWNER), Open(STRANGER), call(OWNER, AMY)]
     for place, perms in enumerate(_PERMISSIONS):
         path = f"/n{place}"
@@ -95,7 +95,7 @@ def matrix(identity: tuple[str, str]) -> Script:
 
 
 def _super_matrix() -> Script:
-    """A node for which nobody has any permission, and one that is another's, under every operation."""
+    """A node for which no client has any permission, and one that is another's, under every operation."""
     steps: Script = [Open(OWNER), Open(ROOT), call(OWNER, AMY), call(ROOT, SUPER)]
     for path, acl in (("/none", (0, "world", "anyone")), ("/amys", (31, *_IDS["digest"]))):
         steps += [call(OWNER, Create(path, acls=(acl,)))]

@@ -135,7 +135,7 @@ def extended_script() -> Script:
 
 
 def opcode_script(*codes: int) -> Script:
-    """Return a script that sends packets under opcodes that nobody knows."""
+    """Return a script that sends packets under unknown opcodes."""
     steps = _start()
     for code in codes:
         for body in (b"", wire.pack_string("/") + b"\0", b"\xff" * 20):

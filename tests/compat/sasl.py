@@ -62,7 +62,7 @@ class Peer:
         return True
 
     def token(self, token: bytes | None) -> bytes:
-        """Send a token; the one that comes back."""
+        """Send a token; return the server's."""
         self.ask(wire.SASL, pack_buffer(token))
         return self.body[4:]
 
@@ -101,7 +101,7 @@ class Peer:
         self._forget_stat()
 
     def close(self) -> None:
-        """Leave, without a word."""
+        """Close the socket without a closeSession."""
         self._connection.close()
 
     def _forget_stat(self) -> None:

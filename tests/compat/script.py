@@ -271,7 +271,7 @@ class Handshake(NamedTuple):
     """A fresh connection outside the slots: send these bytes, then the end of the stream; read until closed.
 
     Used for malformed connect requests. `half_close` False keeps the sending side open: then the server must
-    close by itself."""
+    close unasked."""
 
     data: bytes
     half_close: bool = False

@@ -1,4 +1,4 @@
-"""Plays the steps of a script against one server and records what comes back, in order.
+"""Plays the steps of a script against one server and records the answers, in order.
 
 A step is begun on both servers before it is completed on either, so that they work at the same time. Judging
 the records is `compare`'s.
@@ -337,7 +337,7 @@ def _header(xid: int, code: int) -> bytes:
 
 
 def _probed(step: Call) -> bool:
-    """Return whether a plain request must follow, because nobody knows what the step's is answered with."""
+    """Return whether a plain request must follow, because the step's own answer is not known."""
     return any(isinstance(request, Payload) for request in step.requests)
 
 

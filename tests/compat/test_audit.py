@@ -96,7 +96,7 @@ def _run(port: int) -> str:
 
 
 def _lines(log: str, session: str, mark: str) -> list[str]:
-    """A session's lines. The order of ephemerals at its end is nobody's promise."""
+    """A session's lines. The order of ephemerals at its end is not promised."""
     found = []
     for line in log.splitlines():
         _, marked, text = line.partition(mark)

@@ -126,7 +126,7 @@ def test_versions_and_counters_wrap_as_zookeepers(ports: tuple[int, int]) -> Non
 
 
 def test_names_after_the_last_one_of_a_directory(ports: tuple[int, int]) -> None:
-    """ZooKeeper's counter stays where it is (DataTree.createNode takes a larger one only); ours goes on."""
+    """ZooKeeper's counter stays where it is (DataTree.createNode takes a larger one only); ours counts on."""
     path = f"/parent{_MAX - 2}"
     steps: list[Request] = [
         *[_sequential(f"{path}/n-")] * 3,

@@ -93,7 +93,7 @@ def _removal(kinds: Iterable[int]) -> Script:
 
 
 def _lasting(mode: int, *paths: str) -> Script:
-    """Return a script of all changes under lasting watches, seen by others and by the one who makes them."""
+    """Return a script of all changes under lasting watches, seen by other clients and by their maker."""
     add = [AddWatch(path, mode) for path in paths]
     return [
         *(Open(slot) for slot in range(3)),

@@ -1,4 +1,4 @@
-"""A whole server on the fake etcd with a console on a real socket, and those who ask it."""
+"""A whole server on the fake etcd with a console on a real socket, and the clients that ask it."""
 
 import base64
 import functools
@@ -126,7 +126,7 @@ async def place(
 
 @asynccontextmanager
 async def alone(*, write: bool = False, **settings: Any) -> AsyncIterator[tuple[Place, Operator]]:
-    """A console without logins, and somebody who has opened its page."""
+    """A console without logins, and a user that has opened its page."""
     async with place(write=write, **settings) as where, where.operator() as operator:
         await operator.got("session")
         yield where, operator

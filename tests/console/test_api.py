@@ -115,7 +115,7 @@ async def test_acls_bind_the_console() -> None:
         assert (await operator.got("search", text="hers"))["paths"] == ["/hers", "/hers/below"]
         await operator.got("identities/forget", {})
         await operator.refused(403, "", "node", path="/hers")
-        # Password hashes are only for those who may set the ACL.
+        # Password hashes are only for users that may set the ACL.
         readable = [Acl(31, "digest", _AMY.id), Acl(1, "world", "anyone")]
         await answered(client, packets.create(4, "/shared"), packets.set_acl(5, "/shared", readable))
         assert (await operator.got("node", path="/shared"))["acl"][0]["id"] == "amy:x"

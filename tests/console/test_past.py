@@ -101,7 +101,7 @@ def _readers(world: World) -> list[int]:
 async def test_what_was_and_who_may_see_it(world: World) -> None:
     zxids = {name: f"0x{zxid:x}" for name, zxid in world.zxids.items()}
     async with _asking(world) as operator:
-        assert _readers(world) == []  # nobody has asked
+        assert _readers(world) == []  # no user has asked
 
         async def at(path: str, name: str) -> Any:
             return await operator.got("past/node", path=path, at=zxids[name])

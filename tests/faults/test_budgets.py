@@ -11,6 +11,7 @@ from lab.client.blocking import Client
 from lab.servers import EtcdServer
 from lab.servers.operator import ctl
 from tests.faults.conftest import Start
+from tests.kazoo import kazoo
 
 pytestmark = pytest.mark.real
 
@@ -19,9 +20,9 @@ THROTTLED = -127
 
 def test_a_budget_over_two_proxies(start: Start, etcd_server: EtcdServer, etcd_prefix: str) -> None:
     first = start(etcd_server, prefix=etcd_prefix)
-    with Client(first.port) as client:
-        client.create("/app")
-        client.create("/free")
+    with Client(first.port) as one:
+        one.create("/app")
+        one.create("/free")
 
     def run(*words: str) -> Any:
         return ctl(etcd_server, *words, prefix=etcd_prefix)
@@ -40,15 +41,10 @@ def test_a_budget_over_two_proxies(start: Start, etcd_server: EtcdServer, etcd_p
             zk.OK,
             THROTTLED,
         )
-    kazoo = KazooClient(f"127.0.0.1:{first.port}")
-    kazoo.start()
-    try:
+    with kazoo(first) as client:
         with pytest.raises(ThrottledOpError):
-            _set_often(kazoo)
-        kazoo.delete("/free")
-    finally:
-        kazoo.stop()
-        kazoo.close()
+            _set_often(client)
+        client.delete("/free")
     (listed,) = run("budget", "list")
     assert (listed["path"], listed["writes"], listed["bytes"]) == ("/app", 2, None)
     assert "the budget of /app is spent: requests are refused with THROTTLEDOP" in first.log_text()
@@ -57,6 +53,6 @@ def test_a_budget_over_two_proxies(start: Start, etcd_server: EtcdServer, etcd_p
         assert {one.refusal(zk.set_data("/app", b"")) for _ in range(50)} == {zk.OK}
 
 
-def _set_often(kazoo: KazooClient) -> None:
+def _set_often(client: KazooClient) -> None:
     for _ in range(100):
-        kazoo.set("/app", b"from kazoo")
+        client.set("/app", b"from kazoo")

@@ -73,7 +73,7 @@ class Meter:
 
 @pytest.fixture(scope="module")
 def etcd() -> Iterator[EtcdServer]:
-    """An etcd that nobody else uses."""
+    """An etcd that no other test uses."""
     with EtcdServer() as etcd:
         yield etcd
 

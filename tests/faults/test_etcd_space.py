@@ -1,4 +1,4 @@
-"""etcd's quota is used up: reads and endings go on, writes are refused; once there is space all is well."""
+"""etcd's quota is used up: reads and endings still work, writes are refused; with space again, all works."""
 
 import random
 import time
@@ -78,7 +78,7 @@ def test_a_proxy_that_starts_on_a_full_etcd(start: Start, small_etcd: EtcdServer
         assert "etcd's quota is used up" in body["details"]["reason"]
         assert ask(admin["second"], "/live")[0] == 200
         assert ask(admin["lasting"], "/ready")[0] == 200
-        # At once: a client that goes on to another proxy must not be called back by this one later.
+        # At once: a client that moves to another proxy must not be called back by this one later.
         began = time.monotonic()
         with pytest.raises(Disconnected):
             client.reconnect(second.port)
@@ -102,7 +102,7 @@ def test_a_proxy_that_starts_on_a_full_etcd(start: Start, small_etcd: EtcdServer
 
 
 def test_a_nearly_full_etcd_is_no_outage_and_comes_back_by_deletes_alone(start: Start) -> None:
-    """Nobody compacts by hand, defragments or disarms: etcd never raises its alarm."""
+    """No operator compacts by hand, defragments or disarms: etcd never raises its alarm."""
     compaction = ("--auto-compaction-mode=periodic", "--auto-compaction-retention=1s")
     with EtcdServer(f"--quota-backend-bytes={12 * _QUOTA}", *compaction) as etcd:
         proxy = start(etcd)

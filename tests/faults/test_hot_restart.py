@@ -16,11 +16,11 @@ from lab.client import blocking as zk
 from lab.client import requests
 from lab.client.blocking import EPHEMERAL, Client
 from lab.servers import EtcdServer, UpgradableServer, free_port, wait_until
-from tests.faults import heirs
+from tests.faults import failing_takeover
 
 
 class Upgradable(UpgradableServer):
-    """A zketcd whose heirs can fail."""
+    """A zketcd whose successors can fail."""
 
     def __init__(self, etcd: str, prefix: str, folder: Path) -> None:
         self.file = folder / "zketcd.toml"
@@ -36,7 +36,7 @@ class Upgradable(UpgradableServer):
     @override
     def command(self) -> Sequence[str]:
         interpreter, _, _, *options = super().command()
-        return [interpreter, "-m", heirs.__name__, *options]
+        return [interpreter, "-m", failing_takeover.__name__, *options]
 
     @override
     def environment(self) -> Mapping[str, str]:
@@ -123,7 +123,7 @@ def test_an_etcd_that_does_not_answer_is_not_waited_for(server: Upgradable, etcd
 def test_a_release_with_another_form_starts_as_after_a_restart(server: Upgradable) -> None:
     with Client(server.port) as client:
         client.create("/kept", mode=EPHEMERAL)
-        assert "takes over in form 4, this one in form 3" in server.upgrade(heirs.OTHER_FORM)
+        assert "takes over in form 4, this one in form 3" in server.upgrade(failing_takeover.OTHER_FORM)
         client.until_closed()
         wait_until(lambda: server.log_text().count("\nready: ") == 2, "the new process serves")
         client.reconnect(server.port)

@@ -1,4 +1,4 @@
-"""More than a proxy can take at once: it stops reading and goes on, and its memory stays bounded."""
+"""More than a proxy can take at once: it stops reading and starts again, and its memory stays bounded."""
 
 import threading
 from contextlib import ExitStack

@@ -41,7 +41,7 @@ def test_a_drained_proxy_answers_what_is_in_flight_and_leaves_sessions_alone(pai
             assert not any(reply.err for reply in replies)
             answered.update(f"{number}-{place}" for place in range(1 + len(replies)))
         watcher.sync()
-        # What was answered is there, and what was applied was answered: nobody had to guess.
+        # What was answered is there, and what was applied was answered: no client had to guess.
         assert watcher.children("/d")[0] == answered
         for client in clients:
             client.reconnect(second.port)

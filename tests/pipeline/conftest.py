@@ -10,7 +10,7 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.servers import EtcdServer, ZooKeeperServer
 from lab.servers.zookeeper import java_program
 from pipeline.spark import session
-from proxy.log import truncation
+from proxy.log.upkeep import truncation
 from tests.pipeline.ensembles import Client, Origin, make_origin, populate, zookeeper
 from tests.proxy.log.trees import Tree
 

@@ -44,7 +44,7 @@ class Client:
     """A session that insists on success."""
 
     def __init__(self, port: int, session: int = 0, password: bytes = bytes(16), last_zxid: int = 0) -> None:
-        """Opens a session, or goes on with one."""
+        """Opens a session, or resumes one."""
         self._connection = Connection(port)
         answer = self._connection.connect(
             session=session, password=password, timeout_ms=TIMEOUT_MS, last_zxid=last_zxid

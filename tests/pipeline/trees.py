@@ -29,7 +29,7 @@ from schema.paths import parent_of
 
 SAMPLES = Path(__file__).parent / "samples"
 NAMES = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())
-# Changed by servers without a word in the log.
+# Changed by servers without an entry in the log.
 STATS = "/zookeeper/quota/misc/zookeeper_stats"
 OPEN = (AclRow(31, "world", "anyone"),)
 

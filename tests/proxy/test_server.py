@@ -8,6 +8,7 @@ import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 from unittest import mock
 
@@ -23,14 +24,14 @@ from proxy.etcd.access import Access
 from proxy.etcd.model import Get
 from proxy.frontend.listener import bound_socket
 from proxy.log.follow.staleness import Staleness
-from proxy.log.snapshots import WriterProcess
+from proxy.log.upkeep.snapshots import run_process
 from proxy.server import Server
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import until
 
 KEYS = Keyspace("/zketcd")
 _CONFIG = parse(["--listen", "127.0.0.1:0", "--tick-time", "200", "--four-letter-words", "*"])
-_WRITER = WriterProcess(Access(()))  # no test here writes a snapshot
+_WRITER = partial(run_process, Access(()))  # no test here writes a snapshot
 
 
 class Client:
@@ -244,7 +245,7 @@ def test_an_address_that_is_not_ours_is_named() -> None:
 
 
 async def test_a_port_that_was_taken_while_the_tree_was_loading_is_named() -> None:
-    # Both sockets are bound, as of two servers that start at the same time: only listening tells them apart.
+    # Both sockets are bound, as by two servers that start together: only listening fails.
     with bound_socket("127.0.0.1", 0) as ours:
         port = ours.getsockname()[1]
         with bound_socket("127.0.0.1", port) as theirs:

@@ -127,7 +127,7 @@ class _Run:
         if outcome.err:
             same("the state after a refused request", state, self._state)
         self._state = state
-        for event in machine.events:
+        for event in machine.transaction.events:
             self._watches.fire(event, machine.zxid)
         if self._twin is not None:
             same("the answer of a machine from a snapshot", self._execute(self._twin, request), outcome)

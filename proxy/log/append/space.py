@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from codec.constants import CREATES, CreateMode, KeeperOpCode, OpCode
 from codec.errors import MalformedPacket
 from proxy.log.append.pending import Pending
-from proxy.log.stats import Stats
+from proxy.log.status import Pressure, Stats
 from proxy.state.machine import Machine
 from proxy.state.node import Node
 from proxy.state.ops import EXTENDED
@@ -47,15 +47,6 @@ _DELETES = (
 _SIZED = (OpCode.SET_DATA, OpCode.SET_ACL, *_DELETES)  # what they change depends on the node that is there
 #: The requests of clients that are never refused for want of space: no session could end without them.
 UNMETERED = (OpCode.CLOSE_SESSION, OpCode.SYNC)
-
-
-class Pressure(NamedTuple):
-    """The reserve is touched. Sizes in bytes."""
-
-    reserve: int
-    room: int  # of the quota that is not in use
-    snapshot: int  # what one more snapshot takes at most, about, and what has to stay free besides
-    is_last: bool = False  # the room is kept for that snapshot
 
 
 class Space:

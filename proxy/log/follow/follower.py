@@ -6,7 +6,7 @@ Every follower computes the same order from the same events, by rules 1 to 3 of 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from proxy.etcd.model import PUT, Event, EventKeyValue, KeyValue
+from proxy.etcd.model import PUT, Event, KeyValue
 from proxy.log.record import unreadable
 from proxy.state.pause import NO_PAUSE, Pause
 from schema.entry import Entry, decode_entry
@@ -213,7 +213,7 @@ class Follower:
                     del self._waiting[incarnation]
         self._delivered[incarnation] = number
 
-    def _came(self, items: list[Item], incarnation: str, pair: EventKeyValue) -> None:
+    def _came(self, items: list[Item], incarnation: str, pair: KeyValue) -> None:
         self._expected.pop(incarnation, None)
         self._living[incarnation] = pair.create_revision
         items.append(ProxyCame(incarnation, pair.create_revision, pair.value))

@@ -94,7 +94,8 @@ class Staleness:
         # Monotonic time since which questions have no answer, while other requests have.
         self._unanswered_since: float | None = None
         self._obstacle = ""
-        self._wrong = False
+        #: Whether the state is what the log makes, as far as this proxy knows.
+        self.right = True
         self._recent = asyncio.Event()
         #: Everything that was in etcd at this monotonic time is applied.
         self.caught_up_at = -float("inf")
@@ -102,7 +103,7 @@ class Staleness:
     @property
     def serving(self) -> bool:
         """Whether clients may see the state."""
-        return self._recent.is_set() and not self._wrong
+        return self._recent.is_set() and self.right
 
     @property
     def silence(self) -> float:
@@ -126,12 +127,12 @@ class Staleness:
 
     def distrust(self) -> None:
         """The state differs from what the log makes: clients may not see it before it was loaded anew."""
-        self._wrong = True
+        self.right = False
         self._stopped("this proxy's state is not what the log says: loading the tree anew")
 
     def trust(self) -> None:
         """The state was loaded anew: clients may see it."""
-        self._wrong = False
+        self.right = True
 
     async def run(self) -> None:
         """Ask, and decide by the answers, for ever."""
@@ -182,7 +183,7 @@ class Staleness:
         new = [kv for name, kv in there.items() if name not in living]
         first = sorted((kv for result in found[1:] for kv in result.kvs), key=revision_of)
         # A key that was there when the watch had passed it, and still is, was there all the time.
-        if not self._wrong and (
+        if self.right and (
             follower.left_out(first) is not None or any(kv.create_revision <= processed for kv in new)
         ):
             self._watch_guard.left_out()  # etcd's issue 17529

@@ -149,6 +149,6 @@ def test_cache_outlives_its_server(
             server.kill()
             server.start()
             writer.setData().forPath(path, b"%d" % number)
-            # One that reconnects may be told more than once.
+            # One that reconnects may get an event more than once.
             while events.told.get(timeout=PATIENCE_S) != ("NODE_CHANGED", path, b"%d" % number):
                 pass

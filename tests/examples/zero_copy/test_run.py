@@ -1,4 +1,4 @@
-"""The program on zketcd: a run without faults, and one in which somebody else takes a mark away."""
+"""The program on zketcd: a run without faults, and one in which another client takes a mark away."""
 
 from collections.abc import Awaitable, Callable
 
@@ -48,7 +48,7 @@ async def test_data_that_lose_a_mark_are_noticed(zketcd_server: ZketcdServer) ->
     await session.call(create("/run"))
 
     async def take_marks_away() -> None:
-        """Of all data that are there: nobody can tell which will be used to the end."""
+        """Of all data that are there: it is not known which will be used to the end."""
 
         async def done() -> bool:
             taken = False

@@ -92,7 +92,7 @@ async def test_watches(address: Address) -> None:
         await other.call(zk.delete("/w"))
         assert await children.wait()
         assert children.event == zk.Event(EventType.NODE_DELETED, "/w", ANY)
-        # ZooKeeper sets none for a read that fails, so whoever waited would wait for ever.
+        # ZooKeeper sets none for a read that fails, so a task that waited would wait for ever.
         missing, none_set = await session.watched(zk.maybe(zk.get("/w")))
         assert missing is None
         assert none_set.fired

@@ -1,4 +1,4 @@
-"""Relays: each way stops, slows and breaks by itself, and nothing is lost on a way that is mended."""
+"""Relays: each way stops, slows and breaks alone, and nothing is lost on a way that is mended."""
 
 import socket
 import threading

@@ -41,7 +41,7 @@ def rows(found: Iterable[pa.RecordBatch]) -> list[ZnodeRow]:
 
 
 def shown(row: ZnodeRow) -> ZnodeRow:
-    """A row as it comes back: to clients an open ACL that is written down is the same as none."""
+    """A row as an export gives it: to clients an open ACL that is written down is the same as none."""
     return row._replace(acl=None) if row.acl == tuple(AclRow(*entry) for entry in OPEN_ACL) else row
 
 

@@ -9,7 +9,7 @@ from pipeline.etcd.passwords import password_of
 from pipeline.etcd.publish import publish
 from pipeline.etcd.requests import LoadRefused
 from pipeline.table import SessionRow
-from proxy.log import start
+from proxy.log.load import start
 from proxy.log.record import TreeNotServable
 from proxy.state.sessions import hash_of
 from schema.keys import Keyspace

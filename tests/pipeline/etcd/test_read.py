@@ -8,7 +8,7 @@ from pipeline.etcd.load import begin
 from pipeline.etcd.read import NotReadable, Survey, has_log_behind, record_of
 from pipeline.table import SessionRow
 from proxy.etcd.model import Delete, Put, Txn
-from proxy.log import start
+from proxy.log.load import start
 from schema.entry import encode_void
 from schema.keys import Keyspace
 from schema.record import SnapshotRef

@@ -11,7 +11,7 @@ from pipeline.etcd.read import NotReadable
 from pipeline.etcd.replayed import KeptState, replayed
 from proxy.etcd.model import Put, Txn
 from proxy.log.follow.catch_up import Loaded
-from proxy.log.start import load
+from proxy.log.load.start import load
 from tests.pipeline.etcd.rows import FIXED, load_tree, row
 from tests.proxy.log.trees import Ran, Tree
 
@@ -89,7 +89,7 @@ async def test_an_entry_that_nobody_can_read(tree: Tree) -> None:
 
 
 async def test_a_replay_that_goes_on_loads_nothing(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows are those of a replay from a snapshot, whoever wrote and whatever was truncated meanwhile."""
+    """Rows are those of a replay from a snapshot, whichever proxy wrote, whatever was truncated."""
     assert isinstance(tree.etcd, FakeEtcdClient)
     loads = 0
 

@@ -27,7 +27,7 @@ from pipeline.follow.inward import DONE, NOT_LEVEL, Options, follow
 from pipeline.follow.tail import Found, Tail, Unsettled
 from pipeline.follow.target import FollowedTree, position_of, resume
 from pipeline.table import SessionRow
-from proxy.log import start
+from proxy.log.load import start
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
 from tests.compat import script

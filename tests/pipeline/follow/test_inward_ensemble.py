@@ -23,7 +23,7 @@ def members() -> Iterator[list[ZooKeeperServer]]:
     properties = {
         "zookeeper.forceSync": "no",
         "org.apache.logging.log4j.level": "ERROR",
-        # A member that comes back gets what it has missed as transactions, not as a snapshot.
+        # A restarted member gets what it has missed as transactions, not as a snapshot.
         "zookeeper.commitLogCount": "100000",
     }
     with running_ensemble(system_properties=properties) as made:

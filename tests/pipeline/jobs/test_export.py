@@ -1,4 +1,4 @@
-"""zketcd -> export -> real ZooKeeper: every node is the same to a client, and sessions that can go on do."""
+"""zketcd -> export -> real ZooKeeper: every node is the same to a client, and living sessions are resumed."""
 
 import pytest
 

@@ -81,7 +81,7 @@ def test_what_is_there_or_served_stays(
 
 
 def _first_zxid(origin: Origin, options: list[str], capsys: pytest.CaptureFixture[str]) -> int:
-    """Import over what is there; the zxid that the tree has then."""
+    """Import over a tree; the zxid that the tree has then."""
     assert main(["import", str(origin.files), *options, "--overwrite"]) == 0
     return int(capsys.readouterr().out.split("zxids continue at ")[1], 16)
 

@@ -1,4 +1,4 @@
-"""What cannot be moved is refused before anything is written; what was broken off is served by nobody."""
+"""What cannot be moved is refused before anything is written; no proxy serves a partial import."""
 
 import asyncio
 import os

@@ -151,7 +151,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_rows_are_compared_as_wide_as_they_are() -> None:
-    """A field that verify forgets would be a difference that nobody sees."""
+    """A field that verify forgets would be a difference without a report."""
     compared = {"path", *(name for names in FIELDS.values() for name in names)}
     assert compared == set(ZnodeRow._fields)
 

@@ -9,11 +9,9 @@ from proxy.admin.subject import Settings, Subject
 from proxy.etcd.interface import Calls
 from proxy.frontend.connections import ConnectionLimits, Connections
 from proxy.frontend.requests import Waiting
-from proxy.log.contact import Contact
 from proxy.log.members import Members, Peers
-from proxy.log.snapshots import SnapshotStats
-from proxy.log.stats import Stats
-from proxy.log.status import LogStatus
+from proxy.log.status import Contact, LogStatus, Stats
+from proxy.log.upkeep.snapshots import SnapshotStats
 from proxy.state.auth.scheme import Identities
 from proxy.state.capture import new_machine
 from proxy.state.ops import EXTENDED
@@ -36,6 +34,7 @@ class LogFacts:
     is_registered: bool = True
     is_full: bool = False
     serving: bool = True
+    right: bool = True
 
     def status(self) -> LogStatus:
         return LogStatus(
@@ -51,7 +50,7 @@ class LogFacts:
         )
 
     def contact(self) -> Contact:
-        return Contact(silence=0.0, keep_alive_sent=100.0, lease=5.0, rank=0, serving=self.serving)
+        return Contact(0.0, 100.0, lease=5.0, rank=0, serving=self.serving, right=self.right)
 
 
 @dataclass

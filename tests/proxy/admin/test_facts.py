@@ -34,6 +34,14 @@ def test_ready_needs_both_a_tree_and_etcd_and_read_only_is_a_wish_and_a_silent_e
         assert facts.state == ("read-only" if facts.read_only else "standalone")
 
 
+def test_a_wrong_state_is_neither_ready_nor_read_only() -> None:
+    settings = SETTINGS._replace(read_only_mode=True)
+    facts = _facts(replicated=LogFacts(serving=False, right=False), settings=settings)
+    assert not facts.read_only
+    assert not facts.takes_new_clients
+    assert "not what the log says" in facts.why_not_ready
+
+
 def test_a_proxy_that_cannot_register_is_not_ready_and_says_why() -> None:
     assert _facts().why_not_ready == ""
     facts = _facts(replicated=LogFacts(is_registered=False))
@@ -42,7 +50,7 @@ def test_a_proxy_that_cannot_register_is_not_ready_and_says_why() -> None:
     assert "not registered" in facts.why_not_ready
     assert "quota" not in facts.why_not_ready
     assert "quota is used up" in _facts(replicated=LogFacts(is_registered=False, is_full=True)).why_not_ready
-    # Its sessions go on, and so do reads: another proxy would not do better.
+    # Its sessions and reads still work: another proxy would not do better.
     assert _facts(replicated=LogFacts(is_full=True)).ready
 
 

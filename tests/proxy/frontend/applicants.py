@@ -3,7 +3,7 @@
 import math
 
 from proxy.frontend.sessions import Session
-from proxy.log.contact import Contact
+from proxy.log.status import Contact
 
 
 class Applicant:
@@ -48,7 +48,7 @@ class Applicant:
         self.turned_away = True
 
     def notify(self, *_event: object) -> None:
-        raise AssertionError("nobody watches here")
+        raise AssertionError("no client watches here")
 
     def is_closed(self) -> bool:
         """The same as `closed`."""
@@ -67,8 +67,8 @@ class Link:
     """A log."""
 
     def __init__(self) -> None:
-        self.in_touch = True
+        self.in_touch = self.right = True
         self.keep_alive_sent = 0.0
 
     def contact(self) -> Contact:
-        return Contact(0.0, self.keep_alive_sent, 5.0, 0, serving=self.in_touch)
+        return Contact(0.0, self.keep_alive_sent, 5.0, 0, serving=self.in_touch, right=self.right)

@@ -155,7 +155,7 @@ def test_one_connection_too_many_or_gone_before_it_is_looked_at_is_closed(is_ful
 
 @pytest.mark.parametrize("peer", [("10.0.0.7", 4711), None])
 def test_a_client_that_the_listener_knows_is_not_looked_up(peer: tuple[str, int] | None) -> None:
-    """Else it gave back the place of another: of a load balancer, or of nobody if the client is gone."""
+    """Else it gave back the place of another: of a load balancer, or of none if the client is gone."""
     connection = _connection(PaperHost(PaperLoop()))
     connection.identity.address, connection.identity.port = ("192.0.2.7", 52000)
     connection.connection_made(PaperTransport(peer))
@@ -334,7 +334,7 @@ def test_a_client_is_not_silent_while_its_requests_wait_unless_it_takes_no_repli
 
 @pytest.mark.parametrize("is_lost", [True, False])
 def test_what_was_not_read_counts_when_the_connection_ends(client: Client, is_lost: bool) -> None:
-    """A client that comes back has its whole timeout since it was heard, also if only the kernel heard it."""
+    """A client that reconnects has its whole timeout since it was heard, also if only the kernel heard it."""
     client.connection.pause_writing()
     client.loop.now += 1.9  # less than half of the timeout, after which the kernel would be asked
     with mock.patch.object(Outbound, "silence", return_value=0.5):

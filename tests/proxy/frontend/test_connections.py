@@ -7,7 +7,7 @@ from proxy.support.counters import Counters
 
 
 class Connection:
-    """A connection that does what it is told at once."""
+    """A connection that does at once what it is asked."""
 
     address = "10.0.0.1"
 

@@ -1,4 +1,4 @@
-"""Connect requests: new sessions, sessions that go on, and those that cannot."""
+"""Connect requests: new sessions, sessions that are resumed, and those that cannot be."""
 
 import logging
 
@@ -37,13 +37,13 @@ class Proxy:
         self.outbox = Outbox()
         self.pending = self.outbox.queue
         self.read_only = ReadOnlySessions(
-            self.machine, self.sessions, self.link, self.loop.time, HOST.randomness
+            self.machine, self.sessions, self.link.contact, self.loop.time, HOST.randomness
         )
         self.handshake = Handshake(
             self.machine,
             self.sessions,
             self.outbox,
-            self.link,
+            self.link.contact,
             self.read_only if read_only else None,
             HOST,
             self.loop,  # type: ignore[arg-type]
@@ -334,6 +334,14 @@ def test_without_etcd_a_client_that_allows_it_is_served_read_only_if_the_server_
     assert proxy.attach().outcome == "turned away"
     assert proxy.attach(WISH, is_keepers=True).outcome == "turned away"
     assert proxy.attach(WISH._replace(session_id=99)).outcome == ("closed" if allowed else "waits")
+    assert not proxy.pending
+
+
+def test_a_state_that_is_wrong_is_not_served_read_only() -> None:
+    proxy = Proxy(read_only=True)
+    proxy.link.in_touch = proxy.link.right = False
+    assert proxy.attach(WISH).outcome == "turned away"
+    assert proxy.attach(WISH._replace(session_id=99)).outcome == "waits"  # for the right state
     assert not proxy.pending
 
 

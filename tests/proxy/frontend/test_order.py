@@ -133,7 +133,7 @@ def test_when_much_waits_in_all_who_waits_is_not_read_from(client: Client, reque
     load.requests += requests  # of other connections
     load.size += size
     client.send(packets.get(1, "/a"))
-    assert client.transport.is_read()  # who waits for nothing may go on
+    assert client.transport.is_read()  # a client that waits for nothing is still read
     client.send(_puts([2]), _puts([3]), _puts([4]))
     assert not client.transport.is_read()
     client.commit(1)
@@ -152,7 +152,7 @@ def test_the_load_is_what_waits(client: Client) -> None:
     client.send(request + packets.get(2, "/a"), request + packets.framed(b"\0\0\0\4\0\0\0\5"))
     assert load.requests == 4
     assert load.size > len(request)
-    client.connection.pause_writing()  # a client that does not take its answers holds nobody up
+    client.connection.pause_writing()  # a client that does not take its answers delays no other
     assert load.requests == 0
     client.connection.resume_writing()
     client.loop.run()
@@ -206,7 +206,7 @@ def test_too_much_for_a_client_that_does_not_read_ends_it(caplog: pytest.LogCapt
     client.commit()
     assert client.transport.is_closed()
     assert "more than 50000 bytes of replies and events wait" in caplog.text
-    assert client.host.machine.tree.nodes["/a"].data == b"last"  # writes that were taken go on
+    assert client.host.machine.tree.nodes["/a"].data == b"last"  # writes that were taken are applied
     client.lose()
     assert (client.host.load.requests, client.host.load.size) == (0, 0)
 

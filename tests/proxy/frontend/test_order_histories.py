@@ -1,6 +1,6 @@
 """Random histories of one connection against a plain model: one request after the other, nothing in between.
 
-However frames are cut into chunks, outcomes come late, and the client stops and goes on reading: it gets the
+However frames are cut into chunks, outcomes come late, and the client reads now and then: it gets the
 same bytes in the same order, and the log gets the same writes. All limits are small here.
 """
 
@@ -112,7 +112,7 @@ _BURST = st.integers(1, 3).map(
     ]
 )
 SCRIPTS = st.lists(st.one_of(_ONE, _ONE, _ONE, _BURST), max_size=15).map(lambda parts: list(chain(*parts)))
-# So many bytes come, so many outcomes; the client stops reading or goes on; a turn of the loop; the answer to
+# So many bytes come, so many outcomes; the client stops or starts reading; a turn of the loop; the answer to
 # a token that takes time.
 STEPS = st.lists(
     st.one_of(
@@ -230,7 +230,7 @@ class World:
         self.now = 0
 
     def perf_counter_ns(self) -> int:
-        self.now += 3_000_000  # so that laborious reads take their turns
+        self.now += 3_000_000  # so that long reads take their turns
         return self.now
 
     def applied(self, write: Write, zxid: int, err: int, body: bytes) -> None:
@@ -269,7 +269,7 @@ class World:
         raise AssertionError("no read-only session here")
 
     def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
-        raise AssertionError("nobody watches here")
+        raise AssertionError("no client watches here")
 
     def act(self, ready: Ready) -> None:
         """What the connection does."""

@@ -100,7 +100,7 @@ class Line(NamedTuple):
     body: str = ""
 
     def continues(self, last: "Line") -> bool:
-        """Whether both are told together: one xid after the other, or the same event again."""
+        """Whether both stand on one line: one xid after the other, or the same event again."""
         if self.xid < 0 or self.xid != last.xid + 1 or self[1::2] != last[1::2]:
             return self == last
         return self.zxid == last.zxid or (self.zxid is not None and self.zxid - 1 == last.zxid)

@@ -21,7 +21,9 @@ class Server:
         machine = new_machine(1)
         machine.zxid = 50
         sessions = Sessions(machine, Timeouts(1000, 10000), 0.5, Counters(), lambda: self.now)
-        self.sessions = ReadOnlySessions(machine, sessions, self.link, lambda: self.now, HOST.randomness)
+        self.sessions = ReadOnlySessions(
+            machine, sessions, self.link.contact, lambda: self.now, HOST.randomness
+        )
 
     def serve(self, request: ConnectRequest = WISH) -> Applicant:
         applicant = Applicant()
@@ -86,6 +88,15 @@ def test_all_end_when_etcd_is_back(server: Server) -> None:
     server.link.in_touch = True
     assert server.check() == 0
     assert applicant.is_closed()
+
+
+def test_all_end_when_the_state_is_wrong(server: Server) -> None:
+    applicant, waiting = server.serve(), Applicant()
+    server.sessions.stand_by(waiting, WISH)
+    server.link.right = False
+    assert server.check() == 0
+    assert applicant.is_closed()
+    assert waiting.session is None
 
 
 def test_clients_that_wait_are_served_once_etcd_falls_silent() -> None:

@@ -31,10 +31,10 @@ class Proxy:
         self.outbox = Outbox()
         machine = new_machine(1)
         sessions = Sessions(machine, Timeouts(10, 10000), 0.005, Counters(), time)
-        read_only = ReadOnlySessions(machine, sessions, self.link, time, HOST.randomness)
-        self.handshake = Handshake(machine, sessions, self.outbox, self.link, read_only, HOST, loop)
+        read_only = ReadOnlySessions(machine, sessions, self.link.contact, time, HOST.randomness)
+        self.handshake = Handshake(machine, sessions, self.outbox, self.link.contact, read_only, HOST, loop)
         self.handshake.is_open = True
-        self.timer = SessionTimer(sessions, self.handshake, read_only, self.outbox, self.link, 0.005)
+        self.timer = SessionTimer(sessions, self.handshake, read_only, self.outbox, self.link.contact, 0.005)
         self.applicant = Applicant()
         self.applicant.established(sessions.began(1, timeout_ms), b"")
 

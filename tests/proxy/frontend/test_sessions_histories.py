@@ -1,6 +1,6 @@
 """Random histories of three proxies and their clients: proxies are cut off, paused, killed; clients move.
 
-The log is a dict that all proxies hear of at once, unless they are cut off from etcd or paused.
+The log is a dict that all proxies see at once, unless they are cut off from etcd or paused.
 """
 
 import math
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from proxy.frontend.sessions import Sessions, Timeouts
 from proxy.log.append.pending import Pending
-from proxy.log.contact import Contact
+from proxy.log.status import Contact
 from proxy.state.capture import new_machine
 from proxy.state.outcome import SessionChange
 from proxy.state.sessions import Session as Attached
@@ -38,7 +38,7 @@ class Connection:
         self.closed = True
 
     def notify(self, *_event: object) -> None:
-        raise AssertionError("nobody watches here")
+        raise AssertionError("no client watches here")
 
 
 class Proxy:
@@ -253,7 +253,7 @@ def test_sessions_end_when_they_should_and_not_before(steps: list[tuple[str, int
         world.act(what, which, timeout_ms)
         for _ in range(passing):
             world.step()
-    # Everything works again; clients that are heard of keep their sessions, the others end.
+    # Everything works again; clients that send something keep their sessions, the others end.
     if world.outage:
         world.act("outage", 0, 0)
     for _ in range(40):

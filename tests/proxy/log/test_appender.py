@@ -31,7 +31,7 @@ from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.context import Context
 from proxy.log.follow.watch_guard import WatchGuard
-from proxy.log.stats import Stats
+from proxy.log.status import Stats
 from proxy.state import capture
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, decode_entry

@@ -10,8 +10,8 @@ from codec.packets import decode_create
 from lab.client import requests
 from proxy.log.append.outbox import Header, Outbox
 from proxy.log.append.pending import Pending
-from proxy.log.append.space import Pressure, Space
-from proxy.log.stats import Stats
+from proxy.log.append.space import Space
+from proxy.log.status import Pressure, Stats
 from proxy.state.capture import new_machine
 from proxy.state.ops import EXTENDED
 from schema.entry import Entry, Kind, Request, encode_open

@@ -47,11 +47,11 @@ class Counting(Pause):
 @contextmanager
 def pausing(machine: Machine, every: int) -> Iterator[Counting]:
     """Pause in the machine's requests while this lasts."""
-    machine.pause = pause = Counting(every)
+    machine.transaction.pause = pause = Counting(every)
     try:
         yield pause
     finally:
-        machine.pause = NO_PAUSE
+        machine.transaction.pause = NO_PAUSE
 
 
 @given(st.lists(st.integers()), st.integers(1, 4), st.integers(1, 3))
@@ -87,7 +87,7 @@ def _compare(first: World, second: World, said: Said | Request, every: int = 512
     machine.begin("home", machine.applied["home"] + 1, 1000, second.rules)
     with pausing(machine, every) as pause:
         outcome = machine.execute(request, own=True)
-    second.events += machine.events
+    second.events += machine.transaction.events
     assert machine.session_changes == first.machine.session_changes
     machine.end()
     assert [outcome] == expected

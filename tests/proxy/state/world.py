@@ -229,8 +229,8 @@ class World:
         self.outcomes = []
         for request in requests:
             self.outcomes.append(machine.execute(request, own=own))
-            self.events += machine.events
-            for event in machine.events:
+            self.events += machine.transaction.events
+            for event in machine.transaction.events:
                 self.watches.fire(event, machine.zxid)
         machine.end()
         return self.outcomes

@@ -47,7 +47,7 @@ def do(world: World, *asked: Asked, session: int = 1) -> list[Any]:
 
 
 def refusal(asked: Asked, *, keeper: bool = True) -> ErrorCode | None:
-    """The code that refuses a request in the room, by itself and as part of a multi; None if it is done."""
+    """The code that refuses a request in the room, alone and as part of a multi; None if it is done."""
     alone = None
     if not isinstance(asked, Check):
         (answer,) = do(room(keeper=keeper), asked)
@@ -62,7 +62,7 @@ def refusal(asked: Asked, *, keeper: bool = True) -> ErrorCode | None:
 
 
 class Client:
-    """Whoever reads."""
+    """The client that reads."""
 
     def __init__(self, *identities: Identity, knows_keeper: bool = False) -> None:
         self.session_id = 1

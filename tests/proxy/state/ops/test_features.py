@@ -1,4 +1,4 @@
-"""The nodes below /keeper: found by whoever asks for them, told to nobody else."""
+"""The nodes below /keeper: found by clients that ask for them, listed to no other."""
 
 import pytest
 

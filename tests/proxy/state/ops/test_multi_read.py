@@ -1,4 +1,4 @@
-"""multiRead: each part is answered by itself, in ZooKeeper's form and in Keeper's."""
+"""multiRead: each part is answered alone, in ZooKeeper's form and in Keeper's."""
 
 import pytest
 

@@ -1,6 +1,6 @@
 """What writes are refused for, and in which order: by the path alone, and then what each request adds.
 
-`refusal` tries each by itself and in a multi. test_machine_histories compares random requests with a model.
+`refusal` tries each alone and in a multi. test_machine_histories compares random requests with a model.
 """
 
 from collections.abc import Callable
