@@ -6,8 +6,8 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import ThrottledOpError
 
-from lab.client import blocking as zk
-from lab.client.blocking import Client
+from codec import client as zk
+from lab.client.blocking import OK, Client
 from lab.servers import EtcdServer
 from lab.servers.operator import ctl
 from tests.faults.conftest import Start
@@ -34,11 +34,11 @@ def test_a_budget_over_two_proxies(start: Start, etcd_server: EtcdServer, etcd_p
     second = start(etcd_server, prefix=etcd_prefix, budget="/app=2/s")  # the proxy makes it the tree's
     with Client(first.port) as one, Client(second.port) as two:
         codes = [client.refusal(zk.set_data("/app", b"")) for _ in range(25) for client in (one, two)]
-        assert set(codes) == {zk.OK, THROTTLED}
-        assert codes[:2] == [zk.OK] * 2
-        assert two.refusal(zk.set_data("/free", b"")) == zk.OK
+        assert set(codes) == {OK, THROTTLED}
+        assert codes[:2] == [OK] * 2
+        assert two.refusal(zk.set_data("/free", b"")) == OK
         assert one.refusal(zk.multi([zk.set_data("/free", b""), zk.set_data("/app", b"")])) in (
-            zk.OK,
+            OK,
             THROTTLED,
         )
     with kazoo(first) as client:
@@ -50,7 +50,7 @@ def test_a_budget_over_two_proxies(start: Start, etcd_server: EtcdServer, etcd_p
     assert "the budget of /app is spent: requests are refused with THROTTLEDOP" in first.log_text()
     run("budget", "remove", "/app")
     with Client(first.port) as one:
-        assert {one.refusal(zk.set_data("/app", b"")) for _ in range(50)} == {zk.OK}
+        assert {one.refusal(zk.set_data("/app", b"")) for _ in range(50)} == {OK}
 
 
 def _set_often(client: KazooClient) -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from lab.client import blocking as zk
-from lab.client import requests
+from codec import client as zk
 from lab.client.blocking import EPHEMERAL, Client
 from lab.servers import EtcdServer, UpgradableServer, free_port, wait_until
 from tests.faults import failing_takeover
@@ -60,14 +59,14 @@ def test_a_connection_ends_when_the_process_that_serves_closes_it(server: Upgrad
     with Client(server.port) as client:
         for _ in range(2):
             server.upgrade()
-        client.call(zk.CLOSE)
+        client.call(zk.close())
         client.until_closed()
 
 
 def test_clients_that_do_not_read_hold_nothing_up(server: Upgradable) -> None:
     with Client(server.port) as other, Client(server.port) as unread:
         other.create("/large", b"x" * 1_000_000)
-        unread.send(*[requests.get("/large")] * 40)
+        unread.send(*[zk.get("/large")] * 40)
         other.sync()
         assert server.upgrade() == f"process {server.serving} has taken over\n"
         assert other.stat("/large") is not None

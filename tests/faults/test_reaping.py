@@ -6,9 +6,9 @@ That one of several proxies does it, whichever of them dies: proof/simulation (e
 from collections.abc import Sequence
 from typing import Any
 
-from lab.client import blocking as zk
-from lab.client.blocking import CHILDREN, CREATED, DELETED, Client, Request, add_watch, events_of
-from lab.client.requests import create_container, create_ttl
+from codec import client as zk
+from codec.client import Request, add_watch, create_container, create_ttl
+from lab.client.blocking import CHILDREN, CREATED, DELETED, Client, events_of
 from lab.servers import EtcdServer, ZooKeeperServer
 from tests.conftest import TICK_TIME_MS
 from tests.faults.conftest import Start

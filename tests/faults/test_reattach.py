@@ -8,15 +8,8 @@ import time
 
 import pytest
 
-from lab.client import blocking as zk
-from lab.client.blocking import (
-    CHILDREN,
-    DELETED,
-    EPHEMERAL,
-    Client,
-    Disconnected,
-    events_of,
-)
+from codec import client as zk
+from lab.client.blocking import CHILDREN, DELETED, EPHEMERAL, Client, Disconnected, events_of
 from lab.servers import ZketcdServer, wait_until
 from tests.conftest import TICK_TIME_MS
 

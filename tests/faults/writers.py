@@ -7,7 +7,7 @@ Every answer is checked when it comes, the tree at the end: what is lost, double
 import threading
 from typing import Self
 
-from lab.client import blocking as zk
+from codec import client as zk
 from lab.client.blocking import BAD_VERSION, OK, SEQUENTIAL, Client
 from lab.servers import wait_until
 
