@@ -2,8 +2,7 @@
 
 import pytest
 
-from console.logins import Login, Logins
-from console.throttle import Throttle
+from console.logins import Login, Logins, Throttle
 from proxy.state.auth.scheme import Identity
 
 
