@@ -5,9 +5,10 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
+from codec import client as zk
+from codec.client import Reply, connect, create, packet
+from codec.framing import Framer
 from codec.packets import ConnectRequest
-from lab.client import packets
-from lab.client.requests import Reply
 from proxy.frontend.connection import Connection
 from proxy.frontend.replies import LIMITS, Limits
 from proxy.frontend.services import Load, Services
@@ -35,6 +36,14 @@ SESSION = 1
 PASSWORD = b"sixteen bytes ok"
 MAX_FRAME = 1000
 INCARNATION = "abcdef"
+
+
+def take_apart(raw: bytes) -> list[bytes]:
+    """The payloads of whole packets."""
+    framer = Framer(1 << 30)
+    frames = framer.feed(raw)
+    assert not framer.buffered
+    return frames
 
 
 class PaperTimer:
@@ -292,11 +301,11 @@ class Client:
         """The packets since the last call."""
         raw = b"".join(self.transport.writes)[self._read :]
         self._read += len(raw)
-        return packets.take_apart(raw)
+        return take_apart(raw)
 
     def replies(self) -> list[Reply]:
         """The replies and events since the last call."""
-        return packets.replies(self.received())
+        return [*map(zk.reply, self.received())]
 
     def outcomes(self) -> list[tuple[int, int]]:
         """The xids and errors of the replies since the last call; an event has xid -1."""
@@ -315,7 +324,7 @@ class Client:
 def connected(host: PaperHost | None = None) -> Client:
     """A client with a session."""
     client = Client(host=host)
-    client.send(packets.connect())
+    client.send(connect(4000))
     client.establish()
     client.received()
     return client
@@ -324,7 +333,7 @@ def connected(host: PaperHost | None = None) -> Client:
 def established(limits: Limits = LIMITS, large: int = 0) -> Client:
     """A client with a session and the nodes /a (data "old") and /b, with so many bytes of data."""
     client = connected(PaperHost(PaperLoop(), limits=limits))
-    client.send(packets.create(1, "/a", b"old"), packets.create(2, "/b"))
+    client.send(packet(1, create("/a", b"old")), packet(2, create("/b")))
     client.commit()
     client.received()
     full_node(client.host.machine.tree.nodes, "/b").data = bytes(large)

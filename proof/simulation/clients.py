@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from codec import client as zk
 from codec.constants import Xid
 from codec.framing import Framer
 from codec.packets import REPLY_HEADER
-from lab.client import requests as zk
 from proof.history import (
     AddWatch,
     CloseSession,
@@ -353,7 +353,7 @@ class Client:
             self.alive_at = self._pinged
             return
         if xid == Xid.NOTIFICATION:
-            kind, path, _ = zk.event(zk.body(frame))
+            kind, path, _ = zk.read_event(zk.body(frame))
             self._note(f"event {kind} {path} zxid {zxid}")
             self.history.event(self._now(), self.session, kind, path, zxid)
             self._fired(kind, path)

@@ -6,6 +6,7 @@ ZKETCD_TEST_WORKLOAD_ROUNDS makes it longer: so often all faults come.
 import asyncio
 import os
 
+from codec.client import create
 from examples.database_replicated import run as database
 from examples.database_replicated.__main__ import WORKLOAD
 from examples.database_replicated.ledger import Ledger
@@ -13,7 +14,6 @@ from examples.program import Surroundings, parser
 from examples.zero_copy import run as zero_copy
 from examples.zero_copy.host import Settings as ZeroCopySettings
 from lab.client.meter import Meter
-from lab.client.requests import create
 from lab.servers import ZketcdServer
 from lab.servers.clusters import running_cluster
 from lab.servers.waiting import eventually

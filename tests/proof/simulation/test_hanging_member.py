@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from codec import client as zk
 from codec.constants import Xid
 from codec.framing import Framer
-from lab.client import requests as zk
 from proof.simulation import seams
 from proof.simulation.environment import SimulatedClock
 from proof.simulation.etcd import Cluster, Member

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from lab.client import packets
+from codec.client import create, get, packet
 from lab.fakes.etcd import FakeEtcd
 from proxy.admin import words
 from proxy.admin.facts import Facts
@@ -24,7 +24,7 @@ def said(asked: FourLetterWords, word: bytes, rest: bytes = b"") -> bytes | None
 async def test_every_word_that_is_known_has_an_answer() -> None:
     async with serving(FakeEtcd()) as server:
         client = await Client.connected(server)
-        client.send(packets.create(1, "/e", flags=1), packets.get(2, "/e", watch=True))
+        client.send(packet(1, create("/e", mode=1)), packet(2, get("/e", watch=True)))
         await client.reply()
         await client.reply()
         answers = {word: said(server.words, word.encode(), bytes(8)) for word in words.KNOWN}
@@ -65,7 +65,7 @@ async def _asked(word: bytes) -> list[str]:
     """The lines that a server with a client answers."""
     async with serving(FakeEtcd()) as server:
         client = await Client.connected(server)
-        client.send(packets.create(1, "/a"), packets.get(2, "/a"))
+        client.send(packet(1, create("/a")), packet(2, get("/a")))
         await client.reply()
         await client.reply()
         return (said(server.words, word) or b"").decode().splitlines()

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codec.client import framed
 from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket
 from codec.framing import Framer
 from codec.jute import NULL, Acl, pack_buffer
 from codec.packets import frame
-from lab.client import packets
 from proxy.frontend.observer import Observer
 from proxy.frontend.order import NOTHING, Order, Ready
 from proxy.frontend.replies import Limits
@@ -219,7 +219,7 @@ class World:
         self.came = 0  # such answers
         self.latency = latency
         self.framer = Framer()
-        whole = [packets.request(xid, opcode, body) for xid, (opcode, body) in enumerate(script)]
+        whole = [framed(xid, opcode, body) for xid, (opcode, body) in enumerate(script)]
         self.raw = b"".join(whole)
         self.ends = list(accumulate(map(len, whole)))
         self.sent = 0  # bytes of the script

@@ -8,14 +8,15 @@ from typing import Any, cast
 
 import pytest
 
+from codec.client import connect, framed
 from codec.constants import ErrorCode, OpCode
-from lab.client import packets
+from codec.jute import pack_string
 from lab.fakes.connection import Client, PaperLoop, connected, established
 from proxy.frontend.turns import FlushQueue
 from proxy.state import node
 from proxy.state.pause import Lengths
 
-_LIST = packets.read(1, OpCode.GET_CHILDREN, "/")
+_LIST = framed(1, OpCode.GET_CHILDREN, pack_string("/") + b"\0")
 
 
 @pytest.fixture
@@ -125,7 +126,7 @@ def test_a_new_client_and_a_four_letter_word_wait_for_a_whole_state(client: Clie
     client.host.attached.clear()
     client.host.begin_long_write()
     newer, asking = (Client(host=client.host) for _ in range(2))
-    newer.send(packets.connect())
+    newer.send(connect(4000))
     asking.send(b"ruok")
     assert (client.host.attached, asking.transport.writes) == ([], [])
     client.host.end_long_write()
