@@ -9,9 +9,10 @@ from codec import client as zk
 from codec.client import Reply, connect, create, packet
 from codec.framing import Framer
 from codec.packets import ConnectRequest
-from proxy.frontend.connection import Connection
+from proxy.frontend.connection import Connection, Services
+from proxy.frontend.limits import Load
+from proxy.frontend.order import Context
 from proxy.frontend.replies import LIMITS, Limits
-from proxy.frontend.services import Load, Services
 from proxy.frontend.sessions import Session
 from proxy.frontend.traced import Traces
 from proxy.frontend.turns import FlushQueue, StateGate
@@ -161,7 +162,7 @@ class PaperHost:
         self._when_whole: list[Callable[[], None]] = []
         self.holds = 0
         of_loop = cast(asyncio.AbstractEventLoop, loop)
-        self.state_gate = StateGate(self, of_loop, slice_seconds=0, lengths=Lengths(every=1))
+        self.state_gate = StateGate(cast(Any, self), of_loop, slice_seconds=0, lengths=Lengths(every=1))
         self.outbox = Outbox()
         self.attached: list[ConnectRequest] = []
         self.changes: list[SessionChange] = []
@@ -185,9 +186,7 @@ class PaperHost:
     def services(self) -> Services:
         """The same, for a connection."""
         return Services(
-            self.machine,
-            self.reading,
-            self.operations,
+            Context(self.machine, self.reading, self.operations, self.enforced_schemes, self.limits),
             self.auth,
             MAX_FRAME,
             self.latency,
@@ -196,14 +195,12 @@ class PaperHost:
             self.flush_queue,
             self.state_gate,
             self.outbox,
-            cast(Any, self),
+            self.attach,
             self.answer,
             cast(Any, self),
             traces=self.traces,
             login=self.login,
-            enforced_schemes=self.enforced_schemes,
             throttled_log=self.throttled_log,
-            limits=self.limits,
         )
 
     def attach(self, connection: Connection, request: ConnectRequest) -> None:

@@ -88,7 +88,7 @@ def test_a_client_that_gets_no_session_in_time_is_closed(caplog: pytest.LogCaptu
     client = Client()
     client.send(connect(4000))
     client.connection.limit_wait(15.0)
-    assert client.connection.due == client.loop.now + 15.0
+    assert client.connection.facts().due == client.loop.now + 15.0
     client.loop.wait(14.9)
     assert not client.transport.is_closed()
     client.loop.wait(0.1)
@@ -160,7 +160,7 @@ def test_a_client_that_the_listener_knows_is_not_looked_up(peer: tuple[str, int]
     connection = _connection(PaperHost(PaperLoop()))
     connection.identity.address, connection.identity.port = ("192.0.2.7", 52000)
     connection.connection_made(PaperTransport(peer))
-    assert (connection.address, connection.port) == ("192.0.2.7", 52000)
+    assert (connection.identity.address, connection.identity.port) == ("192.0.2.7", 52000)
     assert connection.identities == (Identity("ip", "192.0.2.7"),)
 
 
@@ -306,7 +306,7 @@ def test_draining_answers_what_is_here_and_closes(client: Client) -> None:
     assert client.transport.is_closed()
     idle = established().connection
     idle.drain()
-    assert idle.is_closed
+    assert idle.order.is_closed
 
 
 def test_a_client_proves_who_it_is(client: Client) -> None:
@@ -354,8 +354,8 @@ def test_whatever_a_client_sends_counts_as_a_sign_of_life(client: Client) -> Non
     client.loop.now = 200.0
     client.send(PING)
     assert client.session.heard == 200.0
-    assert client.connection.received == 4
-    assert client.connection.sent == 4
+    assert client.connection.inbound.count == 4
+    assert client.connection.outbound.sent == 4
 
 
 @pytest.mark.parametrize(

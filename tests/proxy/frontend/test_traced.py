@@ -77,7 +77,7 @@ def test_a_multi_says_how_many_parts_it_has() -> None:
 def test_operators_see_traced_requests_that_wait_as_all_others() -> None:
     client, _ = _traced()
     client.send(packet(1, create("/a")) + packet(2, get("/a")) + packet(3, create("/b")))
-    waiting = client.connection.waiting(5)
+    waiting = client.connection.order.waiting(5)
     assert [(each.opcode, each.path, each.in_log) for each in waiting] == [
         (OpCode.CREATE, "/a", True),
         (OpCode.GET_DATA, None, False),

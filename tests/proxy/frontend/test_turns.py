@@ -4,7 +4,7 @@ What one client sees of it is in `order.txt`.
 """
 
 import asyncio
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -50,7 +50,7 @@ class World:
 
     def add(self, *names: str) -> None:
         for name in names:
-            self.queue.add(cast(Any, Connection(self, name)))
+            self.queue.add(Connection(self, name).flush)
 
 
 def test_all_are_flushed_at_the_end_of_the_turn_in_their_order() -> None:

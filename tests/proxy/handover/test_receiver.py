@@ -51,7 +51,7 @@ async def _take_two() -> None:
     for _ in range(20):
         await asyncio.sleep(0.001)
     assert [each.recv(1000) for each in accepted] == [connect(4000)] * 2
-    assert [(each.address, each.port) for each in made] == names
+    assert [(each.identity.address, each.identity.port) for each in made] == names
     for client, each in zip(clients, made, strict=True):
         client.sendall(connect(4000))
         each.thaw()
