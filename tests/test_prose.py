@@ -1,7 +1,7 @@
 """Words that stay out of comments, docstrings, messages and documents; each rule has what to write instead.
 
-`python tests/test_prose.py proxy/log docs/etcd.md` prints what is found; without arguments, everywhere. Code does
-not count, nor what a program has written into a document.
+`python tests/test_prose.py proxy/log docs/etcd.md` prints what is found; without arguments, everywhere. Code
+does not count, nor what a program has written into a document.
 """
 
 import ast
