@@ -67,7 +67,10 @@ def _proxies(keys: Keyspace, pairs: Iterable[KeyValue]) -> Iterator[tuple[str, K
 
 
 class Staleness:
-    """Compares the state of one proxy with etcd, and decides whether clients may see it."""
+    """Compares the state of one proxy with etcd, and decides whether clients may see it.
+
+    More than twelve attributes: each of the four ways in which a state can be old or wrong has its own.
+    """
 
     def __init__(
         self,
