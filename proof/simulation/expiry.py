@@ -127,8 +127,12 @@ class ExpiryJudge:
                 )
         return found
 
-    def expired(self, session: int, holder: str) -> None:
-        """The log ends a session."""
+    def expired(self, session: int, sender: str, *, deceived: bool = False) -> None:
+        """The log ends a session, by a CLOSE of the incarnation `sender`.
+
+        `deceived`: its state may be wrong by a bug of etcd, and by a wrong state the session may be due. No
+        server can know that before it has found the bug.
+        """
         known = self._sessions.pop(session, None)
         if known is None:
             return
@@ -149,7 +153,10 @@ class ExpiryJudge:
             if lease in self._early and now - gone >= _CARRY_OVER and since <= renewed:
                 return
         if now - since < known.timeout * 0.999 - _TOLERANCE:
+            if deceived:
+                self.excused.add(session)
+                return
             self._violate(
                 f"session {session:#x} ends {now - since:.3f} s after it was heard of; its timeout is"
-                f" {known.timeout:.3f} s (holder {holder})"
+                f" {known.timeout:.3f} s (ended by {sender})"
             )
