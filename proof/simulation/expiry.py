@@ -127,11 +127,11 @@ class ExpiryJudge:
                 )
         return found
 
-    def expired(self, session: int, sender: str, *, deceived: bool = False) -> None:
-        """The log ends a session, by a CLOSE of the incarnation `sender`.
+    def expired(self, session: int, holder: str, *, deceived: bool = False) -> None:
+        """The log ends a session.
 
-        `deceived`: its state may be wrong by a bug of etcd, and by a wrong state the session may be due. No
-        server can know that before it has found the bug.
+        `deceived`: the state of the server that ends it may be wrong by a bug of etcd. By that state the
+        session may be due, and the server cannot know that before it has found the bug.
         """
         known = self._sessions.pop(session, None)
         if known is None:
@@ -158,5 +158,5 @@ class ExpiryJudge:
                 return
             self._violate(
                 f"session {session:#x} ends {now - since:.3f} s after it was heard of; its timeout is"
-                f" {known.timeout:.3f} s (ended by {sender})"
+                f" {known.timeout:.3f} s (holder {holder})"
             )

@@ -23,7 +23,7 @@ from proxy.state import capture
 from proxy.state.level import OF_NEW_TREES
 from proxy.state.machine import Machine, Outcome
 from proxy.state.node import Node
-from schema.entry import Kind, Request, decode_entry, decode_node_due
+from schema.entry import Kind, Request, decode_close, decode_entry, decode_node_due
 from schema.errors import ForeignKey
 from schema.keys import Keyspace
 from schema.keys import Kind as KeyKind
@@ -52,8 +52,8 @@ class Done(NamedTuple):
 class Listeners:
     """Called with what the oracle finds."""
 
-    #: A session ends without its client's wish: id, incarnation that has appended the CLOSE.
-    expired: Callable[[int, str], None] = lambda _session, _sender: None
+    #: A session ends without its client's wish: id, holder expected by the CLOSE.
+    expired: Callable[[int, str], None] = lambda _session, _holder: None
     #: A session is attached: id, incarnation, timeout in ms, whether carried over.
     attached: Callable[[int, str, int, bool], None] = lambda *_change: None
     #: A container or TTL node is deleted as due: path, and the node as it was.
@@ -211,7 +211,7 @@ class Oracle:
                 self._check_ephemerals(request.session_id)
         elif request.kind == Kind.CLOSE and not outcome.err:
             self.ends[request.session_id] = machine.zxid
-            self.listeners.expired(request.session_id, machine.transaction.sender.incarnation)
+            self.listeners.expired(request.session_id, decode_close(request.body).holder)
             self._check_ephemerals(request.session_id)
         elif request.kind == Kind.CARRY_OVER and not outcome.err:
             self.counts[sometimes.CARRY_OVER] += 1

@@ -215,8 +215,9 @@ class Simulation:
             self.world.trace(host.name, "its memory is right again")
         self.oracle.compare(host.name, machine, self.deceit.explains)
 
-    def _expired(self, session: int, sender: str) -> None:
+    def _expired(self, session: int, holder: str) -> None:
         """The log ends a session. A client that does not listen would tell the history late, or never."""
+        sender = self.oracle.machine.transaction.sender.incarnation
         deceived = any(
             proxy.server is not None
             and proxy.server.log.incarnation == sender
@@ -227,7 +228,7 @@ class Simulation:
             for proxy in self.proxies:
                 if proxy.serves(session) and not self.deceit.is_wrong(proxy.name):
                     self.violate(f"{proxy.name} still serves session {session:#x}, which others have ended")
-        self.expiry.expired(session, sender, deceived=deceived)
+        self.expiry.expired(session, holder, deceived=deceived)
         holders = [*self._everybody, *self.dead_clients]
         for client in holders:
             if client.session == session:
