@@ -274,7 +274,7 @@ async def drive(
     Raises BadReply for a Txn that didn't succeed, EffectsDiffer for a wrong number of keys, AioRpcError for
     an RPC that failed.
     """
-    workload, connections, depth, _ = cell
+    workload, connections, depth = cell
     shape = SHAPES[workload]
     batch = 1
     lanes = connections

@@ -48,7 +48,7 @@ def as_json(results: Results, environment: Mapping[str, object]) -> dict[str, An
 def from_json(found: Mapping[str, Any]) -> Results:
     """What `as_json` was given. Raises KeyError or TypeError where that is not the form of `found`."""
     return {
-        (Cell(*(entry[name] for name in Cell._fields if name in entry)), entry["server"]): Outcome(
+        (Cell(*(entry[name] for name in Cell._fields)), entry["server"]): Outcome(
             entry["rounds"], entry["errors"]
         )
         for entry in found["results"]
@@ -145,8 +145,8 @@ def _costs(cells: Sequence[Cell], servers: Sequence[str], found: Medians) -> lis
 
 
 def _place(cell: Cell) -> list[str]:
-    """The cell under PLACE: an offered rate stands in for the depth, which is only a bound there."""
-    return [cell.workload, str(cell.connections), f"{cell.offered:,}/s" if cell.offered else str(cell.depth)]
+    """The cell under PLACE."""
+    return [cell.workload, str(cell.connections), str(cell.depth)]
 
 
 def _ratios(ours: Mapping[str, float] | None, theirs: Mapping[str, float] | None) -> str:

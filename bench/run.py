@@ -121,8 +121,7 @@ def warm_up_cells(cells: Sequence[Cell]) -> Iterator[Cell]:
 
 def described(cell: Cell) -> str:
     """The cell in a line of progress."""
-    offered = f", {cell.offered}/s offered" if cell.offered else ""
-    return f"{cell.workload}, {cell.connections} connections x {cell.depth}{offered}"
+    return f"{cell.workload}, {cell.connections} connections x {cell.depth}"
 
 
 def able(cell: Cell, targets: Sequence[Target]) -> list[Target]:

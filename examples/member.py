@@ -8,11 +8,11 @@ answer has either happened or never will. (ClickHouse itself fences its inserts 
 
 import asyncio
 
+from codec.client import Request, check, exists, set_data
 from codec.constants import ErrorCode
 from examples.invariants import Violation
 from examples.steps import Step
 from examples.world import World
-from lab.client.requests import Request, check, exists, set_data
 from lab.client.session import ConnectionLost, Session, ZooKeeperError
 
 

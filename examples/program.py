@@ -19,12 +19,12 @@ import uvloop
 from bench.environment import machine
 from bench.scenarios import Cell, Table, markdown
 from bench.summary import medians, percentiles
+from codec.client import create
 from examples.invariants import Violation
 from examples.servers import Server, started
 from examples.tree import delete_tree, make_parents
 from lab.arguments import count, seconds
 from lab.client.meter import Latencies, Meter
-from lab.client.requests import create
 from lab.client.session import Address, ConnectionLost, ZooKeeperError, connected
 from lab.servers import BinaryMissing, StartFailed
 from proxy.support.stdout import guarded

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from codec.client import Request
 from lab.client.meter import Latencies
-from lab.client.requests import Request
 from lab.client.session import Session, Watch
 
 T = TypeVar("T")

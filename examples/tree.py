@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from lab.client.requests import Request, children, create, delete, get, maybe, multi
+from codec.client import Request, children, create, delete, get, maybe, multi
 from lab.client.session import MultiFailed, Session
 
 BATCH = 100

@@ -10,8 +10,8 @@ of an earlier session that arrives late is refused.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from codec.client import Request, check, create, delete, set_data
 from codec.constants import CreateMode
-from lab.client.requests import Request, check, create, delete, set_data
 
 Parts = list[Request[Any]]
 

@@ -11,13 +11,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from codec.constants import CreateMode, ErrorCode
-from examples.database_replicated import ddl, layout
-from examples.database_replicated.layout import Layout, number_of
-from examples.database_replicated.ledger import Ledger
-from examples.invariants import Violation
-from lab.client.meter import Meter
-from lab.client.requests import (
+from codec.client import (
     Request,
     check,
     children,
@@ -30,6 +24,12 @@ from lab.client.requests import (
     set_data,
     stamped,
 )
+from codec.constants import CreateMode, ErrorCode
+from examples.database_replicated import ddl, layout
+from examples.database_replicated.layout import Layout, number_of
+from examples.database_replicated.ledger import Ledger
+from examples.invariants import Violation
+from lab.client.meter import Meter
 from lab.client.session import Address, ConnectionLost, MultiFailed, Session, ZooKeeperError, connect
 
 _AFTER_ERROR_S = 0.05

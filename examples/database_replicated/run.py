@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+from codec.client import children, exists, get, maybe, sync
 from examples.database_replicated.layout import Layout, number_of
 from examples.database_replicated.ledger import End, LastEntry, LastReplica, Ledger
 from examples.database_replicated.replica import Fate, Replica, Settings
@@ -14,7 +15,6 @@ from examples.invariants import Violation
 from examples.program import Findings, Surroundings
 from examples.runner import background
 from lab.arguments import count, seconds
-from lab.client.requests import children, exists, get, maybe, sync
 from lab.client.session import OPERATION_TIMEOUT_S, Session, connected
 
 #: How long the replicas may need for anything that the run waits for, above a session's timeout.

@@ -4,6 +4,7 @@ import asyncio
 import random
 from typing import Any, NamedTuple
 
+from codec.client import Request, children, create, delete, get, maybe, set_data
 from codec.constants import CreateMode, ErrorCode
 from examples import world
 from examples.invariants import Violation
@@ -14,7 +15,6 @@ from examples.world import Connecting
 from examples.zero_copy.bucket import Bucket, Rows
 from examples.zero_copy.marks import Marks
 from examples.zero_copy.paths import Change, ZeroCopyPaths
-from lab.client.requests import Request, children, create, delete, get, maybe, set_data
 from lab.client.session import ConnectionLost, MultiFailed, ZooKeeperError
 
 

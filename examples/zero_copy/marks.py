@@ -12,11 +12,11 @@ mark that lasts replaces it in one multi.
 
 from typing import Any
 
+from codec.client import Request, children, create, delete, exists, get, maybe
 from codec.constants import CreateMode, ErrorCode
 from examples.steps import Step
 from examples.zero_copy.bucket import Bucket
 from examples.zero_copy.paths import ZeroCopyPaths
-from lab.client.requests import Request, children, create, delete, exists, get, maybe
 from lab.client.session import MultiFailed, ZooKeeperError
 
 

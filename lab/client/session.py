@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Self, TypeVar, cast
 
+from codec import client as zk
+from codec.client import NO_SESSION, Dialogue, answer_of
+from codec.client import MultiFailed as MultiFailed
+from codec.client import ZooKeeperError as ZooKeeperError
 from codec.constants import ErrorCode, OpCode, Xid
 from codec.errors import MalformedPacket
-from lab.client import requests as zk
-from lab.client.dialogue import NO_SESSION, Dialogue, answer_of
-from lab.client.dialogue import MultiFailed as MultiFailed
-from lab.client.dialogue import ZooKeeperError as ZooKeeperError
 from lab.client.meter import Meter
 
 T = TypeVar("T")
@@ -224,7 +224,7 @@ class Session(asyncio.Protocol):
     def _take(self, frame: bytes) -> None:
         header, body = zk.header(frame), zk.body(frame)
         if header.xid == Xid.NOTIFICATION:
-            self._notify(zk.event(body))
+            self._notify(zk.read_event(body))
             return
         if header.xid == Xid.PING:
             return

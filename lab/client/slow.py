@@ -14,10 +14,10 @@ import time
 from collections.abc import Sequence
 from typing import Any, Self
 
+from codec import client as zk
+from codec.client import Request
 from codec.framing import Framer
 from codec.packets import REPLY_HEADER
-from lab.client import requests as zk
-from lab.client.requests import Request
 
 _PATIENCE = 60.0  # seconds for the server's next bytes
 _BUFFER = 16 << 10  # bytes; the kernel doubles it

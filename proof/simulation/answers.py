@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from lab.client import requests as zk
+from codec import client as zk
 from proof.history import History, Reply, check
 from proof.history.records import (
     Create,

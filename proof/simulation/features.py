@@ -13,11 +13,10 @@ from typing import Any, Final
 
 from typing_extensions import override
 
+from codec import client as zk
 from codec.constants import CreateMode, KeeperOpCode, OpCode, Xid
-from codec.jute import INT, OPEN_TO_ALL, Acl, Reader, pack_acls, pack_buffer, pack_string
+from codec.jute import INT, OPEN_TO_ALL, Acl, pack_acls, pack_buffer, pack_string
 from codec.packets import STAT
-from lab.client import packets
-from lab.client import requests as zk
 from lab.servers.digest_md5 import respond
 from proof.history import CloseSession, History
 from proof.history.records import Opened
@@ -77,7 +76,9 @@ class FeaturesClient(Client):
             return
         self._identities = (("ip", ADDRESS),)
         if self._random.random() < 0.9:
-            self._transport.give(packets.auth("digest", f"{self._user}:{self._user}".encode()))
+            self._transport.give(
+                zk.packet(Xid.AUTH, zk.auth("digest", f"{self._user}:{self._user}".encode()))
+            )
             self._identities += (("digest", identity(self._user)),)
         if self._random.random() < 0.5:
             self._transport.give(_sasl(b""))
@@ -194,17 +195,15 @@ def _of_quota(rng: Random) -> zk.Request[Any]:
     return zk.create(ROOT) if rng.random() < 0.8 else zk.delete(limits)
 
 
-def _create(opcode: int, path: str, data: bytes, acl: Sequence[Acl], mode: int) -> zk.Request[Any]:
+def _create(
+    opcode: OpCode | KeeperOpCode, path: str, data: bytes, acl: Sequence[Acl], mode: int
+) -> zk.Request[Any]:
     return _plain(opcode, pack_string(path) + pack_buffer(data) + pack_acls(acl) + INT.pack(mode))
 
 
-def _plain(opcode: int, body: bytes) -> zk.Request[Any]:
-    return zk.Request(opcode, body, _nothing)  # type: ignore[arg-type]
+def _plain(opcode: OpCode | KeeperOpCode, body: bytes) -> zk.Request[Any]:
+    return zk.Request(opcode, body, zk.nothing)  # its answer is judged by what the log has
 
 
 def _sasl(token: bytes) -> bytes:
-    return packets.request(_SASL_XID, OpCode.SASL, pack_buffer(token))
-
-
-def _nothing(_reader: Reader) -> None:
-    """The answer is judged by what the log has."""
+    return zk.packet(_SASL_XID, zk.sasl(token))

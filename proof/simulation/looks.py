@@ -7,9 +7,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from codec import client as zk
 from codec.constants import ErrorCode, OpCode, Perms
 from codec.jute import Acl, Reader
-from lab.client import requests as zk
 from proof import naive
 from proof.history import Reply
 from proof.naive.rules import permit
@@ -96,5 +96,5 @@ def _found(look: Look, answer: Reply) -> Any:
             return 0, (data, tuple(stat))
         case zk.Children(names, stat):
             return 0, (sorted(names), tuple(stat))
-        case acl:
+        case zk.NodeAcl(acl):
             return 0, acl

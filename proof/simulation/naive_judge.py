@@ -7,10 +7,10 @@ naive ZooKeeper (`proof.naive`) shares no code with it, nor with what decodes re
 from collections.abc import Callable
 from typing import Any
 
+from codec.client import multi_errors
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
 from codec.jute import Acl, Reader
 from codec.packets import STAT
-from lab.client.requests import multi_errors
 from proof import naive
 from proof.naive.rules import counted
 from proof.simulation.features import LOOKED_AT

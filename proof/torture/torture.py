@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lab.client.blocking import NO_NODE, Client, Disconnected, Refused, delete
+from codec.client import ZooKeeperError, delete
+from lab.client.blocking import NO_NODE, Client, Disconnected
 from lab.servers import wait_until
 from proof.history.lines import to_lines
 from proof.simulation.mix import ROOTS
@@ -197,7 +198,7 @@ def _is_removed(port: int) -> bool:
             for root in ROOTS:
                 _remove(client, root)
             client.close()
-    except (Disconnected, Refused, OSError):
+    except (Disconnected, ZooKeeperError, OSError):
         return False
     return True
 
@@ -205,7 +206,7 @@ def _is_removed(port: int) -> bool:
 def _remove(client: Client, path: str) -> None:
     try:
         names, _ = client.children(path)
-    except Refused as refused:
+    except ZooKeeperError as refused:
         if refused.code == NO_NODE:
             return
         raise

@@ -15,10 +15,10 @@ from archive.__main__ import main
 from archive.moment import moment, shown
 from archive.past import state_at
 from archive.store import store_of
+from codec import client as zk
 from codec.constants import ErrorCode
 from codec.jute import Acl, Reader
 from codec.packets import STAT
-from lab.client import requests
 from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import EtcdServer, wait_until
 from proxy.ctl.__main__ import main as ctl
@@ -48,7 +48,7 @@ def seen_by(client: Client) -> Seen:
     paths = [ROOT]
     for path in paths:
         data = client.read(path)
-        nodes[path] = (data.data, tuple(data.stat), tuple(client.call(requests.get_acl(path))))
+        nodes[path] = (data.data, tuple(data.stat), client.call(zk.get_acl(path)).acl)
         paths += [f"{path}/{name}" for name in client.children(path)[0]]
     zxid = client.zxid
     time.sleep(0.003)  # later writes have another clock
@@ -111,7 +111,7 @@ class Writer:
     def _create(self, client: Client) -> None:
         mode = self._random.choice((0, 0, EPHEMERAL, SEQUENTIAL))
         above = self._path()
-        reply = client.reply_to(client.send(requests.create(f"{above}/n", self._data(), mode))[0])
+        reply = client.reply_to(client.send(zk.create(f"{above}/n", self._data(), mode))[0])
         if reply.err:
             assert reply.err in (ErrorCode.NODE_EXISTS, ErrorCode.NO_CHILDREN_FOR_EPHEMERALS)
             return
@@ -128,12 +128,12 @@ class Writer:
 
     def _acl(self, client: Client) -> None:
         path = self._path()
-        client.call(requests.set_acl(path, _ACL[: self._random.choice((1, 2))]))
+        client.call(zk.set_acl(path, _ACL[: self._random.choice((1, 2))]))
         self._note(path, "setACL", client.zxid)
 
     def _delete(self, client: Client) -> None:
         path = self._path()
-        if path != ROOT and client.refusal(requests.delete(path)) == 0:
+        if path != ROOT and client.refusal(zk.delete(path)) == 0:
             self._forget(path)
             self._note(path, "deleted", client.zxid)
 
@@ -145,7 +145,7 @@ class Writer:
     def _multi(self, client: Client) -> None:
         path, other = self._path(), self._path()
         version = self._random.choice((-1, -1, 10_000))
-        parts = [requests.set_data(path, b"m"), requests.set_data(other, b"m", version)]
+        parts = [zk.set_data(path, b"m"), zk.set_data(other, b"m", version)]
         failed = any(part.error for part in client.transact(parts))
         assert failed == (version > 0)
         if not failed:

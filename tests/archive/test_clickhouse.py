@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.client import requests
+from codec import client as zk
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.clickhouse import ClickHouseServer
@@ -18,7 +18,7 @@ _ROWS = "SELECT block, row FROM t ORDER BY block, row"
 def _delete(client: Client, path: str) -> None:
     for name in client.children(path)[0]:
         _delete(client, f"{path}/{name}")
-    client.refusal(requests.delete(path))
+    client.refusal(zk.delete(path))
 
 
 @pytest.mark.real

@@ -8,7 +8,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NotReadOnlyCallError, ZookeeperError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from lab.client import requests
+from codec import client as zk
 from lab.client.blocking import EPHEMERAL, Client
 from lab.servers import EtcdServer, ZketcdServer
 from lab.servers.four_letter import four_letter_word
@@ -16,6 +16,7 @@ from lab.servers.ports import free_port
 from proxy.__main__ import main
 from proxy.config import parse
 from tests.archive.archives import ROOT, Archive, Capture, seen_by
+from tests.kazoo import kazoo
 
 _NOT_READ_ONLY = -119
 
@@ -44,18 +45,15 @@ def test_real_clients_read_the_past(
     ):
         with Client(everybody.port) as client:
             assert seen_by_reading(client) == then.nodes
-            assert client.refusal(requests.set_data(ROOT, b"x")) == _NOT_READ_ONLY
-            assert client.refusal(requests.multi([requests.delete(f"{ROOT}/new")])) == _NOT_READ_ONLY
+            assert client.refusal(zk.set_data(ROOT, b"x")) == _NOT_READ_ONLY
+            assert client.refusal(zk.multi([zk.delete(f"{ROOT}/new")])) == _NOT_READ_ONLY
         assert four_letter_word(past.port, "isro").strip() == "ro"
         with urllib.request.urlopen(f"http://127.0.0.1:{admin}/ready") as answer:
             assert answer.status == 200
-        reader = KazooClient(past.address, read_only=True)
-        reader.start(timeout=20)
-        assert reader.get(ROOT, watch=print)[0] == b"then"
-        with pytest.raises(NotReadOnlyCallError):
-            reader.set(ROOT, b"x")
-        reader.stop()
-        reader.close()
+        with kazoo(past, read_only=True) as reader:
+            assert reader.get(ROOT, watch=print)[0] == b"then"
+            with pytest.raises(NotReadOnlyCallError):
+                reader.set(ROOT, b"x")
         # As at a ZooKeeper in read-only mode, a client that does not allow it gets no session.
         writer = KazooClient(past.address)
         with pytest.raises((KazooTimeoutError, ZookeeperError)):
@@ -73,7 +71,7 @@ def seen_by_reading(client: Client) -> object:
     paths = [ROOT]
     for path in paths:
         data = client.read(path)
-        nodes[path] = (data.data, tuple(data.stat), tuple(client.call(requests.get_acl(path))))
+        nodes[path] = (data.data, tuple(data.stat), client.call(zk.get_acl(path)).acl)
         paths += [f"{path}/{name}" for name in client.children(path)[0]]
     return nodes
 

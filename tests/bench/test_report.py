@@ -56,5 +56,5 @@ def test_an_invalid_round_gives_no_figure() -> None:
 
 def test_json_and_back() -> None:
     found = results()
-    found[Cell("get", 64, 256, 5_000), "zketcd"] = Outcome([], ["Stalled: no reply"])
+    found[Cell("get", 64, 256), "zketcd"] = Outcome([], ["Stalled: no reply"])
     assert from_json(json.loads(json.dumps(as_json(found, {})))) == found

@@ -46,11 +46,9 @@ def test_counts_equal_effects(name: str, zookeeper_server: ZooKeeperServer, admi
     assert b"bench-test" not in wire.decode_names(admin.call(wire.GET_CHILDREN, wire.read_body(b"/")))
 
 
-@pytest.mark.parametrize("cell", [Cell("create", 2, 8), Cell("create", 3, 256, offered=2_000)])
-def test_a_run_has_all_its_figures(cell: Cell, zookeeper_server: ZooKeeperServer) -> None:
-    figures = run(Spec(target_of(zookeeper_server, "zookeeper"), cell, 0.1), 77 + cell.offered)
+def test_a_run_has_all_its_figures(zookeeper_server: ZooKeeperServer) -> None:
+    figures = run(Spec(target_of(zookeeper_server, "zookeeper"), Cell("create", 2, 8), 0.1), 77)
     assert figures["operations"] == pytest.approx(figures["rate"] * figures["seconds"])
-    assert figures["operations"] <= (cell.offered * 0.1 + 1 if cell.offered else 1e9)
     assert 0 < figures["p50_ms"] <= figures["p99_ms"] < 60_000
     assert figures["rss_server"] > 10e6
     assert figures["generator"] > 0

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from kazoo.client import KazooClient
 from kazoo.security import make_acl
 
 from lab.servers import EtcdServer, Kdc, ZketcdServer, wait_until, zookeeper_classpath
@@ -17,6 +16,7 @@ from lab.servers.four_letter import four_letter_word
 from lab.servers.kerberos import REALM
 from lab.servers.process import ServerProcess
 from lab.servers.zookeeper import java_program
+from tests.kazoo import kazoo
 
 pytestmark = pytest.mark.real
 
@@ -53,19 +53,9 @@ def proxies(etcd_server: EtcdServer, kdc: Kdc, tmp_path_factory: pytest.TempPath
         yield Proxies(first, second, audit, folder)
 
 
-def _options(name: str, password: str | None = None) -> dict[str, str]:
-    return {"mechanism": "DIGEST-MD5", "username": name, "password": password or f"{name}s word"}
-
-
-def _client(*servers: ServerProcess, name: str) -> KazooClient:
-    hosts = ",".join(server.address for server in servers)
-    return KazooClient(hosts, timeout=60, sasl_options=_options(name), randomize_hosts=False)
-
-
 def test_a_client_that_moves_authenticates_again(proxies: Proxies) -> None:
-    client = _client(proxies.first, proxies.second, name="amy")
-    client.start(60)
-    try:
+    amy = {"mechanism": "DIGEST-MD5", "username": "amy", "password": "amys word"}
+    with kazoo(proxies.first, proxies.second, timeout=60, sasl_options=amy, randomize_hosts=False) as client:
         session = client.client_id
         assert session is not None
         client.create("/amys", b"1", acl=[make_acl("sasl", credential="amy", all=True)])
@@ -76,9 +66,6 @@ def test_a_client_that_moves_authenticates_again(proxies: Proxies) -> None:
             assert client.client_id == session
         finally:
             proxies.first.start()
-    finally:
-        client.stop()
-        client.close()
 
 
 def _moved(server: ServerProcess, session_id: int) -> bool:
@@ -132,14 +119,9 @@ def _creates(proxies: Proxies, kdc: Kdc, jaas: Path, path: str) -> str:
     """The owner of the Java client's own node, which every client may read."""
     port = proxies.second.port
     assert f"Created {path}" in _java(port, jaas, kdc, "create", path, "", "auth::crwda,world:anyone:r")
-    client = KazooClient(proxies.second.address, timeout=60)
-    client.start(60)
-    try:
+    with kazoo(proxies.second, timeout=60) as client:
         owner: str = client.get_acls(path)[0][0].id.id
         return owner
-    finally:
-        client.stop()
-        client.close()
 
 
 def test_the_java_client_by_digest_md5(proxies: Proxies, kdc: Kdc) -> None:

@@ -7,7 +7,8 @@ from functools import partial
 
 import pytest
 
-from lab.client.blocking import EPHEMERAL, Client, create, get
+from codec.client import create, get
+from lab.client.blocking import EPHEMERAL, Client
 from lab.client.slow import SlowClient
 from lab.servers import EtcdServer, wait_until
 from tests.compat.conftest import real_zookeeper, zketcd_proxy

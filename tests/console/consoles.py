@@ -10,11 +10,12 @@ from typing import Any
 
 import aiohttp
 
+from codec import client as zk
+from codec.client import packet
 from console.assets import read_assets
 from console.guard import HEADER
 from console.http import Console, ConsoleSettings
 from console.passwords import Secret, make
-from lab.client import packets
 from lab.fakes.etcd import FakeEtcd
 from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
@@ -161,5 +162,5 @@ async def answered(client: Client, *requests: bytes) -> None:
 async def create(client: Client, *nodes: tuple[str, bytes], flags: int = 0) -> None:
     """Create nodes one after another."""
     await answered(
-        client, *(packets.create(xid, path, data, flags) for xid, (path, data) in enumerate(nodes, 1))
+        client, *(packet(xid, zk.create(path, data, flags)) for xid, (path, data) in enumerate(nodes, 1))
     )

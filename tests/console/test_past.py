@@ -14,9 +14,9 @@ import pytest
 
 from archive.names import Segment, parse
 from archive.store import store_of
+from codec.client import delete, set_acl
 from codec.jute import Acl
 from console.past_worker import Answers
-from lab.client import requests
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.browser import browsing
@@ -66,13 +66,13 @@ def world(etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path) -> Iterator
         note("set")
         client.create("/secret", b"once")
         note("open")
-        client.call(requests.set_acl("/secret", _HERS))
+        client.call(set_acl("/secret", _HERS))
         client.create("/gone", b"hidden")
-        client.call(requests.set_acl("/gone", _HERS))
+        client.call(set_acl("/gone", _HERS))
         note("closed")
-        client.call(requests.delete("/gone"))
-        client.call(requests.set_acl("/secret", [Acl(31, "world", "anyone")]))
-        client.call(requests.delete("/a/b"))
+        client.call(delete("/gone"))
+        client.call(set_acl("/secret", [Acl(31, "world", "anyone")]))
+        client.call(delete("/a/b"))
         note("end")
 
         def newest() -> int:

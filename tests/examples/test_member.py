@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
+from codec.client import create
 from codec.constants import ErrorCode
 from examples.member import Member
 from examples.runner import forever
 from examples.steps import Step
 from examples.world import Connecting, World
 from lab.client.meter import Meter
-from lab.client.requests import create
 from lab.client.session import Address, ConnectionLost, MultiFailed, Session
 from lab.servers import ZketcdServer
 from lab.servers.waiting import eventually

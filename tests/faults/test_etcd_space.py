@@ -6,15 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.client import blocking as zk
-from lab.client.blocking import (
-    EPHEMERAL,
-    NODE_EXISTS,
-    OK,
-    SYSTEM_ERROR,
-    Client,
-    Disconnected,
-)
+from codec import client as zk
+from lab.client.blocking import EPHEMERAL, NODE_EXISTS, OK, SYSTEM_ERROR, Client, Disconnected
 from lab.servers import EtcdServer, free_port, wait_until
 from lab.servers.operator import ask, compact, etcdctl, keys_of
 from tests.faults.agreement import assert_same, truncate

@@ -2,13 +2,8 @@
 
 from contextlib import ExitStack
 
-from lab.client import blocking as zk
-from lab.client.blocking import (
-    DELETED,
-    EPHEMERAL,
-    Client,
-    events_of,
-)
+from codec import client as zk
+from lab.client.blocking import DELETED, EPHEMERAL, Client, events_of
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.operator import count_keys, ctl
 from tests.faults.conftest import Start

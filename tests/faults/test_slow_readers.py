@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.client.blocking import EPHEMERAL, Client, create, get, set_data
+from codec.client import create, get, set_data
+from lab.client.blocking import EPHEMERAL, Client
 from lab.client.slow import SlowClient
 from lab.servers import EtcdServer, wait_until
 from lab.servers.relay import Quality, Relays

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from typing import Any
 
+from lab.fakes.connection import FakeLoop
 from proof.fuzzing.target import Target, Wrong
 from proof.fuzzing.targets.pieces import Pieces, cut
 from proxy.etcd.http2 import Call, Connection, request_headers
@@ -44,53 +45,11 @@ class _Future:
         yield self
 
 
-class _Timer:
-    def __init__(self, due: float, callback: Callable[[], object]) -> None:
-        self.due, self.callback = due, callback
-        self.is_cancelled = False
-
-    def cancel(self) -> None:
-        self.is_cancelled = True
-
-
-class _Loop:
-    """Nothing happens unless it is called."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self._soon: list[Callable[[], object]] = []
-        self._timers: list[_Timer] = []
-
-    def time(self) -> float:
-        return self.now
+class _Loop(FakeLoop):
+    """Its futures are those that a call waits for."""
 
     def create_future(self) -> _Future:
         return _Future()
-
-    def call_soon(self, callback: Callable[[], object]) -> None:
-        self._soon.append(callback)
-
-    def call_later(self, delay: float, callback: Callable[[], object]) -> _Timer:
-        return self.call_at(self.now + delay, callback)
-
-    def call_at(self, when: float, callback: Callable[[], object]) -> _Timer:
-        self._timers.append(_Timer(when, callback))
-        return self._timers[-1]
-
-    def run(self) -> None:
-        """Do what is due."""
-        while self._soon:
-            self._soon.pop(0)()
-
-    def wait(self, seconds: float) -> None:
-        """Let time pass."""
-        self.now += seconds
-        due = [timer for timer in self._timers if timer.due <= self.now]
-        self._timers = [timer for timer in self._timers if timer.due > self.now]
-        for timer in due:
-            if not timer.is_cancelled:
-                timer.callback()
-        self.run()
 
 
 class _Server:

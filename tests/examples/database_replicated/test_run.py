@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from codec.client import create
 from codec.constants import CreateMode
 from examples.database_replicated.__main__ import WORKLOAD
 from examples.database_replicated.ledger import Ledger
@@ -15,7 +16,6 @@ from examples.invariants import Violation
 from examples.program import Findings, Surroundings, main, parser
 from examples.tree import delete_tree
 from lab.client.meter import Meter
-from lab.client.requests import create
 from lab.client.session import Address, connected
 from lab.servers import ZketcdServer, ZooKeeperServer
 from lab.servers.waiting import eventually

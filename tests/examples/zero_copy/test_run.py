@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from codec.client import children, create, delete
 from examples.invariants import Violation
 from examples.program import Findings, Surroundings
 from examples.world import Connecting
 from examples.zero_copy.host import Settings
 from examples.zero_copy.run import run
 from lab.client.meter import Meter
-from lab.client.requests import children, create, delete
 from lab.client.session import Address, Session
 from lab.servers import ZketcdServer
 from lab.servers.waiting import eventually

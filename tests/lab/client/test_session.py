@@ -7,9 +7,9 @@ from unittest.mock import ANY
 
 import pytest
 
+from codec import client as zk
 from codec.constants import CreateMode, ErrorCode, EventType
 from codec.jute import pack_buffer
-from lab.client import requests as zk
 from lab.client.meter import Meter
 from lab.client.session import (
     Address,

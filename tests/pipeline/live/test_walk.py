@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from lab.servers import ZooKeeperServer, free_port
-from pipeline.live.address import Identity, identity_of, servers_of
+from pipeline.addresses import Identity, identity_of, servers_of
 from pipeline.live.walk import Walk, WalkFailed, node_count
 from pipeline.table import ZnodeRow
 from tests.compat import script
@@ -88,7 +88,7 @@ _NO_STAT = struct.pack(">iiqii", 20, 2, 5, 0, -1)  # getData's: null data, and n
         b"\0\0\0\0",
         b"\0\0\0\4abcd",
         _WELCOME + b"\0\0\0\3abc",
-        _WELCOME + struct.pack(">iiqi", 16, 1, 5, 0) + 3 * _NO_STAT,
+        _WELCOME + struct.pack(">iiqi", 21, 1, 5, 0) + b"\0\0\0\1/" + 3 * _NO_STAT,
     ],
 )
 async def test_a_server_of_something_else(answers: bytes) -> None:

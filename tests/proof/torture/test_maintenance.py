@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.client import blocking
-from lab.client.blocking import Client, Disconnected
+from codec import client as zk
+from lab.client.blocking import NODE_EXISTS, OK, Client, Disconnected
 from lab.servers import wait_until
 from lab.servers.operator import etcdctl
 from proof.torture.acts import Fault
@@ -59,7 +59,7 @@ def creates(port: int, path: str) -> bool:
     """Whether a client gets a session and writes; an earlier one may have, without its answer."""
     try:
         with Client(port) as client:
-            return client.refusal(blocking.create(path)) in (blocking.OK, blocking.NODE_EXISTS)
+            return client.refusal(zk.create(path)) in (OK, NODE_EXISTS)
     except (Disconnected, OSError):
         return False
 

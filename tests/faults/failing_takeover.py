@@ -1,4 +1,4 @@
-"""A zketcd whose heirs can fail: `python -m tests.faults.heirs OPTIONS`, with DIE_AT naming a file.
+"""A zketcd whose successor can fail: `python -m tests.faults.failing_takeover OPTIONS`. DIE_AT names a file.
 
 The file has the step of the handover before which a process that takes over ends; empty for none.
 With seconds after the step, it stands still for so long instead.
