@@ -172,7 +172,7 @@ class Staleness:
         for name in living:
             _, end = keys.entries_of(name)
             ops.append(Get(keys.entry(name, before[name] + 1), end, keys_only=True, limit=1))
-        # No entry of these can follow, and no later question is about them: what is there was left out.
+        # No entry of these can follow. One that was not delivered before their end was left out.
         for name in gone_by:
             _, end = keys.entries_of(name)
             ops.append(Get(keys.entry(name, follower.delivered(name) + 1), end, keys_only=True, limit=1))
