@@ -13,16 +13,17 @@ log           messages of `proxy` go into the trace; one with a traceback is a v
 
 import logging
 import re
-import time as real_time
 from asyncio import events
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from typing_extensions import override
 
 import proxy.server
 import proxy.state.machine
+from proof.simulation.environment import SeededRandomness, SimulatedClock
 from proof.simulation.knobs import Knobs
 from proof.simulation.world import Host, World, running_host
 from proxy.log.append import appender
@@ -41,46 +42,9 @@ NEXT_LEVELS = KNOWN | {NEXT_LEVEL}
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
-class _Time:
-    """The clocks of the host that runs."""
-
-    @staticmethod
-    def time() -> float:
-        return running_host().wall()
-
-    @staticmethod
-    def time_ns() -> int:
-        return int(running_host().wall() * 1e9)
-
-    @staticmethod
-    def monotonic() -> float:
-        return running_host().time()
-
-    @staticmethod
-    def perf_counter() -> float:
-        return running_host().stopwatch()
-
-    process_time_ns = staticmethod(real_time.process_time_ns)
-
-    @staticmethod
-    def perf_counter_ns() -> int:
-        return int(running_host().time() * 1e9)
-
-
-class _Secrets:
-    """Randomness from the seed of the host that runs."""
-
-    @staticmethod
-    def token_hex(size: int) -> str:
-        return running_host().random.randbytes(size).hex()
-
-    @staticmethod
-    def token_bytes(size: int) -> bytes:
-        return running_host().random.randbytes(size)
-
-    @staticmethod
-    def randbits(count: int) -> int:
-        return running_host().random.getrandbits(count)
+def _of_running_host(simulated: Callable[[Host], Any], name: str, *arguments: Any) -> Any:
+    """What a clock, or a source of chance, of the host that runs gives."""
+    return getattr(simulated(running_host()), name)(*arguments)
 
 
 class _Levels(Collection[int]):
@@ -142,9 +106,9 @@ def installed(world: World, knobs: Knobs) -> Iterator[None]:
 
     replaced: list[tuple[Any, str, Any]] = [
         *(
-            (owner, name, staticmethod(getattr(shim, name)))
-            for owner, shim in ((Clock, _Time), (Randomness, _Secrets))
-            for name in vars(owner)
+            (owner, name, staticmethod(partial(_of_running_host, simulated, name)))
+            for owner, simulated in ((Clock, SimulatedClock), (Randomness, SeededRandomness))
+            for name in vars(simulated)
             if not name.startswith("__")
         ),
         (proxy.server, "_log_settings", settings),

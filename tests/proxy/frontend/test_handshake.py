@@ -8,7 +8,7 @@ import pytest
 
 from codec.constants import ErrorCode, OpCode
 from codec.packets import ConnectRequest
-from lab.fakes.connection import PaperLoop
+from lab.fakes.connection import FakeLoop
 from proxy.frontend.handshake import Handshake, Past
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Session, Sessions, Timeouts
@@ -30,7 +30,7 @@ class Proxy:
     """A handshake on a state machine."""
 
     def __init__(self, *, read_only: bool = False, past: Past = "") -> None:
-        self.loop = PaperLoop()
+        self.loop = FakeLoop()
         self.machine = new_machine(1)
         self.sessions = Sessions(self.machine, Timeouts(1000, 10000), 0.5, Counters(), self.loop.time)
         self.sessions.registered(OWN)

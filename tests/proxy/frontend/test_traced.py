@@ -8,7 +8,7 @@ from codec.client import PING, create, framed, get, packet
 from codec.constants import ErrorCode, OpCode
 from codec.jute import pack_string
 from codec.trace_context import TraceContext
-from lab.fakes.connection import Client, PaperHost, PaperLoop, connected
+from lab.fakes.connection import Client, FakeHost, FakeLoop, connected
 from proxy.frontend.request_logs import Stages
 from proxy.frontend.traced import Traces, TraceSources
 from proxy.state.pause import Lengths
@@ -34,7 +34,7 @@ class PaperTracer:
 
 def _traced(each: int = 1) -> tuple[Client, PaperTracer]:
     tracer = PaperTracer(each)
-    host = PaperHost(PaperLoop())
+    host = FakeHost(FakeLoop())
     sources = TraceSources(lambda: 9, lambda: Stages(0, 0), lambda: 77)
     host.traces = Traces(tracer, sources, HOST.clock.perf_counter_ns)
     return connected(host), tracer

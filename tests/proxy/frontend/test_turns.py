@@ -11,7 +11,7 @@ import pytest
 from codec.client import connect, framed
 from codec.constants import ErrorCode, OpCode
 from codec.jute import pack_string
-from lab.fakes.connection import Client, PaperLoop, connected, established
+from lab.fakes.connection import Client, FakeLoop, connected, established
 from proxy.frontend.turns import FlushQueue
 from proxy.state import node
 from proxy.state.pause import Lengths
@@ -44,7 +44,7 @@ class Connection:
 
 class World:
     def __init__(self, slice_seconds: float = 1.0) -> None:
-        self.loop = PaperLoop()
+        self.loop = FakeLoop()
         self.queue = FlushQueue(cast(asyncio.AbstractEventLoop, self.loop), slice_seconds=slice_seconds)
         self.flushed: list[str] = []
 

@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from codec.client import connect
-from lab.fakes.connection import PaperHost, PaperLoop
+from lab.fakes.connection import FakeHost, FakeLoop
 from lab.servers import eventually
 from proxy.frontend.connection import Connection
 from proxy.handover.channel import Channel
@@ -28,7 +28,7 @@ def test_the_old_process_gets_what_is_sent_before_the_new_one_serves(
 
 async def _take_two() -> None:
     loop = asyncio.get_running_loop()
-    host = PaperHost(cast(PaperLoop, loop))
+    host = FakeHost(cast(FakeLoop, loop))
     host.are_frozen = True
     made: list[Connection] = []
 
