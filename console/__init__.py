@@ -7,7 +7,7 @@
     listing directories   order, paging, windows                pacing     slices of work in the loop
     znodes clients   facts as JSON (pure)                       traffic cluster   the same
     subtrees         files of a subtree, copies                 recorder   the history of the traffic
-    passwords logins                                            who the operators are
+    passwords logins throttle                                   who the operators are
     editing approvals local_session                             changes, by an ordinary session
 
 `docs/console.md` says how to use it and what its addresses answer. Nothing here changes a tree: a change is a

@@ -14,10 +14,11 @@ from console import arguments, guard
 from console.api import Api
 from console.assets import Asset
 from console.local_session import NoAnswer, NoSession
-from console.logins import Body, Call, Login, Logins, Refused, Throttle
+from console.logins import Body, Call, Login, Logins, Refused
 from console.passwords import LONGEST, Secret, is_right
 from console.past import ArchivePlace
 from console.tables import basic
+from console.throttle import Throttle
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.x509 import subject_name
 

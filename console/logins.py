@@ -1,10 +1,9 @@
-"""Who is logged in, how many passwords may be tried, and a request of a login. Kept in memory only.
+"""Who is logged in, which identities each has added, and a request of one. Kept in memory only.
 
 Times are seconds of a monotonic clock, which is an argument.
 """
 
 import secrets
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -15,9 +14,6 @@ _LONGEST = 12 * 3600.0
 _MOST = 200  # logins; the one that is idle for longest gives way
 _MOST_IDENTITIES = 20
 _TOKEN_BYTES = 32
-_WHILE = 60.0  # seconds in which tries of passwords count
-_PER_ADDRESS = 5
-_IN_ALL = 60
 
 
 class Login:
@@ -94,35 +90,6 @@ class Logins:
 
 def _is_over(login: Login, now: float) -> bool:
     return now - login.seen > _IDLE or now - login.began > _LONGEST
-
-
-class Throttle:
-    """The tries of the last minute that were not right."""
-
-    def __init__(self) -> None:
-        self._tries: deque[tuple[float, str, str]] = deque()
-
-    def wait(self, address: str, now: float) -> float:
-        """How many seconds this address has to wait before it may try; 0 for none."""
-        while self._tries and now - self._tries[0][0] >= _WHILE:
-            self._tries.popleft()
-        own = [when for when, who, _ in self._tries if who == address]
-        if len(own) >= _PER_ADDRESS:
-            return own[-_PER_ADDRESS] + _WHILE - now
-        if len(self._tries) >= _IN_ALL:
-            return self._tries[-_IN_ALL][0] + _WHILE - now
-        return 0.0
-
-    def tried(self, address: str, user: str, now: float) -> None:
-        """A password is being tried: it counts until it is found right, also while that is found out."""
-        self._tries.append((now, address, user))
-
-    def succeeded(self, address: str, user: str) -> None:
-        """The password was right: what this address tried before for this user is forgiven.
-
-        Tries for other users still count: else a user with a login could try any number of their passwords.
-        """
-        self._tries = deque(each for each in self._tries if each[1:] != (address, user))
 
 
 Body = dict[str, Any]

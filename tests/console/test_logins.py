@@ -2,7 +2,8 @@
 
 import pytest
 
-from console.logins import Login, Logins, Throttle
+from console.logins import Login, Logins
+from console.throttle import Throttle
 from proxy.state.auth.scheme import Identity
 
 
