@@ -221,7 +221,7 @@ class Simulation:
         deceived = any(
             proxy.server is not None
             and proxy.server.log.incarnation == sender
-            and self.deceit.may_be_wrong(proxy.name)
+            and self.wrong_servers.may_be_wrong(proxy.name)
             for proxy in self.proxies
         )
         if self.expiry.is_orphan(session) and not deceived:
