@@ -1,4 +1,4 @@
-"""The table of operations: every request that this server answers, by opcode. A file has one, or a few of a kind.
+"""The table of operations: every request that this server answers, by opcode. Those of a kind share a file.
 
 Ping, auth and sasl concern the connection rather than the state: the frontend answers those.
 """
