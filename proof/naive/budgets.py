@@ -28,13 +28,13 @@ class Bucket:
     at: int  # the time of `left`
 
     def fill(self, now: int) -> None:
-        """Time has passed."""
+        """Refill the budget for the time since the last entry."""
         self.left = min(Fraction(self.rate), self.left + Fraction(self.rate * (now - self.at), _SECOND))
         self.at = now
 
     @property
     def is_spent(self) -> bool:
-        """Whether it refuses everything."""
+        """Whether the budget refuses every write."""
         return self.rate > 0 and self.left <= 0
 
 

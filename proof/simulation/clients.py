@@ -35,7 +35,7 @@ from proof.history.records import CHANGED, CHILDREN, CREATED, DELETED, NO_NODE, 
 from proof.simulation import packets
 from proof.simulation.mix import Mix
 
-_CONNECT_PATIENCE = 3.0  # seconds for an answer to a connect request
+_CONNECT_TIMEOUT = 3.0  # seconds for an answer to a connect request
 _URGED = 1.0  # seconds between two bursts of requests of a client that is urged
 _DATA, _ABSENT, _LISTED, _PERSISTENT, _RECURSIVE = range(5)
 _BURST = 5  # requests at most that are sent together
@@ -183,7 +183,7 @@ class Client:
             self._consume(transport, data, came_at)
 
     async def _sleep(self) -> None:
-        """Until it is awake, and has read what came meanwhile."""
+        """Wait until the client is awake, and has read what came meanwhile."""
         while self.is_asleep and not self.dead:
             await self._wait(self._asleep_until - self.world.now)
         self._catch_up()
@@ -252,7 +252,7 @@ class Client:
         self._dialogue = Dialogue(self._xids)
         self._is_connecting = True
         transport.give(zk.connect(self._timeout_ms, self._zxid, self.session, self._password))
-        deadline = self.world.now + max(_CONNECT_PATIENCE, self.timeout / 2)
+        deadline = self.world.now + max(_CONNECT_TIMEOUT, self.timeout / 2)
         while self._transport is transport and not self._dialogue.granted and self.world.now < deadline:
             await self._wait(deadline - self.world.now)
             await self._sleep()
@@ -312,7 +312,7 @@ class Client:
             self._note(f"loses the connection of session {self.session:#x}")
 
     async def _wait(self, seconds: float) -> None:
-        """Until something comes, at most so long."""
+        """Wait until something arrives, at most so long."""
         assert self._woken is not None
         self._woken.clear()
         handle = self.host.call_later(max(0.0, seconds), self._woken.set)
@@ -404,7 +404,7 @@ class Client:
     # -- what it does ----------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
-        """Until the connection is lost, or the session closed."""
+        """Send requests until the connection is lost, or the session closed."""
         transport = self._transport
         self._restore_watches()
         for request in self._mix.missing_roots():

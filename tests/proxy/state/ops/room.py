@@ -11,7 +11,7 @@ from lab.oracle.requests import Check, Create, DeleteContainer, Multi, SetAcl
 from proof.naive import Asked, MultiAnswer
 from proxy.state.auth.scheme import Identity
 from proxy.state.ops import EXTENDED
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from schema.entry import Rules
 from tests.proxy.state.world import RULES, World
 
