@@ -170,13 +170,11 @@ def summary(results: Results) -> str:
     for workload in dict.fromkeys(cell.workload for cell, _ in results):
         for place in (ALONE, _busiest(found)):
             cell = Cell(workload, *place)
-            theirs, ours, etcds = (found.get((cell, name)) for name in ("zookeeper", "zketcd", "etcd"))
+            theirs, ours = (found.get((cell, name)) for name in ("zookeeper", "zketcd"))
             if theirs is None or ours is None:
                 continue
-            if workload in WRITES:
-                # A single write is one append to the log, whatever it does.
-                etcds = found.get((Cell(APPEND, *place), "etcd")) or etcds
-            # Pipelined, raw etcd's latency is a batch's: nothing to compare with.
+            # A single write is one append to the log. Pipelined, etcd's latency is a batch's.
+            etcds = found.get((Cell(APPEND, *place), "etcd")) if workload in WRITES else None
             beside = f"{ours['p50_ms'] / etcds['p50_ms']:.2f}" if etcds and place == ALONE else ""
             ratio = ours["rate"] / theirs["rate"]
             lines.append(

@@ -126,7 +126,7 @@ def described(cell: Cell) -> str:
 
 def able(cell: Cell, targets: Sequence[Target]) -> list[Target]:
     """The targets that have a cell's workload."""
-    return [target for target in targets if cell.workload not in ON_ETCD_ALONE or target.protocol == "etcd"]
+    return [target for target in targets if (cell.workload in ON_ETCD_ALONE) == (target.protocol == "etcd")]
 
 
 def rotated(targets: Sequence[T], turn: int) -> list[T]:

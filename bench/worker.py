@@ -73,9 +73,7 @@ def _run_zookeeper(spec: Spec, number: int) -> dict[str, float]:
 def _run_etcd(spec: Spec, number: int) -> dict[str, float]:
     root = b"/bench-%06d/" % number
     return asyncio.run(
-        etcd_load.drive(
-            spec.target.port, root, spec.cell, spec.seconds, spec.limit, lambda: Meter(spec.target).figures
-        )
+        etcd_load.drive(spec.target.port, root, spec.cell, spec.seconds, lambda: Meter(spec.target).figures)
     )
 
 

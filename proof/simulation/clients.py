@@ -35,7 +35,7 @@ from proof.history.records import CHANGED, CHILDREN, CREATED, DELETED, NO_NODE, 
 from proof.simulation import packets
 from proof.simulation.mix import Mix
 
-_CONNECT_PATIENCE = 3.0  # seconds for an answer to a connect request
+_CONNECT_TIMEOUT = 3.0  # seconds for an answer to a connect request
 _URGED = 1.0  # seconds between two bursts of requests of a client that is urged
 _DATA, _ABSENT, _LISTED, _PERSISTENT, _RECURSIVE = range(5)
 _BURST = 5  # requests at most that are sent together
@@ -252,7 +252,7 @@ class Client:
         self._dialogue = Dialogue(self._xids)
         self._is_connecting = True
         transport.give(zk.connect(self._timeout_ms, self._zxid, self.session, self._password))
-        deadline = self.world.now + max(_CONNECT_PATIENCE, self.timeout / 2)
+        deadline = self.world.now + max(_CONNECT_TIMEOUT, self.timeout / 2)
         while self._transport is transport and not self._dialogue.granted and self.world.now < deadline:
             await self._wait(deadline - self.world.now)
             await self._sleep()

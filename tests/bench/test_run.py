@@ -56,10 +56,9 @@ def test_a_run_has_all_its_figures(zookeeper_server: ZooKeeperServer) -> None:
 
 def test_raw_etcd_is_asked_for_what_a_workload_says(etcd_server: EtcdServer) -> None:
     target = target_of(etcd_server, "etcd")
-    created = run(Spec(target, Cell("create", 3, 1), 0.05), 1)
-    assert (created["etcd_put"], created["etcd_txn"]) == (2.0, 1.0)
-    appended = run(Spec(target, APPEND, 0.05), 2)
-    assert (appended["etcd_put"], appended["etcd_txn"]) == (1.0, 1.0)
+    for depth, share in ((1, 1.0), (32, 1 / 64)):
+        appended = run(Spec(target, Cell("append", 2, depth), 0.05), depth)
+        assert (appended["etcd_put"], appended["etcd_txn"]) == (share, share)
 
 
 def test_all_cells_are_measured_where_they_can_be(zookeeper_server: ZooKeeperServer) -> None:

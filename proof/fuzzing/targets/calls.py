@@ -19,7 +19,7 @@ SERVER, TIME, REQUEST, STREAM, WRITE, CANCEL = range(6)
 _MEANINGS = 6
 _MOST_STEPS = 60
 _UNIT = 300  # bytes of a message for each number of the input
-_PATIENCE = 5.0  # seconds that a call may take
+_TIMEOUT = 5.0  # seconds that a call may take
 _WINDOW, _FRAME = 65_535, 16_384  # of RFC 9113, until the server says otherwise
 _FRAME_HEADER = 9
 _UNWANTED = b"!"  # how a message begins that its listener does not take
@@ -175,13 +175,11 @@ class _Run:
         call = self._open()
         answers: list[bytes | RpcError] = []
         self._answers.append(answers)
-        call.answer(_PATIENCE, answers.append)
+        call.answer(_TIMEOUT, answers.append)
         self._connection.send(call, bytes(size), last=True)
 
     def _open(self) -> Call:
-        call = self._connection.open(
-            request_headers("http", "etcd", "/p.S/M", _PATIENCE, (("a", "b" * 130),))
-        )
+        call = self._connection.open(request_headers("http", "etcd", "/p.S/M", _TIMEOUT, (("a", "b" * 130),)))
         self._calls.append(call)
         return call
 

@@ -20,8 +20,7 @@ from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.state.operation import Reading
 from proxy.state.ops import EXTENDED
-from proxy.state.outcome import Outcome
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Outcome, Refusal
 from proxy.state.watches import WatchTable
 from schema.entry import Identity, Kind, Request, Rules, encode_open
 from schema.errors import BadValue
