@@ -65,7 +65,7 @@ class _Errors(logging.Handler):
         self._last = record.exc_info[1] if record.exc_info else None
 
     def take(self) -> BaseException | None:
-        """The last one, once."""
+        """Return the last error, and forget it."""
         error, self._last = self._last, None
         return error
 

@@ -17,7 +17,7 @@ _ON_THE_WAY = 5.0  # seconds for which answers and events may be under way
 
 
 class Clock(Protocol):
-    """The world."""
+    """The time and the trace of the world."""
 
     @property
     def now(self) -> float:
@@ -27,8 +27,8 @@ class Clock(Protocol):
         """Note what happened."""
 
 
-class Deceit:
-    """By servers' names."""
+class WrongServers:
+    """The servers whose state a bug of etcd may have made wrong, by their names."""
 
     def __init__(self, world: Clock, violate: Callable[[str], None]) -> None:
         self._world = world
