@@ -20,6 +20,7 @@ from lab.oracle.requests import (
 from lab.oracle.wire import Connection
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
 from proxy.admin import words
+from proxy.options import words
 from tests.compat.side import Server
 
 pytestmark = pytest.mark.real
