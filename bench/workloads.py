@@ -417,7 +417,7 @@ class _Numbered:
         return header + self._template % self._values(i)
 
     def _values(self, i: int) -> tuple[int | bytes, ...]:
-        """The number where it stands, and data where these stand."""
+        """What fills the template for request `i`: its number and its data, in the order of their places."""
         own = self._first + i
         values: list[int | bytes] = []
         for count_of_data in self._data:

@@ -76,7 +76,7 @@ class LocalSession:
     async def __aenter__(self) -> Self:
         self._connection.connection_made(_Transport(self, self._peer))
         # In place of those that the address would have: what a browser's user may is said by its login.
-        self._connection.identities = self._identities
+        self._connection.identity.identities = self._identities
         try:
             await self._send(zk.connect(_SESSION_TIMEOUT))
         except NoAnswer:

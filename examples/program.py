@@ -205,7 +205,7 @@ def _rounds(
 async def once(workload: Workload, each: Server, options: argparse.Namespace) -> dict[str, float]:
     """Run a workload once, below a node of its own; its figures by name."""
     root = f"{options.below}/{workload.name}-{secrets.token_hex(4)}"
-    async with connected(each.addresses, patience_s=0.0) as session:
+    async with connected(each.addresses, timeout_s=0.0) as session:
         await make_parents(session, root)
         await session.call(create(root))
     meter = Meter()

@@ -15,14 +15,14 @@ from proxy.config import Config
 from proxy.etcd.interface import Etcd
 from proxy.etcd.status_poller import ReadMetrics, StatusPoller
 from proxy.frontend.certificates import TlsContext
-from proxy.frontend.connection import Connection
-from proxy.frontend.connections import ConnectionLimits, Connections
+from proxy.frontend.connection import Connection, Connections, Services
 from proxy.frontend.handshake import Handshake, SessionTimer, interval_of
+from proxy.frontend.limits import ConnectionLimits, Load
 from proxy.frontend.listener import Ports, bound_socket
+from proxy.frontend.order import Context as OrderContext
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.replies import LIMITS
 from proxy.frontend.request_logs import RequestLogs, Stages
-from proxy.frontend.services import Load, Services
 from proxy.frontend.sessions import Sessions, Timeouts
 from proxy.frontend.traced import Traces, TraceSources
 from proxy.frontend.turns import FlushQueue, StateGate
@@ -127,18 +127,15 @@ class Server:
         # Clients.
         read_only = ReadOnlySessions(machine, sessions, self.log.contact, loop.time, environment.randomness)
         self._handshake = handshake = Handshake(
-            machine,
+            self.log,
             sessions,
-            self.log.outbox,
-            self.log.contact,
             read_only if config.read_only_mode or config.archive.read_only else None,
-            environment,
             loop,
             past=config.archive.read_only,
         )
-        timer = SessionTimer(sessions, handshake, read_only, self.log.outbox, self.log.contact, interval)
+        timer = SessionTimer(self.log, sessions, handshake, read_only, interval)
         limits = ConnectionLimits(config.max_client_connections, config.max_connections, counters)
-        self.connections: Connections[Connection] = Connections(limits)
+        self.connections = Connections(limits)
         self.ports = Ports(
             lambda: Connection(services, loop), limits, tls, config.proxy_protocol, loop, self._tasks
         )
@@ -188,15 +185,20 @@ class Server:
         worker = self.log.applier.worker
         loop = asyncio.get_running_loop()
         system = system_nodes(FEATURES, config.max_frame, config.availability_zone)
+        reading = Reading(
+            self.machine.tree,
+            parts.watches,
+            system if config.keeper_extensions else {},
+            AtOnce(worker.lengths),
+        )
         return Services(
-            machine=self.machine,
-            reading=Reading(
-                self.machine.tree,
-                parts.watches,
-                system if config.keeper_extensions else {},
-                AtOnce(worker.lengths),
+            context=OrderContext(
+                self.machine,
+                reading,
+                operations,
+                frozenset(config.sasl.enforced),
+                LIMITS._replace(decoded_at_once=worker.lengths.decoded_at_once),
             ),
-            operations=operations,
             auth=self.auth,
             max_frame=config.max_frame,
             latency=parts.latency,
@@ -205,14 +207,12 @@ class Server:
             flush_queue=FlushQueue(loop, clock=self._environment.clock),
             state_gate=StateGate(worker, loop, clock=self._environment.clock, lengths=worker.lengths),
             outbox=self.log.outbox,
-            handshake=handshake,
+            attach=handshake.attach,
             answer_word=self.words.answer,
             connections=self.connections,
-            limits=LIMITS._replace(decoded_at_once=worker.lengths.decoded_at_once),
             request_logs=self.request_logs,
             traces=traces,
             login=self._login,
-            enforced_schemes=frozenset(config.sasl.enforced),
             environment=self._environment,
         )
 

@@ -105,9 +105,9 @@ def test_of_the_log_the_pipeline_uses_what_works_without_a_proxy() -> None:
     assert allowed == {f"proxy.log.{name}" for name in OFFLINE}
 
 
-@pytest.mark.parametrize("room", ["", "append", "follow", "load", "upkeep"])
+@pytest.mark.parametrize("room", ["frontend", "log", "log/append", "log/follow", "log/load", "log/upkeep"])
 def test_a_room_that_says_in_which_order_to_read_names_its_modules(room: str) -> None:
-    folder = REPOSITORY / "proxy/log" / room
+    folder = REPOSITORY / "proxy" / room
     text = (folder / "__init__.py").read_text()
     named = re.findall(r"^(\w+) {2,}\S", text.partition("In which order to read")[2], re.MULTILINE)
     there = {path.stem for path in folder.glob("*.py")} - {"__init__"}

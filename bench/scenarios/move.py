@@ -19,7 +19,7 @@ from bench.data import SIZE, data
 from bench.errors import BenchError
 from bench.load import Admin, Connection, connected
 from bench.scenarios import Table
-from bench.scenarios.memory import PATIENCE_S, PER_DIRECTORY, nodes
+from bench.scenarios.memory import PER_DIRECTORY, TIMEOUT_S, nodes
 from bench.servers import ETCD_OPTIONS
 from bench.streams import UniqueStream
 from bench.workloads import STAT_REPLY
@@ -67,10 +67,10 @@ def _move(count: int, rate: int, seconds: float) -> list[float | str | int]:
     with ExitStack() as stack:
         etcd = stack.enter_context(EtcdServer(*ETCD_OPTIONS))
         zookeeper = stack.enter_context(
-            ZooKeeperServer(max_client_connections=0, java_options=("-Xmx6g",), start_timeout=PATIENCE_S)
+            ZooKeeperServer(max_client_connections=0, java_options=("-Xmx6g",), start_timeout=TIMEOUT_S)
         )
         zketcd = stack.enter_context(
-            closing(ZketcdServer(etcd.endpoint, max_client_connections=0, start_timeout=PATIENCE_S))
+            closing(ZketcdServer(etcd.endpoint, max_client_connections=0, start_timeout=TIMEOUT_S))
         )
         log = Path(stack.enter_context(TemporaryDirectory(prefix="zketcd-move-"))) / "follower"
         with Admin(zookeeper.port) as admin:
@@ -140,7 +140,7 @@ def _running(command: Sequence[str], log: Path) -> Iterator["subprocess.Popen[by
 
 def _wait(probe: Callable[[], bool], follower: "subprocess.Popen[bytes]", log: Path) -> None:
     """Until it is so, or the follower has ended. Raises BenchError then."""
-    wait_until(lambda: probe() or follower.poll() is not None, "the follower's progress", PATIENCE_S)
+    wait_until(lambda: probe() or follower.poll() is not None, "the follower's progress", TIMEOUT_S)
     if follower.poll() is not None:
         raise BenchError(f"the follower has ended: {log.read_text()[-300:]}")
 

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection as Pipe
 from bench import costs, summary, wire
 from bench.load import Admin, Timing, connected, drive
 from bench.scenarios import Cell, Table
-from bench.scenarios.memory import PATIENCE_S, nodes, write_snapshot
+from bench.scenarios.memory import TIMEOUT_S, nodes, write_snapshot
 from bench.servers import ETCD_OPTIONS
 from bench.streams import RepeatedStream
 from bench.workloads import DATA, DATA_REPLY, Mixed, prepare
@@ -40,7 +40,7 @@ def run(scale: float) -> Table:
         ZketcdServer(
             etcd.endpoint,
             max_client_connections=0,
-            start_timeout=PATIENCE_S,
+            start_timeout=TIMEOUT_S,
             snapshot_log_bytes=MANY,  # none but the one that is asked for
             snapshot_log_requests=MANY,
         ) as zketcd,

@@ -19,7 +19,7 @@ from codec.client import Request
 from codec.framing import Framer
 from codec.packets import REPLY_HEADER
 
-_PATIENCE = 60.0  # seconds for the server's next bytes
+_TIMEOUT = 60.0  # seconds for the server's next bytes
 _BUFFER = 16 << 10  # bytes; the kernel doubles it
 _SO_ATTACH_FILTER = 26  # Linux's, which Python does not name
 _BPF_RETURN_0 = struct.pack("HBBI", 0x06, 0, 0, 0)  # an instruction: accept no byte of a packet
@@ -44,7 +44,7 @@ class SlowClient:
         self.timeout = timeout_ms / 1000
         plain = socket.socket()
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
-        plain.settimeout(_PATIENCE)
+        plain.settimeout(_TIMEOUT)
         plain.connect((host, port))
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = plain if tls is None else tls.wrap_socket(plain, server_hostname=host)

@@ -1,4 +1,4 @@
-"""A connection on a transport of paper, and a loop and a server that do things when a test says so."""
+"""A connection on a fake transport, and a loop and a server that do things when a test says so."""
 
 import asyncio
 import logging
@@ -9,9 +9,10 @@ from codec import client as zk
 from codec.client import Reply, connect, create, packet
 from codec.framing import Framer
 from codec.packets import ConnectRequest
-from proxy.frontend.connection import Connection
+from proxy.frontend.connection import Connection, Services
+from proxy.frontend.limits import Load
+from proxy.frontend.order import Context
 from proxy.frontend.replies import LIMITS, Limits
-from proxy.frontend.services import Load, Services
 from proxy.frontend.sessions import Session
 from proxy.frontend.traced import Traces
 from proxy.frontend.turns import FlushQueue, StateGate
@@ -46,7 +47,7 @@ def take_apart(raw: bytes) -> list[bytes]:
     return frames
 
 
-class PaperTimer:
+class FakeTimer:
     """A callback that is due at some time."""
 
     def __init__(self, due: float, callback: Callable[[], object]) -> None:
@@ -58,13 +59,13 @@ class PaperTimer:
         self.cancelled = True
 
 
-class PaperLoop:
+class FakeLoop:
     """Runs what was scheduled by `call_soon` when a test asks for it."""
 
     def __init__(self) -> None:
         self.now = 100.0
         self._soon: list[Callable[[], object]] = []
-        self.timers: list[PaperTimer] = []
+        self.timers: list[FakeTimer] = []
 
     def time(self) -> float:
         return self.now
@@ -72,8 +73,11 @@ class PaperLoop:
     def call_soon(self, callback: Any, *_args: Any, context: Any = None) -> Any:
         self._soon.append(callback)
 
-    def call_later(self, delay: float, callback: Any, *_args: Any, context: Any = None) -> "PaperTimer":
-        timer = PaperTimer(self.now + delay, callback)
+    def call_later(self, delay: float, callback: Any, *_args: Any, context: Any = None) -> "FakeTimer":
+        return self.call_at(self.now + delay, callback)
+
+    def call_at(self, when: float, callback: Any, *_args: Any, context: Any = None) -> "FakeTimer":
+        timer = FakeTimer(when, callback)
         self.timers.append(timer)
         return timer
 
@@ -96,7 +100,7 @@ class PaperLoop:
             callback()
 
 
-class PaperTransport(asyncio.Transport):
+class FakeTransport(asyncio.Transport):
     """Notes what is written; each write alone."""
 
     def __init__(self, peer: tuple[str, int] | None = ("10.0.0.7", 4711)) -> None:
@@ -135,12 +139,12 @@ class PaperTransport(asyncio.Transport):
         self.reading = True
 
 
-class PaperHost:
+class FakeHost:
     """A server whose log applies what was submitted when the test says so."""
 
     def __init__(
         self,
-        loop: PaperLoop,
+        loop: FakeLoop,
         operations: Operations = EXTENDED,
         sessions: Sequence[int] = (SESSION,),
         limits: Limits = LIMITS,
@@ -161,7 +165,7 @@ class PaperHost:
         self._when_whole: list[Callable[[], None]] = []
         self.holds = 0
         of_loop = cast(asyncio.AbstractEventLoop, loop)
-        self.state_gate = StateGate(self, of_loop, slice_seconds=0, lengths=Lengths(every=1))
+        self.state_gate = StateGate(cast(Any, self), of_loop, slice_seconds=0, lengths=Lengths(every=1))
         self.outbox = Outbox()
         self.attached: list[ConnectRequest] = []
         self.changes: list[SessionChange] = []
@@ -185,9 +189,7 @@ class PaperHost:
     def services(self) -> Services:
         """The same, for a connection."""
         return Services(
-            self.machine,
-            self.reading,
-            self.operations,
+            Context(self.machine, self.reading, self.operations, self.enforced_schemes, self.limits),
             self.auth,
             MAX_FRAME,
             self.latency,
@@ -196,14 +198,12 @@ class PaperHost:
             self.flush_queue,
             self.state_gate,
             self.outbox,
-            cast(Any, self),
+            self.attach,
             self.answer,
             cast(Any, self),
             traces=self.traces,
             login=self.login,
-            enforced_schemes=self.enforced_schemes,
             throttled_log=self.throttled_log,
-            limits=self.limits,
         )
 
     def attach(self, connection: Connection, request: ConnectRequest) -> None:
@@ -271,11 +271,11 @@ class Client:
     """A connection, its host and what it has been sent so far."""
 
     def __init__(
-        self, operations: Operations = EXTENDED, host: PaperHost | None = None, session_id: int = SESSION
+        self, operations: Operations = EXTENDED, host: FakeHost | None = None, session_id: int = SESSION
     ) -> None:
-        self.loop = PaperLoop() if host is None else host.loop
-        self.host = PaperHost(self.loop, operations) if host is None else host
-        self.transport = PaperTransport()
+        self.loop = FakeLoop() if host is None else host.loop
+        self.host = FakeHost(self.loop, operations) if host is None else host
+        self.transport = FakeTransport()
         self.connection = Connection(self.host.services(), cast(asyncio.AbstractEventLoop, self.loop))
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)
@@ -293,7 +293,7 @@ class Client:
         self.loop.run()
 
     def commit(self, count: int | None = None) -> None:
-        """See PaperHost.commit."""
+        """See FakeHost.commit."""
         self.host.commit(count)
         self.loop.run()
 
@@ -321,7 +321,7 @@ class Client:
         self.loop.run()
 
 
-def connected(host: PaperHost | None = None) -> Client:
+def connected(host: FakeHost | None = None) -> Client:
     """A client with a session."""
     client = Client(host=host)
     client.send(connect(4000))
@@ -332,7 +332,7 @@ def connected(host: PaperHost | None = None) -> Client:
 
 def established(limits: Limits = LIMITS, large: int = 0) -> Client:
     """A client with a session and the nodes /a (data "old") and /b, with so many bytes of data."""
-    client = connected(PaperHost(PaperLoop(), limits=limits))
+    client = connected(FakeHost(FakeLoop(), limits=limits))
     client.send(packet(1, create("/a", b"old")), packet(2, create("/b")))
     client.commit()
     client.received()

@@ -189,18 +189,18 @@ def pack_connect(
 
 
 class Connection:
-    """One TCP connection to a ZooKeeper server; every wait ends after `patience` seconds."""
+    """One TCP connection to a ZooKeeper server; every wait ends after `timeout` seconds."""
 
     def __init__(
         self,
         port: int,
-        patience: float = 10.0,
+        timeout: float = 10.0,
         tls: ssl.SSLContext | None = None,
         *,
         host: str = "127.0.0.1",
     ) -> None:
-        self.patience = patience
-        self._socket = socket.create_connection((host, port), timeout=patience)
+        self.timeout = timeout
+        self._socket = socket.create_connection((host, port), timeout=timeout)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
             self._socket = tls.wrap_socket(self._socket, server_hostname="127.0.0.1")
@@ -225,7 +225,7 @@ class Connection:
     def receive_frame(self, deadline: float | None = None) -> bytes | Closed | Silent:
         """Return the next frame's payload, or why there is none by `deadline` (time.monotonic())."""
         if deadline is None:
-            deadline = time.monotonic() + self.patience
+            deadline = time.monotonic() + self.timeout
         while True:
             if len(self._pending) >= 4:
                 (length,) = _INT.unpack_from(self._pending)
@@ -240,7 +240,7 @@ class Connection:
     def receive_rest(self, deadline: float | None = None) -> bytes:
         """Return everything that comes until the server closes or `deadline` (time.monotonic()) passes."""
         if deadline is None:
-            deadline = time.monotonic() + self.patience
+            deadline = time.monotonic() + self.timeout
         while self._fill(deadline) is None:
             pass
         rest = bytes(self._pending)

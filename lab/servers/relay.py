@@ -25,7 +25,7 @@ _PIECE = 1 << 14  # bytes that a way with a bounded bandwidth sends at once
 _FROM = re.compile(rb"\r\nX-Server-From: ([0-9a-f]+)\r\n", re.IGNORECASE)
 _HEAD = 1 << 14  # bytes within which that header must come
 _LOOK = 0.01  # seconds between two looks at what has come
-_PATIENCE = 30.0  # seconds for an answer of the relays' process
+_TIMEOUT = 30.0  # seconds for an answer of the relays' process
 
 Way = tuple[str, str]
 
@@ -288,7 +288,7 @@ class Relays:
     def _ask(self, name: str, argument: Any) -> Any:
         with self._asking:
             self._pipe.send((name, argument))
-            if not self._pipe.poll(_PATIENCE):
+            if not self._pipe.poll(_TIMEOUT):
                 raise TimeoutError("the relays' process does not answer")
             return self._pipe.recv()
 

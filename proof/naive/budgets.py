@@ -19,7 +19,7 @@ class Bucket:
     at: int  # the time of `left`
 
     def fill(self, now: int) -> None:
-        """Time has passed."""
+        """Refill the budget for the time since the last entry."""
         self.left = min(Fraction(self.rate), self.left + Fraction(self.rate * (now - self.at), _SECOND))
         self.at = now
 

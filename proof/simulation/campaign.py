@@ -126,7 +126,7 @@ def worlds(
 
 
 def _submitted(pool: Executor, world: World, done: Mapping[World, Outcome]) -> Future[Outcome]:
-    """Hand a world out. A process that begins for it does not hear Ctrl-C: this one ends it."""
+    """Start one world. A process that begins for it does not hear Ctrl-C: this one ends it."""
     if world in done:
         known: Future[Outcome] = Future()
         known.set_result(done[world])

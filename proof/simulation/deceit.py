@@ -78,11 +78,17 @@ class Deceit:
         since = self._right_since.get(server, -_ON_THE_WAY)
         return server in self._wrong_since or self._world.now - since < _ON_THE_WAY
 
+    def may_be_wrong(self, server: str) -> bool:
+        """Whether its state is wrong, or may be: states are compared after whole entries.
+
+        What a server does may come before that, and no entry may follow.
+        """
+        return self.is_wrong(server) or server in self._lied_to
+
     def answered(self, client: str, session: int, came_at: float, history: History) -> bool:
         """Whether the answer that a client has just got, and its history just noted, may be wrong."""
         server = self._at.get(client, "")
-        # States are compared after whole entries: answers may come before that, and also if no entry follows.
-        if not self.is_wrong(server) and server not in self._lied_to:
+        if not self.may_be_wrong(server):
             return False
         self.sessions.add(session)
         last = history.records[-1]

@@ -217,11 +217,18 @@ class Simulation:
 
     def _expired(self, session: int, holder: str) -> None:
         """The log ends a session. A client that does not listen would tell the history late, or never."""
-        if self.expiry.is_orphan(session):
+        sender = self.oracle.machine.transaction.sender.incarnation
+        deceived = any(
+            proxy.server is not None
+            and proxy.server.log.incarnation == sender
+            and self.deceit.may_be_wrong(proxy.name)
+            for proxy in self.proxies
+        )
+        if self.expiry.is_orphan(session) and not deceived:
             for proxy in self.proxies:
                 if proxy.serves(session) and not self.deceit.is_wrong(proxy.name):
                     self.violate(f"{proxy.name} still serves session {session:#x}, which others have ended")
-        self.expiry.expired(session, holder)
+        self.expiry.expired(session, holder, deceived=deceived)
         holders = [*self._everybody, *self.dead_clients]
         for client in holders:
             if client.session == session:

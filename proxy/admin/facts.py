@@ -159,8 +159,8 @@ class Facts:
     def packets(self) -> tuple[int, int]:
         """(received, sent) since the start or the last `srst`."""
         connections = self.subject.connections
-        received = connections.received + sum(connection.received for connection in connections)
-        return received, connections.sent + sum(connection.sent for connection in connections)
+        received = connections.received + sum(connection.inbound.count for connection in connections)
+        return received, connections.sent + sum(connection.outbound.sent for connection in connections)
 
     def reset_server(self) -> None:
         """Start the server's statistics anew (srst: ServerStats.reset)."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from proxy.admin.facts import NOT_SERVING, VERSION, Facts, environment
 from proxy.admin.keeper_words import KeeperWords
 from proxy.admin.words import KEEPER, KNOWN
-from proxy.frontend.connection import Connection
+from proxy.frontend.connection import ConnectionFacts
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.sessions import session_text
 from proxy.support.addresses import socket_address
@@ -222,9 +222,8 @@ def _details(info: Mapping[str, Any]) -> str:
     ).format(**info, sid=session_text(info["session_id"]), xid=xid, zxid=zxid)
 
 
-def _address(connection: Connection) -> str:
-    session = session_text(connection.session_id)
-    return f"ip: /{socket_address(connection.address, connection.port)} sessionId: {session}"
+def _address(facts: ConnectionFacts) -> str:
+    return f"ip: /{socket_address(facts.address, facts.port)} sessionId: {session_text(facts.session_id)}"
 
 
 def _sets(

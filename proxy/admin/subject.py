@@ -10,8 +10,7 @@ from typing import NamedTuple
 from codec.constants import KeeperFeature
 from proxy.etcd.interface import Calls
 from proxy.etcd.status_poller import StatusPoller
-from proxy.frontend.connection import Connection
-from proxy.frontend.connections import Connections
+from proxy.frontend.connection import Connections
 from proxy.frontend.handshake import Handshake
 from proxy.frontend.listener import Ports
 from proxy.frontend.sessions import Sessions
@@ -55,7 +54,7 @@ class Subject:
     pauses: Histogram  # how late the event loop was, measured ten times a second
     replicated: Log
     snapshots: Snapshots
-    connections: Connections[Connection]
+    connections: Connections
     sessions: Sessions
     ports: Ports
     handshake: Handshake

@@ -7,20 +7,18 @@ ZooKeeper's rules are in ZooKeeperServer.processConnectRequest. Each step is one
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
 from functools import partial
 from typing import Literal, TypeAlias
 
 from codec.constants import ErrorCode, OpCode
 from codec.jute import pack_string
 from codec.packets import ConnectRequest
+from proxy.frontend.connection import Connection
 from proxy.frontend.read_only import ReadOnlySessions
-from proxy.frontend.sessions import PASSWORD_BYTES, Applicant, Sessions
-from proxy.log.append.outbox import Outbox
+from proxy.frontend.sessions import PASSWORD_BYTES, Sessions
 from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.log import Log
 from proxy.log.status import Contact
-from proxy.state.machine import Machine
-from proxy.support.environment import Environment
 from proxy.support.throttled_log import ThrottledLog
 from schema.entry import Kind
 
@@ -42,12 +40,9 @@ class Handshake:
 
     def __init__(
         self,
-        machine: Machine,
+        replicated: Log,
         sessions: Sessions,
-        outbox: Outbox,
-        contact: Callable[[], Contact],
         read_only: ReadOnlySessions | None,
-        environment: Environment,
         loop: asyncio.AbstractEventLoop,
         *,
         past: Past = "",
@@ -57,16 +52,17 @@ class Handshake:
         `past`: a moment of an archive is served, so all sessions are read-only. "all": every client gets one;
         "allowed": only clients that asked for read-only.
         """
-        self._machine = machine
+        environment = replicated.context.environment
+        self._machine = replicated.machine
         self._sessions = sessions
-        self._outbox = outbox
-        self._contact = contact
+        self._outbox = replicated.outbox
+        self._contact = replicated.contact
         self._past = past
         self._read_only = read_only
         self._randomness = environment.randomness
         self._loop = loop
         self._returned = float("-inf")  # when a client last came back with its session
-        self._new: deque[tuple[Applicant, ConnectRequest]] = deque()  # those that wait for that to be over
+        self._new: deque[tuple[Connection, ConnectRequest]] = deque()  # those that wait for that to be over
         self._new_until = 0.0
         self._throttled_log = ThrottledLog(log, environment.clock)
         #: Whether clients get sessions: not before the tree is loaded, nor while the server stops.
@@ -75,9 +71,9 @@ class Handshake:
         # answers a keep-alive. Their requests are submitted only when etcd answers again, and only if they
         # still wait. Otherwise a client may have moved to another proxy, and its late request would take the
         # session away from there.
-        self._waiting: list[tuple[Applicant, ConnectRequest]] = []
+        self._waiting: list[tuple[Connection, ConnectRequest]] = []
 
-    def attach(self, connection: Applicant, request: ConnectRequest) -> None:
+    def attach(self, connection: Connection, request: ConnectRequest) -> None:
         """Give a connection its session, or close it, at the latest when the client's timeout has passed.
 
         While etcd is out of reach, a client without a session is sent to another server, as by a ZooKeeper
@@ -103,9 +99,9 @@ class Handshake:
         else:
             self._send_elsewhere(connection, "this server is out of touch with etcd, or loads the tree anew")
 
-    def _send_elsewhere(self, connection: Applicant, why: str) -> None:
+    def _send_elsewhere(self, connection: Connection, why: str) -> None:
         """Reject a client. In an outage all clients come again and again."""
-        self._throttled_log.warn("closing %s: %s", connection.address, why)
+        self._throttled_log.warn("closing %s: %s", connection.identity.address, why)
         connection.send_elsewhere()
 
     def check(self) -> None:
@@ -117,7 +113,7 @@ class Handshake:
                 if connection.wants_session:
                     self._start_or_wait(connection, request, contact)
 
-    def _start_or_wait(self, connection: Applicant, request: ConnectRequest, contact: Contact) -> None:
+    def _start_or_wait(self, connection: Connection, request: ConnectRequest, contact: Contact) -> None:
         is_kept = self._sessions.is_kept(self._sessions.negotiate(request.timeout_ms), contact)
         # A proxy without a lease gets none from a full etcd. Its outbox refuses the request, so that the
         # client tries another proxy at once.
@@ -126,7 +122,7 @@ class Handshake:
         else:
             self._waiting.append((connection, request))
 
-    def _start(self, connection: Applicant, request: ConnectRequest) -> None:
+    def _start(self, connection: Connection, request: ConnectRequest) -> None:
         if request.last_zxid_seen <= self._machine.zxid:
             self._ask(connection, request)
             return
@@ -137,14 +133,14 @@ class Handshake:
         self._outbox.submit(CallbackRequest(Kind.CLIENT, 0, int(OpCode.SYNC), (), _SYNC, done))
 
     def _caught_up(
-        self, connection: Applicant, request: ConnectRequest, *_outcome: Pending | int | bytes
+        self, connection: Connection, request: ConnectRequest, *_outcome: Pending | int | bytes
     ) -> None:
         if not connection.wants_session:
             return
         if request.last_zxid_seen > self._machine.zxid:
             log.info(
                 "closing %s: the client has seen zxid 0x%x, this server only 0x%x",
-                connection.address,
+                connection.identity.address,
                 request.last_zxid_seen,
                 self._machine.zxid,
             )
@@ -152,7 +148,7 @@ class Handshake:
         else:
             self._ask(connection, request)
 
-    def _ask(self, connection: Applicant, request: ConnectRequest) -> None:
+    def _ask(self, connection: Connection, request: ConnectRequest) -> None:
         now = self._loop.time()
         if request.session_id:
             self._returned = now
@@ -176,7 +172,7 @@ class Handshake:
         if self._new:
             self._loop.call_later(max(0.0, due - now), self._ask_for_new)
 
-    def _submit(self, connection: Applicant, request: ConnectRequest) -> None:
+    def _submit(self, connection: Connection, request: ConnectRequest) -> None:
         sessions = self._sessions
         timeout_ms = sessions.negotiate(request.timeout_ms)
         is_new = request.session_id == 0
@@ -190,7 +186,7 @@ class Handshake:
 
     def _answered(
         self,
-        connection: Applicant,
+        connection: Connection,
         timeout_ms: int,
         password: bytes,
         pending: Pending,
@@ -209,7 +205,7 @@ class Handshake:
         else:
             self._throttled_log.warn(
                 "closing %s: its session cannot be opened or continued: %s",
-                connection.address,
+                connection.identity.address,
                 ErrorCode(err).name,
             )
             connection.close()
@@ -220,19 +216,17 @@ class SessionTimer:
 
     def __init__(
         self,
+        replicated: Log,
         sessions: Sessions,
         handshake: Handshake,
         read_only: ReadOnlySessions,
-        outbox: Outbox,
-        contact: Callable[[], Contact],
         interval: float,
     ) -> None:
         """`interval`: seconds between two checks."""
+        self._log = replicated
         self._sessions = sessions
         self._handshake = handshake
         self._read_only = read_only
-        self._outbox = outbox
-        self._contact = contact
         self._interval = interval
 
     async def run(self) -> None:
@@ -243,9 +237,9 @@ class SessionTimer:
 
     def check(self) -> None:
         """Check once."""
-        to_append, to_close = self._sessions.check(self._contact())
+        to_append, to_close = self._sessions.check(self._log.contact())
         for pending in to_append:
-            self._outbox.submit(pending)
+            self._log.outbox.submit(pending)
         for connection in to_close:
             connection.close()
         self._handshake.check()

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from proxy.frontend import proxy_protocol
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.connection import Connection
-from proxy.frontend.connections import ConnectionLimits
+from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.proxy_protocol import BadHeader, ProxyProtocol, Source
 from proxy.state.auth.ip import java_address
 from proxy.support.tasks import Tasks

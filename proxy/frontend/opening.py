@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
+from typing import TypeAlias
 
 from codec.constants import ProtocolVersion
 from codec.errors import FrameTooLong
@@ -13,13 +14,16 @@ from codec.keeper import decode_traced_connect, decode_wide_connect
 from codec.packets import ConnectRequest, decode_connect, encode_connect_response
 from proxy.frontend.identity import ClientIdentity
 from proxy.frontend.replies import NARROW, TRACED_NARROW, TRACED_WIDE, WIDE, Wire
-from proxy.frontend.services import AnswerWord
 from proxy.frontend.sessions import PASSWORD_BYTES, Session
 from proxy.log.slices import Slices
+from proxy.state.pause import Pause
 from proxy.state.sessions import session_text
 from proxy.support.environment import Clock
 
 log = logging.getLogger("proxy.frontend.connection")  # the documents name this logger
+
+#: Answers a four-letter word, line by line; None if it is no word. It gets the bytes received with the word.
+AnswerWord: TypeAlias = Callable[[bytes, bytes, Pause], Iterator[str] | None]
 
 #: Seconds until a connection without a session is closed. ZooKeeper: zookeeper.nio.sessionlessCnxnTimeout, by
 #: default 10 s, which ExpiryQueue rounds up to whole tens, so that a connection ends after 10 to 20 s.

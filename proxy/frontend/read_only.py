@@ -11,7 +11,8 @@ from hmac import compare_digest
 from typing import NamedTuple
 
 from codec.packets import ConnectRequest
-from proxy.frontend.sessions import PASSWORD_BYTES, Applicant, Session, Sessions
+from proxy.frontend.connection import Connection
+from proxy.frontend.sessions import PASSWORD_BYTES, Session, Sessions
 from proxy.log.status import Contact
 from proxy.state.machine import Machine
 from proxy.support.environment import Randomness
@@ -44,12 +45,12 @@ class ReadOnlySessions:
         self._time = time
         self._randomness = randomness
         self._local: dict[int, _Local] = {}
-        self._standing_by: list[tuple[Applicant, ConnectRequest]] = []
+        self._standing_by: list[tuple[Connection, ConnectRequest]] = []
 
     def __len__(self) -> int:
         return len(self._local)
 
-    def serve(self, connection: Applicant, request: ConnectRequest) -> None:
+    def serve(self, connection: Connection, request: ConnectRequest) -> None:
         """Give a client that allows it a new read-only session, or the one that it had here.
 
         A client with a session of the log is closed, as by ZooKeeper (validateSession): its session continues
@@ -71,7 +72,7 @@ class ReadOnlySessions:
         else:
             connection.close()
 
-    def stand_by(self, connection: Applicant, request: ConnectRequest) -> None:
+    def stand_by(self, connection: Connection, request: ConnectRequest) -> None:
         """Serve a new client here if etcd stops answering while the client waits for its session."""
         if connection.wants_session:
             self._standing_by.append((connection, request))

@@ -64,7 +64,10 @@ _OWN_APPLIED = OwnApplied()
 
 
 class Applier:
-    """Runs the items of the log on one machine."""
+    """Runs the items of the log on one machine.
+
+    More than twelve attributes: what is used of the context for each entry is looked up once.
+    """
 
     def __init__(
         self,

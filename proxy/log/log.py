@@ -45,7 +45,10 @@ _TAKE_BACK = 2.0  # seconds for one request
 
 
 class Log:
-    """One proxy's end of the replicated log."""
+    """One proxy's end of the replicated log.
+
+    More than twelve attributes: the parts of the log meet here, and the server uses each of them.
+    """
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ class Asking:
     """One session of one server."""
 
     def __init__(self, port: int) -> None:
-        self.connection = Connection(port, patience=60)
+        self.connection = Connection(port, timeout=60)
         # It sends no pings, and waits for others.
         session = self.connection.connect(timeout_ms=40_000)
         assert isinstance(session, Session), session

@@ -253,7 +253,7 @@ class Side:
         seen, self._expiring = self._expiring, []
         if self._connection(number) is None:
             return seen
-        deadline = time.monotonic() + self._admin.patience
+        deadline = time.monotonic() + self._admin.timeout
         while self._admin_request(script.Exists(self._marker.path)).err == 0:
             if time.monotonic() > deadline:
                 return [*seen, Silent()]

@@ -67,7 +67,10 @@ async def _answer_to(etcd: Etcd, txn: Txn, timeout: float) -> TxnResult | EtcdEr
 
 
 class Appender:
-    """Appends the entries of one incarnation after the other."""
+    """Appends the entries of one incarnation after the other.
+
+    More than twelve attributes: what is used of the context for each entry is looked up once.
+    """
 
     def __init__(
         self,

@@ -50,7 +50,10 @@ UNMETERED = (OpCode.CLOSE_SESSION, OpCode.SYNC)
 
 
 class Space:
-    """The space in etcd, as one proxy knows it."""
+    """The space in etcd, as one proxy knows it.
+
+    More than twelve attributes: between two looks at etcd each request is judged by sums that were made once.
+    """
 
     def __init__(self, percent: int, machine: Machine, stats: Stats) -> None:
         """`percent`: the share of the quota that is the reserve; 0 for none."""

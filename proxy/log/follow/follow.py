@@ -67,7 +67,10 @@ class LastLoad(NamedTuple):
 
 
 class Follow:
-    """One follower of the log: the watch, its order, and whether the state is right and recent."""
+    """One follower of the log: the watch, its order, and whether the state is right and recent.
+
+    More than twelve attributes: the parts of this room meet here, and the consumer uses each of them.
+    """
 
     def __init__(
         self,

@@ -67,7 +67,10 @@ def _proxies(keys: Keyspace, pairs: Iterable[KeyValue]) -> Iterator[tuple[str, K
 
 
 class Staleness:
-    """Compares the state of one proxy with etcd, and decides whether clients may see it."""
+    """Compares the state of one proxy with etcd, and decides whether clients may see it.
+
+    More than twelve attributes: each of the four ways in which a state can be old or wrong has its own.
+    """
 
     def __init__(
         self,
@@ -160,7 +163,7 @@ class Staleness:
         """Ask once. Raises EtcdError."""
         follower = self._follower
         keys = follower.keys
-        living, processed = list(follower.living), follower.revision
+        living, gone_by, processed = list(follower.living), follower.gone[:], follower.revision
         before = {name: self._machine.applied.get(name, 0) for name in living}
         asked = self._now()
         found: list[RangeResult] = []
@@ -169,15 +172,20 @@ class Staleness:
         for name in living:
             _, end = keys.entries_of(name)
             ops.append(Get(keys.entry(name, before[name] + 1), end, keys_only=True, limit=1))
+        # No entry of these can follow. One that was not delivered before their end was left out.
+        for name in gone_by:
+            _, end = keys.entries_of(name)
+            ops.append(Get(keys.entry(name, follower.delivered(name) + 1), end, keys_only=True, limit=1))
         for start in range(0, len(ops), MOST_OPS):
             answer = await self._etcd.txn(Txn((), ops[start : start + MOST_OPS]), _TIMEOUT)
             if answer.revision < processed:  # etcd's issue 20418
                 raise EtcdUnknown(f"an answer as of revision {answer.revision}, after {processed}")
             found += [result for result in answer.responses if isinstance(result, RangeResult)]
+        follower.gone = [name for name in follower.gone if name not in gone_by]
         there = dict(_proxies(keys, found[0].kvs))
         entries = [
             (name, before[name], result.count)
-            for name, result in zip(living, found[1:], strict=True)
+            for name, result in zip(living, found[1 : 1 + len(living)], strict=True)
             if result.count
         ]
         new = [kv for name, kv in there.items() if name not in living]

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 _MODULE = "archive.child"
 _TICK = 1.0  # seconds
-_PATIENCE = 5.0  # seconds for the child to end
+_TIMEOUT = 5.0  # seconds for the child to end
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # seconds before a child that ended is replaced
 
 
@@ -98,7 +98,7 @@ class Archiving:
         finally:
             reading.cancel()
             self._child = None
-            await end(child, _PATIENCE)
+            await end(child, _TIMEOUT)
 
     async def _read(self, child: Process) -> None:
         assert child.stdout is not None

@@ -110,7 +110,10 @@ class _LogLength:
 
 
 class Snapshots:
-    """One proxy's part in the snapshots of its tree."""
+    """One proxy's part in the snapshots of its tree.
+
+    More than twelve attributes: three are limits, and four say for how long `is_due` waits.
+    """
 
     def __init__(
         self,
@@ -124,8 +127,6 @@ class Snapshots:
     ) -> None:
         """`each_rank`: seconds to wait for each older proxy. `pace`: bytes a second that are written."""
         self._log = replicated
-        self._etcd = replicated.context.etcd
-        self._keys = replicated.context.keys
         self._run_writer = run_writer
         self._least = least_bytes, least_requests
         self._each_rank = each_rank
@@ -285,7 +286,7 @@ class Snapshots:
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     def _order(self, **what: object) -> dict[str, Any]:
-        return {"prefix": self._keys.prefix.decode(), "pace": self._pace, **what}
+        return {"prefix": self._log.context.keys.prefix.decode(), "pace": self._pace, **what}
 
     # -- after a snapshot ------------------------------------------------------------------------------------
 
@@ -295,11 +296,12 @@ class Snapshots:
         previous = status.record.previous if status.record else None
         if previous is None:
             return
+        etcd, keys = self._log.context.etcd, self._log.context.keys
         try:
-            truncated = await applied_in(self._etcd, self._keys, previous.name)
+            truncated = await applied_in(etcd, keys, previous.name)
             living = {member.incarnation for member in status.members}
             for incarnation in forgettable(self._log.machine, living, truncated or {}):
-                if await drop_incarnation(self._etcd, self._keys, incarnation):
+                if await drop_incarnation(etcd, keys, incarnation):
                     log.info("forgetting incarnation %s", incarnation)
                     # One that fails is submitted again after the next snapshot.
                     self._log.outbox.submit(Pending(Kind.FORGET, 0, 0, (), encode_forget(incarnation)))

@@ -11,7 +11,7 @@ from tests.clients.jvm import Jvm
 
 RECIPES = "org.apache.curator.framework.recipes"
 SESSION_MS = 10_000
-PATIENCE_S = 30
+TIMEOUT_S = 30
 
 # py4j hands Java's objects over without types.
 Client = Any

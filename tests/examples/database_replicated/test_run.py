@@ -100,5 +100,5 @@ async def test_a_wrong_replica_is_found(zookeeper: list[Address]) -> None:
         return (_SkipsAnEntry if number == 1 else Replica)(number, settings)
 
     with pytest.raises(Violation) as found:
-        await _run(zookeeper, _options(), kind=kind, patience_s=60.0)
+        await _run(zookeeper, _options(), kind=kind, timeout_s=60.0)
     assert found.value.invariant in {"lost", "agreement"}, found.value

@@ -19,7 +19,7 @@ _SHARED = "/run/table/zero_copy_s3/shared"
 
 
 async def run_on(
-    server: ZketcdServer, meanwhile: Callable[[], Awaitable[None]] | None = None, patience_s: float = 60.0
+    server: ZketcdServer, meanwhile: Callable[[], Awaitable[None]] | None = None, timeout_s: float = 60.0
 ) -> Findings:
     """One short run of three hosts."""
     return await run(
@@ -27,7 +27,7 @@ async def run_on(
         hosts=3,
         seconds=1.0,
         seed=3,
-        settings=Settings(Connecting(patience_s=patience_s)),
+        settings=Settings(Connecting(timeout_s=timeout_s)),
         meanwhile=meanwhile,
     )
 

@@ -136,7 +136,7 @@ async def test_connect_takes_the_first_server_that_answers(address: Address) -> 
     assert session.address == address
     await session.close()
     with pytest.raises(ConnectionLost, match=f"no session at {nobody}: "):
-        await connect([nobody], patience_s=0.0)
+        await connect([nobody], timeout_s=0.0)
 
 
 @asynccontextmanager

@@ -48,19 +48,8 @@ def shown(row: ZnodeRow) -> ZnodeRow:
 def znode(row: ZnodeRow) -> tuple[str, Znode]:
     """The same as schema.pages has it."""
     acl = OPEN_ACL if row.acl is None else tuple(Acl(*entry) for entry in row.acl)
-    return row.path, Znode(
-        row.data,
-        acl,
-        row.owner,
-        row.czxid,
-        row.mzxid,
-        row.pzxid,
-        row.ctime,
-        row.mtime,
-        row.version,
-        row.created,
-        row.aversion,
-    )
+    *stat, owner = row[3:]
+    return row.path, Znode(row.data, acl, owner, *stat)
 
 
 async def load_part(etcd: Etcd, keys: Keyspace, begun: Load, rows: Iterable[ZnodeRow]) -> Part:

@@ -52,11 +52,6 @@ def keys_in(etcd: FakeEtcdClient) -> list[bytes]:
     return [pair.key for pair in etcd.store.snapshot()]
 
 
-@pytest.fixture
-def etcd() -> FakeEtcdClient:
-    return FakeEtcdClient(FakeEtcd())
-
-
 async def test_a_tree_is_served_once_it_is_finished(etcd: FakeEtcdClient) -> None:
     begun = await begin(etcd, KEYS)
     with pytest.raises(TreeNotServable, match="not complete"):

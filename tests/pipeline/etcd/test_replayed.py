@@ -1,7 +1,6 @@
 """Rows of a replay between two marks, wherever the nearest snapshot is."""
 
 from typing import Any
-from unittest import mock
 
 import pytest
 
@@ -13,22 +12,8 @@ from pipeline.etcd.replayed import KeptState, replayed
 from proxy.etcd.model import Put, Txn
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.load.start import load
-from proxy.log.upkeep import truncation
 from tests.pipeline.etcd.rows import FIXED, load_tree, row
 from tests.proxy.log.trees import Ran, Tree
-
-
-@pytest.fixture(autouse=True)
-def _soon() -> object:
-    with mock.patch.object(truncation, "_PAUSE", 0):
-        yield
-
-
-@pytest.fixture
-async def tree() -> Tree:
-    tree = await Tree(FakeEtcdClient(FakeEtcd())).make()
-    await tree.come("a", "b")
-    return tree
 
 
 async def test_the_whole_log_and_its_parts(tree: Tree) -> None:

@@ -37,11 +37,6 @@ fields_of = attrgetter(
 )
 
 
-@pytest.fixture
-def etcd() -> FakeEtcdClient:
-    return FakeEtcdClient(FakeEtcd())
-
-
 async def found_in(etcd: FakeEtcdClient, seen: Survey) -> dict[str, tuple[object, ...]]:
     """All nodes that a reader finds; each must come once."""
     batches = [] if seen.changed is None else [decode(page) for page in seen.changed.pages]

@@ -14,7 +14,7 @@ import pytest
 
 from codec import snapshot_file
 from codec.constants import OpCode
-from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from lab.fakes.etcd import FakeEtcdClient
 from lab.oracle.wire import Session
 from lab.servers import EtcdServer
 from lab.servers.waiting import eventually
@@ -33,7 +33,7 @@ from schema.keys import Keyspace
 from tests.compat import script
 from tests.pipeline.ensembles import Client, ephemerals, populate, view, zketcd, zookeeper
 from tests.pipeline.follow.histories import creates
-from tests.pipeline.follow.running import Comer, PipelineCommand, wait_for_zxid
+from tests.pipeline.follow.running import PipelineCommand
 from tests.pipeline.trees import node, transaction, write_log, write_snapshot
 
 KEYS = Keyspace("/t")
@@ -52,11 +52,6 @@ def folder(tmp_path: Path) -> Path:
     write_snapshot(tmp_path / "version-2", 0, TREE, [SessionRow(7, 4000)])
     write_log(tmp_path / "version-2", *creates(1, 5))
     return tmp_path
-
-
-@pytest.fixture
-def etcd() -> FakeEtcdClient:
-    return FakeEtcdClient(FakeEtcd())
 
 
 async def served(etcd: FakeEtcdClient) -> Machine:
@@ -359,23 +354,3 @@ def test_a_move_amid_writes_and_back(
         assert view(older.port) == before
         client.close()
         assert not view(older.port).keys() & set(paths)
-
-
-def test_zookeeper_and_etcd_are_killed_amid_a_follow(own_etcd_server: EtcdServer) -> None:
-    with zookeeper() as old:
-        to_etcd = ["--etcd", own_etcd_server.endpoint, "--prefix", KEYS.prefix.decode()]
-        with PipelineCommand("follow", str(old.data_dir), *to_etcd) as following, Comer(old.port) as writing:
-            for server in (old, own_etcd_server):
-                wait_for_zxid(own_etcd_server, KEYS, writing.go_on())
-                server.kill()
-                if server is own_etcd_server:
-                    writing.go_on()
-                server.start()
-                wait_for_zxid(own_etcd_server, KEYS, writing.go_on())
-            writing.stop()
-            old.kill()
-            finish = ["--finish", "--keep-sessions", "--zxid", hex(writing.last_zxid)]
-            assert main(["follow", str(old.data_dir), *to_etcd, *finish]) == 0
-            assert following.wait(60) == 0
-        where = f"etcd://{own_etcd_server.address}{KEYS.prefix.decode()}"
-        assert main(["verify", str(old.data_dir), where]) == 0

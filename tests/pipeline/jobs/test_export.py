@@ -17,11 +17,6 @@ from tests.pipeline.ensembles import (
 )
 
 
-@pytest.fixture
-def options(etcd_server: EtcdServer, etcd_prefix: str) -> list[str]:
-    return ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
-
-
 def test_a_tree_born_in_etcd(
     options: list[str],
     etcd_server: EtcdServer,

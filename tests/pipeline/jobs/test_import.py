@@ -8,11 +8,6 @@ from tests.compat import script
 from tests.pipeline.ensembles import COUNTED, Client, Origin, ephemerals, max_zxid, view, zketcd
 
 
-@pytest.fixture
-def options(etcd_server: EtcdServer, etcd_prefix: str) -> list[str]:
-    return ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
-
-
 def test_a_tree_without_its_ephemerals(
     origin: Origin,
     options: list[str],

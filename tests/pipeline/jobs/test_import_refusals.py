@@ -15,9 +15,9 @@ import pytest
 from lab.servers import EtcdServer, StartFailed, wait_until
 from lab.servers.process import REPOSITORY
 from pipeline.__main__ import main
+from pipeline.batches import of_rows
 from pipeline.etcd.load import Target, look
 from pipeline.etcd.options import Connection
-from pipeline.sources.batches import of_rows
 from pipeline.table import ZNODES, ZnodeRow
 from tests.compat import script
 from tests.pipeline.ensembles import Client, zketcd
@@ -111,7 +111,7 @@ def test_a_table_that_is_no_tree(
 ) -> None:
     assert run(table(tmp_path, node("/a/b"), node("/c")), target) == 2
     assert "/a/b is in the table, but its parent /a is not" in capsys.readouterr().err
-    rows = pa.Table.from_batches(of_rows([ROOT], ZNODES), ZNODES)
+    rows = pa.Table.from_batches(of_rows([ROOT]), ZNODES)
     (tmp_path / "t").mkdir()
     at = rows.schema.get_field_index("data")
     pq.write_table(rows.set_column(at, "data", pa.array(["text"])), tmp_path / "t" / "0.parquet")

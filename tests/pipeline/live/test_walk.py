@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from lab.servers import ZooKeeperServer, free_port
-from pipeline.live.address import Identity, identity_of, servers_of
+from pipeline.addresses import Identity, identity_of, servers_of
 from pipeline.live.walk import Walk, WalkFailed, node_count
 from pipeline.table import ZnodeRow
 from tests.compat import script

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from codec import snapshot_file
 from lab.servers import ZooKeeperServer
 from pipeline.__main__ import main
-from pipeline.sources.batches import of_rows
+from pipeline.batches import of_rows
 from pipeline.sources.zookeeper_sink import TRAILERS, ZooKeeperWriter, acl_number, options_of
 from pipeline.table import ZNODES, AclRow, SessionRow, ZnodeRow
 from tests.kazoo import kazoo
@@ -30,7 +30,7 @@ def write(
     """What Spark does with a sink, a list of rows for each task."""
     writer = ZooKeeperWriter(options_of(options or {}, str(folder), overwrite), ZNODES.names)
     try:
-        messages = [writer.write(of_rows(part, ZNODES)) for part in parts]
+        messages = [writer.write(of_rows(part)) for part in parts]
     except BaseException:
         writer.abort()
         raise

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from proxy.admin.subject import Settings, Subject
 from proxy.etcd.interface import Calls
-from proxy.frontend.connections import ConnectionLimits, Connections
+from proxy.frontend.connection import ConnectionFacts, Connections
+from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.requests import Waiting
 from proxy.log.members import Members, Peers
 from proxy.log.status import Contact, LogStatus, Stats
 from proxy.log.upkeep.snapshots import SnapshotStats
-from proxy.state.auth.scheme import Identities
 from proxy.state.capture import new_machine
 from proxy.state.ops import EXTENDED
 from proxy.state.watches import WatchTable
@@ -71,36 +71,39 @@ class Session(NamedTuple):
     heard: float = 96.0
 
 
-@dataclass(eq=False)
-class Connection:
-    """A connection of one client."""
+_FACTS = ConnectionFacts("127.0.0.1", 5000, 0, 0, (), 1e9, 100.0, 0, 0, 0, is_closed=False)
 
-    latency: ConnectionLatency
-    address: str = "127.0.0.1"
-    port: int = 5000
-    since: float = 1e9
-    received: int = 0
-    sent: int = 0
-    session_id: int = 0
-    session: Session | None = None
-    outstanding: int = 0
-    is_closed: bool = False
-    due: float = 100.0
-    identities: Identities = ()
-    admitted: bool = True
+
+class Connection:
+    """A connection of one client: some of its facts, and the parts that operators count or close."""
+
+    admitted = True
+
+    def __init__(self, latency: ConnectionLatency, requests: Sequence[Waiting] = (), **facts: Any) -> None:
+        self._facts = known = _FACTS._replace(**facts)
+        self.latency = latency
+        self.session_id = known.session_id
+        self.identity = SimpleNamespace(address=known.address, port=known.port)
+        self.inbound = SimpleNamespace(count=known.received)
+        self.outbound = SimpleNamespace(sent=known.sent)
+        self.order = SimpleNamespace(
+            is_closed=False,
+            queue=SimpleNamespace(count=known.outstanding),
+            waiting=lambda most: requests[:most],
+        )
 
     def close(self) -> None:
-        self.is_closed = True
+        self.order.is_closed = True
 
-    def waiting(self, most: int) -> Sequence[Waiting]:
-        return ()
+    def facts(self) -> ConnectionFacts:
+        return self._facts
 
 
-def connected(*connections: Connection) -> Connections[Any]:
+def connected(*connections: Connection) -> Connections:
     """These connections, open."""
-    opened: Connections[Any] = Connections(ConnectionLimits(0, 0, Counters()))
+    opened = Connections(ConnectionLimits(0, 0, Counters()))
     for each in connections:
-        opened.opened(each)
+        opened.opened(cast(Any, each))
     return opened
 
 

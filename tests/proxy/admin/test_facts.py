@@ -81,7 +81,7 @@ def test_packets_of_open_and_closed_connections_count() -> None:
     assert facts.packets() == (14, 24)
     facts.clients.reset_connections()
     assert facts.packets() == (14, 24)
-    assert [(one.received, one.sent) for one in connections] == [(0, 0), (0, 0)]
+    assert [(one.inbound.count, one.outbound.sent) for one in connections] == [(0, 0), (0, 0)]
     facts.subject.counters.connect_requests = 5
     facts.subject.latency.by_opcode[3].note(3 * MS, 4)  # exists
     facts.reset_server()

@@ -1,7 +1,10 @@
 """Connections that want a session, and a log whose contact to etcd a test sets."""
 
 import math
+from types import SimpleNamespace
+from typing import cast
 
+from proxy.frontend.connection import Connection
 from proxy.frontend.sessions import Session
 from proxy.log.status import Contact
 
@@ -9,8 +12,7 @@ from proxy.log.status import Contact
 class Applicant:
     """A connection that wants a session."""
 
-    session_id = 0
-    address = "127.0.0.1"
+    identity = SimpleNamespace(address="127.0.0.1")
 
     def __init__(self, *, is_keepers: bool = False) -> None:
         self.session: Session | None = None
@@ -18,6 +20,11 @@ class Applicant:
         self.limit = 0.0  # seconds that it waits for its session
         self.read_only = self.refused = self.closed = self.turned_away = self.gone = False
         self.is_keepers = is_keepers
+
+    @property
+    def connection(self) -> Connection:
+        """It stands for one."""
+        return cast(Connection, self)
 
     @property
     def wants_session(self) -> bool:
@@ -46,9 +53,6 @@ class Applicant:
 
     def send_elsewhere(self) -> None:
         self.turned_away = True
-
-    def notify(self, *_event: object) -> None:
-        raise AssertionError("no client watches here")
 
     def is_closed(self) -> bool:
         """The same as `closed`."""

@@ -20,9 +20,9 @@ from lab.fakes.connection import (
     PASSWORD,
     SESSION,
     Client,
-    PaperHost,
-    PaperLoop,
-    PaperTransport,
+    FakeHost,
+    FakeLoop,
+    FakeTransport,
     connected,
     established,
 )
@@ -45,7 +45,7 @@ def client() -> Client:
     return established()
 
 
-def _connection(host: PaperHost) -> Connection:
+def _connection(host: FakeHost) -> Connection:
     """One that has no transport yet."""
     return Connection(host.services(), cast(asyncio.AbstractEventLoop, host.loop))
 
@@ -88,7 +88,7 @@ def test_a_client_that_gets_no_session_in_time_is_closed(caplog: pytest.LogCaptu
     client = Client()
     client.send(connect(4000))
     client.connection.limit_wait(15.0)
-    assert client.connection.due == client.loop.now + 15.0
+    assert client.connection.facts().due == client.loop.now + 15.0
     client.loop.wait(14.9)
     assert not client.transport.is_closed()
     client.loop.wait(0.1)
@@ -111,7 +111,7 @@ def test_no_timer_keeps_a_connection_that_is_gone(is_served: bool) -> None:
 
 def test_health_checks_and_port_scanners_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    host = PaperHost(PaperLoop())
+    host = FakeHost(FakeLoop())
     for sent in (b"", b"", b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", pack_buffer(b"what")):
         client = Client(host=host)
         client.send(sent)
@@ -142,9 +142,9 @@ def test_a_connect_request_cut_short_closes(size: int) -> None:
 
 @pytest.mark.parametrize("is_full", [True, False])
 def test_one_connection_too_many_or_gone_before_it_is_looked_at_is_closed(is_full: bool) -> None:
-    host = PaperHost(PaperLoop())
+    host = FakeHost(FakeLoop())
     host.full = is_full
-    connection, transport = _connection(host), PaperTransport(("10.0.0.7", 4711) if is_full else None)
+    connection, transport = _connection(host), FakeTransport(("10.0.0.7", 4711) if is_full else None)
     connection.connection_made(transport)
     host.loop.run()
     assert transport.is_closed()
@@ -157,10 +157,10 @@ def test_one_connection_too_many_or_gone_before_it_is_looked_at_is_closed(is_ful
 @pytest.mark.parametrize("peer", [("10.0.0.7", 4711), None])
 def test_a_client_that_the_listener_knows_is_not_looked_up(peer: tuple[str, int] | None) -> None:
     """Else it gave back the place of another: of a load balancer, or of none if the client is gone."""
-    connection = _connection(PaperHost(PaperLoop()))
+    connection = _connection(FakeHost(FakeLoop()))
     connection.identity.address, connection.identity.port = ("192.0.2.7", 52000)
-    connection.connection_made(PaperTransport(peer))
-    assert (connection.address, connection.port) == ("192.0.2.7", 52000)
+    connection.connection_made(FakeTransport(peer))
+    assert (connection.identity.address, connection.identity.port) == ("192.0.2.7", 52000)
     assert connection.identities == (Identity("ip", "192.0.2.7"),)
 
 
@@ -306,7 +306,7 @@ def test_draining_answers_what_is_here_and_closes(client: Client) -> None:
     assert client.transport.is_closed()
     idle = established().connection
     idle.drain()
-    assert idle.is_closed
+    assert idle.order.is_closed
 
 
 def test_a_client_proves_who_it_is(client: Client) -> None:
@@ -354,8 +354,8 @@ def test_whatever_a_client_sends_counts_as_a_sign_of_life(client: Client) -> Non
     client.loop.now = 200.0
     client.send(PING)
     assert client.session.heard == 200.0
-    assert client.connection.received == 4
-    assert client.connection.sent == 4
+    assert client.connection.inbound.count == 4
+    assert client.connection.outbound.sent == 4
 
 
 @pytest.mark.parametrize(
@@ -382,7 +382,7 @@ def test_a_request_that_ends_the_connection_is_logged(
 
 def _with_users(enforced: str = "") -> Client:
     """A client with a session, of a server with the user bob, who may do everything."""
-    host = PaperHost(PaperLoop())
+    host = FakeHost(FakeLoop())
     host.login = Login(SaslSettings({"bob": secret("bob", "word")}, super_users=frozenset(["bob"])))
     host.enforced_schemes = frozenset(filter(None, [enforced]))
     return connected(host)

@@ -1,12 +1,14 @@
 """Connect requests: new sessions, sessions that are resumed, and those that cannot be."""
 
 import logging
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from codec.constants import ErrorCode, OpCode
 from codec.packets import ConnectRequest
-from lab.fakes.connection import PaperLoop
+from lab.fakes.connection import FakeLoop
 from proxy.frontend.handshake import Handshake, Past
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Session, Sessions, Timeouts
@@ -28,7 +30,7 @@ class Proxy:
     """A handshake on a state machine."""
 
     def __init__(self, *, read_only: bool = False, past: Past = "") -> None:
-        self.loop = PaperLoop()
+        self.loop = FakeLoop()
         self.machine = new_machine(1)
         self.sessions = Sessions(self.machine, Timeouts(1000, 10000), 0.5, Counters(), self.loop.time)
         self.sessions.registered(OWN)
@@ -39,21 +41,20 @@ class Proxy:
         self.read_only = ReadOnlySessions(
             self.machine, self.sessions, self.link.contact, self.loop.time, HOST.randomness
         )
-        self.handshake = Handshake(
-            self.machine,
-            self.sessions,
-            self.outbox,
-            self.link.contact,
-            self.read_only if read_only else None,
-            HOST,
-            self.loop,  # type: ignore[arg-type]
-            past=past,
+        replicated: Any = SimpleNamespace(
+            machine=self.machine,
+            outbox=self.outbox,
+            contact=self.link.contact,
+            context=SimpleNamespace(environment=HOST),
         )
+        loop: Any = self.loop
+        read_only_sessions = self.read_only if read_only else None
+        self.handshake = Handshake(replicated, self.sessions, read_only_sessions, loop, past=past)
         self.handshake.is_open = True
 
     def attach(self, request: ConnectRequest = NEW, *, is_keepers: bool = False) -> Applicant:
         applicant = Applicant(is_keepers=is_keepers)
-        self.handshake.attach(applicant, request)
+        self.handshake.attach(applicant.connection, request)
         return applicant
 
     def commit(self, error: int = 0) -> None:

@@ -99,16 +99,16 @@ _GET_ACL = framed(1, OpCode.GET_ACL, pack_string("/b"))
 
 def test_operators_see_what_waits_for_what(client: Client) -> None:
     connection = client.connection
-    assert connection.waiting(5) == []
+    assert connection.order.waiting(5) == []
     client.send(_puts([1]) + packet(2, get("/b")) + PING + packet(4, set_data("/b", b"2")))
-    waiting = connection.waiting(5)
+    waiting = connection.order.waiting(5)
     assert [(each.opcode, each.path, each.in_log) for each in waiting[:2]] == [
         (OpCode.SET_DATA, "/a", True),
         (OpCode.GET_DATA, None, False),
     ]
-    assert (len(waiting), len(connection.waiting(1))) == (4, 1)
+    assert (len(waiting), len(connection.order.waiting(1))) == (4, 1)
     client.commit()
-    assert connection.waiting(5) == []
+    assert connection.order.waiting(5) == []
 
 
 # -- clients that are not read from ------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from codec.framing import Framer
 from codec.jute import NULL, Acl, pack_buffer
 from codec.packets import frame
 from proxy.frontend.observer import Observer
-from proxy.frontend.order import NOTHING, Order, Ready
+from proxy.frontend.order import NOTHING, Authentication, Context, Order, Ready
 from proxy.frontend.replies import Limits
 from proxy.frontend.requests import SaslAnswer, Write
 from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation
@@ -209,10 +209,11 @@ class World:
         reading: Any = None
         schemes = frozenset(["proven"] if barred else [])
         machine: Any = self.machine
-        observer = Observer(self, latency, machine, self.perf_counter_ns)
-        self.order = Order(
-            self, self, machine, reading, operations, observer, schemes=schemes, limits=_SMALL_LIMITS
-        )
+        author: Any = self
+        observer = Observer(author, latency, machine, self.perf_counter_ns)
+        authentication = Authentication(self.prove, self.negotiate)
+        context = Context(machine, reading, operations, schemes, _SMALL_LIMITS)
+        self.order = Order(self, author, authentication, self.applied, context, observer)
         self.again = False
         self.is_over = False  # the connection was closed
         self.late: bytes | None = None  # a token whose answer takes time

@@ -150,7 +150,7 @@ class World:
         client = self.client
         return [
             "closed" if client.transport.is_closed() else "",
-            f"{client.connection.outstanding} wait",
+            f"{client.connection.order.queue.count} wait",
             "is read from" if client.transport.is_read() else "is not read from",
             "the state stays" if client.host.holds else "the state may change",
         ]

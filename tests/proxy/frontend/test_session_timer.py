@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -32,9 +34,15 @@ class Proxy:
         machine = new_machine(1)
         sessions = Sessions(machine, Timeouts(10, 10000), 0.005, Counters(), time)
         read_only = ReadOnlySessions(machine, sessions, self.link.contact, time, HOST.randomness)
-        self.handshake = Handshake(machine, sessions, self.outbox, self.link.contact, read_only, HOST, loop)
+        replicated: Any = SimpleNamespace(
+            machine=machine,
+            outbox=self.outbox,
+            contact=self.link.contact,
+            context=SimpleNamespace(environment=HOST),
+        )
+        self.handshake = Handshake(replicated, sessions, read_only, loop)
         self.handshake.is_open = True
-        self.timer = SessionTimer(sessions, self.handshake, read_only, self.outbox, self.link.contact, 0.005)
+        self.timer = SessionTimer(replicated, sessions, self.handshake, read_only, 0.005)
         self.applicant = Applicant()
         self.applicant.established(sessions.began(1, timeout_ms), b"")
 
@@ -60,8 +68,8 @@ async def test_clients_that_wait_for_etcd_continue_when_it_is_back() -> None:
     proxy = Proxy()
     proxy.link.in_touch = False
     waiting, reader = Applicant(), Applicant()
-    proxy.handshake.attach(waiting, ConnectRequest(0, 0, 4000, 77, b"", False))
-    proxy.handshake.attach(reader, ConnectRequest(0, 0, 4000, 0, b"", True))
+    proxy.handshake.attach(waiting.connection, ConnectRequest(0, 0, 4000, 77, b"", False))
+    proxy.handshake.attach(reader.connection, ConnectRequest(0, 0, 4000, 0, b"", True))
     assert reader.outcome == "read-only"
     assert not proxy.outbox.queue
     proxy.link.in_touch = True

@@ -8,7 +8,7 @@ from codec.client import PING, create, framed, get, packet
 from codec.constants import ErrorCode, OpCode
 from codec.jute import pack_string
 from codec.trace_context import TraceContext
-from lab.fakes.connection import Client, PaperHost, PaperLoop, connected
+from lab.fakes.connection import Client, FakeHost, FakeLoop, connected
 from proxy.frontend.request_logs import Stages
 from proxy.frontend.traced import Traces, TraceSources
 from proxy.state.pause import Lengths
@@ -34,7 +34,7 @@ class PaperTracer:
 
 def _traced(each: int = 1) -> tuple[Client, PaperTracer]:
     tracer = PaperTracer(each)
-    host = PaperHost(PaperLoop())
+    host = FakeHost(FakeLoop())
     sources = TraceSources(lambda: 9, lambda: Stages(0, 0), lambda: 77)
     host.traces = Traces(tracer, sources, HOST.clock.perf_counter_ns)
     return connected(host), tracer
@@ -77,7 +77,7 @@ def test_a_multi_says_how_many_parts_it_has() -> None:
 def test_operators_see_traced_requests_that_wait_as_all_others() -> None:
     client, _ = _traced()
     client.send(packet(1, create("/a")) + packet(2, get("/a")) + packet(3, create("/b")))
-    waiting = client.connection.waiting(5)
+    waiting = client.connection.order.waiting(5)
     assert [(each.opcode, each.path, each.in_log) for each in waiting] == [
         (OpCode.CREATE, "/a", True),
         (OpCode.GET_DATA, None, False),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from codec.client import auth, framed, get, packet, set_data
 from codec.constants import OpCode, Xid
-from lab.fakes.connection import Client, PaperHost, established
+from lab.fakes.connection import Client, FakeHost, established
 from proxy.frontend.sessions import Session
 from proxy.handover.moved import Moved, decode, encode, pack, take_over, unpack
 
@@ -51,7 +51,7 @@ def test_another_document_is_refused(change: object) -> None:
 def _moved(client: Client) -> Client:
     """The same client at another process, with the same tree."""
     packed = _passed(pack(client.connection))
-    host = PaperHost(client.loop)
+    host = FakeHost(client.loop)
     host.machine = client.host.machine
     heir = Client(host=client.host)
     client.lose()

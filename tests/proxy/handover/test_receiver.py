@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from codec.client import connect
-from lab.fakes.connection import PaperHost, PaperLoop
+from lab.fakes.connection import FakeHost, FakeLoop
 from lab.servers import eventually
 from proxy.frontend.connection import Connection
 from proxy.handover.channel import Channel
@@ -28,7 +28,7 @@ def test_the_old_process_gets_what_is_sent_before_the_new_one_serves(
 
 async def _take_two() -> None:
     loop = asyncio.get_running_loop()
-    host = PaperHost(cast(PaperLoop, loop))
+    host = FakeHost(cast(FakeLoop, loop))
     host.are_frozen = True
     made: list[Connection] = []
 
@@ -51,7 +51,7 @@ async def _take_two() -> None:
     for _ in range(20):
         await asyncio.sleep(0.001)
     assert [each.recv(1000) for each in accepted] == [connect(4000)] * 2
-    assert [(each.address, each.port) for each in made] == names
+    assert [(each.identity.address, each.identity.port) for each in made] == names
     for client, each in zip(clients, made, strict=True):
         client.sendall(connect(4000))
         each.thaw()

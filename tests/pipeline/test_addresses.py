@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.etcd.address import is_url, taken_apart
+from pipeline.addresses import etcd_and_prefix, is_in_etcd
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,8 @@ from pipeline.etcd.address import is_url, taken_apart
     ],
 )
 def test_a_prefix_may_begin_with_a_slash_or_not(url: str, endpoints: str, prefix: str) -> None:
-    assert is_url(url)
-    assert taken_apart(url) == (endpoints, prefix)
+    assert is_in_etcd(url)
+    assert etcd_and_prefix(url) == (endpoints, prefix)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_a_prefix_may_begin_with_a_slash_or_not(url: str, endpoints: str, prefix
 )
 def test_a_name_without_hosts_or_prefix(url: str) -> None:
     with pytest.raises(ValueError, match=r"is not etcd://HOST:PORT/PREFIX, nor etcd://HOST:PORT\?prefix="):
-        taken_apart(url)
+        etcd_and_prefix(url)
 
 
 @pytest.mark.parametrize(
@@ -36,5 +36,5 @@ def test_a_name_without_hosts_or_prefix(url: str) -> None:
 )
 def test_a_password_in_a_name_is_refused_and_not_shown(url: str) -> None:
     with pytest.raises(ValueError, match="--etcd-password, not a user and password in a URL") as refused:
-        taken_apart(url)
+        etcd_and_prefix(url)
     assert "hunter2" not in str(refused.value)

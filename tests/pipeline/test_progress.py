@@ -7,8 +7,8 @@ import json
 import pytest
 
 from lab.servers import wait_until
-from pipeline.running import progress
-from pipeline.running.progress import Reporter, facts_of, sentence_of
+from pipeline import progress
+from pipeline.progress import Reporter, facts_of, sentence_of
 
 KEYS = ["event", "step", "count", "unit", "bytes", "expected", "seconds", "seconds_left", "done"]
 
