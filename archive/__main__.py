@@ -19,7 +19,7 @@ from archive.follower import Archiver
 from archive.history import Event, History
 from archive.listing import listing
 from archive.moment import By, shown
-from archive.past import state_at, uncollected
+from archive.past import state_at
 from archive.revert import plan
 from archive.stats import Stats
 from archive.store import Store, store_of
@@ -34,6 +34,7 @@ from proxy.log.record import TreeNotServable
 from proxy.options.etcd import EtcdAccess
 from proxy.state.machine import Machine
 from proxy.support.logs import TEXT, configure
+from proxy.support.memory import uncollected
 from proxy.support.stdout import has_failed
 from schema.keys import Keyspace
 

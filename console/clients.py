@@ -52,7 +52,7 @@ async def sessions(subject: Subject, order: Order, pace: Pace) -> dict[str, Any]
         is_behind = order.after is None or session.id > order.after
         if is_behind and _matches(session, connection, order.text, _host(subject, session)):
             wanted.append((key(subject, session, connection), session.id))
-    found = [pair async for pair in paced(ordered(lambda: wanted, _any), pace)]
+    found = [pair async for pair in paced(ordered(lambda: wanted), pace)]
     if order.down:
         found.reverse()
     ids = [session_id for _, session_id in found[order.offset : order.offset + order.limit]]
@@ -136,12 +136,12 @@ async def session(subject: Subject, session_id: int, limit: int, pace: Pace) -> 
         return None
     connection = next((each for each in subject.connections if each.session_id == session_id), None)
     ephemerals = subject.machine.tree.ephemerals.get(session_id, set())
-    paths = [path async for path in _first(paced(ordered(lambda: ephemerals, _any), pace), limit)]
+    paths = [path async for path in _first(paced(ordered(lambda: ephemerals), pace), limit)]
     found = _session(subject, known, connection) | {"paths": paths, "watched": [], "users": []}
     if connection is None:
         return found
     watched = _watched(subject, connection)
-    paths_of = paced(ordered(lambda: chain.from_iterable(watched.values()), _any), pace)
+    paths_of = paced(ordered(lambda: chain.from_iterable(watched.values())), pace)
     found["watched"] = [
         {"path": path, "kinds": [kind for kind, paths in watched.items() if path in paths]}
         async for path in _first(paths_of, limit)
@@ -247,10 +247,6 @@ def _watched(subject: Subject, connection: Connection | None) -> dict[str, Colle
         if paths:
             found[kind] = paths
     return found
-
-
-def _any(_name: object) -> bool:
-    return True
 
 
 def _some(watchers: Iterable[Watcher], most: int) -> list[Watcher]:

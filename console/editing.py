@@ -4,14 +4,15 @@
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from codec import client as zk
 from codec.client import MultiFailed, Request, ZooKeeperError
 from codec.constants import CreateMode, ErrorCode
 from codec.jute import OPEN_TO_ALL, Acl
 from console.local_session import LocalSession, NoAnswer, NoSession
+from console.logins import Refused
 from proxy.frontend.audit import CONSOLE
 from proxy.frontend.connection import Connection
 from proxy.state.auth.scheme import Identities, Identity
@@ -64,14 +65,6 @@ class Item(NamedTuple):
     acl: tuple[Acl, ...] | None  # None: the login may not see all of it
 
 
-class Refused(Exception):
-    """The change was not made; `status` is that of HTTP."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
-
-
 class Editor(NamedTuple):
     """On whose behalf changes are made, and from where."""
 
@@ -113,21 +106,9 @@ async def create_all(editor: Editor, items: Sequence[Item], what: str, *, togeth
 
     Raises Refused, which says how many were created before, NoAnswer and NoSession.
     """
-    made = 0
     operations = [_creation(item) for item in items]
-    async with editor.session() as session:
-        for batch in [operations] if together else _batches(operations):
-            try:
-                await session.ask(zk.multi(batch))
-            except ZooKeeperError as error:
-                failed, (status, words) = _failed(batch, error), _words(error.code)
-                _log(editor, what, f"{failed} ({made} znodes before)", words)
-                raise Refused(
-                    status, f"{failed}: {words}. {made} of {len(items)} znodes were created"
-                ) from None
-            made += len(batch)
-    _log(editor, what, f"{items[0].path} ({made} znodes)", "done")
-    return made
+    batches = [operations] if together else _batches(operations)
+    return await _several(editor, what, items[0].path, batches, f"of {len(items)} znodes were created")
 
 
 def _creation(item: Item) -> Request[str]:
@@ -145,19 +126,28 @@ async def delete_all(editor: Editor, paths: Sequence[str]) -> int:
 
     Raises Refused, which says how many went before, NoAnswer and NoSession.
     """
-    gone = 0
+    batches = _batches([zk.delete(path) for path in paths])
+    what = "delete recursively"
+    return await _several(editor, what, paths[-1], batches, f"of {len(paths)} znodes were deleted")
+
+
+async def _several(
+    editor: Editor, what: str, top: str, batches: Iterable[Sequence[Request[Any]]], outcome: str
+) -> int:
+    """Each batch in a transaction of its own; how many requests they had."""
+    done = 0
     async with editor.session() as session:
-        for batch in _batches([zk.delete(path) for path in paths]):
+        for batch in batches:
             try:
                 await session.ask(zk.multi(batch))
             except ZooKeeperError as error:
-                failed, (status, words) = _failed(batch, error), _words(error.code)
-                raise Refused(
-                    status, f"{failed}: {words}. {gone} of {len(paths)} znodes were deleted"
-                ) from None
-            gone += len(batch)
-    _log(editor, "delete recursively", f"{paths[-1]} ({gone} znodes)", "done")
-    return gone
+                failed = batch[error.failed if isinstance(error, MultiFailed) else 0].path
+                status, words = _words(error.code)
+                _log(editor, what, f"{failed} ({done} znodes before)", words)
+                raise Refused(status, f"{failed}: {words}. {done} {outcome}") from None
+            done += len(batch)
+    _log(editor, what, f"{top} ({done} znodes)", "done")
+    return done
 
 
 def _batches(operations: Sequence[Request[T]]) -> Iterator[list[Request[T]]]:
@@ -171,11 +161,6 @@ def _batches(operations: Sequence[Request[T]]) -> Iterator[list[Request[T]]]:
         size += len(operation.body)
     if batch:
         yield batch
-
-
-def _failed(batch: Sequence[Request[object]], error: ZooKeeperError) -> str:
-    """The path of the first operation of a multi that failed."""
-    return batch[error.failed if isinstance(error, MultiFailed) else 0].path
 
 
 async def _one(editor: Editor, what: str, request: Request[T]) -> T:

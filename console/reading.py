@@ -5,8 +5,8 @@ import hashlib
 from collections.abc import Callable
 from typing import NamedTuple
 
-from console.editing import Refused
 from console.listing import may_read, walk
+from console.logins import Refused
 from console.pacing import Pace, paced
 from proxy.admin.facts import Facts
 from proxy.state.auth.scheme import Identities

@@ -215,11 +215,11 @@ class FakeHost:
         return iter(("imok", rest.decode())) if word == b"ruok" else None
 
     def begin_long_write(self) -> None:
-        """From here on the state is partially applied."""
+        """Begin a long write: the state is partially applied."""
         self.is_whole = False
 
     def end_long_write(self) -> None:
-        """It is whole again."""
+        """End the long write: the state is whole again."""
         self.is_whole = True
         self.call_waiting()
 

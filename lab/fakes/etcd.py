@@ -42,7 +42,7 @@ class FakeEtcdClient:
         return "fake"
 
     async def txn(self, txn: Txn, timeout: float) -> TxnResult:
-        """Commit `txn`, unless `fates` has something else in mind."""
+        """Commit `txn`, unless `fates` orders another outcome."""
         fate = self.fates.popleft() if self.fates else None
         await self._contact()
         if fate is None:
@@ -101,7 +101,7 @@ class FakeEtcdClient:
         )
 
     async def versions(self, timeout: float = 5.0) -> list[str]:
-        """That of the only member."""
+        """The version of the only member."""
         return ["" if self.unreachable else self.store.version]
 
     def begin_txn(

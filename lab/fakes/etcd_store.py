@@ -45,7 +45,7 @@ _LEASE_OVERHEAD = 64
 
 
 class Fate(Enum):
-    """What becomes of one Txn."""
+    """The outcome of one Txn."""
 
     LOST = auto()  # never reaches etcd: EtcdUnknown
     ANSWER_LOST = auto()  # applied, but the answer gets lost: EtcdUnknown
@@ -220,7 +220,7 @@ class FakeEtcd:
         return lease.ttl
 
     def seconds_left(self, lease_id: int) -> float:
-        """What is left of a lease that there is."""
+        """Seconds until a living lease ends."""
         return self._leases[lease_id].expires - self.now
 
     def watch(self, start: bytes, end: bytes, from_revision: int) -> Watcher:

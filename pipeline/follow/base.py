@@ -13,12 +13,12 @@ from pipeline.formats.compression import opened
 from pipeline.formats.directory import Plan, Run
 from pipeline.formats.errors import TAIL
 from pipeline.formats.snapshot import SnapshotReader
-from pipeline.memory import uncollected
 from pipeline.table import AclRow, SessionRow, ZnodeRow
 from proxy.state.digest import session_hash
 from proxy.state.machine import Machine
 from proxy.state.node import Node, make_node
 from proxy.state.sessions import Session, hash_of
+from proxy.support.memory import uncollected
 from schema.fixed import fixed_nodes
 from schema.paths import CONFIG
 from schema.znode import OPEN_ACL

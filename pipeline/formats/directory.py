@@ -17,8 +17,8 @@ from pipeline.formats.compression import codec_of, opened
 from pipeline.formats.errors import GAP, TAIL, BadFile
 from pipeline.formats.replay import Replay, sessions_after, touched
 from pipeline.formats.snapshot import Checked, SnapshotReader
-from pipeline.memory import uncollected
 from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
+from proxy.support.memory import uncollected
 from schema.paths import parent_of
 
 _RUNNING = (

@@ -25,7 +25,7 @@ class Bucket:
 
     @property
     def is_spent(self) -> bool:
-        """Whether it refuses everything."""
+        """Whether the budget refuses every write."""
         return self.rate > 0 and self.left <= 0
 
 

@@ -32,7 +32,7 @@ _TAIL = 40  # lines of the trace that are shown with a violation
 
 
 class Totals(NamedTuple):
-    """What several worlds of one kind came to."""
+    """The sums of several worlds of one kind."""
 
     kind: str
     worlds: int
@@ -139,7 +139,7 @@ def _submitted(pool: Executor, world: World, done: Mapping[World, Outcome]) -> F
 
 
 def _plan(kind: str, seed: int, hours: float, minutes: float | None) -> Iterator[World]:
-    """Which worlds, one after another."""
+    """The worlds to simulate, in their order."""
     begun = time.monotonic()
     calm = cycle(CALM_HOURS)
     left, stormy, total = hours, 0.0, 0.0
@@ -157,7 +157,7 @@ def _plan(kind: str, seed: int, hours: float, minutes: float | None) -> Iterator
 
 
 class Found(NamedTuple):
-    """What came of the search for a planted fault."""
+    """The result of the search for one planted fault."""
 
     fault: Planted
     violation: Violation | None  # None: it was not found

@@ -183,7 +183,7 @@ class Client:
             self._consume(transport, data, came_at)
 
     async def _sleep(self) -> None:
-        """Until it is awake, and has read what came meanwhile."""
+        """Wait until the client is awake, and has read what came meanwhile."""
         while self.is_asleep and not self.dead:
             await self._wait(self._asleep_until - self.world.now)
         self._catch_up()
@@ -312,7 +312,7 @@ class Client:
             self._note(f"loses the connection of session {self.session:#x}")
 
     async def _wait(self, seconds: float) -> None:
-        """Until something comes, at most so long."""
+        """Wait until something arrives, at most so long."""
         assert self._woken is not None
         self._woken.clear()
         handle = self.host.call_later(max(0.0, seconds), self._woken.set)
@@ -404,7 +404,7 @@ class Client:
     # -- what it does ----------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
-        """Until the connection is lost, or the session closed."""
+        """Send requests until the connection is lost, or the session closed."""
         transport = self._transport
         self._restore_watches()
         for request in self._mix.missing_roots():

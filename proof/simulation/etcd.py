@@ -35,7 +35,7 @@ _WRITES = frozenset(("Txn", "LeaseGrant", "LeaseRevoke"))
 
 
 class Store(FakeEtcd):
-    """The model, which tells of each commit."""
+    """The model of etcd, which reports each commit."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Store(FakeEtcd):
         return super().lease_grant(lease_id, ttl)
 
     def backup(self) -> Mapping[str, Any]:
-        """What `etcdctl snapshot save` has."""
+        """A copy of the store, as `etcdctl snapshot save` makes it."""
         return deepcopy({name: getattr(self, name) for name in _DATA})
 
     def restore(self, data: Mapping[str, Any]) -> None:
@@ -98,10 +98,10 @@ class OpenWatch(Protocol):
     stalled_until: float
 
     def pump(self) -> None:
-        """Send what the member has for it."""
+        """Send what the member has for this watch."""
 
     def lose_pending(self) -> None:
-        """A compaction takes some of that."""
+        """Lose events that were not sent yet, since a compaction took them."""
 
     def cancel(self) -> None:
         """End it."""
@@ -141,7 +141,7 @@ class _Proposal:
 
 
 class Troubles:
-    """What is wrong with the cluster; a fault sets it."""
+    """The troubles of the cluster, which faults set."""
 
     def __init__(self) -> None:
         #: Chances, from 0 to 1.
@@ -343,7 +343,7 @@ class Cluster:
         self.check()
 
     def start(self, member: Member) -> None:
-        """And begins again."""
+        """Start the member's process again."""
         member.up = True
         self.check()
 
@@ -435,4 +435,4 @@ def _only_reads(method: str, request: bytes) -> bool:
 
 
 def _nobody(_result: bytes | RpcError) -> None:
-    """An answer that gets lost."""
+    """Take an answer that gets lost."""

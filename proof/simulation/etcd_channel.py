@@ -68,7 +68,7 @@ class Channel:
         return call
 
     async def stream(self, path: str, metadata: Metadata = ()) -> "_Stream":
-        """A watch, or what keeps leases alive."""
+        """Open a watch, or a stream that keeps leases alive."""
         if not self.member.up:
             call = _Call(self)
             self.host.call_later(0.001, call.answered, RpcError(REFUSED))
@@ -206,7 +206,7 @@ class _Watch(_Stream):
             self.pump()
 
     def pump(self) -> None:
-        """Send what the member has to tell."""
+        """Send what the member has for this watch."""
         cluster, member = self.channel.cluster, self.channel.member
         if not member.sees_others or self._request is None:
             return

@@ -2,7 +2,7 @@
 
 Two of them work on the same few nodes, each authenticated as a user of its own. The naive ZooKeeper judges
 what the log has of it (`naive_judge`), and each answer has to be the one that the log has. It judges reads
-at the zxids of their answers (`looks`).
+at the zxids of their answers (`acl_reads`).
 """
 
 import base64
@@ -54,7 +54,7 @@ def identity(user: str) -> str:
 
 
 class FeaturesClient(Client):
-    """Asks for all of that."""
+    """A client that uses ACLs, quotas, budgets, Keeper's operations and expiring nodes."""
 
     def __init__(
         self, world: Clock, host: Timers, name: str, proxies: Sequence[Address], timeout_ms: int, user: str
@@ -131,7 +131,7 @@ def any_request(rng: Random) -> zk.Request[Any]:
 
 
 def any_acl(rng: Random, path: str) -> tuple[Acl, ...]:
-    """One for a node."""
+    """An ACL for a node."""
     if path == _OWNED:
         return rng.choice((OPEN_TO_ALL, (Acl(31, "digest", identity(USERS[0])), *_READ_ONLY)))
     if path not in _LEAVES:
@@ -144,7 +144,7 @@ def any_acl(rng: Random, path: str) -> tuple[Acl, ...]:
 
 
 def _part(rng: Random) -> zk.Request[Any]:
-    """What may be in a multi, too."""
+    """A request that may be a part of a multi."""
     path = rng.choice(_PATHS)
     version = rng.choice((_ANY_VERSION, _ANY_VERSION, 0, 1))
     data = bytes(rng.choice((0, 1, 9, 30)))

@@ -26,7 +26,7 @@ _CALM_TICKS = (2000, 3000)
 
 
 class Knobs(NamedTuple):
-    """All of them."""
+    """The settings of one world."""
 
     proxies: int
     tick: int = 2000  # ms
@@ -90,7 +90,7 @@ class Knobs(NamedTuple):
 
 
 def drawn(seed: int, rng: Random) -> Knobs:
-    """Those of a stormy world."""
+    """Draw the knobs of a stormy world."""
     # With little room the tree meets the reserve, and clients have to delete nodes. Its own source leaves the
     # other knobs as they are.
     room = Random(f"{seed}/room")

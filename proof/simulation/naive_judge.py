@@ -13,8 +13,8 @@ from codec.jute import Acl, Reader
 from codec.packets import STAT
 from proof import naive
 from proof.naive.rules import counted
+from proof.simulation.acl_reads import AclReads
 from proof.simulation.features import LOOKED_AT
-from proof.simulation.looks import Looks
 from proxy.state.machine import Machine
 from proxy.state.outcome import Outcome
 from schema.budgets import decode_rule
@@ -42,7 +42,7 @@ class NaiveJudge:
         self._violate = violate
         self.model = naive_tree()
         #: Judges reads of clients under ACLs.
-        self.looks = Looks(LOOKED_AT, violate)
+        self.acl_reads = AclReads(LOOKED_AT, violate)
         #: Clients' requests that were compared.
         self.compared = 0
 
@@ -55,7 +55,7 @@ class NaiveJudge:
     ) -> None:
         """The log has a request, and the machine its outcome."""
         self._judge(incarnation, clock, rules, request, outcome, machine)
-        self.looks.note(self.model)
+        self.acl_reads.note(self.model)
 
     def _judge(
         self, incarnation: str, clock: int, rules: int, request: Request, outcome: Outcome, machine: Machine

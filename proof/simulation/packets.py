@@ -34,7 +34,7 @@ class CreateExpiring(NamedTuple):
 
 
 class Look(NamedTuple):
-    """A read that an ACL may refuse: getData, getChildren2 or getACL. `looks` judges it.
+    """A read that an ACL may refuse: getData, getChildren2 or getACL. `acl_reads` judges it.
 
     `identities`: scheme and id of all that its client has proven. The reply's data are the answer's bytes.
     """

@@ -134,7 +134,7 @@ class Proxy:
     # -- life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin a life."""
+        """Start the proxy's process."""
         self.ended = ""
         self.serving = False
         host = self.host = self.process()

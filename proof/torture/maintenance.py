@@ -238,7 +238,7 @@ def _try_to_upgrade(proxy: TorturedProxy) -> None:
 
 
 def _upgraded(proxy: TorturedProxy) -> None:
-    """Another fault may have ended it."""
+    """Upgrade a proxy, unless another fault has ended it."""
     if proxy.alive:
         said = proxy.upgrade()
         if "has taken over" not in said:
@@ -276,7 +276,7 @@ def _remove(other: Member, member: Member) -> None:
 
 
 def _add(other: Member, member: Member) -> None:
-    """Add it again, likewise."""
+    """Add a member again, likewise."""
     try:
         etcdctl(other, "member", "add", member.host, f"--peer-urls={member.peer_url}")
     except RuntimeError as error:
@@ -285,7 +285,7 @@ def _add(other: Member, member: Member) -> None:
 
 
 def _start(member: Member) -> None:
-    """Another fault that ends may start it, too."""
+    """Start a member, unless another fault that ended has done so."""
     if not member.alive:
         member.launch()
     member.wait_until_serving()

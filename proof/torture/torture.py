@@ -26,7 +26,7 @@ _SHOWN = 10  # violations that are printed of a round
 
 
 class Options(NamedTuple):
-    """What a run is made of."""
+    """The settings of a run."""
 
     seed: int
     minutes: float
@@ -46,7 +46,7 @@ class Options(NamedTuple):
 
 @dataclass
 class Totals:
-    """What a run came to."""
+    """The result of a run."""
 
     seconds: float = 0.0
     rounds: int = 0
@@ -68,7 +68,7 @@ class Totals:
         return max((episode.stall for episode in self.episodes), default=0.0)
 
     def add(self, judged: Judged) -> None:
-        """Another round."""
+        """Add a round."""
         self.rounds += 1
         self.operations += judged.operations
         self.sessions += judged.sessions

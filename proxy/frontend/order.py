@@ -57,8 +57,8 @@ from proxy.frontend.requests import (
 from proxy.state.machine import Machine
 from proxy.state.operation import Client, Operations, Reading, ReadOperation, WriteOperation
 from proxy.state.ops.unreadable import code_of, spends_zxid
+from proxy.state.outcome import Refusal
 from proxy.state.pause import Pause, TooLong
-from proxy.state.refusal import Refusal
 
 log = logging.getLogger(__name__)
 

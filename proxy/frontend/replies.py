@@ -12,8 +12,8 @@ from codec.errors import MalformedPacket
 from codec.keeper import WIDE_REQUEST_HEADER, wide_event, wide_frame
 from codec.packets import REQUEST_HEADER, encode_event, frame
 from proxy.state.machine import Machine
+from proxy.state.outcome import Refusal
 from proxy.state.pause import LENGTHS
-from proxy.state.refusal import Refusal
 
 
 class Limits(NamedTuple):

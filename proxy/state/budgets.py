@@ -12,8 +12,8 @@ from zlib import crc32
 
 from codec.constants import CREATES, CreateMode, ErrorCode, OpCode
 from proxy.state.by_path import ByPath
+from proxy.state.outcome import Refusal
 from proxy.state.pause import NO_PAUSE, Pause
-from proxy.state.refusal import Refusal
 from schema.budgets import MOST_A_SECOND, BudgetsValue, BudgetValue, Rule
 from schema.paths import is_valid
 

@@ -10,8 +10,7 @@ from proxy.state.budgets import LEVEL as LEVEL_OF_BUDGETS
 from proxy.state.followed import apply_followed
 from proxy.state.level import UnknownLevel
 from proxy.state.ops.delete_container import delete_due
-from proxy.state.outcome import SessionChange
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal, SessionChange
 from proxy.state.sessions import Session
 from proxy.state.state import State
 from schema.budgets import decode_rule

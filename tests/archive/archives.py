@@ -13,6 +13,7 @@ import pytest
 
 from archive.__main__ import main
 from archive.moment import moment, shown
+from archive.names import Segment, parse
 from archive.past import state_at
 from archive.store import store_of
 from codec import client as zk
@@ -44,15 +45,31 @@ def seen_by(client: Client) -> Seen:
     """Walk the tree; no client may write meanwhile."""
     client.sync()
     at = shown(int(time.time() * 1000))
+    nodes = nodes_of(client)
+    zxid = client.zxid
+    time.sleep(0.003)  # later writes have another clock
+    return Seen(zxid, at, nodes)
+
+
+def nodes_of(client: Client) -> Nodes:
+    """The tree below ROOT as a client reads it."""
     nodes: Nodes = {}
     paths = [ROOT]
     for path in paths:
         data = client.read(path)
         nodes[path] = (data.data, tuple(data.stat), client.call(zk.get_acl(path)).acl)
         paths += [f"{path}/{name}" for name in client.children(path)[0]]
-    zxid = client.zxid
-    time.sleep(0.003)  # later writes have another clock
-    return Seen(zxid, at, nodes)
+    return nodes
+
+
+def until_archived(url: Path, zxid: int) -> None:
+    """Wait until a proxy has archived everything up to a zxid."""
+
+    def newest() -> int:
+        found = [each[1] for each in map(parse, store_of(str(url)).list()) if each]
+        return max((each.end.zxid for each in found if isinstance(each, Segment)), default=0)
+
+    wait_until(lambda: newest() >= zxid, f"{zxid:#x} is archived", 60)
 
 
 def state(url: str, at: str) -> Nodes:

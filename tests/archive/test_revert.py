@@ -66,21 +66,12 @@ class World:
 
 @pytest.fixture
 def world(
-    zketcd_server: ZketcdServer,
-    etcd_server: EtcdServer,
-    etcd_prefix: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    zketcd_server: ZketcdServer, etcd_server: EtcdServer, etcd_prefix: str, archive: Archive
 ) -> Iterator[World]:
-    archive = Archive(etcd_server, etcd_prefix, tmp_path, capsys)
     archive.start()
-    try:
-        with Client(zketcd_server.port) as client:
-            yield World(
-                archive, zketcd_server, client, ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
-            )
-    finally:
-        archive.kill()
+    etcd = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
+    with Client(zketcd_server.port) as client:
+        yield World(archive, zketcd_server, client, etcd)
 
 
 def _content(nodes: Nodes) -> dict[str, tuple[bytes | None, tuple[Acl, ...]]]:
@@ -165,41 +156,28 @@ def test_usage(world: World, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_revert_by_tls_and_sasl(
-    etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    etcd_server: EtcdServer, etcd_prefix: str, archive: Archive, tmp_path: Path
 ) -> None:
     """To a server that takes only TLS, serves only users, and has nodes that only one of them may change."""
     authority = Authority(tmp_path)
     pair = authority.issue("server", "127.0.0.1")
-    archive = Archive(etcd_server, etcd_prefix, tmp_path, capsys)
     archive.start()
     options = ["--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--listen-tls", "detect"]
-    options += ["--tls-ca", str(authority.ca)]
-    options += ["--sasl-user", "bob:secret"]
-    try:
-        with ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, arguments=options) as server:
-            with Client(server.port) as client:
-                client.create("/above")
-                client.create("/above/node", b"data")
-                good = f"0x{client.zxid:x}"
-                client.call(zk.delete("/above/node"))
-                client.call(zk.set_acl("/above", (Acl(31, "sasl", "bob"), Acl(1, "world", "anyone"))))
-                archive.until(client.zxid)
-            etcd = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
-            words = ["/above/node", "--to", good, "--server", server.address, "--yes"]
-            words += [
-                "--archive",
-                archive.url,
-                *etcd,
-                "--server-ca",
-                str(authority.ca),
-                "--server-user",
-                "bob",
-            ]
-            words += ["--server-cert", str(pair.cert), "--server-key", str(pair.key)]
-            status, out = archive.run("revert", *words, "--server-password", "wrong")
-            assert (status, "does not accept the user of --server-user" in out) == (1, True), out
-            assert archive.run("revert", *words, "--server-password", "secret")[0] == 0
-            with Client(server.port) as client:
-                assert client.read("/above/node").data == b"data"
-    finally:
-        archive.kill()
+    options += ["--tls-ca", str(authority.ca), "--sasl-user", "bob:secret"]
+    with ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, arguments=options) as server:
+        with Client(server.port) as client:
+            client.create("/above")
+            client.create("/above/node", b"data")
+            good = f"0x{client.zxid:x}"
+            client.call(zk.delete("/above/node"))
+            client.call(zk.set_acl("/above", (Acl(31, "sasl", "bob"), Acl(1, "world", "anyone"))))
+            archive.until(client.zxid)
+        words = ["/above/node", "--to", good, "--archive", archive.url, "--yes"]
+        words += ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
+        words += ["--server", server.address, "--server-ca", str(authority.ca), "--server-user", "bob"]
+        words += ["--server-cert", str(pair.cert), "--server-key", str(pair.key)]
+        status, out = archive.run("revert", *words, "--server-password", "wrong")
+        assert (status, "does not accept the user of --server-user" in out) == (1, True), out
+        assert archive.run("revert", *words, "--server-password", "secret")[0] == 0
+        with Client(server.port) as client:
+            assert client.read("/above/node").data == b"data"

@@ -1,6 +1,7 @@
 """Changes by the console, and what refuses them."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
 
@@ -11,7 +12,6 @@ from codec.jute import INT, Acl
 from proxy.frontend.connection import Connection
 from proxy.sasl.options import SaslSettings
 from proxy.state.auth.digest import digest_identity
-from proxy.state.auth.scheme import Identities
 from tests.console.consoles import Operator, alone, amy_and_ben, answered, text
 
 _AMY = digest_identity(b"amy:secret")
@@ -190,9 +190,8 @@ async def test_a_server_that_does_not_answer(answers: int, status: int, words: s
 class _Silent:
     """A connection that answers the first packets alone, the first of which asks for a session."""
 
-    identities: Identities = ()
-
     def __init__(self, answers: int) -> None:
+        self.identity = SimpleNamespace(identities=())
         self._answers = answers
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

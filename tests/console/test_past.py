@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 import aiohttp
 import pytest
 
-from archive.names import Segment, parse
-from archive.store import store_of
 from codec.client import delete, set_acl
 from codec.jute import Acl
 from console.past_worker import Answers
@@ -23,6 +21,7 @@ from lab.servers.browser import browsing
 from lab.servers.ports import free_port
 from lab.servers.process import lives
 from proxy.state.auth.digest import digest_identity
+from tests.archive.archives import until_archived
 from tests.console.consoles import Operator, alone, text
 
 pytestmark = pytest.mark.real
@@ -74,12 +73,7 @@ def world(etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path) -> Iterator
         client.call(set_acl("/secret", [Acl(31, "world", "anyone")]))
         client.call(delete("/a/b"))
         note("end")
-
-        def newest() -> int:
-            found = [each[1] for each in map(parse, store_of(str(url)).list()) if each]
-            return max((each.end.zxid for each in found if isinstance(each, Segment)), default=0)
-
-        wait_until(lambda: newest() >= zxids["end"], "all is archived")
+        until_archived(url, zxids["end"])
         yield World(proxy, admin, url, zxids)
 
 

@@ -5,24 +5,16 @@ One browser for all tests, and one server that only they use: each test works be
 
 import io
 import json
-from collections.abc import AsyncIterator
 
 import matplotlib.image
 import pytest
-import pytest_asyncio
 
 from codec.client import get, packet
 from lab.servers.browser import Page
 from tests.console.consoles import PASSWORD, answered, create
-from tests.console.stage import HOSTILE, SCRIPT, Stage, connected, quiet, staged, title_of
+from tests.console.stage import HOSTILE, SCRIPT, Stage, connected, quiet, title_of
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stage() -> AsyncIterator[Stage]:
-    async with staged() as made:
-        yield made
 
 
 async def _brightness(page: Page) -> float:

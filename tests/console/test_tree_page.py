@@ -2,24 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
 from codec.client import delete, packet, set_data
 from lab.servers.browser import Page
 from schema.budgets import BudgetsValue, BudgetValue
 from tests.console.consoles import answered, create
-from tests.console.stage import Stage, connected, quiet, staged, title_of
+from tests.console.stage import Stage, connected, quiet, title_of
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stage() -> AsyncIterator[Stage]:
-    async with staged() as made:
-        yield made
 
 
 _DATA = "document.querySelector('pre.data')?.textContent"

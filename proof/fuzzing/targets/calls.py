@@ -184,7 +184,7 @@ class _Run:
         return call
 
     def go_on(self) -> None:
-        """What has come up by the step."""
+        """Continue the calls whose answers have arrived."""
         self.loop.run()
         for listener in self._listeners:
             listener.go_on()

@@ -6,10 +6,10 @@ out by the servers that are deceived.
 
 import pytest
 
-from proof.simulation.deceit import FOUND_WITHIN
 from proof.simulation.kinds import run
 from proof.simulation.record import World
 from proof.simulation.simulation import simulate
+from proof.simulation.wrong_servers import FOUND_WITHIN
 
 _LEFT_OUT = (("leave out events",), ("compaction loses events",))
 _HARMLESS = (("repeat events", "begin watches early"), ("old reads", "a stale member", "load anew"))

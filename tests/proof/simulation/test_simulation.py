@@ -28,7 +28,7 @@ def test_clients_of_a_storm_read_and_are_refused() -> None:
     world = Simulation(2, 0.03, ("hot restart", "kill a proxy"))
     outcome = world.run()
     assert outcome.violations == [], "\n".join(outcome.trace[-60:])
-    assert world.naive.looks.judged > world.naive.looks.refused > 0
+    assert world.naive.acl_reads.judged > world.naive.acl_reads.refused > 0
 
 
 def test_a_seed_gives_the_same_run_to_the_byte_in_every_process() -> None:

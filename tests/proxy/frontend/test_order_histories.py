@@ -24,7 +24,7 @@ from proxy.frontend.order import NOTHING, Authentication, Context, Order, Ready
 from proxy.frontend.replies import Limits
 from proxy.frontend.requests import SaslAnswer, Write
 from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from proxy.support.latency import ConnectionLatency, Latency
 from schema.entry import Identities, Identity
 

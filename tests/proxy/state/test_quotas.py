@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from codec.constants import ErrorCode
 from proof.naive import Create
 from proxy.state.capture import new_machine
+from proxy.state.outcome import Refusal
 from proxy.state.quotas import Limits, check, read_limits
-from proxy.state.refusal import Refusal
 from proxy.state.transaction import Transaction
 from schema.paths import parent_of
 from schema.znode import OPEN_ACL

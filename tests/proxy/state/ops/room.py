@@ -10,7 +10,7 @@ from codec.jute import Acl
 from proof.naive import Asked, Check, Create, DeleteContainer, Multi, MultiAnswer, SetAcl
 from proxy.state.auth.scheme import Identity
 from proxy.state.ops import EXTENDED
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from schema.entry import Rules
 from tests.proxy.state.world import RULES, World
 

@@ -9,7 +9,7 @@ from proof.naive import Create, SetAcl, SetData
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity
 from proxy.state.ops import EXTENDED, PLAIN, reads_alone
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from tests.proxy.state.ops.room import Client, do, held, read, refused, room
 
 USER = digest_identity(b"user:word")

@@ -16,8 +16,8 @@ FOUND_WITHIN = 3.0
 _ON_THE_WAY = 5.0  # seconds for which answers and events may be under way
 
 
-class Deceit:
-    """By servers' names."""
+class WrongServers:
+    """The servers whose state a bug of etcd may have made wrong, by their names."""
 
     def __init__(self, world: World, violate: Callable[[str], None]) -> None:
         self._world = world

@@ -12,8 +12,8 @@ _FOR = 0.2  # seconds, this time
 _WITHIN = 0.005  # seconds until another client acts on it
 
 
-class Telling:
-    """Who lets whom know in one world."""
+class SyncingReaders:
+    """Makes other clients of one world sync and read after some acknowledged writes."""
 
     def __init__(self, world: World, host: Host) -> None:
         self._world = world
@@ -22,7 +22,7 @@ class Telling:
         self._random = world.random("telling")
 
     def replied(self, client: Client, request: Request, answer: Reply, others: Iterable[Client]) -> None:
-        """`client` has got an answer."""
+        """Take an answer of `client`; perhaps the `others` sync and read soon."""
         if answer.error or not isinstance(request, Write):
             return
         now = self._world.now

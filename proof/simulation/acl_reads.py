@@ -25,8 +25,8 @@ class _Version(NamedTuple):
     names: Sequence[str] = ()  # of its children, in order
 
 
-class Looks:
-    """Follows some nodes of a naive ZooKeeper."""
+class AclReads:
+    """The versions of some nodes of a naive ZooKeeper, with which reads are compared."""
 
     def __init__(self, paths: Iterable[str], violate: Callable[[str], None]) -> None:
         self._violate = violate
@@ -35,7 +35,7 @@ class Looks:
         self.judged = self.refused = 0
 
     def note(self, model: naive.NaiveZooKeeper) -> None:
-        """The model has answered a request of the log."""
+        """Keep what the model's last request has made of the nodes."""
         for path, versions in self._versions.items():
             node = model.nodes.get(path)
             if node is not versions[-1].node:  # the model changes no node: it makes another one
@@ -43,7 +43,7 @@ class Looks:
                 versions.append(_Version(model.zxid, node, *stat))
 
     def judge(self, look: Look, answer: Reply) -> None:
-        """A client has been answered."""
+        """Compare a client's answer with the version at its zxid."""
         versions = self._versions[look.path]
         zxid = answer.zxid or 0
         version = versions[bisect_right(versions, zxid, key=lambda version: version.zxid) - 1]

@@ -1,25 +1,65 @@
-"""setWatches and setWatches2: a client that reconnects sets its watches, and gets the events that it missed.
+"""The requests about watches: FinalRequestProcessor has them, DataTree.setWatches the rules of setWatches.
 
-The rules are those of DataTree.setWatches. A null list or path is an error only when it is reached: the
-watches before it are set or fired. So a request that takes long is refused before it has any effect.
+A null list or path in setWatches is an error only when it is reached: the watches before it are set or fired.
+So a request that takes long is refused before it has any effect.
 """
 
-from codec.constants import EventType
+from codec.constants import AddWatchMode, ErrorCode, EventType, WatcherType
 from codec.errors import MalformedPacket
-from codec.jute import Reader
+from codec.jute import INT, Reader
 from proxy.state.operation import Client, Reading
+from proxy.state.outcome import Refusal
 from proxy.state.pause import Pause
 from schema.paths import ROOT
 
-_Paths = list[str | None] | None
-
+_DONE = INT.pack(ErrorCode.OK)
+_MODES = frozenset(AddWatchMode)
+_TYPES = frozenset(WatcherType)
 
 # A watch has at least about so many bytes. It is decoded in one step, and set or fired in another one.
 _BYTES_PER_WATCH = 64
 
+_Paths = list[str | None] | None
+
+
+def add_watch(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
+    """Watch a path, whether or not it has a node or may be read; the body is an ErrorResponse."""
+    reader = Reader(frame, position)
+    path, mode = reader.string(), reader.int()
+    if mode not in _MODES:  # WatcherMode.fromZooDef fails
+        raise Refusal(ErrorCode.MARSHALLING_ERROR)
+    recursive = mode == AddWatchMode.PERSISTENT_RECURSIVE
+    reading.watches.add_lasting(path, client, recursive=recursive)
+    return _DONE
+
+
+def check_watches(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
+    """Nothing, or NOWATCHER if the connection has no watch of this type on the path."""
+    path, kind = _path_and_type(frame, position)
+    if not reading.watches.holds(path, client, kind):
+        raise Refusal(ErrorCode.NO_WATCHER)
+    return b""
+
+
+def remove_watches(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
+    """Nothing, or NOWATCHER. No event is sent: clients make DataWatchRemoved and similar ones themselves."""
+    path, kind = _path_and_type(frame, position)
+    if not reading.watches.remove(path, client, kind):
+        raise Refusal(ErrorCode.NO_WATCHER)
+    return b""
+
+
+def _path_and_type(frame: bytes, position: int) -> tuple[str | None, WatcherType]:
+    """The fields of checkWatches and removeWatches. WatcherType.fromInt fails on other types."""
+    reader = Reader(frame, position)
+    path, kind = reader.string(), reader.int()
+    if kind not in _TYPES:
+        raise Refusal(ErrorCode.MARSHALLING_ERROR)
+    return path, WatcherType(kind)
+
 
 def set_watches(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
-    """The one-shot watches of a client."""
+    """A client that reconnects sets its one-shot watches, and gets the events that it missed."""
     reading.pause.expect(2 * len(frame) // _BYTES_PER_WATCH)
     reader = Reader(frame, position)
     last_seen = reader.long()
