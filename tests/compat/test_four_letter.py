@@ -7,7 +7,7 @@ import pytest
 
 from lab.oracle.wire import Connection
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
-from proxy.admin import words
+from proxy.options import words
 from tests.compat.asking import Asking
 from tests.compat.script import (
     EPHEMERAL,
