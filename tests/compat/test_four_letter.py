@@ -19,7 +19,6 @@ from lab.oracle.requests import (
 )
 from lab.oracle.wire import Connection
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
-from proxy.admin import words
 from proxy.options import words
 from tests.compat.side import Server
 
