@@ -10,7 +10,8 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.errors import Failure
 from pipeline.follow import files, output, outward, retrying
 from pipeline.follow.base import digest_of, load_base
-from pipeline.follow.outward import DONE, NOT_LEVEL, Options, mirror
+from pipeline.follow.output import DONE, NOT_LEVEL
+from pipeline.follow.outward import Options, mirror
 from pipeline.formats import directory
 from proxy.log import slices
 from proxy.log.follow.catch_up import Caught, catch_up

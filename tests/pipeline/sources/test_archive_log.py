@@ -137,7 +137,7 @@ def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ValueError, match="for tables"):
         ArchiveStream({"path": "x", "until": "1m"}).initialOffset()
     with pytest.raises(Failure, match="empty"):
-        ArchiveReader(ArchiveOptions(str(tmp_path / "none"), True)).partitions()
+        ArchiveReader(ArchiveOptions.of({"path": str(tmp_path / "none")}, results=True)).partitions()
     for words, why in (
         (["inspect", "--traffic", f"archive:{tmp_path}/none"], "the archive is empty"),
         (
