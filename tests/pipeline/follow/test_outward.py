@@ -19,7 +19,7 @@ from proxy.log.load import start
 from proxy.state.machine import Machine
 from schema.entry import Kind, Request, encode_epoch
 from tests.pipeline.follow.histories import node_pages
-from tests.pipeline.follow.outages import Failing
+from tests.pipeline.follow.running import Failing
 from tests.proxy.log.trees import Tree
 
 

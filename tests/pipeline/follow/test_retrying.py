@@ -14,7 +14,7 @@ from pipeline.follow.output import DONE, NOT_LEVEL
 from pipeline.follow.target import FollowedTree, position_of
 from proxy.etcd.model import Get
 from tests.pipeline.follow.histories import creates
-from tests.pipeline.follow.outages import Failing
+from tests.pipeline.follow.running import Failing
 from tests.pipeline.follow.test_inward import KEYS, TREE
 from tests.pipeline.trees import write_log, write_snapshot
 

@@ -19,7 +19,7 @@ from pipeline.sources.archive_log import ArchiveOptions, ArchiveReader
 from pipeline.sources.zketcd_archive import ArchiveStream
 from pipeline.traffic.table import TrafficRow, rows_of
 from tests.archive.archives import ROOT, Archive
-from tests.pipeline.streams import run_to_end
+from tests.pipeline.sources.streams import run_to_end
 
 #: Columns that only a replay knows.
 _OUTCOMES = ("zxid", "result", "paths", "nodes", "grown")
