@@ -74,7 +74,7 @@ class Api:
             "modes": list(MODES),
             "proxy": subject.log.incarnation,
             "version": VERSION,
-            "prefix": self._subject.settings.prefix,
+            "prefix": self._subject.config.prefix,
             "port": subject.ports.number,
             "serving": self._subject.handshake.is_open,
             "notReady": self._facts.why_not_ready,

@@ -20,7 +20,7 @@ from codec.constants import (
     ProtocolVersion,
     WatcherType,
 )
-from proxy.admin import words
+from proxy.options import words
 from proxy.state.auth.schemes import SCHEMES
 from proxy.state.ops import EXTENDED, PLAIN
 from proxy.state.ops.multi import PARTS

@@ -4,6 +4,7 @@ from random import Random
 from typing import NamedTuple
 
 from proxy.frontend.replies import LIMITS, Limits
+from proxy.server import Tuning
 from proxy.state.level import OF_NEW_TREES
 from proxy.state.pause import LENGTHS, Lengths
 
@@ -61,6 +62,11 @@ class Knobs(NamedTuple):
             f"--global-outstanding-limit={self.outstanding}",
             f"--enforce-quota={str(self.enforces_quotas).lower()}",
         ]
+
+    @property
+    def tuning(self) -> Tuning:
+        """What no option sets; the levels are those of each release."""
+        return Tuning(lengths=self.lengths, window=self.window, limits=self.limits)
 
     def options_of(self, number: int) -> list[str]:
         """The options of one server. Others may have other budgets: the last one that starts decides."""

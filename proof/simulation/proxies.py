@@ -29,7 +29,7 @@ from proxy.etcd.model import EtcdError
 from proxy.log.record import TreeNotServable
 from proxy.log.upkeep import snapshot_writer
 from proxy.sasl.login import Login
-from proxy.server import Server
+from proxy.server import Server, Tuning
 from proxy.state.level import KNOWN
 from schema.keys import Keyspace
 
@@ -98,7 +98,7 @@ class Hardware(NamedTuple):
 class Proxy:
     """One proxy, through all of its lives."""
 
-    def __init__(self, cluster: Cluster, name: str, settings: Config) -> None:
+    def __init__(self, cluster: Cluster, name: str, settings: Config, tuning: Tuning) -> None:
         self.world = cluster.world
         self.name = name
         self.server: Server | None = None
@@ -119,6 +119,7 @@ class Proxy:
         self.on_writer: Callable[[Proxy, Host], None] = lambda _proxy, _host: None
         self._cluster = cluster
         self._settings = settings
+        self._tuning = tuning
         self._resumed = -_GRACE
 
     @property
@@ -161,7 +162,13 @@ class Proxy:
 
         run_writer = partial(self.run_writer, host)
         return Server(
-            self._settings, etcd, run_writer, login=login, environment=around, read_metrics=read_metrics
+            self._settings,
+            etcd,
+            run_writer,
+            login=login,
+            environment=around,
+            read_metrics=read_metrics,
+            tuning=self._tuning._replace(levels=host.levels),
         )
 
     async def _run(self, host: Host) -> None:

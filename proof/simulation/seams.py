@@ -6,8 +6,7 @@ of a clock or of chance and fails. Sockets are not in the list: a simulated host
 clocks        `Clock`, for parts that take the host's by default: the simulated clock of the host that runs
 chance        `Randomness` likewise: drawn from the seed
 levels        which levels a release knows: that of the host, so that two releases can run side by side
-knobs         lengths of slices, the window of appends, limits on clients, the level of a new tree: as the
-              seed has them
+knobs         the level of a new tree, as the seed has it; other knobs are options or the server's `Tuning`
 log           messages of `proxy` go into the trace; one with a traceback is a violation
 """
 
@@ -21,13 +20,9 @@ from typing import Any
 
 from typing_extensions import override
 
-import proxy.server
-import proxy.state.machine
 from proof.simulation.environment import SeededRandomness, SimulatedClock
 from proof.simulation.knobs import Knobs
 from proof.simulation.world import Host, World, running_host
-from proxy.log.append import appender
-from proxy.log.context import LogSettings
 from proxy.log.load import start
 from proxy.state import capture
 from proxy.state.level import KNOWN
@@ -89,13 +84,7 @@ class _Trace(logging.Handler):
 def installed(world: World, knobs: Knobs) -> Iterator[None]:
     """Replace everything that is listed above. Not to be nested."""
     levels = _Levels()
-    settings_of = proxy.server._log_settings
     opening = PROXY_REQUESTS[Kind.OPEN]
-
-    def settings(*arguments: Any, **options: Any) -> LogSettings:
-        return settings_of(*arguments, **options)._replace(
-            levels=running_host().levels, lengths=knobs.lengths
-        )
 
     def open_session(machine: Any, request: RequestFields) -> Any:
         """A level of tomorrow: from there on a session's start spends two zxids."""
@@ -111,10 +100,6 @@ def installed(world: World, knobs: Knobs) -> Iterator[None]:
             for name in vars(simulated)
             if not name.startswith("__")
         ),
-        (proxy.server, "_log_settings", settings),
-        (proxy.server, "LIMITS", knobs.limits),
-        (appender, "_LEAST_WINDOW", knobs.window[0]),
-        (appender, "_LARGEST_WINDOW", knobs.window[1]),
         (start, "OF_NEW_TREES", knobs.level),
         (capture.load, "__defaults__", (None, levels)),
         (start.load, "__kwdefaults__", {**(start.load.__kwdefaults__ or {}), "levels": levels}),

@@ -82,7 +82,12 @@ class Simulation:
         listeners.expired, listeners.attached = self._expired, self.expiry.attached
         listeners.entered, listeners.applied = self.naive.entered, self.naive.applied
         self.proxies = [
-            Proxy(self.cluster, f"proxy{number}", config(self.knobs, *self._options, number=number))
+            Proxy(
+                self.cluster,
+                f"proxy{number}",
+                config(self.knobs, *self._options, number=number),
+                self.knobs.tuning,
+            )
             for number in range(1, self.knobs.proxies + 1)
         ]
         for proxy in self.proxies:

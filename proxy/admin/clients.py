@@ -87,7 +87,7 @@ class Clients:
         return dict(sorted(expiry.items()))
 
     def _tick_after(self, seconds: float) -> int:
-        tick = self._subject.settings.tick_time
+        tick = self._subject.config.tick_time
         return (int(seconds * 1000) // tick + 1) * tick
 
     @property

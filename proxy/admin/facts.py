@@ -93,7 +93,7 @@ class Facts:
         """Why clients should not connect to this server; "" if they should."""
         if not self.subject.handshake.is_open:
             return "this proxy is loading the tree, or stopping"
-        if self.subject.settings.past:
+        if self.subject.config.archive.read_only:
             return ""
         contact = self.subject.contact
         if not contact.right:
@@ -110,8 +110,8 @@ class Facts:
     def read_only(self) -> bool:
         """Whether etcd is out of reach and clients are served read-only meanwhile."""
         subject, contact = self.subject, self.subject.contact
-        is_allowed = subject.settings.read_only_mode and subject.handshake.is_open and contact.right
-        return is_allowed and not contact.in_touch
+        is_allowed = subject.config.read_only_mode or bool(subject.config.archive.read_only)
+        return is_allowed and subject.handshake.is_open and contact.right and not contact.in_touch
 
     @property
     def takes_new_clients(self) -> bool:
@@ -290,15 +290,15 @@ class Facts:
 
     def configuration(self) -> dict[str, int | str]:
         """ZooKeeperServerConf, in the HTTP command's names and order."""
-        settings = self.subject.settings
+        config = self.subject.config
         return {
             "client_port": self.subject.ports.number,
-            "data_dir": settings.data_dir,
-            "data_log_dir": settings.data_dir,
-            "tick_time": settings.tick_time,
-            "max_client_cnxns": settings.max_client_connections,
-            "min_session_timeout": settings.min_session_timeout,
-            "max_session_timeout": settings.max_session_timeout,
+            "data_dir": config.data_dir,
+            "data_log_dir": config.data_dir,
+            "tick_time": config.tick_time,
+            "max_client_cnxns": config.max_client_connections,
+            "min_session_timeout": config.min_session_timeout,
+            "max_session_timeout": config.max_session_timeout,
             "server_id": 0,
             "client_port_listen_backlog": -1,
         }

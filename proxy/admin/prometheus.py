@@ -75,7 +75,7 @@ class Exposition:
         self._registry.register(_ServerCollector(facts))
 
     def text(self) -> bytes:
-        """All of them now."""
+        """The metrics as they are now, in UTF-8."""
         return generate_latest(self._registry)
 
 

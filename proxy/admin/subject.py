@@ -5,9 +5,9 @@ All values are read at the moment of a request, and reading one never walks the 
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from codec.constants import KeeperFeature
+from proxy.config import Config
 from proxy.etcd.interface import Calls
 from proxy.etcd.status_poller import StatusPoller
 from proxy.frontend.connection import Connections
@@ -25,25 +25,11 @@ from proxy.support.environment import Clock
 from proxy.support.latency import Histogram, Latency
 
 
-class Settings(NamedTuple):
-    """The settings that operators can ask for. Times in milliseconds."""
-
-    data_dir: str
-    prefix: str
-    tick_time: int
-    max_client_connections: int
-    min_session_timeout: int
-    max_session_timeout: int
-    secure_port: int  # the port that takes only TLS; -1 without one
-    read_only_mode: bool
-    past: bool = False  # a moment of an archive is served: there is no etcd
-
-
 @dataclass
 class Subject:
     """One proxy: its parts, as far as operators may ask about them, and a few facts that follow from them."""
 
-    settings: Settings
+    config: Config
     clock: Clock
     started: float  # seconds since 1970
     features: Collection[KeeperFeature]  # those of ClickHouse Keeper that clients are offered

@@ -209,7 +209,7 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client does not read its replies, so do not read from it either."""
-        self.order.replies.pause()
+        self.order.replies.is_paused = True
         self.outbound.pause_reading()
         self._weigh()
 

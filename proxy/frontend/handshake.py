@@ -230,13 +230,13 @@ class SessionTimer:
         self._interval = interval
 
     async def run(self) -> None:
-        """Check for ever."""
+        """Check each `interval` seconds, for ever."""
         while True:
             await asyncio.sleep(self._interval)
             self.check()
 
     def check(self) -> None:
-        """Check once."""
+        """End sessions and close connections that are due; continue with clients that waited."""
         to_append, to_close = self._sessions.check(self._log.contact())
         for pending in to_append:
             self._log.outbox.submit(pending)

@@ -33,7 +33,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from codec.constants import ErrorCode, KeeperOpCode, OpCode, Xid
+from codec.constants import ErrorCode, KeeperOpCode, KeeperState, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer
 from proxy.frontend.observer import Observer, Outcome
@@ -311,11 +311,16 @@ class Order:
 
     def event(self, kind: int, path: str, zxid: int) -> None:
         """Send a watch event. Closes the connection if too many wait for a client that does not read."""
-        if self.is_closed and self.replies.is_paused:
-            return
-        self.replies.add_event(kind, path, zxid)
-        if self.replies.is_paused and self.replies.are_too_many:
-            self._close_unread()
+        replies = self.replies
+        packet = replies.wire.event(kind, KeeperState.SYNC_CONNECTED, path, zxid)
+        if replies.is_paused:
+            if self.is_closed:
+                return
+            replies.unsent += len(packet)
+            if replies.are_too_many:
+                self._close_unread()
+                return
+        replies.packets.append(packet)
 
     def send(self, packet: bytes) -> None:
         """Send a packet that answers no request, after the replies so far."""

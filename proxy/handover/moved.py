@@ -77,7 +77,7 @@ def take_over(connection: Connection, moved: Moved, session: Session | None) -> 
 
 
 def encode(moved: Moved) -> Sequence[Any]:
-    """The list."""
+    """The JSON list of a connection."""
     return moved._replace(unhandled=b64encode(moved.unhandled).decode())  # type: ignore[arg-type]
 
 

@@ -28,6 +28,8 @@ class LogSettings(NamedTuple):
     archives: bool = False  # this proxy can archive the log
     reserve: int = 10  # percent of etcd's quota
     lengths: Lengths = LENGTHS  # how long work on the state may be
+    # Appends in flight, at least and at most. With more near etcd, the proxy and etcd wait for each other.
+    window: tuple[int, int] = (2, 8)
 
 
 class Context(NamedTuple):

@@ -183,21 +183,21 @@ class Log:
         self.outbox.submit_first([CallbackRequest(Kind.CARRY_OVER, 0, 0, (), body, done, is_wanted)])
         return await moved
 
-    async def take_back(self, heir: str, went: Contact) -> None:
+    async def take_back(self, successor: str, went: Contact) -> None:
         """Get the sessions back that another process, which has ended, may have carried over.
 
         It may have an append in flight. None takes effect once its key is gone. `went`: the contact to etcd
         when the sessions went.
         """
         with self.incarnations.without_sessions(went.keep_alive_sent):
-            key = self.context.keys.proxy(heir)
-            while heir in self.members:
+            key = self.context.keys.proxy(successor)
+            while successor in self.members:
                 try:
                     await self.context.etcd.txn(Txn((), (Delete(key),)), _TAKE_BACK)
                 except EtcdError as error:
-                    log.warning("cannot delete the key of proxy %s: %s; trying again", heir, error)
+                    log.warning("cannot delete the key of proxy %s: %s; trying again", successor, error)
                 await asyncio.sleep(_DRAIN_INTERVAL)
-            while code := await self.carry_over(heir):
+            while code := await self.carry_over(successor):
                 log.error("sessions were not carried back (error %d); trying again", code)
 
     # -- life ----------------------------------------------------------------------------------------------

@@ -91,7 +91,10 @@ class _System:
         self.cluster = Cluster(world, self.network)
         self.knobs = usual(seed, proxies)
         settings = config(self.knobs)
-        self.proxies = [Proxy(self.cluster, f"proxy{number}", settings) for number in range(proxies + 1)]
+        self.proxies = [
+            Proxy(self.cluster, f"proxy{number}", settings, self.knobs.tuning)
+            for number in range(proxies + 1)
+        ]
         clients, self._direct = Host(world, "clients"), Host(world, "direct")
         read, lasting = zk.get("/"), zk.add_watch("/", recursive=True)
         listening, *writing = self.proxies

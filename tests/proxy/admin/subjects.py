@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
-from proxy.admin.subject import Settings, Subject
+from proxy.admin.subject import Subject
+from proxy.config import parse
 from proxy.etcd.interface import Calls
 from proxy.frontend.connection import ConnectionFacts, Connections
 from proxy.frontend.limits import ConnectionLimits
@@ -20,7 +21,7 @@ from proxy.support.counters import Counters
 from proxy.support.environment import HOST
 from proxy.support.latency import ConnectionLatency, Histogram, Latency
 
-SETTINGS = Settings("data", "/zketcd", 2000, 60, 4000, 40000, -1, read_only_mode=False)
+CONFIG = parse([])
 
 
 @dataclass
@@ -110,7 +111,7 @@ def connected(*connections: Connection) -> Connections:
 def subject_of(**parts: object) -> Subject:
     """A proxy with these parts, and harmless ones otherwise."""
     everything: dict[str, object] = {
-        "settings": SETTINGS,
+        "config": CONFIG,
         "clock": HOST.clock,
         "started": 1e9,
         "features": (),

@@ -1,5 +1,6 @@
 """The facts about a server, of a subject that is not one."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,7 @@ from proxy.log.members import Member, Members
 from proxy.state.ops import EXTENDED
 from proxy.support.latency import ConnectionLatency, Latency
 from schema.record import Home
-from tests.proxy.admin.subjects import SETTINGS, Connection, LogFacts, connected, subject_of
+from tests.proxy.admin.subjects import CONFIG, Connection, LogFacts, connected, subject_of
 
 MS = 1_000_000
 
@@ -26,8 +27,8 @@ def test_ready_needs_both_a_tree_and_etcd_and_read_only_is_a_wish_and_a_silent_e
 ) -> None:
     log = LogFacts(serving=in_touch)
     for wished in (True, False):
-        settings = SETTINGS._replace(read_only_mode=wished)
-        facts = _facts(handshake=SimpleNamespace(is_open=serving), replicated=log, settings=settings)
+        config = replace(CONFIG, read_only_mode=wished)
+        facts = _facts(handshake=SimpleNamespace(is_open=serving), replicated=log, config=config)
         assert facts.ready is (serving and in_touch)
         assert facts.read_only is (serving and wished and not in_touch)
         assert facts.takes_new_clients is (serving and (wished or in_touch))
@@ -35,8 +36,8 @@ def test_ready_needs_both_a_tree_and_etcd_and_read_only_is_a_wish_and_a_silent_e
 
 
 def test_a_wrong_state_is_neither_ready_nor_read_only() -> None:
-    settings = SETTINGS._replace(read_only_mode=True)
-    facts = _facts(replicated=LogFacts(serving=False, right=False), settings=settings)
+    config = replace(CONFIG, read_only_mode=True)
+    facts = _facts(replicated=LogFacts(serving=False, right=False), config=config)
     assert not facts.read_only
     assert not facts.takes_new_clients
     assert "not what the log says" in facts.why_not_ready

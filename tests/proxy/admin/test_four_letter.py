@@ -6,9 +6,9 @@ import pytest
 
 from codec.client import create, get, packet
 from lab.fakes.etcd import FakeEtcd
-from proxy.admin import words
 from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
+from proxy.options import words
 from proxy.state.ops import EXTENDED
 from proxy.support.latency import ConnectionLatency, Latency
 from tests.proxy.admin.subjects import Connection, Session, connected, subject_of
@@ -100,3 +100,22 @@ async def test_stat_as_datadogs_agent_reads_it() -> None:
     assert int(figures["Zxid"], 16) > 0
     assert figures["Mode"] == "standalone"
     assert [int(figures[name]) for name in ("Received", "Sent", "Connections", "Outstanding")] == [3, 3, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("", {"srvr"}),
+        ("ruok", {"srvr", "ruok"}),
+        (" mntr , apiv,", {"srvr", "mntr", "apiv"}),
+        ("ruok,*", words.KNOWN),
+        (words.DEFAULT, {"srvr", "ruok", "isro"}),
+    ],
+)
+def test_a_list_of_words(text: str, allowed: set[str]) -> None:
+    assert words.parse(text) == allowed
+
+
+def test_an_unknown_word_is_named() -> None:
+    with pytest.raises(ValueError, match="'rouk' is not a four-letter word; known are apiv clrs conf"):
+        words.parse("ruok,rouk")

@@ -9,7 +9,7 @@ import pytest
 from codec.constants import ErrorCode, OpCode
 from codec.packets import ConnectRequest
 from lab.fakes.connection import FakeLoop
-from proxy.frontend.handshake import Handshake, Past
+from proxy.frontend.handshake import Handshake, Past, SessionTimer, interval_of
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Session, Sessions, Timeouts
 from proxy.log.append.outbox import Header, Outbox
@@ -51,6 +51,7 @@ class Proxy:
         read_only_sessions = self.read_only if read_only else None
         self.handshake = Handshake(replicated, self.sessions, read_only_sessions, loop, past=past)
         self.handshake.is_open = True
+        self.timer = SessionTimer(replicated, self.sessions, self.handshake, self.read_only, 0.5)
 
     def attach(self, request: ConnectRequest = NEW, *, is_keepers: bool = False) -> Applicant:
         applicant = Applicant(is_keepers=is_keepers)
@@ -382,3 +383,34 @@ def test_a_client_that_waits_when_etcd_falls_silent_is_served_read_only() -> Non
     assert (applicant.outcome, other.outcome) == ("read-only", "waits")
     proxy.commit()  # the answer comes after all: that session runs out
     assert (applicant.outcome, other.outcome) == ("read-only", "established")
+
+
+# -- the timer -------------------------------------------------------------------------------------------
+
+
+def test_the_timer_checks_sessions_and_clients_that_wait() -> None:
+    proxy = Proxy(read_only=True)
+    applicant, _, again = proxy.established()
+    for passed, is_closed in ((4.4, False), (0.2, True)):  # too long without an answered keep-alive
+        proxy.link.keep_alive_sent -= passed
+        proxy.timer.check()
+        assert applicant.closed is is_closed
+    proxy.link.in_touch = False
+    waiting, reader = proxy.attach(again), proxy.attach(WISH)
+    assert (waiting.outcome, reader.outcome) == ("waits", "read-only")
+    proxy.link.in_touch = True
+    proxy.link.keep_alive_sent = proxy.loop.now
+    proxy.timer.check()
+    assert [pending.kind for pending in proxy.pending] == [Kind.ATTACH]
+    assert reader.closed
+    proxy.commit()
+    proxy.loop.now += 5.0
+    proxy.link.keep_alive_sent = proxy.loop.now
+    proxy.timer.check()  # after a pause of the process, clients are heard first
+    proxy.timer.check()
+    assert [pending.kind for pending in proxy.pending] == [Kind.CLOSE]
+
+
+@pytest.mark.parametrize(("tick", "interval"), [(2000, 0.5), (200, 0.05), (60000, 0.5)])
+def test_the_interval_is_a_quarter_of_a_tick(tick: int, interval: float) -> None:
+    assert interval_of(tick) == interval

@@ -313,7 +313,7 @@ class World:
         elif what == "outcomes":
             self.apply(count)
         elif what == "deaf":
-            replies.pause()
+            replies.is_paused = True
         elif what == "hear" and replies.is_paused:
             replies.resume()
             self.advance()

@@ -1,6 +1,6 @@
 """Sessions of one proxy: when they begin, are resumed and end, with time as an argument.
 
-What holds in any order of events is in test_sessions_histories.py; here are the exact times.
+What holds in any order of events is proven by proof.simulation (expiry.py); here are the exact times.
 """
 
 import math

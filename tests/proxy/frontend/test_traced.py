@@ -1,4 +1,4 @@
-"""Which requests leave a span, and what it says. On paper: the tracer keeps them."""
+"""Which requests leave a span, and what it says. A fake tracer keeps them."""
 
 import struct
 
@@ -13,10 +13,10 @@ from proxy.frontend.request_logs import Stages
 from proxy.frontend.traced import Traces, TraceSources
 from proxy.state.pause import Lengths
 from proxy.support.environment import HOST
-from proxy.traces.span import Decision, Span
+from proxy.traces.span import Decision, Span, Tracer
 
 
-class PaperTracer:
+class FakeTracer:
     """Wants every `each`-th request."""
 
     def __init__(self, each: int) -> None:
@@ -32,11 +32,11 @@ class PaperTracer:
         self.spans.append(span)
 
 
-def _traced(each: int = 1) -> tuple[Client, PaperTracer]:
-    tracer = PaperTracer(each)
+def _traced(each: int = 1) -> tuple[Client, FakeTracer]:
+    tracer = FakeTracer(each)
     host = FakeHost(FakeLoop())
     sources = TraceSources(lambda: 9, lambda: Stages(0, 0), lambda: 77)
-    host.traces = Traces(tracer, sources, HOST.clock.perf_counter_ns)
+    host.traces = Traces(Tracer(tracer.decide, tracer.record), sources, HOST.clock.perf_counter_ns)
     return connected(host), tracer
 
 

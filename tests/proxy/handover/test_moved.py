@@ -53,14 +53,14 @@ def _moved(client: Client) -> Client:
     packed = _passed(pack(client.connection))
     host = FakeHost(client.loop)
     host.machine = client.host.machine
-    heir = Client(host=client.host)
+    successor = Client(host=client.host)
     client.lose()
-    heir.connection.freeze()
-    unpack(heir.connection, packed)
-    take_over(heir.connection, packed, Session(packed.session_id, 4000, heir.loop.now))
-    heir.connection.thaw()
-    heir.loop.run()
-    return heir
+    successor.connection.freeze()
+    unpack(successor.connection, packed)
+    take_over(successor.connection, packed, Session(packed.session_id, 4000, successor.loop.now))
+    successor.connection.thaw()
+    successor.loop.run()
+    return successor
 
 
 def test_a_connection_continues_with_its_bytes_watches_and_identities() -> None:
@@ -70,11 +70,11 @@ def test_a_connection_continues_with_its_bytes_watches_and_identities() -> None:
     client.connection.freeze()
     assert client.connection.is_quiet
     assert client.connection.can_move is False  # its transport has no socket
-    heir = _moved(client)
-    assert heir.connection.identities == client.connection.identities
-    heir.send(packet(3, get("/a"))[9:], packet(4, set_data("/a", b"new")))
-    heir.commit()
-    assert heir.xids() == [3, -1, 4]
+    successor = _moved(client)
+    assert successor.connection.identities == client.connection.identities
+    successor.send(packet(3, get("/a"))[9:], packet(4, set_data("/a", b"new")))
+    successor.commit()
+    assert successor.xids() == [3, -1, 4]
 
 
 def test_a_client_is_not_silent_while_nothing_is_read_from_it() -> None:
@@ -83,9 +83,9 @@ def test_a_client_is_not_silent_while_nothing_is_read_from_it() -> None:
     client.connection.freeze()
     client.loop.now += 3.9
     assert client.connection.silence() == 0.0
-    heir = _moved(client)
-    assert heir.connection.session is not None
-    assert not heir.connection.session.is_due(heir.loop.now + 3.9)
+    successor = _moved(client)
+    assert successor.connection.session is not None
+    assert not successor.connection.session.is_due(successor.loop.now + 3.9)
     again = established()
     again.connection.freeze()
     again.loop.now += 3.9

@@ -1,4 +1,4 @@
-"""The names of the four-letter words, and which of them are answered. Pure: `config` needs them as well.
+"""The names of the four-letter words, and which of them are answered. Pure.
 
 ZooKeeper's `4lw.commands.whitelist` (FourLetterCommands.isEnabled); Keeper's words obey the same list.
 """
