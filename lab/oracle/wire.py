@@ -22,6 +22,8 @@ CREATE_CONTAINER, DELETE_CONTAINER, CREATE_TTL, MULTI_READ = 19, 20, 21, 22
 AUTH, SET_WATCHES, SASL, GET_EPHEMERALS, GET_ALL_CHILDREN_NUMBER = range(100, 105)
 SET_WATCHES2, ADD_WATCH, WHO_AM_I = 105, 106, 107
 CLOSE_SESSION = -11
+# ClickHouse Keeper's.
+CHECK_NOT_EXISTS, CREATE_IF_NOT_EXISTS, REMOVE_RECURSIVE, CHECK_STAT, TRY_REMOVE = 501, 502, 503, 504, 505
 ERROR = -1
 
 EVENT_XID, PING_XID, AUTH_XID, SET_WATCHES_XID = -1, -2, -4, -8
@@ -136,6 +138,12 @@ class Cursor:
         """Return the next int."""
         (value,) = _INT.unpack_from(self.body, self.position)
         self.position += 4
+        return int(value)
+
+    def long(self) -> int:
+        """Return the next long."""
+        (value,) = struct.unpack_from(">q", self.body, self.position)
+        self.position += 8
         return int(value)
 
     def boolean(self) -> bool:

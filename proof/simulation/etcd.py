@@ -257,7 +257,9 @@ class Cluster:
         self.store.now = self.world.now
         is_wrong = (member.behind or member.stands_at) and _only_reads(method, request)
         try:
-            with self.bugs.reading(self.store, member) if is_wrong else nullcontext():
+            with (
+                self.bugs.reading(self.store, member.behind, member.stands_at) if is_wrong else nullcontext()
+            ):
                 response: bytes | RpcError = answer(self.store, method, request, leader=leader)
         except RpcError as error:
             response = error

@@ -6,31 +6,20 @@ judged by time alone: the history takes such a call as one without an answer. Al
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 from proof.history import History
 from proof.history.records import Attached, Event, Invoked, Lost, Replied, Violation
+from proof.simulation.world import World
 
 FOUND_WITHIN = 3.0
 """Seconds, if nothing else is wrong."""
 _ON_THE_WAY = 5.0  # seconds for which answers and events may be under way
 
 
-class Clock(Protocol):
-    """The time and the trace of the world."""
-
-    @property
-    def now(self) -> float:
-        """Seconds."""
-
-    def trace(self, who: str, what: str) -> None:
-        """Note what happened."""
-
-
 class WrongServers:
     """The servers whose state a bug of etcd may have made wrong, by their names."""
 
-    def __init__(self, world: Clock, violate: Callable[[str], None]) -> None:
+    def __init__(self, world: World, violate: Callable[[str], None]) -> None:
         self._world = world
         self._violate = violate
         self._lied_to: set[str] = set()

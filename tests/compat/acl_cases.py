@@ -1,31 +1,27 @@
 """Scripts about who may do what: every scheme and permission under every operation; identities, refusals."""
 
-from tests.compat.building import AMY, BOB, ONLY_AMY, one, watched
-from tests.compat.generate import digest
-from tests.compat.script import (
+from lab.oracle.requests import (
     OPEN,
     SEQUENTIAL,
     AddAuth,
     Check,
     Create,
     Delete,
-    Drop,
     Exists,
     GetAcl,
     GetChildren,
     GetData,
     Multi,
-    Open,
     Ping,
-    Reopen,
     Request,
-    Script,
     SetAcl,
     SetData,
     SetWatches,
     Sync,
-    call,
 )
+from tests.compat.building import AMY, BOB, ONLY_AMY, one, watched
+from tests.compat.generate import digest
+from tests.compat.script import Drop, Open, Reopen, Script, call
 
 SUPER_DIGEST = digest("super:test")  # what both servers are started with
 SUPER = AddAuth("digest", b"super:test")

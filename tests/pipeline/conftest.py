@@ -7,11 +7,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from lab.oracle.client import Client
 from lab.servers import EtcdServer, ZooKeeperServer
 from lab.servers.zookeeper import java_program
 from pipeline.spark import session
 from proxy.log.upkeep import truncation
-from tests.pipeline.ensembles import Client, Origin, make_origin, populate, zookeeper
+from tests.pipeline.ensembles import Origin, make_origin, populate, zookeeper
 from tests.proxy.log.trees import Tree
 
 

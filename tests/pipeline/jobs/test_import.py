@@ -2,10 +2,11 @@
 
 import pytest
 
+from lab.oracle.client import Client
+from lab.oracle.requests import EPHEMERAL_SEQUENTIAL, SEQUENTIAL
 from lab.servers import EtcdServer, ZooKeeperServer
 from pipeline.__main__ import main
-from tests.compat import script
-from tests.pipeline.ensembles import COUNTED, Client, Origin, ephemerals, max_zxid, view, zketcd
+from tests.pipeline.ensembles import COUNTED, Origin, ephemerals, max_zxid, view, zketcd
 
 
 def test_a_tree_without_its_ephemerals(
@@ -31,7 +32,7 @@ def test_a_tree_without_its_ephemerals(
             found[path] = found[path]._replace(stat=stat)
         assert found == origin.after
         client = Client(server.port)
-        assert {path: client.create(path, b"", script.SEQUENTIAL) for path in COUNTED} == origin.next_names
+        assert {path: client.create(path, b"", SEQUENTIAL) for path in COUNTED} == origin.next_names
         assert client.last_zxid > max_zxid(origin.after)
         client.close()
 
@@ -48,7 +49,7 @@ def test_a_tree_with_its_sessions(
         last = origin.last_zxid
         client = Client(server.port, origin.session.id, origin.session.password, last)
         assert client.session.id == origin.session.id
-        assert client.create("/locks/lock-", b"", script.EPHEMERAL_SEQUENTIAL).endswith("0000000002")
+        assert client.create("/locks/lock-", b"", EPHEMERAL_SEQUENTIAL).endswith("0000000002")
         client.close()
         assert view(server.port).keys() == origin.after.keys()
 

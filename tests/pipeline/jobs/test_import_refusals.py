@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lab.oracle.client import Client
+from lab.oracle.requests import GetData
 from lab.servers import EtcdServer, StartFailed, wait_until
 from lab.servers.process import REPOSITORY
 from pipeline.__main__ import main
@@ -19,8 +21,7 @@ from pipeline.batches import of_rows
 from pipeline.etcd.load import Target, look
 from pipeline.etcd.options import Connection
 from pipeline.table import ZNODES, ZnodeRow
-from tests.compat import script
-from tests.pipeline.ensembles import Client, zketcd
+from tests.pipeline.ensembles import zketcd
 from tests.pipeline.etcd.rows import FIXED
 from tests.pipeline.follow.histories import creates
 from tests.pipeline.trees import SAMPLES, node, write_log, write_parquet, write_snapshot
@@ -165,5 +166,5 @@ def test_an_import_that_is_killed(target: Connection, etcd_server: EtcdServer, t
     assert state(target).nodes == _NODES + 4  # and the fixed nodes
     with zketcd(target.etcd, target.prefix) as server:
         client = Client(server.port)
-        client.do(script.GetData(f"/n{_NODES - 1}"))
+        client.do(GetData(f"/n{_NODES - 1}"))
         client.close()

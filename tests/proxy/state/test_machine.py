@@ -11,7 +11,7 @@ from codec.constants import ErrorCode, EventType, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string
 from codec.packets import MULTI_HEADER
-from proof.naive import CloseSession, Create, Delete, Multi, SetData
+from lab.oracle.requests import CloseSession, Create, Delete, Multi, SetData
 from proxy.state.capture import new_machine
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import CHECKPOINT_EVERY, Machine

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.constants import ErrorCode
-from proof.naive import Create
+from lab.oracle.requests import Create
 from proxy.state.capture import new_machine
 from proxy.state.outcome import Refusal
 from proxy.state.quotas import Limits, check, read_limits

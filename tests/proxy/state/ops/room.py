@@ -7,7 +7,8 @@ import pytest
 
 from codec.constants import ErrorCode
 from codec.jute import Acl
-from proof.naive import Asked, Check, Create, DeleteContainer, Multi, MultiAnswer, SetAcl
+from lab.oracle.requests import Check, Create, DeleteContainer, Multi, SetAcl
+from proof.naive import Asked, MultiAnswer
 from proxy.state.auth.scheme import Identity
 from proxy.state.ops import EXTENDED
 from proxy.state.outcome import Refusal
@@ -26,7 +27,7 @@ def room(*, keeper: bool = True) -> World:
     """
     world = World((1, 2))
     world.do(Create("/open"), Create("/open/child"), Create("/brief", flags=1))
-    world.do(Create("/closed", acl=CLOSED), Create("/read-only", acl=READ_ONLY))
+    world.do(Create("/closed", acls=CLOSED), Create("/read-only", acls=READ_ONLY))
     world.rules = RULES if keeper else int(Rules.EXTENDED_TYPES)
     return world
 
@@ -54,7 +55,7 @@ def refusal(asked: Asked, *, keeper: bool = True) -> ErrorCode | None:
         alone = answer if isinstance(answer, ErrorCode) else None
         if isinstance(asked, Multi | SetAcl | DeleteContainer):
             return alone
-    (answer,) = do(room(keeper=keeper), Multi((asked,)))  # type: ignore[arg-type]
+    (answer,) = do(room(keeper=keeper), Multi((asked,)))
     assert isinstance(answer, MultiAnswer)
     within = None if answer.failed_at is None else answer.code
     assert isinstance(asked, Check) or within == alone

@@ -6,7 +6,8 @@ from codec.constants import ErrorCode, OpCode
 from codec.errors import NullString
 from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string
 from codec.packets import STAT
-from proof.naive import Answer, Create, CreateIfNotExists, Delete, SetData
+from lab.oracle.requests import Create, CreateIfNotExists, Delete, SetData
+from proof.naive import Answer
 from proxy.state.capture import new_machine
 from proxy.state.node import full_node
 from proxy.state.operation import WriteOperation

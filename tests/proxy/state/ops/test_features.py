@@ -4,7 +4,7 @@ import pytest
 
 from codec.constants import ErrorCode, KeeperFeature, KeeperOpCode, OpCode
 from codec.jute import Reader, pack_string
-from proof.naive import Create
+from lab.oracle.requests import Create
 from proxy.state.ops import EXTENDED, FEATURES
 from proxy.state.ops.features import feature_flags, system_nodes
 from tests.proxy.state.ops.room import Client, do, read, refused, room
