@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from codec.client import Request
 from lab.client.meter import Latencies
-from lab.client.requests import Request
 from lab.client.session import Session, Watch
 
 T = TypeVar("T")
@@ -17,7 +17,7 @@ T = TypeVar("T")
 class Step:
     """One thing that a host does. Its requests go to the session and are counted.
 
-    A step that goes on after a lost connection gets the next session as its `session`.
+    A step that continues after a lost connection gets the next session as its `session`.
     """
 
     def __init__(self, session: Session) -> None:

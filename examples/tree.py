@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from lab.client.requests import Request, children, create, delete, get, maybe, multi
+from codec.client import Request, children, create, delete, get, maybe, multi
 from lab.client.session import MultiFailed, Session
 
 BATCH = 100
@@ -37,7 +37,7 @@ async def paths_below(session: Session, root: str) -> list[str]:
 
 
 async def delete_tree(session: Session, root: str) -> None:
-    """Delete a subtree that nobody else writes to any more; ephemeral nodes may go by themselves."""
+    """Delete a subtree that no other client writes to; ephemeral nodes may vanish meanwhile."""
     await delete_all(session.call, list(reversed(await paths_below(session, root))))
 
 

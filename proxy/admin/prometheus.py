@@ -75,7 +75,7 @@ class Exposition:
         self._registry.register(_ServerCollector(facts))
 
     def text(self) -> bytes:
-        """All of them now."""
+        """The metrics as they are now, in UTF-8."""
         return generate_latest(self._registry)
 
 
@@ -188,7 +188,7 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "zketcd_clock_skew_seconds",
         "largest difference between this host's clock and the clocks in other proxies' entries",
-        log.clock_skew,
+        log.peers.clock_skew,
     )
     yield GaugeMetricFamily("zketcd_proxies", "living proxies of this tree", len(log.members))
     homes = GaugeMetricFamily(
@@ -270,9 +270,9 @@ def _of_snapshots(subject: Subject) -> Iterator[Metric]:
 
 
 def _of_etcd(subject: Subject) -> Iterator[Metric]:
-    pressure = subject.log.pressure
-    yield GaugeMetricFamily("zketcd_etcd_in_touch", "whether etcd has answered lately", subject.in_touch)
-    yield GaugeMetricFamily("zketcd_etcd_silence_seconds", "since etcd last answered", subject.silence)
+    pressure, contact = subject.log.pressure, subject.contact
+    yield GaugeMetricFamily("zketcd_etcd_in_touch", "whether etcd has answered lately", contact.in_touch)
+    yield GaugeMetricFamily("zketcd_etcd_silence_seconds", "since etcd last answered", contact.silence)
     yield GaugeMetricFamily(
         "zketcd_etcd_no_space",
         "whether etcd refused the last append because its quota is used up",

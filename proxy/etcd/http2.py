@@ -466,7 +466,10 @@ class Call:
 
 
 class Connection(asyncio.Protocol):
-    """One connection. `usable` until it breaks, is closed, or the server says that it goes away."""
+    """One connection. `usable` until it breaks, is closed, or the server says that it goes away.
+
+    More than twelve attributes: the state of HTTP/2 in both directions, and two timers for all calls.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, address: str) -> None:
         """`address` names the peer in errors."""
@@ -743,7 +746,10 @@ class Connection(asyncio.Protocol):
 
 
 class Http2Channel:
-    """Calls to one server. To be used inside one running event loop."""
+    """Calls to one server. To be used inside one running event loop.
+
+    More than twelve attributes: the server's address in the forms that calls need, and when to connect again.
+    """
 
     def __init__(self, host: str, port: int, tls: Tls | None = None) -> None:
         """`tls` is for https."""

@@ -41,7 +41,7 @@ class SamplingFramer:
         return self._framer.held
 
     def feed(self, data: bytes) -> list[bytes]:
-        """As Framer.feed, and with its error."""
+        """Add bytes; the whole frames, of which some are marked. Raises FrameTooLong."""
         try:
             return self._traces.sample(self._framer.feed(data))
         except FrameTooLong as error:

@@ -25,7 +25,7 @@ class Peer:
     """One connection to one server, and all that it has answered."""
 
     def __init__(self, port: int) -> None:
-        self._connection = wire.Connection(port, patience=60)
+        self._connection = wire.Connection(port)
         assert isinstance(self._connection.connect(), wire.Session)
         self._xid = 0
         self.answers: list[object] = []
@@ -62,7 +62,7 @@ class Peer:
         return True
 
     def token(self, token: bytes | None) -> bytes:
-        """Send a token; the one that comes back."""
+        """Send a token; return the server's."""
         self.ask(wire.SASL, pack_buffer(token))
         return self.body[4:]
 
@@ -101,7 +101,7 @@ class Peer:
         self._forget_stat()
 
     def close(self) -> None:
-        """Leave, without a word."""
+        """Close the socket without a closeSession."""
         self._connection.close()
 
     def _forget_stat(self) -> None:

@@ -1,6 +1,6 @@
 """SASL compared with real ZooKeeper's: DIGEST-MD5, Kerberos, their identities, clients that must have one.
 
-Each test plays the same requests to both servers. All that comes back must be equal, byte by byte, but for
+Each test plays the same requests to both servers. All answers must be equal, byte by byte, but for
 nonces and what depends on them.
 """
 
@@ -49,7 +49,7 @@ def _served(prefix: str, properties: dict[str, str], **options: object) -> Calla
 
 # Both with users and a super user.
 pair = _served("compat-sasl", {"zookeeper.superUser": "root"}, sasl_super_users="root")
-# Both serve nobody without SASL.
+# Both serve no client without SASL.
 demanding = _served(
     "compat-sasl-demanded",
     {"zookeeper.sessionRequireClientSASLAuth": "true", "zookeeper.allowSaslFailedClients": "true"},

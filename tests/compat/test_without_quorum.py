@@ -10,7 +10,7 @@ from lab.oracle import wire
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, free_port, wait_until
 from lab.servers.four_letter import four_letter_word
 from lab.servers.operator import ask
-from proxy.admin import words
+from proxy.options import words
 
 pytestmark = pytest.mark.real
 

@@ -9,7 +9,7 @@ from codec.jute import OPEN_ACLS, pack_buffer, pack_string
 from codec.packets import MULTI_HEADER
 from pipeline.traffic.outcomes import Recorder
 from pipeline.traffic.table import TrafficRow
-from proxy.log.replay import Place
+from proxy.log.load.replay import Place
 from proxy.state import capture
 from schema.entry import Entry, Identity, Kind, Request, Rules, encode_close, encode_node_due
 from tests.proxy.log.trees import created, opened

@@ -17,7 +17,7 @@ READ = pb.RangeResponse(header=pb.ResponseHeader(revision=5)).SerializeToString(
 
 
 class Played:
-    """A channel whose member answers only while it is told to."""
+    """A channel whose member answers only while the test allows it."""
 
     def __init__(self, address: str) -> None:
         self.address = address

@@ -1,4 +1,4 @@
-"""One connection's exchange: what is told about its end, and steps that take their time in a thread."""
+"""One connection's exchange: what is reported of its end, and steps that take their time in a thread."""
 
 import asyncio
 import threading

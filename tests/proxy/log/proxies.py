@@ -15,7 +15,7 @@ from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.context import Context, LogSettings
 from proxy.log.follow.follower import Apply, Follower
 from proxy.log.log import Log
-from proxy.log.stats import Stats
+from proxy.log.status import Stats
 from proxy.state.capture import new_machine
 from proxy.state.machine import Disagreement
 from proxy.state.outcome import SessionChange
@@ -124,7 +124,7 @@ class Proxy:
 
     async def barrier(self) -> int:
         """Wait until everything that is in the log when this is called is applied here; the zxid then."""
-        # Nobody's session: it is answered as expired, but in its turn, and it is in an entry.
+        # No client's session: it is answered as expired, but in its turn, and it is in an entry.
         reply = self.submit(Kind.CLIENT, 0, OpCode.SYNC, pack_string("/"))
         self.replies.remove(reply)
         await answered([reply])

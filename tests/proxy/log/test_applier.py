@@ -1,4 +1,4 @@
-"""Applying: in slices, in order, and what the outside hears of it."""
+"""Applying: in slices, in order, and what the outside sees of it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.follower import Apply, ProxyCame, ProxyGone
 from proxy.log.record import TreeNotServable
 from proxy.log.slices import StateWorker
-from proxy.log.stats import Stats
+from proxy.log.status import Stats
 from proxy.state import capture
 from proxy.state.digest import Digest
 from proxy.state.level import UnknownLevel
@@ -317,7 +317,7 @@ async def test_an_unreadable_entry_and_an_unknown_level_end_it(
     world = World()
     world.applier.apply([world.foreign(1, Request(Kind.LEVEL, 0, 0, (), encode_level(9)))])
     assert [type(failure) for failure in world.failures] == [UnknownLevel]
-    assert caplog.records == []  # whoever is told of the failure reports it
+    assert caplog.records == []  # the caller that gets the failure reports it
 
 
 async def test_another_digest_is_reported(world: World) -> None:

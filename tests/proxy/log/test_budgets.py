@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from codec import client as zk
 from codec.constants import ErrorCode, OpCode
-from lab.client import requests
 from proxy.log.append.outbox import Header, Outbox, SpentBudgets
 from proxy.log.append.pending import Pending
 from proxy.state.capture import new_machine
@@ -96,7 +96,7 @@ class Proxy:
         self.machine.apply("own", 1, Entry(5000, 0, 0, 0, entry))
 
     def submit(self, path: str, *, decoded: bool = True, kind: int = Kind.CLIENT) -> None:
-        request = requests.set_data(path, b"")
+        request = zk.set_data(path, b"")
         fields = (path, b"", -1) if decoded else None
         self.outbox.submit(Pending(kind, 1, request.opcode, (), request.body, fields))
 

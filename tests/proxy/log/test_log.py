@@ -12,10 +12,10 @@ import pytest
 from codec.constants import ErrorCode
 from lab.fakes.etcd import FakeEtcd, Fate
 from proxy.etcd.model import EtcdUnknown, Put, Txn
-from proxy.log import truncation
-from proxy.log.contact import Contact
 from proxy.log.record import Registered, TreeNotServable
-from proxy.log.snapshot_writer import write
+from proxy.log.status import Contact
+from proxy.log.upkeep import truncation
+from proxy.log.upkeep.snapshot_writer import write
 from proxy.state.node import full_node
 from schema.budgets import encode_rule
 from schema.entry import Kind, encode_attach, encode_forget, encode_level
@@ -249,7 +249,7 @@ async def truncate(proxy: Proxy, times: int = 1) -> None:
 
 @pytest.mark.parametrize("loses_answer", [False, True])
 async def test_a_proxy_that_slept_until_it_was_forgotten(world: World, loses_answer: bool) -> None:
-    """Nobody knows any more which of its requests counted: none is sent again."""
+    """It is not known any more which of its requests counted: none is sent again."""
     one, two = await world.pair()
     if loses_answer:
         doubtful = await world.append_unheard(one)
@@ -343,7 +343,7 @@ async def test_random_histories_with_truncation(world: World, seed: int) -> None
     for proxy in proxies:
         for reply in proxy.replies:
             assert reply.times == 1
-            # Nothing is done twice, and nothing is undone; what a load has skipped nobody knows.
+            # Nothing is done twice, and nothing is undone; what a load has skipped is not known.
             if reply.path and reply.error != ErrorCode.CONNECTION_LOSS:
                 assert reply.error == 0
                 assert reply.path in nodes

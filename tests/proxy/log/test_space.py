@@ -4,14 +4,14 @@ import logging
 
 import pytest
 
+from codec import client as zk
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
 from codec.jute import INT, OPEN_TO_ALL, pack_string
 from codec.packets import decode_create
-from lab.client import requests
 from proxy.log.append.outbox import Header, Outbox
 from proxy.log.append.pending import Pending
-from proxy.log.append.space import Pressure, Space
-from proxy.log.stats import Stats
+from proxy.log.append.space import Space
+from proxy.log.status import Pressure, Stats
 from proxy.state.capture import new_machine
 from proxy.state.ops import EXTENDED
 from schema.entry import Entry, Kind, Request, encode_open
@@ -30,7 +30,7 @@ class Proxy:
         self.stats = Stats()
         self.space = Space(percent, self.machine, self.stats)
         self.outbox = Outbox(self.space)
-        made = [requests.create("/a", bytes(1000)), requests.create("/b")]
+        made = [zk.create("/a", bytes(1000)), zk.create("/b")]
         self.entries = 0
         self.apply([Request(Kind.OPEN, session, 0, (), encode_open(4000, bytes(16))) for session in (1, 2)])
         self.apply([Request(Kind.CLIENT, 1, each.opcode, (), each.body) for each in made])
@@ -59,7 +59,7 @@ class Proxy:
 
     def goes(
         self,
-        request: requests.Request[object],
+        request: zk.Request[object],
         kind: int = Kind.CLIENT,
         fields: object = None,
         session: int = 1,
@@ -75,34 +75,34 @@ class Proxy:
         return False
 
 
-_GROWS = requests.create("/c")
-_SYNC = requests.Request(OpCode.SYNC, b"\0\0\0\1/", lambda reader: None)
-_CLOSE = requests.Request(OpCode.CLOSE_SESSION, b"", lambda reader: None)
+_GROWS = zk.create("/c")
+_SYNC = zk.Request(OpCode.SYNC, b"\0\0\0\1/", lambda reader: None)
+_CLOSE = zk.close()
 
 
-def _of_keeper(opcode: KeeperOpCode, body: bytes) -> requests.Request[None]:
-    return requests.Request(opcode, body, lambda reader: None)  # type: ignore[arg-type]
+def _of_keeper(opcode: KeeperOpCode, body: bytes) -> zk.Request[None]:
+    return zk.Request(opcode, body, zk.nothing)
 
 
 def test_only_what_makes_the_tree_grow_is_refused() -> None:
     proxy = Proxy()
     proxy.learn(91 * _MIB)
-    small, large = requests.set_data("/a", bytes(1000)), requests.set_data("/a", bytes(1001))
+    small, large = zk.set_data("/a", bytes(1000)), zk.set_data("/a", bytes(1001))
     for request, goes in (
         (_GROWS, False),
-        (requests.create_container("/c"), False),
-        (requests.create_ttl("/c", 1000), False),
+        (zk.create_container("/c"), False),
+        (zk.create_ttl("/c", 1000), False),
         (small, True),
         (large, False),
-        (requests.set_data("/missing", b"x"), True),  # its answer is NONODE
-        (requests.delete("/a"), True),
+        (zk.set_data("/missing", b"x"), True),  # its answer is NONODE
+        (zk.delete("/a"), True),
         (_SYNC, True),
         (_CLOSE, True),
-        (requests.multi([requests.create("/c"), requests.delete("/a")]), True),
-        (requests.multi([requests.create("/c", bytes(2000)), requests.delete("/a")]), False),
-        (requests.multi([small, requests.set_data("/b", b"x")]), False),
+        (zk.multi([zk.create("/c"), zk.delete("/a")]), True),
+        (zk.multi([zk.create("/c", bytes(2000)), zk.delete("/a")]), False),
+        (zk.multi([small, zk.set_data("/b", b"x")]), False),
         # A multi may have deleted the node before.
-        (requests.multi([requests.delete("/b"), requests.create("/b", bytes(2000))]), False),
+        (zk.multi([zk.delete("/b"), zk.create("/b", bytes(2000))]), False),
     ):
         assert proxy.goes(request) is goes, request
     assert not proxy.goes(_GROWS, fields=decode_create(_GROWS.body, 0)[0])
@@ -115,15 +115,15 @@ def test_a_create_of_a_node_that_exists_is_not_refused() -> None:
     """Clients create what may be missing, again at each start."""
     proxy = Proxy()
     proxy.learn(91 * _MIB)
-    if_not_exists = _of_keeper(KeeperOpCode.CREATE_IF_NOT_EXISTS, requests.create("/a").body)
+    if_not_exists = _of_keeper(KeeperOpCode.CREATE_IF_NOT_EXISTS, zk.create("/a").body)
     for request, goes in (
-        (requests.create("/a"), True),
-        (requests.create("/a", bytes(2000), CreateMode.EPHEMERAL), True),
-        (requests.create_container("/a"), True),
-        (requests.create_ttl("/a", 1000), True),
+        (zk.create("/a"), True),
+        (zk.create("/a", bytes(2000), CreateMode.EPHEMERAL), True),
+        (zk.create_container("/a"), True),
+        (zk.create_ttl("/a", 1000), True),
         (if_not_exists, True),
-        (requests.create("/a", b"", CreateMode.PERSISTENT_SEQUENTIAL), False),
-        (requests.create("/a/missing"), False),
+        (zk.create("/a", b"", CreateMode.PERSISTENT_SEQUENTIAL), False),
+        (zk.create("/a/missing"), False),
     ):
         assert proxy.goes(request) is goes, request
 
@@ -135,7 +135,7 @@ def test_what_is_left_for_one_snapshot_is_for_what_makes_the_tree_smaller(
     proxy = Proxy()
     current = _SNAPSHOT._replace(bytes=16 * _MIB // 5)
     proxy.machine.tree.data_size = 4 * _MIB
-    same = requests.set_data("/a", bytes(1000))
+    same = zk.set_data("/a", bytes(1000))
     proxy.learn(91 * _MIB, current=current)
     assert proxy.goes(same)
     proxy.stats.applied_bytes += _MIB
@@ -144,26 +144,26 @@ def test_what_is_left_for_one_snapshot_is_for_what_makes_the_tree_smaller(
     assert pressure is not None
     assert pressure.is_last
     remove_recursive = _of_keeper(KeeperOpCode.REMOVE_RECURSIVE, pack_string("/a") + INT.pack(10))
-    delete_container = requests.Request(OpCode.DELETE_CONTAINER, pack_string("/b"), lambda reader: None)
+    delete_container = zk.Request(OpCode.DELETE_CONTAINER, pack_string("/b"), lambda reader: None)
     for request, goes in (
-        (requests.set_data("/a", bytes(400)), True),
-        (requests.set_data("/a", bytes(999)), False),  # its entry takes more than it gives back
-        (requests.delete("/a"), True),
+        (zk.set_data("/a", bytes(400)), True),
+        (zk.set_data("/a", bytes(999)), False),  # its entry takes more than it gives back
+        (zk.delete("/a"), True),
         (remove_recursive, True),
         (delete_container, True),
-        (requests.delete("/missing"), True),  # its answer is NONODE
-        (requests.multi([requests.delete("/missing"), requests.delete("/missing/too")]), True),
-        (requests.multi([requests.create("/c"), requests.delete("/a")]), True),
-        (requests.set_data("/a", b""), True),
-        (requests.set_data("/missing", b""), True),
-        (requests.multi([requests.set_data("/b", b""), requests.delete("/missing")]), True),
+        (zk.delete("/missing"), True),  # its answer is NONODE
+        (zk.multi([zk.delete("/missing"), zk.delete("/missing/too")]), True),
+        (zk.multi([zk.create("/c"), zk.delete("/a")]), True),
+        (zk.set_data("/a", b""), True),
+        (zk.set_data("/missing", b""), True),
+        (zk.multi([zk.set_data("/b", b""), zk.delete("/missing")]), True),
         (_SYNC, True),
         (_CLOSE, True),
         (_GROWS, False),
-        (requests.create("/a"), False),
-        (requests.set_acl("/a", OPEN_TO_ALL), False),
-        (requests.multi([requests.check("/a")]), False),
-        (requests.multi([same, requests.delete("/missing")]), False),
+        (zk.create("/a"), False),
+        (zk.set_acl("/a", OPEN_TO_ALL), False),
+        (zk.multi([zk.check("/a")]), False),
+        (zk.multi([same, zk.delete("/missing")]), False),
     ):
         assert proxy.goes(request) is goes, request
         decode = EXTENDED.writes[request.opcode].decode
@@ -180,7 +180,7 @@ def test_what_is_left_for_one_snapshot_is_for_what_makes_the_tree_smaller(
     assert not proxy.space.pressure.is_last
 
 
-_EPHEMERAL = requests.create("/a/lock-", bytes(882), CreateMode.EPHEMERAL_SEQUENTIAL)  # 1,000 bytes
+_EPHEMERAL = zk.create("/a/lock-", bytes(882), CreateMode.EPHEMERAL_SEQUENTIAL)  # 1,000 bytes
 _SHARE = 131  # of them fit into one session's share, an eightieth of the reserve
 
 
@@ -190,21 +190,21 @@ def test_each_session_may_create_ephemeral_nodes_up_to_its_share() -> None:
     for session in (1, 2):
         proxy.create_ephemerals(session, 3)  # before the reserve was touched: these do not count
     proxy.learn(91 * _MIB)
-    with_check = requests.multi([requests.check("/b"), _EPHEMERAL, requests.set_data("/b", b"")])
-    lasting_too = requests.multi([_EPHEMERAL, requests.create("/c")])
-    for request in (_EPHEMERAL, requests.create("/lock", b"", CreateMode.EPHEMERAL), with_check):
+    with_check = zk.multi([zk.check("/b"), _EPHEMERAL, zk.set_data("/b", b"")])
+    lasting_too = zk.multi([_EPHEMERAL, zk.create("/c")])
+    for request in (_EPHEMERAL, zk.create("/lock", b"", CreateMode.EPHEMERAL), with_check):
         assert proxy.goes(request), request
-    for request in (lasting_too, _GROWS, requests.create("/c", b"", CreateMode.PERSISTENT_SEQUENTIAL)):
+    for request in (lasting_too, _GROWS, zk.create("/c", b"", CreateMode.PERSISTENT_SEQUENTIAL)):
         assert not proxy.goes(request), request
     proxy.create_ephemerals(1, _SHARE - 1)
     assert proxy.goes(_EPHEMERAL)
-    assert not proxy.goes(requests.multi([_EPHEMERAL, _EPHEMERAL]))
+    assert not proxy.goes(zk.multi([_EPHEMERAL, _EPHEMERAL]))
     proxy.create_ephemerals(1, 1)
     assert not proxy.goes(_EPHEMERAL)
     assert proxy.goes(_EPHEMERAL, session=2)
     proxy.end(1)
     assert proxy.goes(_EPHEMERAL)
-    assert not proxy.goes(requests.create("/large", bytes(200_000), CreateMode.EPHEMERAL))
+    assert not proxy.goes(zk.create("/large", bytes(200_000), CreateMode.EPHEMERAL))
 
 
 def test_the_last_room_has_a_bounded_part_for_ephemeral_nodes() -> None:
@@ -214,10 +214,10 @@ def test_the_last_room_has_a_bounded_part_for_ephemeral_nodes() -> None:
     assert proxy.space.pressure is not None
     assert proxy.space.pressure.is_last
     assert proxy.goes(_EPHEMERAL)
-    assert not proxy.goes(requests.multi([_EPHEMERAL, requests.create("/c")]))
+    assert not proxy.goes(zk.multi([_EPHEMERAL, zk.create("/c")]))
     proxy.learn(100 * _MIB - 4 * _MIB, current=current)  # the rest is for snapshots and etcd's file
     assert not proxy.goes(_EPHEMERAL)
-    assert proxy.goes(requests.delete("/a"))
+    assert proxy.goes(zk.delete("/a"))
 
 
 def test_a_refused_request_behind_others_is_counted_once() -> None:

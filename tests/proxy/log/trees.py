@@ -9,8 +9,8 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, KeyValue, Op, Put, Txn, TxnResult
 from proxy.log.follow.follower import Apply, Follower
 from proxy.log.record import Registered, create
-from proxy.log.snapshot_writer import Result, write
-from proxy.log.truncation import Step, no_step
+from proxy.log.upkeep.snapshot_writer import Result, write
+from proxy.log.upkeep.truncation import Step, no_step
 from proxy.state import capture
 from proxy.state.level import OF_NEW_TREES
 from proxy.state.machine import Machine
