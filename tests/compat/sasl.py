@@ -23,7 +23,7 @@ class Peer:
     """One connection to one server, and all that it has answered."""
 
     def __init__(self, port: int) -> None:
-        self._connection = wire.Connection(port, timeout=60)
+        self._connection = wire.Connection(port)
         assert isinstance(self._connection.connect(), wire.Session)
         self._xid = 0
         self.answers: list[object] = []
