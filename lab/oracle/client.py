@@ -16,7 +16,7 @@ class Client:
 
     def __init__(self, port: int, session: int = 0, password: bytes = bytes(16), last_zxid: int = 0) -> None:
         """Open a session, or continue one."""
-        self.connection = Connection(port, timeout=60)
+        self.connection = Connection(port)
         answer = self.connection.connect(
             session=session, password=password, timeout_ms=TIMEOUT_MS, last_zxid=last_zxid
         )

@@ -202,7 +202,7 @@ class Connection:
     def __init__(
         self,
         port: int,
-        timeout: float = 10.0,
+        timeout: float = 60.0,
         tls: ssl.SSLContext | None = None,
         *,
         host: str = "127.0.0.1",

@@ -42,7 +42,7 @@ from proxy.frontend.opening import (
 from proxy.frontend.order import NOTHING, Authentication, Context, Order, Ready
 from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.requests import SaslAnswer, Write
-from proxy.frontend.sessions import Session
+from proxy.frontend.sessions import PASSWORD_BYTES, Session
 from proxy.frontend.traced import Traces
 from proxy.frontend.transport import PIECE, Inbound, Outbound
 from proxy.frontend.turns import FlushQueue, StateGate
@@ -53,6 +53,7 @@ from proxy.state.auth.scheme import Identities
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.ops import reads_alone
 from proxy.state.pause import Pause
+from proxy.state.sessions import session_text
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST, Environment
 from proxy.support.latency import ConnectionLatency, Latency
@@ -434,7 +435,9 @@ class Connection(asyncio.Protocol):
         self.inbound.count += 1
         services.counters.connect_requests += 1
         if wire is None:
-            opening.log_not_offered(self.identity)
+            version = request.protocol_version
+            words = "%s asks for compressed packets (protocol version %d): not offered"
+            log.info(words, self.identity.address, version)
             self.refuse()
             return
         self.order.replies.wire = wire
@@ -482,11 +485,20 @@ class Connection(asyncio.Protocol):
         session.heard = self._loop.time()
         self._attach(session)
         opening.stop_timer()
-        opening.log_granted(self.identity, session, read_only=read_only)
+        log.info(
+            "session %s: %s by %s:%d, timeout %d ms%s",
+            session_text(session.id),
+            "continued" if opening.request.session_id else "opened",
+            self.identity.address,
+            self.identity.port,
+            session.timeout_ms,
+            ", read-only" if read_only else "",
+        )
         if opening.request.session_id == 0:
             zxid, now = self.services.context.machine.zxid, self._clock.perf_counter_ns()
             self.latency.note(OpCode.CREATE_SESSION, 1, 0, zxid, opening.requested, now)
-        order.send(opening.response(order.replies.wire, session, password, read_only=read_only))
+        wire = order.replies.wire
+        order.send(opening.response(wire, session.timeout_ms, session.id, password, read_only=read_only))
         if self.has_unhandled:
             self.outbound.pause_reading()
             self._wait()
@@ -501,8 +513,15 @@ class Connection(asyncio.Protocol):
 
     def refuse(self) -> None:
         """The session does not exist (any more): the client has to open a new one."""
-        self._opening.log_refused(self.identity)
-        self.order.send(self._opening.refusal(self.order.replies.wire))
+        request = self._opening.request
+        if request is not None and request.session_id:
+            log.info(
+                "session %s: refused to %s:%d: it has ended, or the password is wrong",
+                session_text(request.session_id),
+                self.identity.address,
+                self.identity.port,
+            )
+        self.order.send(self._opening.response(self.order.replies.wire, 0, 0, bytes(PASSWORD_BYTES)))
         self._end()
 
     def send_elsewhere(self) -> None:

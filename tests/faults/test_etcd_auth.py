@@ -187,6 +187,10 @@ def test_a_password_that_changes_first_in_etcd(proxies: list[ZketcdServer], pass
     assert not any("is over" in proxy.log_text() for proxy in proxies)
 
 
+def _keep_alives(etcd: EtcdServer) -> float:
+    return etcd.metric("grpc_server_msg_received_total", grpc_method="LeaseKeepAlive")
+
+
 @pytest.mark.parametrize(
     ("refuse", "reason"),
     [
@@ -212,7 +216,7 @@ def test_a_proxy_that_etcd_refuses_does_not_hold_its_sessions(
     with Client(refused.port, timeout_ms=2000) as gone, Client(other.port) as waiting:
         gone.create("/lock", b"", EPHEMERAL)
         waiting.sync()
-        time.sleep(1)  # the keep-alives of the proxy's lease have begun
+        wait_until(lambda: _keep_alives(etcd) > 4, "the keep-alives of the leases have begun")
         refuse(password)
         gone.drop()
         wait_until(lambda: waiting.stat("/lock") is None, "the end of the session")

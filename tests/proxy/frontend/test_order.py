@@ -30,11 +30,6 @@ def _gets(xids: Iterable[int], path: str = "/a") -> bytes:
     return b"".join(packet(xid, get(path)) for xid in xids)
 
 
-def _mixed(count: int, read: bytes | None = None) -> bytes:
-    """A write, so many reads, another write with xid 9999."""
-    return _puts([0]) + (read or packet(1, get("/b"))) * count + packet(9999, set_data("/a", b"2"))
-
-
 def test_a_write_that_is_cut_is_refused_without_the_log_and_one_with_nulls_by_it(client: Client) -> None:
     acl = INT.pack(1) + INT.pack(31) + pack_string("ip") + NULL
     before = client.host.machine.zxid
@@ -172,42 +167,6 @@ def test_a_connection_that_ends_is_no_load_any_more(client: Client, how: str) ->
     if how == "auth failed":
         client.send(packet(Xid.AUTH, auth("nonsense", b"")), _gets([3]))
         client.commit()
-    client.lose()
-    assert (client.host.load.requests, client.host.load.size) == (0, 0)
-
-
-# -- clients that do not read ------------------------------------------------------------------------------
-
-
-def test_a_client_that_asks_for_much_and_does_not_read_is_not_answered() -> None:
-    client = established(large=10_000)
-    client.transport.room = 50_000
-    client.send(_gets(range(100), "/b") + _puts([100]))
-    assert sum(map(len, client.transport.writes)) < 80_000
-    answered = len(client.replies())
-    client.commit()
-    assert client.replies() == []
-    client.transport.room = 10_000_000
-    client.connection.resume_writing()
-    client.loop.run()
-    client.commit()
-    assert client.xids() == list(range(answered, 101))
-
-
-def test_too_much_for_a_client_that_does_not_read_ends_it(caplog: pytest.LogCaptureFixture) -> None:
-    client = established(_FEW, large=10_000)
-    client.send(_mixed(4))
-    client.commit()
-    assert len(client.replies()) == 6
-    client.connection.pause_writing()
-    client.connection.resume_writing()
-    client.send(_mixed(6) + packet(Xid.AUTH, auth("digest", b"a:b")) + packet(5, set_data("/a", b"last")))
-    client.connection.pause_writing()
-    client.commit()
-    client.commit()
-    assert client.transport.is_closed()
-    assert "more than 50000 bytes of replies and events wait" in caplog.text
-    assert client.host.machine.tree.nodes["/a"].data == b"last"  # writes that were taken are applied
     client.lose()
     assert (client.host.load.requests, client.host.load.size) == (0, 0)
 
