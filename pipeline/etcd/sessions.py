@@ -1,4 +1,4 @@
-"""Sessions of a ZooKeeper, whose clients go on at zketcd: ZooKeeper derives a session's password from its id.
+"""Sessions of a ZooKeeper, whose clients continue them at zketcd. ZooKeeper derives a password from the id.
 
 Pure. ZooKeeperServer.generatePasswd seeds a java.util.Random, whose algorithm the Java specification defines.
 """

@@ -84,11 +84,11 @@ def digest_of(machine: Machine) -> int:
     return (total - sum(map(session_hash, machine.sessions.values()))) & _MASK
 
 
-def compare_digest(machine: Machine, told: int) -> Same:
+def compare_digest(machine: Machine, signed: int) -> Same:
     """Compare a tree's digest with ZooKeeper's own, which is signed."""
-    if digest_of(machine) == told & _MASK:
+    if digest_of(machine) == signed & _MASK:
         return Same.YES
-    return Same.IN_ASCII if ascii_digest_of(machine) == told & _MASK else Same.NO
+    return Same.IN_ASCII if ascii_digest_of(machine) == signed & _MASK else Same.NO
 
 
 def ascii_digest_of(machine: Machine) -> int:
