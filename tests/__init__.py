@@ -1,1 +1,1 @@
-"""Tests: the folders mirror the source tree; harness/ starts real servers, fakes/ holds models of them."""
+"""Tests. The folders mirror the source tree; CONTRIBUTING.md names those that do not."""
