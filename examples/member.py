@@ -29,11 +29,6 @@ class Member:
         self._ready = asyncio.Event()
         self._version = 0
 
-    @property
-    def up(self) -> bool:
-        """Whether the host runs: it opens sessions."""
-        return True
-
     async def settle(self, step: Step) -> None:
         """Find out what became of the requests of earlier sessions that had no answer."""
 
@@ -70,11 +65,6 @@ class Member:
             raise
         self._ready.set()
         await session.lost.wait()
-
-    def drop(self) -> None:
-        """Lose the connectionwithout a closeSession."""
-        if self._session is not None:
-            self._session.drop()
 
     async def close(self) -> None:
         """End the session, if it lives."""

@@ -1,6 +1,5 @@
 """What each kind of step costs: an insert, a fetch, a merge. A host does several at once over one session."""
 
-import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -30,13 +29,6 @@ class Step:
         """See Session.call."""
         self.requests += 1
         return await self.session.call(request)
-
-    async def all(self, *requests: Request[T]) -> list[T]:
-        """The answers of requests that are sent at once. Raises the first error."""
-        self.requests += len(requests)
-        futures = [self.session.send(request) for request in requests]
-        await asyncio.gather(*futures, return_exceptions=True)
-        return [future.result() for future in futures]
 
     async def watched(self, request: Request[T]) -> tuple[T, Watch]:
         """See Session.watched."""

@@ -197,7 +197,7 @@ class EtcdClient:
 
     def watched_member_is_suspect(self) -> bool:
         """Whether the member of the newest watch has left a request unanswered that another one answered."""
-        return self._watching is not None and self._watching.is_suspect
+        return self._watching is not None and self._watching.endpoint.suspect
 
     def leave_watched_member(self) -> None:
         """The newest watch hangs: send requests to other members until its own answers a probe."""

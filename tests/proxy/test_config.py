@@ -17,7 +17,7 @@ from schema.budgets import Rule
 
 pytestmark = pytest.mark.usefixtures("no_environment")
 
-_ONE_LINE = str(Path(__file__).parents[1] / "__init__.py")
+_ONE_LINE = str(Path(__file__).parent / "__init__.py")
 _SUPER = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 # option -> (the field or fields, what is written, what it means)
 _OPTIONS: dict[str, tuple[str, str, Any]] = {

@@ -23,6 +23,7 @@ from proxy.config import parse
 from proxy.etcd.access import Access
 from proxy.etcd.model import Get
 from proxy.frontend.listener import bound_socket
+from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.staleness import Staleness
 from proxy.log.upkeep.snapshots import run_process
 from proxy.server import Server
@@ -214,6 +215,30 @@ async def test_a_server_that_is_behind_closes_its_connections_and_lets_nobody_in
             late.send(connect(4000))
             assert await late.rest() == b""
         assert _is_ready(server)
+        assert (await client.moved(server)).session.session == client.session.session
+
+
+async def test_a_server_that_distrusts_its_state_serves_nobody_read_only() -> None:
+    async with serving(FakeEtcd(), read_only_mode=True) as server:
+        client = await Client.connected(server)
+        may_load = asyncio.Event()
+        load_anew = server.log.load_anew
+
+        async def load_later(*, is_wrong: bool) -> Loaded:
+            await may_load.wait()
+            return await load_anew(is_wrong=is_wrong)
+
+        with mock.patch.object(server.log, "load_anew", load_later):
+            server.log.follow.distrust()
+            assert await client.rest() == b""
+            late = await Client.open(server)
+            late.send(connect(4000)[:-1] + b"\1")  # it may be served read-only
+            assert await late.rest() == b""
+            asked = await Client.open(server)
+            asked.send(b"isro")
+            assert await asked.rest() == b"null"
+            may_load.set()
+            await until(lambda: _is_ready(server))
         assert (await client.moved(server)).session.session == client.session.session
 
 

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from codec.client import PING, create, framed, get, packet
+from codec.client import PING, connect, create, framed, get, packet
 from codec.constants import ErrorCode, OpCode
 from codec.jute import pack_string
 from codec.trace_context import TraceContext
@@ -32,12 +32,26 @@ class FakeTracer:
         self.spans.append(span)
 
 
-def _traced(each: int = 1) -> tuple[Client, FakeTracer]:
+def _host(each: int = 1) -> tuple[FakeHost, FakeTracer]:
     tracer = FakeTracer(each)
     host = FakeHost(FakeLoop())
     sources = TraceSources(lambda: 9, lambda: Stages(0, 0), lambda: 77)
     host.traces = Traces(Tracer(tracer.decide, tracer.record), sources, HOST.clock.perf_counter_ns)
+    return host, tracer
+
+
+def _traced(each: int = 1) -> tuple[Client, FakeTracer]:
+    host, tracer = _host(each)
     return connected(host), tracer
+
+
+def test_a_request_behind_the_connect_request_has_a_span() -> None:
+    host, tracer = _host()
+    client = Client(host=host)
+    client.send(connect(4000) + packet(1, get("/")))
+    client.establish()
+    client.loop.run()
+    assert [span.name for span in tracer.spans] == ["GET_DATA"]
 
 
 def test_requests_that_come_together() -> None:
