@@ -68,12 +68,6 @@ def compact(etcd: EtcdServer) -> None:
             raise
 
 
-def end_lease_of(etcd: EtcdServer, key: str) -> None:
-    """Make the lease of a key run out, now."""
-    (pair,) = json.loads(etcdctl(etcd, "get", key, "--write-out=json"))["kvs"]
-    etcdctl(etcd, "lease", "revoke", f"{pair['lease']:x}")
-
-
 def ask(port: int, path: str) -> tuple[int, Any]:
     """What the admin HTTP server says: (status, object); (0, None) if no process answers."""
     try:

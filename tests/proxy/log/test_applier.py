@@ -7,9 +7,9 @@ from unittest import mock
 
 import pytest
 
+from codec import client as zk
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import Acl, pack_string
-from codec.packets import MULTI_HEADER
 from proxy.log.append.outbox import Header, Outbox, Sent
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, QuotaExceeded
@@ -22,14 +22,13 @@ from proxy.state import capture
 from proxy.state.digest import Digest
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement
-from proxy.state.ops.multi import END_OF_PARTS
 from proxy.state.outcome import SessionChange
 from proxy.state.watches import WatchTable
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, encode_level
 from schema.keys import Keyspace
-from tests.proxy.log.proxies import create_body, until
-from tests.proxy.log.trees import created, opened, value_of
+from tests.proxy.log.proxies import until
+from tests.proxy.log.trees import asked, created, opened, value_of
 
 OPEN = opened(1)
 
@@ -203,9 +202,7 @@ async def test_long_entries_are_applied_in_slices_each_a_true_state() -> None:
 
 
 def _multi(*paths: str) -> Request:
-    head = MULTI_HEADER.pack(OpCode.CREATE, False, -1)
-    body = b"".join([head + create_body(path) for path in paths]) + END_OF_PARTS
-    return Request(Kind.CLIENT, 1, OpCode.MULTI, (), body)
+    return asked(1, zk.multi([zk.create(path) for path in paths]))
 
 
 _MANY = [f"/x{number}" for number in range(2000)]
