@@ -118,7 +118,7 @@ def test_a_room_that_says_in_which_order_to_read_names_its_modules(room: str) ->
 
 
 def test_maps_name_modules_that_exist() -> None:
-    """A list of a package's docstring is a map if most of its names are modules or packages beside it."""
+    """A list of a package's docstring is a map if most of its names are its modules or packages."""
     for file in (path for package in PACKAGES for path in (REPOSITORY / package).rglob("__init__.py")):
         there = {path.stem for path in file.parent.iterdir()}
         for paragraph in file.read_text().split("\n\n"):
