@@ -46,6 +46,12 @@ class Proxy:
         self.apply([request] * count)
         assert len(self.machine.tree.nodes) == before + count
 
+    def use_up_share(self) -> None:
+        """Of growth, by session 1."""
+        for request in (_LOG_ENTRY, requests.set_acl("/a", OPEN_TO_ALL)):
+            while self.goes(request):
+                pass
+
     def end(self, session: int) -> None:
         self.apply([Request(Kind.CLIENT, session, OpCode.CLOSE_SESSION, (), b"")])
 
@@ -75,7 +81,8 @@ class Proxy:
         return False
 
 
-_GROWS = requests.create("/c")
+_LARGE = bytes(133_000)  # more than one session's share, an eightieth of the reserve
+_GROWS = requests.create("/c", _LARGE)
 _SYNC = requests.Request(OpCode.SYNC, b"\0\0\0\1/", lambda reader: None)
 _CLOSE = requests.Request(OpCode.CLOSE_SESSION, b"", lambda reader: None)
 
@@ -87,11 +94,11 @@ def _of_keeper(opcode: KeeperOpCode, body: bytes) -> requests.Request[None]:
 def test_only_what_makes_the_tree_grow_is_refused() -> None:
     proxy = Proxy()
     proxy.learn(91 * _MIB)
-    small, large = requests.set_data("/a", bytes(1000)), requests.set_data("/a", bytes(1001))
+    small, large = requests.set_data("/a", bytes(1000)), requests.set_data("/a", _LARGE)
     for request, goes in (
         (_GROWS, False),
-        (requests.create_container("/c"), False),
-        (requests.create_ttl("/c", 1000), False),
+        (requests.create_container("/c", _LARGE), False),
+        (requests.create_ttl("/c", 1000, _LARGE), False),
         (small, True),
         (large, False),
         (requests.set_data("/missing", b"x"), True),  # its answer is NONODE
@@ -99,10 +106,10 @@ def test_only_what_makes_the_tree_grow_is_refused() -> None:
         (_SYNC, True),
         (_CLOSE, True),
         (requests.multi([requests.create("/c"), requests.delete("/a")]), True),
-        (requests.multi([requests.create("/c", bytes(2000)), requests.delete("/a")]), False),
-        (requests.multi([small, requests.set_data("/b", b"x")]), False),
+        (requests.multi([_GROWS, requests.delete("/a")]), False),
+        (requests.multi([small, requests.set_data("/b", _LARGE)]), False),
         # A multi may have deleted the node before.
-        (requests.multi([requests.delete("/b"), requests.create("/b", bytes(2000))]), False),
+        (requests.multi([requests.delete("/b"), requests.create("/b", _LARGE)]), False),
     ):
         assert proxy.goes(request) is goes, request
     assert not proxy.goes(_GROWS, fields=decode_create(_GROWS.body, 0)[0])
@@ -115,15 +122,15 @@ def test_a_create_of_a_node_that_exists_is_not_refused() -> None:
     """Clients create what may be missing, again at each start."""
     proxy = Proxy()
     proxy.learn(91 * _MIB)
-    if_not_exists = _of_keeper(KeeperOpCode.CREATE_IF_NOT_EXISTS, requests.create("/a").body)
+    if_not_exists = _of_keeper(KeeperOpCode.CREATE_IF_NOT_EXISTS, requests.create("/a", _LARGE).body)
     for request, goes in (
-        (requests.create("/a"), True),
-        (requests.create("/a", bytes(2000), CreateMode.EPHEMERAL), True),
-        (requests.create_container("/a"), True),
-        (requests.create_ttl("/a", 1000), True),
+        (requests.create("/a", _LARGE), True),
+        (requests.create("/a", _LARGE, CreateMode.EPHEMERAL), True),
+        (requests.create_container("/a", _LARGE), True),
+        (requests.create_ttl("/a", 1000, _LARGE), True),
         (if_not_exists, True),
-        (requests.create("/a", b"", CreateMode.PERSISTENT_SEQUENTIAL), False),
-        (requests.create("/a/missing"), False),
+        (requests.create("/a", _LARGE, CreateMode.PERSISTENT_SEQUENTIAL), False),
+        (requests.create("/a/missing", _LARGE), False),
     ):
         assert proxy.goes(request) is goes, request
 
@@ -138,8 +145,9 @@ def test_what_is_left_for_one_snapshot_is_for_what_makes_the_tree_smaller(
     same = requests.set_data("/a", bytes(1000))
     proxy.learn(91 * _MIB, current=current)
     assert proxy.goes(same)
-    proxy.stats.applied_bytes += _MIB
-    assert not proxy.goes(same)  # the log shows it before etcd's next answer
+    proxy.stats.applied_bytes += _MIB // 4  # the log shows it before etcd's next answer
+    proxy.use_up_share()
+    assert not proxy.goes(same)
     pressure = proxy.space.pressure
     assert pressure is not None
     assert pressure.is_last
@@ -160,16 +168,23 @@ def test_what_is_left_for_one_snapshot_is_for_what_makes_the_tree_smaller(
         (_SYNC, True),
         (_CLOSE, True),
         (_GROWS, False),
-        (requests.create("/a"), False),
+        (requests.create("/a"), True),  # it exists
+        (requests.create("/a", b"x"), False),
+        (requests.create("/a", b"", CreateMode.PERSISTENT_SEQUENTIAL), False),
+        (requests.create("/missing/too"), False),
         (requests.set_acl("/a", OPEN_TO_ALL), False),
         (requests.multi([requests.check("/a")]), False),
+        (requests.multi([requests.set_data("/a", b"x"), requests.create("/c", bytes(700))]), False),
         (requests.multi([same, requests.delete("/missing")]), False),
     ):
+        proxy.use_up_share()
         assert proxy.goes(request) is goes, request
+        proxy.use_up_share()
         decode = EXTENDED.writes[request.opcode].decode
         assert proxy.goes(request, fields=decode(request.body, 0)[0]) is goes, request
     for kind in (Kind.OPEN, Kind.ATTACH, Kind.CLOSE, Kind.CARRY_OVER, Kind.NODE_DUE):
         assert proxy.goes(same, kind)
+    proxy.use_up_share()
     proxy.learn(90 * _MIB, current=current)
     assert not proxy.goes(same)  # so that it does not come and go
     proxy.learn(89 * _MIB, current=current)
@@ -191,11 +206,9 @@ def test_each_session_may_create_ephemeral_nodes_up_to_its_share() -> None:
         proxy.create_ephemerals(session, 3)  # before the reserve was touched: these do not count
     proxy.learn(91 * _MIB)
     with_check = requests.multi([requests.check("/b"), _EPHEMERAL, requests.set_data("/b", b"")])
-    lasting_too = requests.multi([_EPHEMERAL, requests.create("/c")])
     for request in (_EPHEMERAL, requests.create("/lock", b"", CreateMode.EPHEMERAL), with_check):
         assert proxy.goes(request), request
-    for request in (lasting_too, _GROWS, requests.create("/c", b"", CreateMode.PERSISTENT_SEQUENTIAL)):
-        assert not proxy.goes(request), request
+    assert not proxy.goes(requests.multi([_EPHEMERAL, _GROWS]))
     proxy.create_ephemerals(1, _SHARE - 1)
     assert proxy.goes(_EPHEMERAL)
     assert not proxy.goes(requests.multi([_EPHEMERAL, _EPHEMERAL]))
@@ -207,6 +220,66 @@ def test_each_session_may_create_ephemeral_nodes_up_to_its_share() -> None:
     assert not proxy.goes(requests.create("/large", bytes(200_000), CreateMode.EPHEMERAL))
 
 
+_LOG_ENTRY = requests.create("/a/log-", bytes(873), CreateMode.PERSISTENT_SEQUENTIAL)
+_ENTRY_SIZE = 980
+
+
+def test_each_session_may_make_the_tree_grow_by_its_share() -> None:
+    """ClickHouse's DROP PARTITION, which gives space back, creates an entry in the table's log."""
+    proxy = Proxy()
+    proxy.learn(91 * _MIB)
+    for _ in range(_SHARE + 2):
+        assert proxy.goes(_LOG_ENTRY)
+    for request in (
+        _LOG_ENTRY,
+        requests.multi([_EPHEMERAL, _LOG_ENTRY]),
+        requests.set_data("/b", bytes(999)),
+    ):
+        assert not proxy.goes(request), request
+    assert proxy.goes(_EPHEMERAL)  # its share is another one
+    assert proxy.goes(_LOG_ENTRY, session=2)
+    proxy.create_ephemerals(1, 1)
+    ephemeral = next(iter(proxy.machine.tree.ephemerals[1]))
+    for request in (requests.delete(ephemeral), requests.set_data("/b", b"")):
+        assert proxy.goes(request)
+    assert not proxy.goes(_LOG_ENTRY)  # neither gave space back that lasts
+    assert not proxy.goes(requests.multi([requests.delete(ephemeral), requests.create("/c", bytes(700))]))
+    assert proxy.goes(requests.delete("/a"))  # about as large
+    assert proxy.goes(_LOG_ENTRY)
+    assert not proxy.goes(_LOG_ENTRY)
+    proxy.end(1)
+    proxy.learn(91 * _MIB)
+    assert proxy.goes(_LOG_ENTRY)  # nothing is kept of a session that has ended
+
+
+def test_all_sessions_together_may_make_the_tree_grow_by_a_tenth_of_the_reserve() -> None:
+    proxy = Proxy()
+    proxy.learn(91 * _MIB)
+    proxy.machine.tree.data_size += _MIB - 1000
+    assert proxy.goes(_LOG_ENTRY)
+    proxy.machine.tree.data_size += _ENTRY_SIZE
+    assert not proxy.goes(_LOG_ENTRY)
+    assert not proxy.goes(_LOG_ENTRY, session=2)
+    proxy.machine.tree.data_size -= _ENTRY_SIZE
+    assert proxy.goes(_LOG_ENTRY)
+    proxy.learn(100 * _MIB - 4 * _MIB + 1)
+    assert not proxy.goes(_LOG_ENTRY)  # what is left is for snapshots
+
+
+def test_in_the_last_room_a_session_may_use_its_share_for_what_does_not_grow() -> None:
+    """Sets of equal size, creates of nodes that exist, and the small growth that DROP PARTITION needs."""
+    proxy = Proxy()
+    proxy.learn(100 * _MIB - 4 * _MIB - _MIB // 2, current=_SNAPSHOT._replace(bytes=4))
+    assert proxy.space.pressure is not None
+    assert proxy.space.pressure.is_last
+    for request in (requests.create("/a", b"x"), requests.set_data("/a", bytes(1000)), _LOG_ENTRY):
+        assert proxy.goes(request), request
+    assert not proxy.goes(requests.set_data("/a", _LARGE))
+    proxy.use_up_share()
+    assert not proxy.goes(requests.create("/a", b"x"))
+    assert proxy.goes(requests.create("/a", b"x"), session=2)
+
+
 def test_the_last_room_has_a_bounded_part_for_ephemeral_nodes() -> None:
     proxy = Proxy()
     current = _SNAPSHOT._replace(bytes=4)
@@ -214,8 +287,10 @@ def test_the_last_room_has_a_bounded_part_for_ephemeral_nodes() -> None:
     assert proxy.space.pressure is not None
     assert proxy.space.pressure.is_last
     assert proxy.goes(_EPHEMERAL)
-    assert not proxy.goes(requests.multi([_EPHEMERAL, requests.create("/c")]))
-    proxy.learn(100 * _MIB - 4 * _MIB, current=current)  # the rest is for snapshots and etcd's file
+    assert not proxy.goes(requests.multi([_EPHEMERAL, _GROWS]))
+    proxy.learn(100 * _MIB - 4 * _MIB, current=current)
+    assert proxy.goes(_EPHEMERAL)
+    proxy.machine.tree.data_size += _MIB  # all of it is used: the rest is for snapshots and etcd's file
     assert not proxy.goes(_EPHEMERAL)
     assert proxy.goes(requests.delete("/a"))
 
@@ -251,6 +326,29 @@ def test_the_size_in_use_decides_and_the_log_counts_between_two_looks(
     proxy.learn(88 * _MIB)
     assert proxy.goes(_GROWS)
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+
+
+def test_where_all_is_refused_an_entry_is_asked_for_now_and_then() -> None:
+    """etcd counts freed pages only after its next write."""
+    proxy = Proxy()
+
+    def looks_until_wanted() -> int | None:
+        for look in range(20):
+            proxy.learn(91 * _MIB)
+            if proxy.space.needs_entry():
+                return look
+        return None
+
+    assert looks_until_wanted() is None  # nobody was refused
+    assert not proxy.goes(_GROWS)
+    assert looks_until_wanted() == 0
+    assert looks_until_wanted() is None
+    assert not proxy.goes(_GROWS)
+    proxy.stats.applied_bytes += 1
+    assert looks_until_wanted() == 5
+    assert not proxy.goes(_GROWS)
+    proxy.learn(50 * _MIB)
+    assert not proxy.space.needs_entry()
 
 
 @pytest.mark.parametrize(("percent", "quota"), [(0, _QUOTA), (10, 0)])
