@@ -135,17 +135,8 @@ reference: setup-test ## Measure everything in docs/performance.md and README.md
 	@# An invalid round, or a scenario that could not be run, is told at its place: the rest is worth having.
 	@status=0; \
 	$(VENV)/python -m bench --quick --rounds 3 --seconds 0.5 --json bench/results/reference.json || status=1; \
-	$(VENV)/python -m bench --curves --json bench/results/curves.json || status=1; \
 	$(VENV)/python -m bench.scenarios --json bench/results/scenarios.json || status=1; \
-	$(VENV)/python -m bench.plots && exit $$status
-
-.PHONY: plots
-plots: setup-dev ## Draw the curves and write the tables of docs/performance.md and README.md from bench/results
-	@$(VENV)/python -m bench.plots $(ARGS)
-
-.PHONY: bench-pipeline
-bench-pipeline: setup-test ## Measure the pipeline on trees of up to 5 million znodes, and ZooKeeper's own tools
-	@exec $(VENV)/python -m bench.pipeline $(ARGS)
+	$(VENV)/python -m bench.documents && exit $$status
 
 .PHONY: stages
 stages: setup-dev ## Measure the proxy alone: CPU time or function calls by stage of a request, and requests to etcd

@@ -19,7 +19,7 @@ from archive.follower import Archiver
 from archive.history import Event, History
 from archive.listing import listing
 from archive.moment import By, shown
-from archive.past import state_at, uncollected
+from archive.past import state_at
 from archive.revert import plan
 from archive.stats import Stats
 from archive.store import Store, store_of
@@ -29,11 +29,12 @@ from proxy.ctl.__main__ import EMBEDDED, access_of, client_of
 from proxy.ctl.client import Refused, connected
 from proxy.ctl.output import counted, size, visible
 from proxy.etcd.model import EtcdError
+from proxy.log.load.start import load
 from proxy.log.record import TreeNotServable
-from proxy.log.start import load
 from proxy.options.etcd import EtcdAccess
 from proxy.state.machine import Machine
 from proxy.support.logs import TEXT, configure
+from proxy.support.memory import uncollected
 from proxy.support.stdout import has_failed
 from schema.keys import Keyspace
 

@@ -1,4 +1,4 @@
-"""The archiver as a child process of a proxy: `python -m archive.child` (proxy.log.archiving starts it)."""
+"""The archiver as a child process of a proxy: `python -m archive.child` (see proxy.log.upkeep.archiving)."""
 
 import asyncio
 import gc

@@ -25,9 +25,9 @@ from proxy.etcd.model import EtcdError
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Apply, Item, RecordChanged
-from proxy.log.pages import UnusableSnapshot, read_pages
+from proxy.log.load.pages import UnusableSnapshot, read_pages
+from proxy.log.load.start import NotInLog, Wanted, load
 from proxy.log.record import TIMEOUT, TreeNotServable, look
-from proxy.log.start import NotInLog, Wanted, load
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.support.environment import HOST, Clock

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import NamedTuple
 
-from proxy.support.durations import duration_ms
+from proxy.options.archive import duration_ms
 
 _AGO = re.compile(r"[0-9]+[smhd]")
 

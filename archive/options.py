@@ -10,7 +10,7 @@ from archive.commands import COMMANDS
 from archive.moment import Moment, moment
 from proxy.ctl.client import add_server
 from proxy.ctl.options import add_connection
-from proxy.log.visitor import clock_ms
+from proxy.ctl.visitor import clock_ms
 from proxy.options.archive import archive_url, duration
 from proxy.options.parser import OptionParser
 from proxy.support.usage import Parser, output_file

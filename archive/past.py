@@ -1,9 +1,6 @@
 """The state at a moment: a snapshot, and the entries since it, applied by the machine that serves."""
 
-import contextlib
-import gc
 import logging
-from collections.abc import Iterator
 
 from archive import container, segment
 from archive.catalog import ArchiveError, Catalog, Run, Way
@@ -12,10 +9,11 @@ from archive.names import COMPLETE, Point, Segment
 from archive.segment import Content
 from archive.store import Missing, Store
 from archive.writer import decode_complete
-from proxy.log.replay import Execute, Place
-from proxy.log.start import forget_members
+from proxy.log.load.replay import Execute, Place
+from proxy.log.load.start import forget_members
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
+from proxy.support.memory import uncollected
 from schema.entry import decode_entry
 from schema.errors import BadValue
 
@@ -116,13 +114,3 @@ def replay(
                 place = Place(record.position, record.incarnation, record.number, index)
                 execute(machine, entry, request, place)
         machine.end()
-
-
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """Without garbage collection, which would visit the loaded tree again and again."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

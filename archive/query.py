@@ -27,8 +27,8 @@ from archive.past import state_at
 from archive.store import store_of
 from proxy.etcd.access import Access
 from proxy.etcd.model import EtcdError
+from proxy.log.load.start import load
 from proxy.log.record import TreeNotServable
-from proxy.log.start import load
 from proxy.state.auth.scheme import Identity
 from proxy.state.machine import Machine
 from proxy.support.child import order

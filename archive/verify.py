@@ -8,10 +8,11 @@ from archive.catalog import ArchiveError, Catalog, Run
 from archive.index import Index
 from archive.moment import NOW
 from archive.names import Segment, Snapshot
-from archive.past import replay, uncollected
+from archive.past import replay
 from archive.store import Missing, Store
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
+from proxy.support.memory import uncollected
 from schema.errors import BadValue
 
 

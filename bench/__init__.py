@@ -6,15 +6,14 @@ Way of one measurement:
 * `run` goes through the cells (workload x connections x depth), and for each cell through all targets,
   round after round, so that a drift of the machine hits all of them alike;
 * every single run happens in one separate process (`worker`), which prepares the tree, drives the load
-  (`load` for the ZooKeeper protocol, `paced` at an offered rate, `etcd_load` for raw etcd), reads the costs
-  (`costs`) around the timed part only, verifies the effects and cleans up;
+  (`load` for the ZooKeeper protocol, `etcd_load` for raw etcd), reads the costs (`costs`) around the timed
+  part only, verifies the effects and cleans up;
 * `summary` takes medians over the rounds, `report` prints them.
 
-`curves` names the cells of throughput against connections and latency against load. `plots` draws what was
-found, and writes figures and tables into the documents.
+`documents` writes the tables of what was found into the documents.
 
 `scenarios` holds what is no plain load: crowds of sessions, a million znodes, a far etcd, overload; `stages`
-runs the proxy by itself, to tell what its parts cost.
+runs the proxy alone, to show what its parts cost.
 
 The load generator trusts nothing: every reply's length, xid and error field is checked, and afterwards the
 tree must hold exactly what the counted replies promised. A run that fails either is invalid, never a number.

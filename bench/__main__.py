@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import curves
 from bench.environment import here_and_now
 from bench.report import as_json, tables
 from bench.run import ON_ETCD_ALONE, Plan, measure
@@ -38,12 +37,6 @@ def parser(command: str = "") -> argparse.ArgumentParser:
     )
     found.add_argument("--quick", action="store_true", help="less of everything: under a minute")
     found.add_argument(
-        "--curves",
-        action="store_true",
-        help="throughput against connections and latency against load, instead of all workloads' table: "
-        f"{','.join(curves.WORKLOADS)} on {' and '.join(curves.SERVERS)}",
-    )
-    found.add_argument(
         "--workloads",
         type=names_of(ALL),
         default=list(ALL),
@@ -53,6 +46,7 @@ def parser(command: str = "") -> argparse.ArgumentParser:
     found.add_argument(
         "--servers",
         type=names_of(NAMES),
+        default=list(NAMES),
         metavar="NAME,...",
         help=f"some of {','.join(NAMES)} (default: all)",
     )
@@ -67,7 +61,7 @@ def parser(command: str = "") -> argparse.ArgumentParser:
         "--connections",
         type=numbers,
         metavar="N,...",
-        help="default 1,16,64; with --quick 1,64; with --curves 1 to 1000",
+        help="default 1,16,64; with --quick 1,64",
     )
     found.add_argument(
         "--depths",
@@ -76,7 +70,7 @@ def parser(command: str = "") -> argparse.ArgumentParser:
         help=f"requests in flight per connection; default 1,{PIPELINED}; "
         f"with --quick 1 on one connection and {PIPELINED} on more",
     )
-    found.add_argument("--rounds", type=count, help="default 3; with --curves or --quick 1")
+    found.add_argument("--rounds", type=count, help="default 3; with --quick 1")
     found.add_argument(
         "--seconds", type=seconds, help="length of one timed phase; default 1; with --quick 0.25"
     )
@@ -93,13 +87,6 @@ def plan_of(options: argparse.Namespace) -> Plan:
     """What the options ask for."""
     quick = options.quick
     seconds = options.seconds or (0.25 if quick else 1.0)
-    if options.curves:
-        return Plan(
-            curves.cells(options.workloads, options.connections, options.depths, quick),
-            options.rounds or 1,
-            seconds,
-            0.1 if quick else 1.0,
-        )
     connections = options.connections or ([1, 64] if quick else [1, 16, 64])
     cells = [
         Cell(workload, number, depth)
@@ -137,14 +124,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     """Runs the bench; returns 1 if any run was invalid."""
     arguments = sys.argv[1:] if arguments is None else arguments
     options = parser(command).parse_args(arguments)
-    servers = options.servers or (curves.SERVERS if options.curves else NAMES)
-    if options.curves and not set(servers) <= set(curves.SERVERS):
-        parser(command).error(f"--curves are of {' and '.join(curves.SERVERS)} only")
-    if options.curves and len(options.etcd or ()) > 1:
-        parser(command).error("--curves are of one --etcd")
     plan = plan_of(options)
-    if not plan.cells:
-        parser().error(f"--curves are of {', '.join(curves.WORKLOADS)} only")
     path = options.json or RESULTS / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
     try:
         if options.json is None:
@@ -156,7 +136,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
         facts = environment(plan, arguments)
         if options.etcd:
             facts["etcd"] = " ".join(options.etcd)
-        with targets(servers, options.etcd or ("",)) as started:
+        with targets(options.servers, options.etcd or ("",)) as started:
             results = measure(plan, started, lambda line: print(line, file=sys.stderr, flush=True))
     except (BinaryMissing, StartFailed) as error:
         print(f"bench: {error}", file=sys.stderr)

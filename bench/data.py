@@ -1,7 +1,7 @@
 """Data of znodes, different for each request. Pure.
 
 zketcd compresses what it puts into etcd, ZooKeeper does not: the same hundred bytes again and again would
-compress forty times, as nobody's data do. These are hexadecimal digits, like the hashes and checksums that
+compress forty times, as no user's data do. These are hexadecimal digits, like the hashes and checksums that
 ClickHouse writes, of which zstd and lz4 leave half or more.
 """
 

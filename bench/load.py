@@ -111,13 +111,13 @@ class Connection:
         """Nothing is in flight."""
         return not self._in_flight
 
-    def send(self, count: int, since: int = 0) -> None:
-        """Sends the next `count` requests, or what's left of them; they wait since `since` (ns), or now."""
+    def send(self, count: int) -> None:
+        """Sends the next `count` requests, or what's left of them."""
         count = min(count, self._stream.remaining)
         if not count:
             return
         chunk = self._stream.take(count)
-        self._in_flight.append((since or time.perf_counter_ns(), count))
+        self._in_flight.append((time.perf_counter_ns(), count))
         # What's in flight is bounded by the depth, a few kilobytes: it always fits the socket's buffer.
         if self.socket.send(chunk) != len(chunk):
             raise Stalled("the socket's send buffer is full: the server doesn't read")

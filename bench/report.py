@@ -48,7 +48,7 @@ def as_json(results: Results, environment: Mapping[str, object]) -> dict[str, An
 def from_json(found: Mapping[str, Any]) -> Results:
     """What `as_json` was given. Raises KeyError or TypeError where that is not the form of `found`."""
     return {
-        (Cell(*(entry[name] for name in Cell._fields if name in entry)), entry["server"]): Outcome(
+        (Cell(*(entry[name] for name in Cell._fields)), entry["server"]): Outcome(
             entry["rounds"], entry["errors"]
         )
         for entry in found["results"]
@@ -80,7 +80,7 @@ def _sides(results: Results) -> tuple[list[Cell], list[str]]:
 def _speed(cells: Sequence[Cell], servers: Sequence[str], found: Medians) -> list[str]:
     head = [*PLACE, *(f"{server} op/s" for server in servers)]
     ours = [server for server in servers if server.startswith("zketcd")]
-    pairs = [(our, other) for our in ours for other in servers if other not in ours]
+    pairs = [(our, other) for our in ours for other in servers if other == "zookeeper"]
     head += [f"{our} / {other}: op/s (p50)" for our, other in pairs]
     head += [f"{server} p50 / p99 ms" for server in servers]
     lines = _head(head, left=1)
@@ -93,8 +93,8 @@ def _speed(cells: Sequence[Cell], servers: Sequence[str], found: Medians) -> lis
     return [
         *lines,
         "",
-        "Raw etcd at a depth above 1: batches of up to 64 operations a Txn, up to 4 Txns in flight, whatever "
-        "the connections; its latencies are a batch's. `append`: one put a Txn, as zketcd's log does. "
+        "`append`: raw etcd, one put a Txn, as zketcd's log does. At a depth above 1 a put has the size of "
+        "64 creates, and up to 4 Txns are in flight, whatever the connections; its latencies are a batch's. "
         "`*`: the generator took more than "
         f"{GENERATOR_IS_THE_LIMIT:.0%} of a core and may be the limit.",
     ]
@@ -145,8 +145,8 @@ def _costs(cells: Sequence[Cell], servers: Sequence[str], found: Medians) -> lis
 
 
 def _place(cell: Cell) -> list[str]:
-    """The cell under PLACE: an offered rate stands in for the depth, which is only a bound there."""
-    return [cell.workload, str(cell.connections), f"{cell.offered:,}/s" if cell.offered else str(cell.depth)]
+    """The cell under PLACE."""
+    return [cell.workload, str(cell.connections), str(cell.depth)]
 
 
 def _ratios(ours: Mapping[str, float] | None, theirs: Mapping[str, float] | None) -> str:

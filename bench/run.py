@@ -121,13 +121,12 @@ def warm_up_cells(cells: Sequence[Cell]) -> Iterator[Cell]:
 
 def described(cell: Cell) -> str:
     """The cell in a line of progress."""
-    offered = f", {cell.offered}/s offered" if cell.offered else ""
-    return f"{cell.workload}, {cell.connections} connections x {cell.depth}{offered}"
+    return f"{cell.workload}, {cell.connections} connections x {cell.depth}"
 
 
 def able(cell: Cell, targets: Sequence[Target]) -> list[Target]:
     """The targets that have a cell's workload."""
-    return [target for target in targets if cell.workload not in ON_ETCD_ALONE or target.protocol == "etcd"]
+    return [target for target in targets if (cell.workload in ON_ETCD_ALONE) == (target.protocol == "etcd")]
 
 
 def rotated(targets: Sequence[T], turn: int) -> list[T]:

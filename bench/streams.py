@@ -22,7 +22,7 @@ class RepeatedStream:
     """The same requests again and again, encoded once: for reads and sets."""
 
     def __init__(self, requests: Sequence[bytes], reply_sizes: Sequence[int]) -> None:
-        """`requests` must be a multiple of 256 in number, so that the xids' low bytes go on counting."""
+        """`requests` must be a multiple of 256 in number, so that the xids' low bytes keep counting."""
         if len(requests) % 256:
             raise ValueError(f"{len(requests)} requests aren't a multiple of 256")
         self.reply_sizes = reply_sizes

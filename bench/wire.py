@@ -6,7 +6,7 @@ Requests are whole packets with their length prefix. Written from ZooKeeper's ju
 
 from struct import Struct
 
-from lab.client.requests import Stat
+from codec.client import Stat
 
 CREATE = 1
 DELETE = 2

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import grpc
 
-from bench import costs, etcd_load, paced, summary
+from bench import costs, etcd_load, summary
 from bench.errors import Stalled
 from bench.load import Admin, Timing, connected, drive
 from bench.servers import Target
@@ -62,10 +62,7 @@ def _run_zookeeper(spec: Spec, number: int) -> dict[str, float]:
         streams = [workload.stream(i) for i in range(cell.connections)]
         with connected(target.port, streams) as connections:
             meter = Meter(target)
-            if cell.offered:
-                timing = paced.drive(connections, cell.depth, cell.offered, spec.seconds)
-            else:
-                timing = drive(connections, cell.depth, spec.seconds)
+            timing = drive(connections, cell.depth, spec.seconds)
             figures = meter.figures(timing)
         workload.verify(admin, timing.counts)
         clean_up(workload, admin, timing.counts)
@@ -76,9 +73,7 @@ def _run_zookeeper(spec: Spec, number: int) -> dict[str, float]:
 def _run_etcd(spec: Spec, number: int) -> dict[str, float]:
     root = b"/bench-%06d/" % number
     return asyncio.run(
-        etcd_load.drive(
-            spec.target.port, root, spec.cell, spec.seconds, spec.limit, lambda: Meter(spec.target).figures
-        )
+        etcd_load.drive(spec.target.port, root, spec.cell, spec.seconds, lambda: Meter(spec.target).figures)
     )
 
 

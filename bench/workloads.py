@@ -17,7 +17,7 @@ from bench.errors import EffectsDiffer
 from bench.load import Admin
 from bench.streams import RepeatedStream, Stream, UniqueStream
 from bench.wire import packet, read_body, text
-from lab.client.requests import Stat
+from codec.client import Stat
 
 DATA = b"=" * SIZE
 """What prepared nodes hold; in a request of `numbered` it stands for data that differ each time."""
@@ -45,9 +45,7 @@ class Cell(NamedTuple):
     workload: str
     connections: int
     depth: int
-    """Requests in flight on each connection; at an offered rate, at most."""
-    offered: int = 0
-    """Requests a second that come whatever the server does; 0: each reply lets the next request go."""
+    """Requests in flight on each connection."""
 
 
 class Asker(Protocol):
@@ -419,7 +417,7 @@ class _Numbered:
         return header + self._template % self._values(i)
 
     def _values(self, i: int) -> tuple[int | bytes, ...]:
-        """The number where it stands, and data where these stand."""
+        """What fills the template for request `i`: its number and its data, in the order of their places."""
         own = self._first + i
         values: list[int | bytes] = []
         for count_of_data in self._data:

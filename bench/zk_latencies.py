@@ -114,7 +114,7 @@ def figures(text: str, seconds: float, count: int) -> str:
 
 
 class Counter:
-    """A watcher that counts what it is told."""
+    """A watcher that counts its events."""
 
     def __init__(self, expected: int) -> None:
         self._left = expected
@@ -220,7 +220,7 @@ def _connect(hosts: str, number: int, given: argparse.Namespace) -> KazooClient:
 
 
 def _prepare(client: KazooClient, given: argparse.Namespace) -> None:
-    """Make the root, or empty it. Raises BenchError if it is there and nobody said --force."""
+    """Make the root, or empty it. Raises BenchError if it exists and --force is not given."""
     root = given.root_znode
     if client.exists(root):
         if not given.force:

@@ -1,4 +1,4 @@
-"""The one exception family that the codec raises. Nothing here knows what a server answers to it."""
+"""What the codec raises for bytes that it cannot read. Nothing here knows what a server answers to it."""
 
 
 class MalformedPacket(ValueError):

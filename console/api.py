@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from console import arguments, clients, cluster
 from console.changes import Changes
-from console.editing import MODES, Refused
-from console.logins import Body, Call, Login
+from console.editing import MODES
+from console.logins import Body, Call, Login, Refused
 from console.past import ArchivePlace, Past
 from console.reading import Reading
 from console.recorder import Recorder
@@ -74,7 +74,7 @@ class Api:
             "modes": list(MODES),
             "proxy": subject.log.incarnation,
             "version": VERSION,
-            "prefix": self._subject.settings.prefix,
+            "prefix": self._subject.config.prefix,
             "port": subject.ports.number,
             "serving": self._subject.handshake.is_open,
             "notReady": self._facts.why_not_ready,

@@ -8,7 +8,7 @@ from typing import Any
 
 from console.clients import SORTS, Order
 from console.directories import Window
-from console.editing import Refused
+from console.logins import Refused
 from schema.paths import ROOT, is_valid
 
 #: Rows of one page at most.

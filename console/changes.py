@@ -6,8 +6,8 @@ from collections.abc import Callable
 from codec.constants import ErrorCode
 from console import arguments
 from console.approvals import Approvals, Deletion, refusal
-from console.editing import Editor, Refused, create, create_all, delete, delete_all, set_data
-from console.logins import Body, Call, Login
+from console.editing import Editor, create, create_all, delete, delete_all, set_data
+from console.logins import Body, Call, Login, Refused
 from console.reading import Reading, Subtree
 from console.subtrees import Gathered, imported
 from proxy.admin.changes import Killer

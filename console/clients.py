@@ -52,7 +52,7 @@ async def sessions(subject: Subject, order: Order, pace: Pace) -> dict[str, Any]
         is_behind = order.after is None or session.id > order.after
         if is_behind and _matches(session, connection, order.text, _host(subject, session)):
             wanted.append((key(subject, session, connection), session.id))
-    found = [pair async for pair in paced(ordered(lambda: wanted, _any), pace)]
+    found = [pair async for pair in paced(ordered(lambda: wanted), pace)]
     if order.down:
         found.reverse()
     ids = [session_id for _, session_id in found[order.offset : order.offset + order.limit]]
@@ -75,7 +75,10 @@ def _matches(session: Session, connection: Connection | None, text: str, host: s
         or text in session_text(session.id)
         or text in session.incarnation
         or text in host
-        or (connection is not None and text in socket_address(connection.address, connection.port))
+        or (
+            connection is not None
+            and text in socket_address(connection.identity.address, connection.identity.port)
+        )
     )
 
 
@@ -93,7 +96,7 @@ def _watch_count(subject: Subject, connection: Connection | None) -> int:
 SORTS: Mapping[str, Callable[[Subject, Session, Connection | None], Any]] = {
     "id": lambda _subject, session, _connection: session.id,
     "client": lambda _subject, _session, connection: (
-        (connection.address, connection.port) if connection else ("", 0)
+        (connection.identity.address, connection.identity.port) if connection else ("", 0)
     ),
     "proxy": lambda subject, session, _connection: (_host(subject, session), session.incarnation),
     "timeout": lambda _subject, session, _connection: session.timeout_ms,
@@ -101,8 +104,12 @@ SORTS: Mapping[str, Callable[[Subject, Session, Connection | None], Any]] = {
         subject.machine.tree.ephemerals.get(session.id, ())
     ),
     "watches": lambda subject, _session, connection: _watch_count(subject, connection),
-    "waiting": lambda _subject, _session, connection: connection.outstanding if connection else -1,
+    "waiting": lambda _subject, _session, connection: connection.order.queue.count if connection else -1,
 }
+
+
+def _client(connection: Connection) -> str:
+    return socket_address(connection.identity.address, connection.identity.port)
 
 
 def _session(subject: Subject, session: Session, connection: Connection | None) -> dict[str, Any]:
@@ -115,8 +122,10 @@ def _session(subject: Subject, session: Session, connection: Connection | None) 
         "here": session.incarnation == subject.log.incarnation,
         "ephemerals": len(ephemerals) if ephemerals else 0,
         "watches": _watch_count(subject, connection) if connection else None,
-        "client": socket_address(connection.address, connection.port) if connection else None,
-        "outstanding": connection.outstanding if connection else None,
+        "client": socket_address(connection.identity.address, connection.identity.port)
+        if connection
+        else None,
+        "outstanding": connection.order.queue.count if connection else None,
     }
 
 
@@ -127,12 +136,12 @@ async def session(subject: Subject, session_id: int, limit: int, pace: Pace) -> 
         return None
     connection = next((each for each in subject.connections if each.session_id == session_id), None)
     ephemerals = subject.machine.tree.ephemerals.get(session_id, set())
-    paths = [path async for path in _first(paced(ordered(lambda: ephemerals, _any), pace), limit)]
+    paths = [path async for path in _first(paced(ordered(lambda: ephemerals), pace), limit)]
     found = _session(subject, known, connection) | {"paths": paths, "watched": [], "users": []}
     if connection is None:
         return found
     watched = _watched(subject, connection)
-    paths_of = paced(ordered(lambda: chain.from_iterable(watched.values()), _any), pace)
+    paths_of = paced(ordered(lambda: chain.from_iterable(watched.values())), pace)
     found["watched"] = [
         {"path": path, "kinds": [kind for kind, paths in watched.items() if path in paths]}
         async for path in _first(paths_of, limit)
@@ -145,8 +154,8 @@ async def session(subject: Subject, session_id: int, limit: int, pace: Pace) -> 
     opcode, zxid, nanos, _ = connection.latency.last
     found |= {
         "sinceMs": int(connection.since * 1000),
-        "received": connection.received,
-        "sent": connection.sent,
+        "received": connection.inbound.count,
+        "sent": connection.outbound.sent,
         "lastOperation": operation_name(opcode),
         "lastZxid": session_text(zxid) if zxid >= 0 else None,
         "lastLatencyMs": nanos / MILLISECOND,
@@ -191,15 +200,15 @@ async def pending(subject: Subject, pace: Pace) -> dict[str, Any]:
     now = perf_counter_ns()
     for connection in subject.connections:
         await pace.rest()
-        if not connection.outstanding:
+        if not connection.order.queue.count:
             continue
         clients += 1
         if len(rows) < _MOST_WAITING:
             rows.append(
                 {
                     "session": session_text(connection.session_id),
-                    "client": socket_address(connection.address, connection.port),
-                    "outstanding": connection.outstanding,
+                    "client": _client(connection),
+                    "outstanding": connection.order.queue.count,
                     "requests": [
                         {
                             "operation": operation_name(each.opcode),
@@ -207,16 +216,17 @@ async def pending(subject: Subject, pace: Pace) -> dict[str, Any]:
                             "waitsFor": "the log" if each.in_log else "the request before it",
                             "ms": max(0, now - each.received) // MILLISECOND,
                         }
-                        for each in connection.waiting(_MOST_REQUESTS)
+                        for each in connection.order.waiting(_MOST_REQUESTS)
                     ],
                 }
             )
+    contact = subject.contact
     return {
         "clients": clients,
         "rows": rows,
         "log": {"outstanding": subject.log.outstanding, "inFlight": subject.log.unanswered},
-        "inTouch": subject.in_touch,
-        "silenceMs": int(subject.silence * 1000),
+        "inTouch": contact.in_touch,
+        "silenceMs": int(contact.silence * 1000),
     }
 
 
@@ -237,10 +247,6 @@ def _watched(subject: Subject, connection: Connection | None) -> dict[str, Colle
         if paths:
             found[kind] = paths
     return found
-
-
-def _any(_name: object) -> bool:
-    return True
 
 
 def _some(watchers: Iterable[Watcher], most: int) -> list[Watcher]:

@@ -55,7 +55,7 @@ def log_facts(facts: Facts, monotonic: float) -> dict[str, Any]:
             "bytes": status.db_size,
             "inUse": status.db_size_in_use,
             "alarms": list(status.errors),
-            "silenceMs": int(subject.silence * 1000),
+            "silenceMs": int(subject.contact.silence * 1000),
         }
         if status
         else None,
@@ -112,7 +112,7 @@ async def proxies(facts: Facts, now: int, pace: Pace) -> dict[str, Any]:
     return {
         "rows": rows,
         "resolution": CHECKPOINT_EVERY,
-        "clockSkewMs": int(log.clock_skew * 1000),
+        "clockSkewMs": int(log.peers.clock_skew * 1000),
         "orphans": sum(
             count
             for name, count in attached.items()

@@ -71,7 +71,7 @@ class Directories:
         if kept is not None and kept[0] == mark:
             self._kept.move_to_end(path)
             return kept[1]
-        names = [name async for name in paced(ordered(lambda: child_names(node), _any), pace)]
+        names = [name async for name in paced(ordered(lambda: child_names(node)), pace)]
         self._kept.pop(path, None)
         if _mark(node) == mark:
             self._keep(path, mark, names)
@@ -102,7 +102,3 @@ async def _containing(names: Sequence[str], low: int, high: int, text: str, pace
         for name in names[first : min(high, first + _CHUNK)]:
             if text in name:
                 yield name
-
-
-def _any(_name: str) -> bool:
-    return True

@@ -4,19 +4,23 @@
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
-from codec.constants import CreateMode, ErrorCode, OpCode
-from codec.jute import INT, LONG, OPEN_TO_ALL, Acl, Reader, pack_acls, pack_buffer, pack_string
-from codec.packets import MULTI_HEADER
-from console.local_session import Answer, LocalSession, NoAnswer, NoSession
+from codec import client as zk
+from codec.client import MultiFailed, Request, ZooKeeperError
+from codec.constants import CreateMode, ErrorCode
+from codec.jute import OPEN_TO_ALL, Acl
+from console.local_session import LocalSession, NoAnswer, NoSession
+from console.logins import Refused
 from proxy.frontend.audit import CONSOLE
 from proxy.frontend.connection import Connection
 from proxy.state.auth.scheme import Identities, Identity
 from schema.znode import MAX_TTL
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: The kinds of nodes that can be created: one whose session ends at once would be gone with it.
 MODES = {
@@ -26,13 +30,11 @@ MODES = {
     "ttl": CreateMode.PERSISTENT_WITH_TTL,
 }
 _FLAGS = {kind: flags for kind, flags in MODES.items() if kind != "sequential"}
-_OPCODES = {"container": OpCode.CREATE_CONTAINER, "ttl": OpCode.CREATE_TTL}
 #: The ACLs that a new node can get: for all clients, or for the proven identities of its creator.
 ACLS: dict[str, Sequence[Acl]] = {"world": OPEN_TO_ALL, "creator": (Acl(31, "auth", ""),)}
 # Deletions in one multi, and their bytes: well below jute.maxbuffer, and applied in some milliseconds.
 _MOST_TOGETHER = 500
 _MOST_BYTES = 256 << 10
-_ANY_VERSION = -1
 
 _WORDS: dict[int, tuple[int, str]] = {
     ErrorCode.NO_NODE: (404, "there is no such znode"),
@@ -63,14 +65,6 @@ class Item(NamedTuple):
     acl: tuple[Acl, ...] | None  # None: the login may not see all of it
 
 
-class Refused(Exception):
-    """The change was not made; `status` is that of HTTP."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
-
-
 class Editor(NamedTuple):
     """On whose behalf changes are made, and from where."""
 
@@ -91,22 +85,12 @@ async def create(editor: Editor, path: str, data: bytes, mode: str, ttl: int, ac
         raise Refused(400, f"mode is one of {', '.join(MODES)}; acl one of {', '.join(ACLS)}")
     if mode == "ttl" and not 1 <= ttl <= MAX_TTL:
         raise Refused(400, f"ttl is in milliseconds, from 1 to {MAX_TTL}")
-    flags = MODES[mode]
-    body = pack_string(path) + pack_buffer(data) + pack_acls(ACLS[acl]) + INT.pack(flags)
-    opcode = OpCode.CREATE
-    if mode == "container":
-        opcode = OpCode.CREATE_CONTAINER
-    elif mode == "ttl":
-        opcode = OpCode.CREATE_TTL
-        body += LONG.pack(ttl)
-    answer = await _one(editor, "create", path, opcode, body)
-    return Reader(answer.body, 0).string() or path
+    return await _one(editor, "create", zk.create(path, data, MODES[mode], ACLS[acl], ttl))
 
 
 async def set_data(editor: Editor, path: str, data: bytes, version: int) -> None:
     """Replace a znode's data if it has this version (-1: any). Raises Refused, NoAnswer, NoSession."""
-    body = pack_string(path) + pack_buffer(data) + INT.pack(version)
-    await _one(editor, "set", path, OpCode.SET_DATA, body)
+    await _one(editor, "set", zk.set_data(path, data, version))
 
 
 async def delete(editor: Editor, path: str, version: int) -> None:
@@ -114,7 +98,7 @@ async def delete(editor: Editor, path: str, version: int) -> None:
 
     Raises Refused, NoAnswer, NoSession.
     """
-    await _one(editor, "delete", path, OpCode.DELETE, pack_string(path) + INT.pack(version))
+    await _one(editor, "delete", zk.delete(path, version))
 
 
 async def create_all(editor: Editor, items: Sequence[Item], what: str, *, together: bool = False) -> int:
@@ -122,35 +106,19 @@ async def create_all(editor: Editor, items: Sequence[Item], what: str, *, togeth
 
     Raises Refused, which says how many were created before, NoAnswer and NoSession.
     """
-    made = 0
     operations = [_creation(item) for item in items]
-    async with editor.session() as session:
-        for batch in [operations] if together else _batches(operations):
-            answer = await session.ask(OpCode.MULTI, b"".join((*batch, MULTI_HEADER.pack(-1, True, -1))))
-            err, place = _failure(answer)
-            if err:
-                status, words = _words(err)
-                failed = items[min(made + place, len(items) - 1)].path
-                _log(editor, what, f"{failed} ({made} znodes before)", words)
-                raise Refused(status, f"{failed}: {words}. {made} of {len(items)} znodes were created")
-            made += len(batch)
-    _log(editor, what, f"{items[0].path} ({made} znodes)", "done")
-    return made
+    batches = [operations] if together else _batches(operations)
+    return await _several(editor, what, items[0].path, batches, f"of {len(items)} znodes were created")
 
 
-def _creation(item: Item) -> bytes:
+def _creation(item: Item) -> Request[str]:
     """A part of a multi. Raises Refused."""
     flags = _FLAGS.get(item.kind)
     if flags is None:
         raise Refused(400, f"{item.path}: kind is one of {', '.join(_FLAGS)}")
-    header = MULTI_HEADER.pack(_OPCODES.get(item.kind, OpCode.CREATE), False, -1)
-    acls = pack_acls(item.acl or OPEN_TO_ALL)
-    body = pack_string(item.path) + pack_buffer(item.data) + acls + INT.pack(flags)
-    if item.kind == "ttl":
-        if not 1 <= item.ttl <= MAX_TTL:
-            raise Refused(400, f"{item.path}: ttl is in milliseconds, from 1 to {MAX_TTL}")
-        body += LONG.pack(item.ttl)
-    return header + body
+    if item.kind == "ttl" and not 1 <= item.ttl <= MAX_TTL:
+        raise Refused(400, f"{item.path}: ttl is in milliseconds, from 1 to {MAX_TTL}")
+    return zk.create(item.path, item.data, flags, item.acl or OPEN_TO_ALL, item.ttl)
 
 
 async def delete_all(editor: Editor, paths: Sequence[str]) -> int:
@@ -158,70 +126,55 @@ async def delete_all(editor: Editor, paths: Sequence[str]) -> int:
 
     Raises Refused, which says how many went before, NoAnswer and NoSession.
     """
-    gone = 0
+    batches = _batches([zk.delete(path) for path in paths])
+    what = "delete recursively"
+    return await _several(editor, what, paths[-1], batches, f"of {len(paths)} znodes were deleted")
+
+
+async def _several(
+    editor: Editor, what: str, top: str, batches: Iterable[Sequence[Request[Any]]], outcome: str
+) -> int:
+    """Each batch in a transaction of its own; how many requests they had."""
+    done = 0
     async with editor.session() as session:
-        for batch in _batches([_deletion(path) for path in paths]):
-            answer = await session.ask(OpCode.MULTI, b"".join((*batch, MULTI_HEADER.pack(-1, True, -1))))
-            err, place = _failure(answer)
-            if err:
-                status, words = _words(err)
-                raise Refused(
-                    status,
-                    f"{paths[min(gone + place, len(paths) - 1)]}: {words}. {gone} of {len(paths)} znodes"
-                    " were deleted",
-                )
-            gone += len(batch)
-    _log(editor, "delete recursively", f"{paths[-1]} ({gone} znodes)", "done")
-    return gone
+        for batch in batches:
+            try:
+                await session.ask(zk.multi(batch))
+            except ZooKeeperError as error:
+                failed = batch[error.failed if isinstance(error, MultiFailed) else 0].path
+                status, words = _words(error.code)
+                _log(editor, what, f"{failed} ({done} znodes before)", words)
+                raise Refused(status, f"{failed}: {words}. {done} {outcome}") from None
+            done += len(batch)
+    _log(editor, what, f"{top} ({done} znodes)", "done")
+    return done
 
 
-def _deletion(path: str) -> bytes:
-    """A part of a multi."""
-    return MULTI_HEADER.pack(OpCode.DELETE, False, -1) + pack_string(path) + INT.pack(_ANY_VERSION)
-
-
-def _batches(operations: Sequence[bytes]) -> Iterator[list[bytes]]:
-    batch: list[bytes] = []
+def _batches(operations: Sequence[Request[T]]) -> Iterator[list[Request[T]]]:
+    batch: list[Request[T]] = []
     size = 0
     for operation in operations:
-        if batch and (len(batch) >= _MOST_TOGETHER or size + len(operation) > _MOST_BYTES):
+        if batch and (len(batch) >= _MOST_TOGETHER or size + len(operation.body) > _MOST_BYTES):
             yield batch
             batch, size = [], 0
         batch.append(operation)
-        size += len(operation)
+        size += len(operation.body)
     if batch:
         yield batch
 
 
-def _failure(answer: Answer) -> tuple[int, int]:
-    """The first error of a multi, and the place of the operation that failed; (0, 0) if none did."""
-    if answer.err:
-        return answer.err, 0
-    position = place = 0
-    while True:
-        opcode, done, _err = MULTI_HEADER.unpack_from(answer.body, position)
-        position += MULTI_HEADER.size
-        if done:
-            return 0, 0
-        if opcode == OpCode.ERROR:
-            (err,) = INT.unpack_from(answer.body, position)
-            position += INT.size
-            if err:
-                return err, place
-        place += 1
-
-
-async def _one(editor: Editor, what: str, path: str, opcode: int, body: bytes) -> Answer:
+async def _one(editor: Editor, what: str, request: Request[T]) -> T:
+    path = request.path
     try:
         async with editor.session() as session:
-            answer = await session.ask(opcode, body)
+            answer = await session.ask(request)
     except (NoAnswer, NoSession) as error:
         _log(editor, what, path, str(error))
         raise
-    if answer.err:
-        status, words = _words(answer.err)
+    except ZooKeeperError as error:
+        status, words = _words(error.code)
         _log(editor, what, path, words)
-        raise Refused(status, f"{path}: {words}")
+        raise Refused(status, f"{path}: {words}") from None
     _log(editor, what, path, "done")
     return answer
 
@@ -230,8 +183,7 @@ def _words(err: int) -> tuple[int, str]:
     known = _WORDS.get(err)
     if known is not None:
         return known
-    name = ErrorCode(err).name if err in ErrorCode._value2member_map_ else str(err)
-    return 409, f"refused with {name}"
+    return 409, f"refused with {zk.name_of(err)}"
 
 
 def _log(editor: Editor, what: str, path: str, outcome: str) -> None:

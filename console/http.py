@@ -13,9 +13,8 @@ from aiohttp import web
 from console import arguments, guard
 from console.api import Api
 from console.assets import Asset
-from console.editing import Refused
 from console.local_session import NoAnswer, NoSession
-from console.logins import Body, Call, Login, Logins
+from console.logins import Body, Call, Login, Logins, Refused
 from console.passwords import LONGEST, Secret, is_right
 from console.past import ArchivePlace
 from console.tables import basic

@@ -21,8 +21,10 @@ _TRIES = 3
 Name = TypeVar("Name", str, int, tuple[Any, int])
 
 
-def ordered(source: Callable[[], Iterable[Name]], wanted: Callable[[Name], bool]) -> Iterator[Name | None]:
-    """The wanted names of a collection that may change in the pauses, in order, each once.
+def ordered(
+    source: Callable[[], Iterable[Name]], wanted: Callable[[Name], bool] | None = None
+) -> Iterator[Name | None]:
+    """The names of a collection that may change in the pauses, or the wanted ones, in order, each once.
 
     `source` gives the collection itself: it is not copied unless it changes too often.
     """
@@ -33,7 +35,7 @@ def ordered(source: Callable[[], Iterable[Name]], wanted: Callable[[Name], bool]
         last = name
 
 
-def _chunks(source: Callable[[], Iterable[Name]], wanted: Callable[[Name], bool]) -> Any:
+def _chunks(source: Callable[[], Iterable[Name]], wanted: Callable[[Name], bool] | None) -> Any:
     """Generator that pauses; returns the wanted names as sorted lists."""
     for tries in range(_TRIES):
         found: list[list[Name]] = []
@@ -41,7 +43,7 @@ def _chunks(source: Callable[[], Iterable[Name]], wanted: Callable[[Name], bool]
         names = source() if tries < _TRIES - 1 else list(source())
         try:
             for place, name in enumerate(names, 1):
-                if wanted(name):
+                if wanted is None or wanted(name):
                     chunk.append(name)
                 if place % _CHUNK == 0:
                     if chunk:

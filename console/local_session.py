@@ -8,19 +8,19 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self, TypeVar
 
-from codec.constants import OpCode
+from codec import client as zk
+from codec.client import Request
 from codec.framing import Framer
-from codec.jute import INT
-from codec.packets import REPLY_HEADER, REQUEST_HEADER
-from codec.records import ConnectRequest, encode
 from proxy.frontend.connection import Connection
 from proxy.state.auth.scheme import Identities
 
 _TIMEOUT = 30.0  # seconds until the answer to a request is given up
 _SESSION_TIMEOUT = 30_000  # ms that are asked for
 _MOST_REPLY = 64 << 20
+
+T = TypeVar("T")
 
 
 class NoAnswer(Exception):
@@ -29,13 +29,6 @@ class NoAnswer(Exception):
 
 class NoSession(Exception):
     """The server has not given a session, so that no request was sent."""
-
-
-class Answer(NamedTuple):
-    """A reply."""
-
-    err: int
-    body: bytes
 
 
 class _Transport(asyncio.Transport):
@@ -83,20 +76,9 @@ class LocalSession:
     async def __aenter__(self) -> Self:
         self._connection.connection_made(_Transport(self, self._peer))
         # In place of those that the address would have: what a browser's user may is said by its login.
-        self._connection.identities = self._identities
-        request = encode(
-            ConnectRequest,
-            {
-                "protocolVersion": 0,
-                "lastZxidSeen": 0,
-                "timeOut": _SESSION_TIMEOUT,
-                "sessionId": 0,
-                "passwd": bytes(16),
-                "readOnly": False,
-            },
-        )
+        self._connection.identity.identities = self._identities
         try:
-            await self._send(request)
+            await self._send(zk.connect(_SESSION_TIMEOUT))
         except NoAnswer:
             self._end()
             raise NoSession(
@@ -113,24 +95,24 @@ class LocalSession:
     ) -> None:
         if not self._is_over and kind is None:
             try:
-                await self.ask(OpCode.CLOSE_SESSION, b"")
+                await self.ask(zk.close())
             except NoAnswer:
                 return
         self._end()
 
-    async def ask(self, opcode: int, body: bytes) -> Answer:
-        """Send a request and wait for its reply. Raises NoAnswer."""
+    async def ask(self, request: Request[T]) -> T:
+        """Send a request and wait for its answer. Raises NoAnswer and ZooKeeperError."""
         self._xid += 1
-        reply = await self._send(REQUEST_HEADER.pack(self._xid, opcode) + body)
-        _xid, _zxid, err = REPLY_HEADER.unpack_from(reply)
-        return Answer(err, reply[REPLY_HEADER.size :])
+        reply = await self._send(zk.packet(self._xid, request))
+        answer: T = zk.answer_of(request, zk.header(reply).error, zk.body(reply))
+        return answer
 
     async def _send(self, packet: bytes) -> bytes:
         if self._is_over:
             raise NoAnswer("this proxy has closed the console's session")
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
-        self._connection.data_received(INT.pack(len(packet)) + packet)
+        self._connection.data_received(packet)
         try:
             return await asyncio.wait_for(answer, _TIMEOUT)
         except TimeoutError:

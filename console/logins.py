@@ -1,4 +1,7 @@
-"""Who is logged in, which identities each has added, and a request of one. Kept in memory only."""
+"""Who is logged in, which identities each has added, and a request of one. Kept in memory only.
+
+Times are seconds of a monotonic clock, which is an argument.
+"""
 
 import secrets
 from collections.abc import Callable, Mapping
@@ -47,7 +50,7 @@ def _name(identity: Identity) -> str:
 
 
 class Logins:
-    """All of one console. Times are seconds of a monotonic clock."""
+    """All of one console."""
 
     def __init__(self, ended: Callable[[Login], None] = lambda _login: None) -> None:
         """`ended` is called with each login that is over, when that is noticed."""
@@ -90,6 +93,14 @@ def _is_over(login: Login, now: float) -> bool:
 
 
 Body = dict[str, Any]
+
+
+class Refused(Exception):
+    """A request was refused, and changed nothing; `status` is that of HTTP."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class Call(NamedTuple):

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from console import arguments
-from console.editing import Refused
-from console.logins import Body, Call
+from console.logins import Body, Call, Refused
 from console.reading import Reading
 from proxy.support import child
 

@@ -21,6 +21,7 @@ from archive.moment import Moment, moment, time
 from archive.past import complete, state_at
 from archive.store import store_of
 from console.listing import may_read
+from console.logins import Refused
 from console.znodes import details
 from proxy.state.auth.scheme import Identities, Identity
 from proxy.state.auth.schemes import SCHEMES
@@ -31,14 +32,6 @@ from proxy.state.sessions import session_text
 _NICE = 10
 _OOM_SCORE = 500  # the kernel ends this process, not the proxy, if memory runs out
 _MOST_NAMES = 200  # children of a past node that are named
-
-
-class Refused(Exception):
-    """No answer, with a status of HTTP."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
 
 
 class Answers:

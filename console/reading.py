@@ -5,8 +5,8 @@ import hashlib
 from collections.abc import Callable
 from typing import NamedTuple
 
-from console.editing import Refused
 from console.listing import may_read, walk
+from console.logins import Refused
 from console.pacing import Pace, paced
 from proxy.admin.facts import Facts
 from proxy.state.auth.scheme import Identities
@@ -37,15 +37,16 @@ class Reading:
         return Pace(self._turn)
 
     def demand_serving(self) -> None:
-        """Raises Refused while the tree is not whole."""
-        if not self.subject.handshake.is_open:
+        """Raises Refused while the tree is not whole, or not what the log says."""
+        if not (self.subject.handshake.is_open and self.subject.contact.right):
             raise Refused(503, self.facts.why_not_ready)
 
     def node(self, path: str, identities: Identities) -> Node:
         """The node, if it may be read."""
         node = self.subject.machine.tree.nodes.get(path)
-        if node is None:
+        if node is None or not self.subject.contact.right:
             self.demand_serving()
+        if node is None:
             raise Refused(404, f"there is no znode {path!r}")
         if not may_read(node, identities):
             raise Refused(403, f"the ACL of {path!r} does not let this login read it: add an identity")

@@ -12,8 +12,9 @@ from typing import Any
 from codec.constants import Perms
 from codec.jute import OPEN_TO_ALL, Acl
 from console import arguments
-from console.editing import ACLS, Item, Refused
+from console.editing import ACLS, Item
 from console.listing import may_read
+from console.logins import Refused
 from console.znodes import kind_of
 from proxy.state.acl import masked, permits
 from proxy.state.auth.scheme import Identities

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from console import guard
-from console.editing import Refused
+from console.logins import Refused
 from proxy.state.auth.scheme import Identities, Identity
 from proxy.support.child import end, start
 from proxy.support.logs import form_in_use

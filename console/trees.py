@@ -7,9 +7,8 @@ from typing import Any
 
 from console import arguments, znodes
 from console.directories import Directories, Window
-from console.editing import Refused
 from console.listing import walk
-from console.logins import Body, Call
+from console.logins import Body, Call, Refused
 from console.pacing import paced
 from console.reading import Reading
 from console.subtrees import Gathered, lines

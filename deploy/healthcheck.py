@@ -3,7 +3,7 @@
 Without an argument: whether the process answers `ruok`, which it also does without etcd. What restarts
 unhealthy containers has to ask this. With `ready`: whether clients get sessions, by the mode in `srvr`.
 
-Runs by itself in a container, with the standard library only. Exits with 0, or with 1 and says why on stderr.
+Runs in a container, with the standard library only. Exits with 0, or with 1 and says why on stderr.
 """
 
 import os

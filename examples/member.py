@@ -1,6 +1,6 @@
 """A simulated host's session: it opens another one when a connection is lost, and fences the earlier one off.
 
-ClickHouse's client never goes on with a session after a lost connection; neither do these hosts. Each new
+ClickHouse's client never resumes a session after a lost connection; neither do these hosts. Each new
 session writes the host's own node, and every multi of the host checks that node's version: what an earlier
 session has asked for and comes late does nothing. So once a host has its next session, everything without an
 answer has either happened or never will. (ClickHouse itself fences its inserts with a quorum in this way.)
@@ -8,11 +8,11 @@ answer has either happened or never will. (ClickHouse itself fences its inserts 
 
 import asyncio
 
+from codec.client import Request, check, exists, set_data
 from codec.constants import ErrorCode
 from examples.invariants import Violation
 from examples.steps import Step
 from examples.world import World
-from lab.client.requests import Request, check, exists, set_data
 from lab.client.session import ConnectionLost, Session, ZooKeeperError
 
 
@@ -28,11 +28,6 @@ class Member:
         self._session: Session | None = None
         self._ready = asyncio.Event()
         self._version = 0
-
-    @property
-    def up(self) -> bool:
-        """Whether the host runs: it opens sessions."""
-        return True
 
     async def settle(self, step: Step) -> None:
         """Find out what became of the requests of earlier sessions that had no answer."""
@@ -70,11 +65,6 @@ class Member:
             raise
         self._ready.set()
         await session.lost.wait()
-
-    def drop(self) -> None:
-        """Lose the connection, without a word to the server."""
-        if self._session is not None:
-            self._session.drop()
 
     async def close(self) -> None:
         """End the session, if it lives."""

@@ -39,7 +39,7 @@ class Observer:
 
     async def wait_for_rest(self) -> None:
         """Wait until the hosts have done everything. Raises Violation."""
-        deadline = Deadline(self._at.connecting.patience_s)
+        deadline = Deadline(self._at.connecting.timeout_s)
         while True:
             try:
                 left = await self.unfinished()
@@ -67,8 +67,8 @@ class Observer:
 class Deadline:
     """How long hosts may do nothing that brings them nearer to the end, however much there is to do."""
 
-    def __init__(self, patience_s: float) -> None:
-        self._patience_s = patience_s
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
         self._last: object = None
         self._since = time.monotonic()
 
@@ -77,5 +77,5 @@ class Deadline:
         now = time.monotonic()
         if done != self._last:
             self._last, self._since = done, now
-        elif now - self._since > self._patience_s:
-            raise Violation("rest", f"for {self._patience_s:g} s nothing was done, and {left}")
+        elif now - self._since > self._timeout_s:
+            raise Violation("rest", f"for {self._timeout_s:g} s nothing was done, and {left}")

@@ -19,12 +19,12 @@ import uvloop
 from bench.environment import machine
 from bench.scenarios import Cell, Table, markdown
 from bench.summary import medians, percentiles
+from codec.client import create
 from examples.invariants import Violation
 from examples.servers import Server, started
 from examples.tree import delete_tree, make_parents
 from lab.arguments import count, seconds
 from lab.client.meter import Latencies, Meter
-from lab.client.requests import create
 from lab.client.session import Address, ConnectionLost, ZooKeeperError, connected
 from lab.servers import BinaryMissing, StartFailed
 from proxy.support.stdout import guarded
@@ -205,7 +205,7 @@ def _rounds(
 async def once(workload: Workload, each: Server, options: argparse.Namespace) -> dict[str, float]:
     """Run a workload once, below a node of its own; its figures by name."""
     root = f"{options.below}/{workload.name}-{secrets.token_hex(4)}"
-    async with connected(each.addresses, patience_s=0.0) as session:
+    async with connected(each.addresses, timeout_s=0.0) as session:
         await make_parents(session, root)
         await session.call(create(root))
     meter = Meter()

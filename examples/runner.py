@@ -79,7 +79,7 @@ async def forever(task: Task) -> None:
 
 @contextmanager
 def ungrouped() -> Iterator[None]:
-    """Raise by itself, instead of in a group, what made a workload's tasks fail: a violation first."""
+    """Raise alone, instead of in a group, what made a workload's tasks fail: a violation first."""
     try:
         yield
     except BaseExceptionGroup as several:  # what is raised in an `except*` would be a group again
@@ -90,7 +90,7 @@ def ungrouped() -> Iterator[None]:
 
 
 class Period:
-    """How long the hosts are under load: some seconds, and as long as something else goes on."""
+    """How long the hosts are under load: some seconds, and as long as something else lasts."""
 
     def __init__(self, seconds: float, meanwhile: Callable[[], Awaitable[None]] | None = None) -> None:
         """`meanwhile`: e.g. faults, of which all are to come during the load."""
@@ -104,14 +104,14 @@ class Period:
         return self._others_done and time.monotonic() >= self._until
 
     async def run_others(self) -> None:
-        """Do what goes on meanwhile."""
+        """Run beside the load."""
         if self._meanwhile is not None:
             await self._meanwhile()
             self._others_done = True
 
 
 class Pace:
-    """Lets so many callers a second go on, evenly; with a rate of 0 it holds nobody up.
+    """Admits so many callers a second, evenly; with a rate of 0 it delays none.
 
     Two servers that are compared at one rate have the same work; else the faster one would get more of it.
     A turn that comes late is not made up for.

@@ -1,14 +1,13 @@
 """What each kind of step costs: an insert, a fetch, a merge. A host does several at once over one session."""
 
-import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from codec.client import Request
 from lab.client.meter import Latencies
-from lab.client.requests import Request
 from lab.client.session import Session, Watch
 
 T = TypeVar("T")
@@ -17,7 +16,7 @@ T = TypeVar("T")
 class Step:
     """One thing that a host does. Its requests go to the session and are counted.
 
-    A step that goes on after a lost connection gets the next session as its `session`.
+    A step that continues after a lost connection gets the next session as its `session`.
     """
 
     def __init__(self, session: Session) -> None:
@@ -30,13 +29,6 @@ class Step:
         """See Session.call."""
         self.requests += 1
         return await self.session.call(request)
-
-    async def all(self, *requests: Request[T]) -> list[T]:
-        """The answers of requests that are sent at once. Raises the first error."""
-        self.requests += len(requests)
-        futures = [self.session.send(request) for request in requests]
-        await asyncio.gather(*futures, return_exceptions=True)
-        return [future.result() for future in futures]
 
     async def watched(self, request: Request[T]) -> tuple[T, Watch]:
         """See Session.watched."""

@@ -1,10 +1,8 @@
 """Whole subtrees, read and deleted request by request, as any ZooKeeper client can."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
-from lab.client.requests import Request, children, create, delete, get, maybe, multi
+from codec.client import children, create, delete, get, maybe
 from lab.client.session import MultiFailed, Session
 
 BATCH = 100
@@ -37,19 +35,12 @@ async def paths_below(session: Session, root: str) -> list[str]:
 
 
 async def delete_tree(session: Session, root: str) -> None:
-    """Delete a subtree that nobody else writes to any more; ephemeral nodes may go by themselves."""
-    await delete_all(session.call, list(reversed(await paths_below(session, root))))
-
-
-async def delete_all(call: Callable[[Request[Any]], Awaitable[Any]], paths: Sequence[str]) -> None:
-    """Delete nodes that others may delete too: by multis, and one by one where a multi fails.
-
-    `call` sends a request: a session's, or that of a step, which counts it.
-    """
+    """Delete a subtree by multis, and node by node where a multi fails: ephemeral nodes may go meanwhile."""
+    paths = list(reversed(await paths_below(session, root)))
     for start in range(0, len(paths), BATCH):
         chunk = paths[start : start + BATCH]
         try:
-            await call(multi([delete(path) for path in chunk]))
+            await session.multi(*(delete(path) for path in chunk))
         except MultiFailed:
             for path in chunk:
-                await call(maybe(delete(path)))
+                await session.call(maybe(delete(path)))

@@ -13,7 +13,7 @@ class Connecting(NamedTuple):
 
     session_timeout_ms: int = SESSION_TIMEOUT_MS
     operation_timeout_s: float = OPERATION_TIMEOUT_S
-    patience_s: float = 120.0
+    timeout_s: float = 120.0
     """How long a host looks for a server, and how long nothing may happen before all has been done."""
 
     async def session(
@@ -25,7 +25,7 @@ class Connecting(NamedTuple):
             first,
             timeout_ms=self.session_timeout_ms,
             operation_timeout_s=self.operation_timeout_s,
-            patience_s=self.patience_s,
+            timeout_s=self.timeout_s,
             meter=meter,
         )
 

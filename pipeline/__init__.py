@@ -2,10 +2,14 @@
 
 formats/  ZooKeeper's files as bytes: snapshot, transaction log, seals, digests, compression. Pure.
 table.py  the tables that all parts use: znodes, sessions, transactions.
+reading.py   what reads, writes and runs a job on a table's partitions.
 sources/  what reads and writes these tables in partitions: files, etcd, Parquet; and Spark's formats of them.
 live/     a running ensemble: walked over the wire, or asked for a snapshot.
 etcd/     the tree in etcd: written as the pages of a snapshot, and read.
 running/  the two ways to run a job on a table's partitions: in this process, or by Spark.
-jobs/     what `python -m pipeline` does: import, export, verify, inspect.
-errors.py errors with messages for the user.
+follow/   a tree in etcd that follows a ZooKeeper, and files that follow a tree in etcd.
+traffic/  what clients wrote, from the logs.
+jobs/     what `python -m pipeline` does: import, export, follow, verify, inspect.
+options.py   the command lines of all of them; addresses.py how these name a tree.
+errors.py    errors with messages for the user.
 """

@@ -13,21 +13,19 @@ import importlib
 import signal
 import sys
 from collections.abc import Sequence
-from types import ModuleType
 
-from pipeline import stand_ins
 from pipeline.arrow import leave_pandas_out
 from pipeline.commands import COMMANDS
 from pipeline.errors import MissingPackage
 from pipeline.jobs.failure import is_expected, reason_of
+from pipeline.options import ADD_ARGUMENTS
 from proxy.support.libraries import how_to_add
 from proxy.support.stdout import guarded, has_failed
 from proxy.support.usage import Parser
 
 _INTERRUPTED = 128 + signal.SIGINT  # as shells report it
 _FAILED = 2
-_PACKAGES = ("numpy", "pyarrow", "pandas")
-_HELP = {"-h", "--help"}
+_PACKAGES = ("numpy", "pyarrow")
 
 
 def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
@@ -35,14 +33,10 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
 
     With `command` the arguments are those of `zketcd COMMAND`.
     """
-    words = sys.argv[1:] if arguments is None else list(arguments)
     program = f"zketcd {command}" if command else "python -m pipeline"
-    if _HELP & set(words):
-        stand_ins.install(_PACKAGES)
     try:
-        made = parser(command) if command else _parser(words)
-        given = made.parse_args(words)
-        return int(given.run(given))
+        given = (parser(command) if command else _parser()).parse_args(arguments)
+        return _run(command or given.command, given)
     except KeyboardInterrupt:
         print(f"{program}: interrupted; what was begun can be run again", file=sys.stderr)
         return _INTERRUPTED
@@ -55,40 +49,34 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
 
 
 def parser(command: str) -> argparse.ArgumentParser:
-    """The parser of a command as `zketcd` has it. Raises MissingPackage."""
-    summary = COMMANDS[command].summary
-    made = Parser(prog=f"zketcd {command}", description=summary, allow_abbrev=False)
-    module = _imported(COMMANDS[command].module)
-    module.add_arguments(made)
-    made.set_defaults(run=module.run)
+    """The parser of a command as `zketcd` has it."""
+    made = Parser(prog=f"zketcd {command}", description=COMMANDS[command].summary, allow_abbrev=False)
+    ADD_ARGUMENTS[command](made)
     return made
 
 
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """All commands, with the options of the one that `words` names. Raises MissingPackage."""
-    parser = Parser(
+def _parser() -> argparse.ArgumentParser:
+    """All commands."""
+    made = Parser(
         prog="python -m pipeline",
         description="Copy a tree of ZooKeeper into etcd and back, and compare the copies.",
     )
-    chosen = next((word for word in words if not word.startswith("-")), None)
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name, command in COMMANDS.items():
-        sub = commands.add_parser(name, help=command.summary, description=command.summary, allow_abbrev=False)
-        if name == chosen:
-            module = _imported(command.module)
-            module.add_arguments(sub)
-            sub.set_defaults(run=module.run)
-    return parser
+    commands = made.add_subparsers(metavar="COMMAND", dest="command", required=True)
+    for name, (_, summary) in COMMANDS.items():
+        ADD_ARGUMENTS[name](commands.add_parser(name, help=summary, description=summary, allow_abbrev=False))
+    return made
 
 
-def _imported(name: str) -> ModuleType:
+def _run(command: str, given: argparse.Namespace) -> int:
+    """Import a command's module, and run it. Raises MissingPackage."""
     try:
         leave_pandas_out()
-        return importlib.import_module(name)
+        program = importlib.import_module(COMMANDS[command].module)
     except ModuleNotFoundError as error:
         if error.name not in _PACKAGES:
             raise
         raise MissingPackage(f"{error.name} is not installed: {how_to_add('pipeline-small')}") from error
+    return int(program.run(given))
 
 
 if __name__ == "__main__":

@@ -1,35 +1,53 @@
-"""Rows of the znodes' table as Arrow record batches, and back.
+"""Rows of tables as Arrow record batches, and znodes back.
 
 They are converted by column: an object for each cell would cost more than all the rest.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from operator import attrgetter
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.table import ZNODES, AclRow, ZnodeRow
+from proxy.state.node import Node
 from schema.fixed import fixed_nodes
 from schema.paths import CONFIG
-from schema.znode import OPEN_ACL
+from schema.znode import OPEN_ACL, Znode
 
 _ACL = ZnodeRow._fields.index("acl")
+_ROWS = 4096  # in one batch
+
+#: The numbers of a node in the order of a row, which is that of ZooKeeper's files and of its digest.
+stat_of: Callable[[Znode | Node], tuple[int, ...]] = attrgetter(*ZnodeRow._fields[3:])
 
 
-def batch_of(rows: Sequence[ZnodeRow]) -> pa.RecordBatch:
-    """`rows`, of which there is at least one, as one batch of the schema ZNODES."""
-    columns = [
-        pa.array(column, type=field.type)
-        for column, field in zip(zip(*rows, strict=True), ZNODES, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=ZNODES)
+def batch_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema = ZNODES) -> pa.RecordBatch:
+    """`rows` of a table as one batch of its schema."""
+    columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def of_rows(rows: Iterable[tuple[Any, ...]], schema: pa.Schema = ZNODES) -> Iterator[pa.RecordBatch]:
+    """Rows of a table as batches."""
+    waiting = iter(rows)
+    while some := list(islice(waiting, _ROWS)):
+        yield batch_of(some, schema)
+
+
+def row_of(path: str, node: Znode | Node, acl: tuple[AclRow, ...] | None) -> ZnodeRow:
+    """A node as a row."""
+    return ZnodeRow(path, node.data, acl, *stat_of(node))
 
 
 def fixed_row(path: str) -> ZnodeRow:
     """One of the nodes that every ZooKeeper has, as a new server makes it."""
     node = fixed_nodes()[path]
     acl = None if node.acl is OPEN_ACL else tuple(AclRow(*entry) for entry in node.acl)
-    return ZnodeRow(path, node.data, acl, *(getattr(node, name) for name in ZnodeRow._fields[3:]))
+    return row_of(path, node, acl)
 
 
 def without_members(batch: pa.RecordBatch) -> pa.RecordBatch:

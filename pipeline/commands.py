@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """A command; its module has add_arguments(parser) and run(arguments) -> exit code."""
+    """A command; its module has run(arguments) -> exit code."""
 
     module: str
     summary: str

@@ -1,11 +1,12 @@
 """The tables that sources, sinks and jobs share: one row for each znode, session or transaction.
 
-Only declarations: the rows in Python and the same as Arrow and Parquet schemas
-(pipeline.sources.spark.struct_of has them for Spark). Numbers, times and names are ZooKeeper's own:
+The rows are declared once; their schemas for Arrow and Parquet are derived (and those for Spark from these:
+pipeline.sources.spark.struct_of). Numbers, times and names are ZooKeeper's own:
 StatPersisted, TxnHeader. Times are milliseconds since 1970.
 """
 
-from typing import NamedTuple
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 
@@ -65,63 +66,38 @@ class TransactionRow(NamedTuple):
     offset: int  # of the entry in its file, bytes
 
 
-_ACL = pa.list_(
-    pa.field(
-        "element",
-        pa.struct(
-            [
-                pa.field("perms", pa.int32(), nullable=False),
-                pa.field("scheme", pa.string(), nullable=False),
-                pa.field("id", pa.string(), nullable=False),
-            ]
-        ),
-        nullable=False,
+# Numbers of 32 bits; all others have 64.
+_NARROW = frozenset(
+    (
+        *("perms", "version", "created", "aversion", "timeout_ms"),
+        *("part", "cxid", "type", "parent_cversion", "error", "request"),
     )
 )
 
-ZNODES = pa.schema(
-    [
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("data", pa.binary()),
-        pa.field("acl", _ACL),
-        pa.field("czxid", pa.int64(), nullable=False),
-        pa.field("mzxid", pa.int64(), nullable=False),
-        pa.field("pzxid", pa.int64(), nullable=False),
-        pa.field("ctime", pa.int64(), nullable=False),
-        pa.field("mtime", pa.int64(), nullable=False),
-        pa.field("version", pa.int32(), nullable=False),
-        pa.field("created", pa.int32(), nullable=False),
-        pa.field("aversion", pa.int32(), nullable=False),
-        pa.field("owner", pa.int64(), nullable=False),
-    ]
-)
 
-SESSIONS = pa.schema(
-    [
-        pa.field("id", pa.int64(), nullable=False),
-        pa.field("timeout_ms", pa.int32(), nullable=False),
-    ]
-)
+def schema_of(row: type) -> pa.Schema:
+    """A NamedTuple as a schema: what may be None is nullable; a tuple of texts or of rows is a list."""
+    return pa.schema(_fields_of(row))
 
-TRANSACTIONS = pa.schema(
-    [
-        pa.field("zxid", pa.int64(), nullable=False),
-        pa.field("part", pa.int32(), nullable=False),
-        pa.field("session_id", pa.int64(), nullable=False),
-        pa.field("cxid", pa.int32(), nullable=False),
-        pa.field("time", pa.int64(), nullable=False),
-        pa.field("type", pa.int32(), nullable=False),
-        pa.field("path", pa.string()),
-        pa.field("data", pa.binary()),
-        pa.field("acl", _ACL),
-        pa.field("version", pa.int32()),
-        pa.field("parent_cversion", pa.int32()),
-        pa.field("owner", pa.int64()),
-        pa.field("timeout_ms", pa.int32()),
-        pa.field("error", pa.int32()),
-        pa.field("paths", pa.list_(pa.field("element", pa.string(), nullable=False))),
-        pa.field("digest", pa.int64()),
-        pa.field("file", pa.string(), nullable=False),
-        pa.field("offset", pa.int64(), nullable=False),
-    ]
-)
+
+def _fields_of(row: type) -> list[pa.Field]:
+    found = []
+    for name, hint in get_type_hints(row).items():
+        kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        found.append(pa.field(name, _type_of(name, kinds[0]), nullable=NoneType in kinds))
+    return found
+
+
+def _type_of(name: str, kind: Any) -> pa.DataType:
+    if get_origin(kind) is tuple:
+        return pa.list_(pa.field("element", _type_of("", get_args(kind)[0]), nullable=False))
+    if kind is int:
+        return pa.int32() if name in _NARROW else pa.int64()
+    if kind in (str, bytes):
+        return pa.string() if kind is str else pa.binary()
+    return pa.struct(_fields_of(kind))
+
+
+ZNODES = schema_of(ZnodeRow)
+SESSIONS = schema_of(SessionRow)
+TRANSACTIONS = schema_of(TransactionRow)

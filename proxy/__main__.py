@@ -29,9 +29,9 @@ from proxy.handover.control import Control
 from proxy.handover.receiver import take
 from proxy.handover.upgrade import report_serving, upgraded
 from proxy.home import home_of, numbers_of
-from proxy.log.archiving import Archiving
 from proxy.log.record import TreeNotServable
-from proxy.log.snapshots import WriterProcess
+from proxy.log.upkeep.archiving import Archiving
+from proxy.log.upkeep.snapshots import run_process
 from proxy.sasl.gssapi_server import Missing
 from proxy.sasl.login import Login
 from proxy.server import Server
@@ -221,9 +221,9 @@ async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) ->
     async with AsyncExitStack() as stack:
         etcd = _access(config, _NO_ETCD).client(prepared.etcd_tls)  # it is never asked
         stack.push_async_callback(etcd.close)
-        writer = WriterProcess(_access(config, _NO_ETCD))
+        run_writer = partial(run_process, _access(config, _NO_ETCD))
         order = _order(config, _NO_ETCD)
-        server = Server(config, etcd, writer, prepared.client_tls, prepared.login, prepared.tracer)
+        server = Server(config, etcd, run_writer, prepared.client_tls, prepared.login, prepared.tracer)
         if "admin" in listeners and prepared.admin is not None:
             await prepared.admin.start(server, listeners["admin"], stack, order)
         load = partial(asyncio.to_thread, _past, config)
@@ -285,12 +285,11 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         access = _access(config, endpoints)
         etcd = access.client(prepared.etcd_tls)
         stack.push_async_callback(etcd.close)
-        writer = WriterProcess(access)
         order = _order(config, endpoints)
         server = Server(
             config,
             etcd,
-            writer,
+            partial(run_process, access),
             prepared.client_tls,
             prepared.login,
             prepared.tracer,

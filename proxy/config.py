@@ -12,13 +12,12 @@ import configargparse
 
 from codec.framing import DEFAULT_MAX_FRAME
 from proxy import zoo_cfg
-from proxy.admin import words
 from proxy.frontend import proxy_protocol
 from proxy.frontend.proxy_protocol import ProxyProtocol
 from proxy.options import archive as archive_options
 from proxy.options import etcd as etcd_options
 from proxy.options import tls as tls_options
-from proxy.options import values
+from proxy.options import values, words
 from proxy.options import zoo_values as zoo
 from proxy.options.archive import ArchiveOptions
 from proxy.options.etcd import EtcdAccess

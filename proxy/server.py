@@ -4,43 +4,44 @@ import asyncio
 import getpass
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
-from proxy.admin.subject import Settings, Subject
+from proxy.admin.subject import Subject
 from proxy.config import Config
 from proxy.etcd.interface import Etcd
 from proxy.etcd.status_poller import ReadMetrics, StatusPoller
 from proxy.frontend.certificates import TlsContext
-from proxy.frontend.connection import Connection
-from proxy.frontend.connections import ConnectionLimits, Connections
+from proxy.frontend.connection import Connection, Connections, Services
 from proxy.frontend.handshake import Handshake, SessionTimer, interval_of
+from proxy.frontend.limits import ConnectionLimits, Load
 from proxy.frontend.listener import Ports, bound_socket
+from proxy.frontend.order import Context as OrderContext
 from proxy.frontend.read_only import ReadOnlySessions
-from proxy.frontend.replies import LIMITS
+from proxy.frontend.replies import LIMITS, Limits
 from proxy.frontend.request_logs import RequestLogs, Stages
-from proxy.frontend.services import Load, Services
 from proxy.frontend.sessions import Sessions, Timeouts
 from proxy.frontend.traced import Traces, TraceSources
 from proxy.frontend.turns import FlushQueue, StateGate
 from proxy.log.context import Context, LogSettings
 from proxy.log.log import Log
-from proxy.log.node_expiry import NodeExpiry, Pace
-from proxy.log.snapshots import Snapshots, Writer
-from proxy.log.stats import Stats as LogStats
+from proxy.log.status import Stats as LogStats
+from proxy.log.upkeep.node_expiry import NodeExpiry, Pace
+from proxy.log.upkeep.snapshots import RunWriter, Snapshots
 from proxy.sasl.login import Login
 from proxy.state.auth import scheme
 from proxy.state.auth.schemes import AuthSchemes, offered
 from proxy.state.capture import new_machine
 from proxy.state.expiry import Expiry
+from proxy.state.level import KNOWN
 from proxy.state.machine import Disagreement, Machine
 from proxy.state.operation import Operations, Reading
 from proxy.state.ops import EXTENDED, FEATURES, PLAIN
 from proxy.state.ops.features import system_nodes
-from proxy.state.pause import AtOnce
+from proxy.state.pause import LENGTHS, AtOnce, Lengths
 from proxy.state.watches import WatchTable
 from proxy.support import logs
 from proxy.support.counters import Counters
@@ -53,6 +54,9 @@ from schema.entry import Rules
 from schema.keys import Keyspace
 from schema.record import Home
 
+if TYPE_CHECKING:
+    from proxy.traces.otel import OtelTracer
+
 log = logging.getLogger(__name__)
 
 _DRAIN_TIMEOUT = 10.0  # seconds for requests in the log when the server stops
@@ -61,29 +65,43 @@ _CLOSE_TIMEOUT = 1.0  # seconds for clients to take their last replies
 _SESSIONS = "look after the sessions"
 
 
+class Tuning(NamedTuple):
+    """Numbers that no operator sets. A simulation varies them."""
+
+    levels: Collection[int] = KNOWN  # that this release knows
+    lengths: Lengths = LENGTHS  # how long work on the state may be
+    window: tuple[int, int] = LogSettings().window  # appends in flight, at least and at most
+    limits: Limits = LIMITS  # of one connection
+
+
 class Server:
     """One proxy."""
+
+    # It has more attributes than other classes: what the program, the console, a handover and the simulation
+    # need of a server. It has no logic.
 
     # More than seven parameters: what is made outside of the server and may be missing or another in a test.
     def __init__(
         self,
         config: Config,
         etcd: Etcd,
-        writer: Writer,
+        run_writer: RunWriter,
         tls: TlsContext | None = None,
         login: Login | None = None,
-        tracer: Tracer | None = None,
+        tracer: "OtelTracer | None" = None,
         environment: Environment = HOST,
         read_metrics: ReadMetrics | None = None,
         home: Home = Home(),  # noqa: B008 - immutable
+        tuning: Tuning = Tuning(),  # noqa: B008 - immutable
     ) -> None:
-        """`writer`: runs the snapshot writer. `tls`, `login`: for clients, if any.
+        """`run_writer`: runs the snapshot writer. `tls`, `login`: for clients, if any.
 
         `tracer`: takes the spans of clients' requests, if any. `environment`: clocks and randomness.
         `read_metrics`: those of an etcd at HOST:PORT, None if it shows none. `home`: where this proxy runs.
         """
         self._config = config
         self._login = login
+        self._limits = tuning.limits
         self._environment = environment
         self._tasks = Tasks()
         self._running: list[asyncio.Task[None]] = []
@@ -106,7 +124,19 @@ class Server:
             loop.time,
             None if self.request_logs is None else self.request_logs.session_ended,
         )
-        log_settings = _log_settings(config, home, has_tls=tls is not None, has_sasl=login is not None)
+        rules = _rules(config, has_tls=tls is not None, has_sasl=login is not None)
+        log_settings = LogSettings(
+            home=home,
+            lease_seconds=config.proxy_lease,
+            rules=rules,
+            version=RELEASE,
+            max_staleness=config.max_staleness,
+            archives=bool(config.archive.url) and not config.archive.read_only,
+            reserve=config.etcd_reserve,
+            levels=tuning.levels,
+            lengths=tuning.lengths,
+            window=tuning.window,
+        )
         context = Context(etcd, keys, self._tasks, machine, LogStats(), log_settings, environment)
         self.log = Log(context, watches, sessions, self.stopped_serving, self.disagreed)
         self._status_poller = StatusPoller(
@@ -114,7 +144,7 @@ class Server:
         )
         self.snapshots = Snapshots(
             self.log,
-            writer,
+            run_writer,
             least_bytes=config.snapshot_log_bytes,
             least_requests=config.snapshot_log_requests,
         )
@@ -125,20 +155,17 @@ class Server:
         )
 
         # Clients.
-        read_only = ReadOnlySessions(machine, sessions, self.log, loop.time, environment.randomness)
+        read_only = ReadOnlySessions(machine, sessions, self.log.contact, loop.time, environment.randomness)
         self._handshake = handshake = Handshake(
-            machine,
-            sessions,
-            self.log.outbox,
             self.log,
+            sessions,
             read_only if config.read_only_mode or config.archive.read_only else None,
-            environment,
             loop,
             past=config.archive.read_only,
         )
-        timer = SessionTimer(sessions, handshake, read_only, self.log.outbox, self.log, interval)
+        timer = SessionTimer(self.log, sessions, handshake, read_only, interval)
         limits = ConnectionLimits(config.max_client_connections, config.max_connections, counters)
-        self.connections: Connections[Connection] = Connections(limits)
+        self.connections = Connections(limits)
         self.ports = Ports(
             lambda: Connection(services, loop), limits, tls, config.proxy_protocol, loop, self._tasks
         )
@@ -153,7 +180,7 @@ class Server:
         # Operators.
         self.facts = Facts(
             Subject(
-                settings=_settings(config),
+                config=config,
                 clock=environment.clock,
                 started=environment.clock.time(),
                 features=FEATURES if operations.extended else (),
@@ -188,15 +215,20 @@ class Server:
         worker = self.log.applier.worker
         loop = asyncio.get_running_loop()
         system = system_nodes(FEATURES, config.max_frame, config.availability_zone)
+        reading = Reading(
+            self.machine.tree,
+            parts.watches,
+            system if config.keeper_extensions else {},
+            AtOnce(worker.lengths),
+        )
         return Services(
-            machine=self.machine,
-            reading=Reading(
-                self.machine.tree,
-                parts.watches,
-                system if config.keeper_extensions else {},
-                AtOnce(worker.lengths),
+            context=OrderContext(
+                self.machine,
+                reading,
+                operations,
+                frozenset(config.sasl.enforced),
+                self._limits._replace(decoded_at_once=worker.lengths.decoded_at_once),
             ),
-            operations=operations,
             auth=self.auth,
             max_frame=config.max_frame,
             latency=parts.latency,
@@ -205,14 +237,12 @@ class Server:
             flush_queue=FlushQueue(loop, clock=self._environment.clock),
             state_gate=StateGate(worker, loop, clock=self._environment.clock, lengths=worker.lengths),
             outbox=self.log.outbox,
-            handshake=handshake,
+            attach=handshake.attach,
             answer_word=self.words.answer,
             connections=self.connections,
-            limits=LIMITS._replace(decoded_at_once=worker.lengths.decoded_at_once),
             request_logs=self.request_logs,
             traces=traces,
             login=self._login,
-            enforced_schemes=frozenset(config.sasl.enforced),
             environment=self._environment,
         )
 
@@ -225,7 +255,7 @@ class Server:
             partial(logs.audit.info, "%s") if config.audit_log else None,
             config.slow_request,
             self._stages,
-            lambda: self.machine.ended,
+            lambda: self.machine.transaction.ended,
             self._environment.clock.perf_counter_ns,
             writes,
         )
@@ -234,9 +264,9 @@ class Server:
         applier = self.log.applier
         return Stages(int(applier.sent_at * 1e9), int(applier.worker.began * 1e9))
 
-    def _traces(self, tracer: Tracer) -> Traces:
+    def _traces(self, tracer: "OtelTracer") -> Traces:
         sources = TraceSources(lambda: self.machine.zxid, self._stages, lambda: self.log.applier.position)
-        return Traces(tracer, sources, self._environment.clock.perf_counter_ns)
+        return Traces(Tracer(tracer.decide, tracer.record), sources, self._environment.clock.perf_counter_ns)
 
     # -- life ----------------------------------------------------------------------------------------------
 
@@ -381,21 +411,8 @@ class Server:
         return self.ports.number
 
 
-def _settings(config: Config) -> Settings:
-    return Settings(
-        config.data_dir,
-        config.prefix,
-        config.tick_time,
-        config.max_client_connections,
-        config.min_session_timeout,
-        config.max_session_timeout,
-        config.tls.secure[1] if config.tls.secure else -1,
-        config.read_only_mode or bool(config.archive.read_only),
-        bool(config.archive.read_only),
-    )
-
-
-def _log_settings(config: Config, home: Home, *, has_tls: bool, has_sasl: bool) -> LogSettings:
+def _rules(config: Config, *, has_tls: bool, has_sasl: bool) -> Rules:
+    """What the requests of this proxy's clients may do."""
     rules = Rules(0)
     for rule, wanted in (
         (Rules.EXTENDED_TYPES, config.extended_types),
@@ -406,12 +423,4 @@ def _log_settings(config: Config, home: Home, *, has_tls: bool, has_sasl: bool) 
     ):
         if wanted:
             rules |= rule
-    return LogSettings(
-        home=home,
-        lease_seconds=config.proxy_lease,
-        rules=rules,
-        version=RELEASE,
-        max_staleness=config.max_staleness,
-        archives=bool(config.archive.url) and not config.archive.read_only,
-        reserve=config.etcd_reserve,
-    )
+    return rules

@@ -49,7 +49,10 @@ def snapshot_name(position: int, writer: str) -> str:
 
 
 class Keyspace:
-    """All keys of one tree, under one prefix."""
+    """All keys of one tree, under one prefix.
+
+    More than twelve attributes: each is a key, or an end of a range of keys, made once for its many uses.
+    """
 
     __slots__ = (
         "_senders",

@@ -61,6 +61,7 @@ class Znode:
         "version",
     )
 
+    # More than seven parameters: the fields of a record, which `fields` gives back in this order.
     def __init__(
         self,
         data: bytes | None,

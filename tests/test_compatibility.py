@@ -20,7 +20,7 @@ from codec.constants import (
     ProtocolVersion,
     WatcherType,
 )
-from proxy.admin import words
+from proxy.options import words
 from proxy.state.auth.schemes import SCHEMES
 from proxy.state.ops import EXTENDED, PLAIN
 from proxy.state.ops.multi import PARTS
@@ -34,7 +34,7 @@ _TEST = re.compile(r"`([\w/]+\.py)(?:::(\w+))?(?:\[(\w+)\])?`")
 _SCRIPTS = {"compat/test_cases.py": CASES}
 # Requests that no operation answers, but the connection itself.
 _OF_THE_CONNECTION = {OpCode.PING, OpCode.AUTH, OpCode.SASL, OpCode.CLOSE_SESSION}
-# Who these are is told by no scheme's provider: ACLs know them themselves.
+# No scheme's provider says who these are: ACLs know them themselves.
 _OF_ACLS = {"world", "auth", "super"}
 
 

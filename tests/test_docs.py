@@ -1,7 +1,8 @@
-"""The site of the documents: it builds, no link leads nowhere, and it has every page."""
+"""The documents: their site builds, no link leads nowhere, it has every page, and their counts are right."""
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,23 @@ def test_every_page_is_in_the_contents() -> None:
     for page in ROOT.glob("docs/decisions/0*.md"):
         title = page.read_text().splitlines()[0].removeprefix("# ").replace(": ", f"]({page.name}) ", 1)
         assert f"* [{title}\n" in decisions
+
+
+def test_every_page_opens_with_the_questions_that_it_answers() -> None:
+    pages = {page.name: page.read_text().split("\n\n")[1] for page in ROOT.glob("docs/*.md")}
+    assert [name for name, opening in pages.items() if not opening.startswith("This page answers")] == []
+
+
+def test_counts_of_planted_faults() -> None:
+    planted = [
+        tomllib.loads(file.read_text()) for file in ROOT.glob("proof/simulation/planted_faults/*.toml")
+    ]
+    outside = [fault["tests"] for fault in planted if "tests" in fault]
+    following = [tests for tests in outside if tests.startswith("tests/pipeline/follow/")]
+    calm = [fault for fault in planted if fault.get("world") == "calm"]
+    worlds = len(planted) - len(outside)
+    simulation = " ".join((ROOT / "docs" / "simulation.md").read_text().split())
+    reliability = (ROOT / "docs" / "reliability.md").read_text()
+    assert f"There are {worlds - len(calm)} for stormy worlds and {len(calm)} for calm ones." in simulation
+    assert f"| {worlds} planted faults, each found" in reliability
+    assert f"| {len(following)} planted faults, each found by these tests" in reliability

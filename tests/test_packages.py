@@ -11,18 +11,17 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from sysconfig import get_path
 from typing import NamedTuple
 
 import pytest
-from kazoo.client import KazooClient
 
 from lab.servers import EtcdServer, ZketcdServer
 from lab.servers.clean_root import CleanRoot, obstacle
 from lab.servers.process import find_program
 from proxy.version import VERSION
+from tests.kazoo import kazoo
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -63,20 +62,9 @@ class Packaged(ZketcdServer):
 
 
 def _serves_a_client(server: ZketcdServer) -> None:
-    with _client(server) as client:
+    with kazoo(server) as client:
         assert client.create("/packaged", b"data", sequence=True) == "/packaged0000000000"
         assert client.get("/packaged0000000000")[0] == b"data"
-
-
-@contextmanager
-def _client(server: ZketcdServer) -> Iterator[KazooClient]:
-    client = KazooClient(server.address)
-    client.start(timeout=60)
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
 
 
 @pytest.mark.real
@@ -236,7 +224,7 @@ def _backed_up_destroyed_and_restored(
             ignore=shutil.ignore_patterns("__pycache__", "include", "tests"),
         )
     tree = ("--etcd", etcd.endpoint, "--prefix", prefix)
-    with Packaged(etcd, prefix, zketcd, **_ENVIRONMENT) as server, _client(server) as client:
+    with Packaged(etcd, prefix, zketcd, **_ENVIRONMENT) as server, kazoo(server) as client:
         assert client.get("/packaged0000000000")[0] == b"data"  # from before the upgrade
         client.create("/app/config", b"color=blue", makepath=True)
         last = client.set("/app/config", b"color=red").last_modified_transaction_id
@@ -250,7 +238,7 @@ def _backed_up_destroyed_and_restored(
     )
     assert "there is no tree under" in root.run("zketcd", "get", "/app/config", *tree, status=1)
     root.run("zketcd", "import", "/var/backups/monday", *tree)
-    with Packaged(etcd, prefix, zketcd, **_ENVIRONMENT) as server, _client(server) as client:
+    with Packaged(etcd, prefix, zketcd, **_ENVIRONMENT) as server, kazoo(server) as client:
         data, stat = client.get("/app/config")
         assert (data, stat.version, stat.last_modified_transaction_id) == (b"color=red", 1, last)
         assert client.get("/packaged0000000000")[0] == b"data"

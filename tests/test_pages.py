@@ -3,10 +3,10 @@
 import shlex
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
 
 from archive.catalog import Catalog
 from archive.store import store_of
@@ -14,6 +14,7 @@ from lab.servers import EtcdServer, ZketcdServer, pages, wait_until
 from lab.servers.operator import ctl
 from lab.servers.prepared import NEXT_LEVEL, prepared
 from lab.servers.process import REPOSITORY, find_program
+from tests.kazoo import kazoo
 
 DOCS = REPOSITORY / "docs"
 
@@ -80,7 +81,11 @@ def _wait_for_proxies(etcd: EtcdServer, number: int, prefix: str = "/zketcd") ->
 
 @pytest.mark.real
 def test_back_up_and_restore(tmp_path: Path) -> None:
-    with EtcdServer() as etcd, ZketcdServer(etcd.endpoint, prefix="/zketcd") as zketcd:
+    with (
+        EtcdServer() as etcd,
+        ZketcdServer(etcd.endpoint, prefix="/zketcd") as zketcd,
+        ExitStack() as stack,
+    ):
         running = {"etcd": etcd, "zketcd": zketcd}
 
         def systemctl(words: list[str]) -> None:
@@ -90,8 +95,7 @@ def test_back_up_and_restore(tmp_path: Path) -> None:
                 # A proxy that is killed, since its stop took too long, counts for a while.
                 wait_until(lambda: not ctl(etcd, "proxies"), "no proxy to be left", 60)
 
-        client = KazooClient(zketcd.address)
-        client.start(timeout=60)
+        client = stack.enter_context(kazoo(zketcd))
         client.create("/app", b"")
         client.create("/app/config", b"color=blue\n")
         for number in range(19):
@@ -110,14 +114,10 @@ def test_back_up_and_restore(tmp_path: Path) -> None:
         (tmp_path / "backups").mkdir()
         done = pages.run(DOCS / "backup.md", real, {"systemctl": systemctl}, _path(tmp_path / "bin"))
         assert len(done) > 10
-        client.stop()
-        client.close()
-        again = KazooClient(zketcd.address)
-        again.start(timeout=60)
-        assert again.get("/app/config")[0] == b"color=blue\n"
-        assert len(again.get_children("/app")) == 20
-        again.stop()
-        again.close()
+        stack.close()
+        with kazoo(zketcd) as again:
+            assert again.get("/app/config")[0] == b"color=blue\n"
+            assert len(again.get_children("/app")) == 20
 
 
 @pytest.mark.real
@@ -125,10 +125,9 @@ def test_upgrade_and_go_back(tmp_path: Path, etcd_server: EtcdServer, etcd_prefi
     with (
         prepared("", etcd_server, prefix=etcd_prefix) as first,
         prepared("", etcd_server, prefix=etcd_prefix) as second,
+        kazoo(first, second, timeout=10) as client,
     ):
         hosts = iter((first, second, second, second))  # in the order of the page
-        client = KazooClient(f"{first.address},{second.address}", timeout=10)
-        client.start(timeout=60)
         client.create("/lives-on", b"", ephemeral=True)
 
         def install(words: list[str]) -> None:
@@ -141,20 +140,14 @@ def test_upgrade_and_go_back(tmp_path: Path, etcd_server: EtcdServer, etcd_prefi
         real = {"--etcd http://etcd-1:2379": f"--etcd {etcd_server.endpoint} --prefix {etcd_prefix}"}
         pages.run(DOCS / "upgrading.md", real, {"apt-get": install}, _path(tmp_path / "bin", NEXT_LEVEL))
         assert client.exists("/lives-on")
-        client.stop()
-        client.close()
 
 
 @pytest.mark.real
 def test_budgets(tmp_path: Path, etcd_server: EtcdServer, etcd_prefix: str) -> None:
-    with ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix) as zketcd:
-        client = KazooClient(zketcd.address)
-        client.start(timeout=60)
+    with ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix) as zketcd, kazoo(zketcd) as client:
         client.create("/app")
         real = {"--etcd http://etcd-1:2379": f"--etcd {etcd_server.endpoint} --prefix {etcd_prefix}"}
         assert len(pages.run(DOCS / "budgets.md", real, ACTIONS, _path(tmp_path / "bin"))) == 5
-        client.stop()
-        client.close()
 
 
 @pytest.mark.real
@@ -175,14 +168,11 @@ def test_somebody_deleted_clickhouse(tmp_path: Path) -> None:
             command = command.replace(named, used)
         archiver = subprocess.Popen(shlex.split(command), env={"PATH": path})
         try:
-            client = KazooClient(zketcd.address)
-            client.start(timeout=60)
-            client.create("/clickhouse/tables/hits", b"columns: 17", makepath=True)
-            real["0x4cc"] = f"{client.last_zxid:#x}"
-            client.delete("/clickhouse", recursive=True)
-            deleted = client.last_zxid
-            client.stop()
-            client.close()
+            with kazoo(zketcd) as client:
+                client.create("/clickhouse/tables/hits", b"columns: 17", makepath=True)
+                real["0x4cc"] = f"{client.last_zxid:#x}"
+                client.delete("/clickhouse", recursive=True)
+                deleted = client.last_zxid
             store = store_of(str(tmp_path / "archive"))
 
             def archived() -> bool:

@@ -1,7 +1,7 @@
-"""Words that stay out of comments, docstrings and messages; each rule has what to write instead.
+"""Words that stay out of comments, docstrings, messages and documents; each rule has what to write instead.
 
-`python tests/test_prose.py proxy/log codec/jute.py` prints what is found; without arguments, in all rooms.
-Code in backticks does not count.
+`python tests/test_prose.py proxy/log docs/etcd.md` prints what is found; without arguments, everywhere. Code
+does not count, nor what a program has written into a document.
 """
 
 import ast
@@ -9,14 +9,18 @@ import io
 import re
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-ROOMS = ("codec", "schema", "proxy", "console", "archive", "pipeline", "proof")
+ROOMS = (
+    *("codec", "schema", "proxy", "console", "archive", "pipeline", "zketcd", "docs"),
+    *("proof", "lab", "bench", "examples", "tests", "tools", "deploy"),
+    *("README.md", "CONTRIBUTING.md", "SECURITY.md"),
+)
 
 
 class Rule(NamedTuple):
@@ -63,6 +67,8 @@ RULES = (
     _rule("without a word", "without a message"),
 )
 _CODE = re.compile(r"``?[^`]*``?")
+#: Of a document: fenced blocks, and what lies between two marks of `bench.documents`.
+_BLOCK = re.compile(r"^```.*?^```$|^<!-- results.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 _LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
 
 
@@ -91,6 +97,14 @@ def prose_of(source: str) -> Iterator[tuple[int, str]]:
                 yield from _texts(arguments)
 
 
+def prose_of_document(text: str) -> Iterator[tuple[int, str]]:
+    """(line, text) of each line of a Markdown file that is no code."""
+    without = _BLOCK.sub(lambda block: "\n" * block.group().count("\n"), text)
+    for number, line in enumerate(without.splitlines(), 1):
+        if not line.startswith("    "):
+            yield number, line
+
+
 def _texts(arguments: list[ast.expr]) -> Iterator[tuple[int, str]]:
     for argument in arguments:
         for node in ast.walk(argument):
@@ -98,11 +112,11 @@ def _texts(arguments: list[ast.expr]) -> Iterator[tuple[int, str]]:
                 yield node.lineno, node.value
 
 
-def findings(source: str) -> list[Finding]:
-    """What the rules find in a module, by line."""
+def findings(prose: Iterable[tuple[int, str]]) -> list[Finding]:
+    """What the rules find, by line."""
     found = {
         Finding(line, match.group(), rule.instead)
-        for line, text in prose_of(source)
+        for line, text in prose
         for rule in RULES
         for match in rule.pattern.finditer(_CODE.sub("", text))
     }
@@ -112,9 +126,13 @@ def findings(source: str) -> list[Finding]:
 def in_files(*roots: Path) -> Iterator[str]:
     """The findings of files and folders."""
     for root in roots:
-        for path in [root] if root.is_file() else sorted(root.rglob("*.py")):
-            if not re.search(r"_pb2(_grpc)?\.py$", path.name):
-                for line, words, instead in findings(path.read_text()):
+        for path in [root] if root.is_file() else sorted(root.rglob("*")):
+            # This file's own examples are what the rules find.
+            if re.search(r"_pb2(_grpc)?\.py$", path.name) or path == Path(__file__):
+                continue
+            if path.suffix in (".py", ".md"):
+                prose = prose_of if path.suffix == ".py" else prose_of_document
+                for line, words, instead in findings(prose(path.read_text())):
                     yield f"{path}:{line}: {words!r}: {instead}"
 
 
@@ -130,14 +148,21 @@ def in_files(*roots: Path) -> Iterator[str]:
     ],
 )
 def test_a_listed_word_is_found(source: str) -> None:
-    assert findings(source)
+    assert findings(prose_of(source))
 
 
 @pytest.mark.parametrize(
     "source", ["nobody = 1", "say('nobody')", "# the scheme `nobody` and ``whoever``", "x = 'midway'"]
 )
 def test_names_other_strings_and_code_do_not_count(source: str) -> None:
-    assert findings(source) == []
+    assert findings(prose_of(source)) == []
+
+
+def test_blocks_of_a_document_do_not_count() -> None:
+    page = (
+        "# It\n```\nnobody\n```\n    nobody\n\n<!-- results: x -->\n| told |\n<!-- end -->\nNobody `told`\n"
+    )
+    assert [(found.line, found.words) for found in findings(prose_of_document(page))] == [(10, "Nobody")]
 
 
 def test_no_listed_word() -> None:

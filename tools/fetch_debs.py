@@ -10,6 +10,7 @@ archives; it is needed where there is no apt.
 The exit status is 1 if no name can be had, or if --check misses a file; stderr says why.
 """
 
+import functools
 import hashlib
 import os
 import platform
@@ -64,6 +65,7 @@ def read_pins(text: str) -> dict[str, list[Pin]]:
     return dict(pins)
 
 
+@functools.cache
 def archives() -> list[str]:
     """URLs of the archives to ask. Raises Unavailable if none is known."""
     given = os.environ.get("DEBIAN_ARCHIVE")
@@ -88,11 +90,8 @@ def fetch(pins: Sequence[Pin], folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetching-") as scratch:
         content = Path(scratch, "content")
         content.mkdir()
-        for builds in _by_package(pins).values():
-            deb = Path(scratch, "deb")
-            _download_one_of(builds, deb)
+        for deb in _download(_by_package(pins), Path(scratch)):
             unpack(deb, content)
-            deb.unlink()
         content.rename(folder)
 
 
@@ -109,42 +108,54 @@ def _by_package(pins: Sequence[Pin]) -> Mapping[str, list[Pin]]:
     return packages
 
 
-def _download_one_of(builds: Sequence[Pin], target: Path) -> None:
-    """Write the first that an archive has. Raises Unavailable."""
-    reasons: dict[str, None] = {}  # each once, in their order: most archives say the same
-    for pin in builds:
-        for archive in archives():
-            try:
-                _download(f"{archive.rstrip('/')}/{pin.path}", target)
-                _verify(target, pin)
-            except Unavailable as error:
-                reasons[str(error)] = None
-            else:
-                return
-    raise Unavailable(f"{builds[0].package}: {'; '.join(reasons)}")
+def _download(packages: Mapping[str, Sequence[Pin]], folder: Path) -> list[Path]:
+    """Write a build of each package, the first that an archive has, into `folder`. Raises Unavailable."""
+    missing = dict(packages)
+    found = []
+    reasons: dict[str, None] = {}  # each once, in their order: most archives and files have the same
+    for archive in archives():
+        urls = {
+            folder / pin.sha256: f"{archive.rstrip('/')}/{pin.path}"
+            for builds in missing.values()
+            for pin in builds
+        }
+        reasons |= dict.fromkeys(_request(urls))
+        for package, builds in list(missing.items()):
+            for pin in builds:
+                file = folder / pin.sha256
+                if not file.exists():
+                    continue
+                with file.open("rb") as content:
+                    digest = hashlib.file_digest(content, "sha256").hexdigest()
+                if digest == pin.sha256:
+                    found.append(file)
+                    del missing[package]
+                    break
+                reasons[f"its SHA-256 is {digest}, and {pin.sha256} is pinned"] = None
+                file.unlink()
+        if not missing:
+            return found
+    raise Unavailable(f"{', '.join(missing)}: {'; '.join(reasons)}")
 
 
-def _download(url: str, target: Path) -> None:
-    if not Path(_APT_HELPER).exists():
-        try:
-            with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as response, target.open("wb") as file:
-                shutil.copyfileobj(response, file)
-        except OSError as error:
-            raise Unavailable(str(error)) from None
+def _request(urls: Mapping[Path, str]) -> Iterator[str]:
+    """Write each file from its URL, all of them in one call of apt; the reasons why some could not be had."""
+    if Path(_APT_HELPER).exists():
+        options = ["-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=1"]
+        command = [_APT_HELPER, *options, "download-file"]
+        for file, url in urls.items():
+            command += [url, str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            failed = re.findall(r"^E: Failed to fetch \S+\s+(.*?)(?: \[IP: .*)?$", done.stderr, re.MULTILINE)
+            yield from failed or [done.stderr.strip()]
         return
-    options = ["-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=1"]
-    command = [_APT_HELPER, *options, "download-file", url, str(target)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        reason = re.search(r"^E: Failed to fetch \S+\s+(.*?)(?: \[IP: .*)?$", done.stderr, re.MULTILINE)
-        raise Unavailable(reason[1] if reason else done.stderr.strip())
-
-
-def _verify(file: Path, pin: Pin) -> None:
-    with file.open("rb") as content:
-        found = hashlib.file_digest(content, "sha256").hexdigest()
-    if found != pin.sha256:
-        raise Unavailable(f"its SHA-256 is {found}, and {pin.sha256} is pinned")
+    for file, url in urls.items():
+        try:
+            with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as response, file.open("wb") as content:
+                shutil.copyfileobj(response, content)
+        except OSError as error:
+            yield str(error)
 
 
 def unpack(deb: Path, folder: Path) -> None:

@@ -106,7 +106,9 @@ def protocols(root: Path) -> list[str]:
         for path in sources(root)
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ClassDef)
-        and any(base.split("[")[0].endswith("Protocol") for base in map(ast.unparse, node.bases))
+        and any(
+            base.split("[")[0] in ("Protocol", "typing.Protocol") for base in map(ast.unparse, node.bases)
+        )
     ]
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from proxy.support.stdout import guarded
 from zketcd.commands import Command, available
-from zketcd.parsers import top
+from zketcd.manual import top
 
 # Our own packages: a module of theirs that is missing is a defect, not a missing library.
 _OURS = ("archive", "bench", "codec", "console", "pipeline", "proxy", "schema", "tests", "zketcd")

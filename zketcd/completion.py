@@ -12,7 +12,7 @@ from pathlib import Path
 
 from proxy.support.usage import Parser
 from zketcd.commands import available
-from zketcd.parsers import top
+from zketcd.manual import top
 
 SHELLS = ("bash", "zsh", "fish")
 _FILES = Path(__file__).parent / "completions"

@@ -2,7 +2,7 @@
 
 Proxy, etcd and clients are in one process, as for `turns`. In each turn every attacker fills buffers of the
 size that libuv reads, up to 32 in a row, until the proxy stops reading from it. The search begins with each
-kind of request by itself, and goes on with mixtures of those that held the loop longest.
+kind of request alone, and continues with mixtures of those that held the loop longest.
 """
 
 import asyncio
@@ -140,7 +140,7 @@ async def _held(kinds: Sequence[str], attackers: int, turns: int, meter: Meter) 
 
 
 def run(scale: float) -> Table:
-    """Each kind by itself, from one client and from as many as one address may have, then mixtures."""
+    """Each kind alone, from one client and from as many as one address may have, then mixtures."""
     chance = random.Random(_SEED)
     seen: dict[tuple[tuple[str, ...], int], Found] = {
         ((name,), clients): held((name,), clients) for name in KINDS for clients in (1, _MOST_CLIENTS)

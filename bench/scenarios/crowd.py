@@ -71,7 +71,7 @@ class Crowd:
             raise Stalled(f"{answered} answers to {sent} pings")
 
     def close(self) -> None:
-        """Let go of the sockets' events; `crowd` closes them."""
+        """Close the selector; `crowd` closes the sockets."""
         self._poller.close()
 
 

@@ -1,8 +1,8 @@
-"""As users deploy it: three hosts, on each a ZooKeeper, or on each a member of etcd with a proxy beside it.
+"""As users deploy it: three hosts, on each a ZooKeeper, or on each a member of etcd with a proxy.
 
 Relays put the hosts apart: what one member sends to another, and a proxy to the other hosts' members, takes
 half a round trip. Clients talk to the server on their own host. Both systems run all the time and take turns,
-so that a machine which slows down under load slows both; a single client goes on to the next host each round.
+so that a machine which slows down under load slows both; a single client moves to the next host each round.
 """
 
 from collections.abc import Iterator

@@ -16,7 +16,7 @@ from bench.scenarios import Cell, Table
 from bench.scenarios.crowd import Crowd
 from bench.scenarios.herd import Client, arrive
 from bench.servers import targets
-from lab.client import blocking as zk
+from lab.client import blocking
 
 SIZE = 10_000
 TIMEOUT_MS = 20_000
@@ -44,7 +44,7 @@ class _Other:
     def __init__(self, port: int, *, writes: bool) -> None:
         self.number = 0
         self.longest = 0.0
-        self._client = zk.Client(port)
+        self._client = blocking.Client(port)
         self._writes = writes
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -63,12 +63,12 @@ class _Other:
     def stop(self) -> None:
         self._stopped.set()
         self._thread.join()
-        self._client.close()
+        self._client.drop()
 
 
 def measure(port: int, size: int, way: str, timeout_ms: int = TIMEOUT_MS) -> Waits:
     """Open `size` sessions and end them. Raises Stalled if their nodes stay."""
-    with zk.Client(port) as admin:
+    with blocking.Client(port) as admin:
         for path in (_PARENT, _OTHER):
             if admin.stat(path) is None:
                 admin.create(path)

@@ -1,4 +1,4 @@
-"""A herd: thousands of clients that connect in one moment, as after a network that comes back or a restart.
+"""A herd: thousands of clients that connect in one moment, as after a network failure or a restart.
 
 Three times for each server: all clients are new; they come back with their sessions after a restart; and
 after another restart half of them come back, and as many new ones come with them. Without and with TLS.

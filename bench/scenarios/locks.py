@@ -42,7 +42,7 @@ class Client:
         self._call("created", wire.CREATE, wire.create_body(self._lock + b"/n-", b"", EPHEMERAL_SEQUENTIAL))
 
     def receive(self) -> None:
-        """Take what has come, and go on."""
+        """Take what has come, and continue."""
         data = self.socket.recv(1 << 16)
         if not data:
             raise Stalled("the server closed a connection")

@@ -24,7 +24,7 @@ from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 
 ZNODES = (10_000, 100_000, 300_000, 1_000_000)
 PER_DIRECTORY = 1000
-PATIENCE_S = 300.0
+TIMEOUT_S = 300.0
 """For a start on the full tree, also on a slow machine."""
 _TRIES = 5  # to write a snapshot, which another one may overtake
 
@@ -47,7 +47,7 @@ def run(scale: float) -> Table:
     sizes = [max(1, round(size * scale)) for size in ZNODES]
     rows: list[list[float | str | int]] = []
     with ZooKeeperServer(
-        max_client_connections=0, java_options=("-Xmx6g",), start_timeout=PATIENCE_S
+        max_client_connections=0, java_options=("-Xmx6g",), start_timeout=TIMEOUT_S
     ) as zookeeper:
         # The heap comes first: reading it collects the garbage.
         measures: dict[str, Measure] = {
@@ -57,7 +57,7 @@ def run(scale: float) -> Table:
         rows += _measure(zookeeper, measures, sizes)
     with (
         EtcdServer(*ETCD_OPTIONS) as etcd,
-        ZketcdServer(etcd.endpoint, max_client_connections=0, start_timeout=PATIENCE_S) as zketcd,
+        ZketcdServer(etcd.endpoint, max_client_connections=0, start_timeout=TIMEOUT_S) as zketcd,
     ):
         measures = {
             "zketcd": lambda: costs.resident_bytes([zketcd.pid]),
@@ -153,7 +153,7 @@ def write_snapshot(endpoint: str) -> None:
 def _ask(etcd: EtcdServer, path: str, **fields: object) -> dict[str, Any]:
     """One request to etcd's JSON gateway."""
     request = urllib.request.Request(f"{etcd.endpoint}/v3/{path}", json.dumps(fields).encode())
-    with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
+    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
         found: dict[str, Any] = json.load(response)
     return found
 

@@ -14,12 +14,12 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench import costs, paced, wire
+from bench import costs, wire
 from bench.data import SIZE, data
 from bench.errors import BenchError
-from bench.load import Admin, connected
+from bench.load import Admin, Connection, connected
 from bench.scenarios import Table
-from bench.scenarios.memory import PATIENCE_S, PER_DIRECTORY, nodes
+from bench.scenarios.memory import PER_DIRECTORY, TIMEOUT_S, nodes
 from bench.servers import ETCD_OPTIONS
 from bench.streams import UniqueStream
 from bench.workloads import STAT_REPLY
@@ -27,13 +27,15 @@ from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 from lab.servers.four_letter import four_letter_word
 from lab.servers.process import REPOSITORY
 from lab.servers.waiting import wait_until
-from pipeline.etcd.options import Connection
+from pipeline.etcd import options as etcd_options
 from pipeline.follow.target import position_of
 
 ZNODES = (100_000, 500_000)
 RATE = 5_000  # writes a second
 SECONDS = 30.0
 CONNECTIONS = 8
+_TICK = 0.01  # seconds
+_AT_ONCE = 64
 _STRIDE = 7919  # a prime: the writes go all over the tree
 
 
@@ -65,10 +67,10 @@ def _move(count: int, rate: int, seconds: float) -> list[float | str | int]:
     with ExitStack() as stack:
         etcd = stack.enter_context(EtcdServer(*ETCD_OPTIONS))
         zookeeper = stack.enter_context(
-            ZooKeeperServer(max_client_connections=0, java_options=("-Xmx6g",), start_timeout=PATIENCE_S)
+            ZooKeeperServer(max_client_connections=0, java_options=("-Xmx6g",), start_timeout=TIMEOUT_S)
         )
         zketcd = stack.enter_context(
-            closing(ZketcdServer(etcd.endpoint, max_client_connections=0, start_timeout=PATIENCE_S))
+            closing(ZketcdServer(etcd.endpoint, max_client_connections=0, start_timeout=TIMEOUT_S))
         )
         log = Path(stack.enter_context(TemporaryDirectory(prefix="zketcd-move-"))) / "follower"
         with Admin(zookeeper.port) as admin:
@@ -82,7 +84,8 @@ def _move(count: int, rate: int, seconds: float) -> list[float | str | int]:
         _wait(lambda: "waiting for" in zketcd.log_text(), follower, log)
         before = costs.cpu_seconds([follower.pid])
         with connected(zookeeper.port, [_writes(number, count) for number in range(CONNECTIONS)]) as clients:
-            timing = paced.drive(clients, 64, rate, seconds)
+            begun = time.perf_counter()
+            done = _write(clients, rate, seconds)
             stopped = time.perf_counter()
             spent = costs.cpu_seconds([follower.pid]) - before
             memory = costs.resident_bytes([follower.pid])
@@ -99,9 +102,24 @@ def _move(count: int, rate: int, seconds: float) -> list[float | str | int]:
                 admin.call(wire.SET_DATA, wire.set_body(b"/d000000", data(0)))
                 pause = time.perf_counter() - stopped
                 admin.close_session()
-    done = sum(timing.counts) / timing.seconds
-    cpu = 100 * spent / timing.seconds
-    return [count, loaded, rate, done, left, finished, pause, cpu, memory / 1e6]
+    cpu = 100 * spent / (stopped - begun)
+    return [count, loaded, rate, done / (stopped - begun), left, finished, pause, cpu, memory / 1e6]
+
+
+def _write(clients: Sequence[Connection], rate: int, seconds: float) -> int:
+    """Write at this rate, a share each 10 ms, at most 64 at a time on a connection; how many were done."""
+    begun = time.perf_counter()
+    sent = 0
+    while (passed := time.perf_counter() - begun) < seconds:
+        share = min(_AT_ONCE, (round(passed * rate) - sent) // len(clients))
+        for client in clients if share else ():
+            client.send(share)
+            sent += share
+        for client in clients:
+            while not client.idle:
+                client.receive()
+        time.sleep(max(0.0, begun + passed + _TICK - time.perf_counter()))
+    return sent
 
 
 def _command(zookeeper: ZooKeeperServer, etcd: EtcdServer) -> list[str]:
@@ -122,7 +140,7 @@ def _running(command: Sequence[str], log: Path) -> Iterator["subprocess.Popen[by
 
 def _wait(probe: Callable[[], bool], follower: "subprocess.Popen[bytes]", log: Path) -> None:
     """Until it is so, or the follower has ended. Raises BenchError then."""
-    wait_until(lambda: probe() or follower.poll() is not None, "the follower's progress", PATIENCE_S)
+    wait_until(lambda: probe() or follower.poll() is not None, "the follower's progress", TIMEOUT_S)
     if follower.poll() is not None:
         raise BenchError(f"the follower has ended: {log.read_text()[-300:]}")
 
@@ -146,6 +164,6 @@ def _last_zxid(zookeeper: ZooKeeperServer) -> int:
 
 
 async def _position(etcd: EtcdServer) -> int:
-    async with Connection(etcd.endpoint).client() as client:
-        found = await position_of(client, Connection(etcd.endpoint).keys)
+    async with etcd_options.Connection(etcd.endpoint).client() as client:
+        found = await position_of(client, etcd_options.Connection(etcd.endpoint).keys)
     return 0 if found is None else found.zxid

@@ -2,7 +2,7 @@
 
 Sixteen clients, each with one request in flight, share the proxies. Three workloads write what all share or
 what is each client's own; the fourth hands locks round (see `bench.scenarios.locks`). ZooKeeper serves the
-same clients beside them.
+same clients.
 """
 
 from collections.abc import Callable, Iterator

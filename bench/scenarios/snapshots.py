@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection as Pipe
 from bench import costs, summary, wire
 from bench.load import Admin, Timing, connected, drive
 from bench.scenarios import Cell, Table
-from bench.scenarios.memory import PATIENCE_S, nodes, write_snapshot
+from bench.scenarios.memory import TIMEOUT_S, nodes, write_snapshot
 from bench.servers import ETCD_OPTIONS
 from bench.streams import RepeatedStream
 from bench.workloads import DATA, DATA_REPLY, Mixed, prepare
@@ -25,7 +25,7 @@ ZNODES = 1_000_000
 CONNECTIONS = 16
 DEPTH = 4
 SECONDS = 5.0
-"""How long the load runs at least; a snapshot may take longer, then the load goes on until its end."""
+"""How long the load runs at least; a snapshot may take longer, then the load lasts until its end."""
 READER_NODE = b"/reader"
 MANY = (1 << 31) - 1
 
@@ -40,7 +40,7 @@ def run(scale: float) -> Table:
         ZketcdServer(
             etcd.endpoint,
             max_client_connections=0,
-            start_timeout=PATIENCE_S,
+            start_timeout=TIMEOUT_S,
             snapshot_log_bytes=MANY,  # none but the one that is asked for
             snapshot_log_requests=MANY,
         ) as zketcd,
@@ -103,7 +103,7 @@ def _measure(server: ZketcdServer, number: int, seconds: float, endpoint: str | 
 
 def _figures(timings: Sequence[Timing]) -> list[float]:
     """Requests a second, and p50 and p99 in ms."""
-    # The counts go on from one drive to the next, the samples are each the whole too: the last has all.
+    # The counts continue from one drive to the next, the samples are each the whole too: the last has all.
     rate = sum(timings[-1].counts) / sum(timing.seconds for timing in timings)
     p50, p99 = summary.percentiles(timings[-1].samples, (0.5, 0.99))
     return [rate, p50 / 1e6, p99 / 1e6]
@@ -117,7 +117,7 @@ def _timed(endpoint: str) -> float:
 
 
 def _read(port: int, pipe: Pipe) -> None:
-    """Read one node, one request at a time, until told to end; send p99 and the longest wait in ns."""
+    """Read one node, one request at a time, until asked to end; send p99 and the longest wait in ns."""
     requests = [wire.packet(xid, wire.GET_DATA, wire.read_body(READER_NODE)) for xid in range(1, 257)]
     with connected(port, [RepeatedStream(requests, (DATA_REPLY,))]) as connections:
         pipe.send("reading")

@@ -23,10 +23,10 @@ from bench.stages.loop import MeteredLoop
 from bench.stages.meter import OUTSIDE, Meter
 from proxy.admin.commands import Commands
 from proxy.admin.json_text import encode
-from proxy.admin.words import KNOWN
 from proxy.etcd.model import KeyValue
 from proxy.log.follow.follower import Follower
 from proxy.log.slices import in_slices
+from proxy.options.words import KNOWN
 from proxy.server import Server
 from proxy.state import capture
 from proxy.state.node import Node, new_node
@@ -88,7 +88,7 @@ class _Caller(Client):
 
     @override
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Nobody reads the answer."""
+        """The answer is not read."""
 
     @override
     def _take(self, data: bytes) -> None:

@@ -1,6 +1,6 @@
 """What is run: one of the bench's workloads, or a change that many watch, so many clients, so many at a time.
 
-Each run has a proxy and an etcd of its own, goes on until every reply is there, and verifies the tree.
+Each run has a proxy and an etcd of its own, runs until every reply has arrived, and verifies the tree.
 """
 
 import asyncio
@@ -8,6 +8,7 @@ import cProfile
 import gc
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
+from functools import partial
 from typing import NamedTuple
 
 from bench import wire
@@ -20,7 +21,7 @@ from bench.workloads import WORKLOADS, preparation
 from proxy.__main__ import collect_rarely
 from proxy.config import Config, parse
 from proxy.etcd.access import Access
-from proxy.log.snapshots import WriterProcess
+from proxy.log.upkeep.snapshots import run_process
 from proxy.server import Server
 
 FANOUT = "fanout"
@@ -97,7 +98,7 @@ async def serving(
     etcd = CountingEtcd(meter)
     client = client_of(etcd)
     with told(meter) if metered else nullcontext():
-        server = Server(config, client, WriterProcess(Access((etcd.address,))))
+        server = Server(config, client, partial(run_process, Access((etcd.address,))))
         await server.start(lambda _count: None)
         try:
             yield server, etcd

@@ -22,7 +22,7 @@ from proxy.server import Server
 TIMEOUT_MS = 600_000
 _WINDOW = 512
 _MOST_AT_ONCE = 256  # what a Stream gives
-_PATIENCE = 100_000  # turns of the event loop
+_MOST_TURNS = 100_000  # turns of the event loop
 
 
 class Client(asyncio.Transport):
@@ -194,6 +194,6 @@ async def until(condition: Callable[[], bool]) -> None:
     turns = 0
     while not condition():
         turns += 1
-        if turns > _PATIENCE:
+        if turns > _MOST_TURNS:
             raise Stalled("the proxy has stopped answering")
         await asyncio.sleep(0)

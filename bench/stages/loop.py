@@ -30,8 +30,8 @@ TASKS = {
     "proxy.log.append.incarnations": BACKGROUND,
     "proxy.log.log": BACKGROUND,
     "proxy.log.append.membership": BACKGROUND,
-    "proxy.log.node_expiry": BACKGROUND,
-    "proxy.log.snapshots": BACKGROUND,
+    "proxy.log.upkeep.node_expiry": BACKGROUND,
+    "proxy.log.upkeep.snapshots": BACKGROUND,
     "proxy.log.follow.staleness": BACKGROUND,
 }
 """And a task, by the module of its coroutine. Its own parts may enter other stages (see `parts`)."""

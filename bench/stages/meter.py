@@ -46,7 +46,7 @@ class Meter:
         self._counting = counting
         self._profile = profile
         self._since = 0
-        self._into: dict[str, int] = {}  # self.nanos while this runs, else what nobody looks at
+        self._into: dict[str, int] = {}  # self.nanos while this runs, else a dict that is not read
         self._own = 0  # what `enter` takes itself, which is no part of any stage
         self._own = self._cost()
 

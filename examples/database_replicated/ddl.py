@@ -18,7 +18,7 @@ Tables = Mapping[str, str]
 
 
 class Query(NamedTuple):
-    """One DDL query; `id` tells it from every other one."""
+    """One DDL query; each query has another `id`."""
 
     id: str
     kind: str

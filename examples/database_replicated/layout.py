@@ -10,8 +10,8 @@ of an earlier session that arrives late is refused.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from codec.client import Request, check, create, delete, set_data
 from codec.constants import CreateMode
-from lab.client.requests import Request, check, create, delete, set_data
 
 Parts = list[Request[Any]]
 
@@ -127,7 +127,7 @@ class Layout:
         return [fence, *self._applied(number, name, digest)]
 
     def roll_back(self, fence: Request[None], number: int, name: str) -> Parts:
-        """The initiator could not run its query: nobody will. Part TRY_PART as in `commit_initial`."""
+        """The initiator could not run its query: no replica will. Part TRY_PART as in `commit_initial`."""
         node = self.entry(number)
         return [fence, delete(f"{node}/try"), *self._finished(number, name, FAILED)]
 

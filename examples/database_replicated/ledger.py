@@ -14,7 +14,7 @@ invariants, by the names that a Violation has:
 * `snapshot`: the metadata, and each snapshot that a replica took, are those of the committed entries.
 * `pointers`: at the end max_log_ptr, and each replica's log_ptr and digest, name the last entry.
 * `cleaning`: no entry that a replica may need is deleted; the end's log is whole and without leftovers.
-* `progress`: the replicas go on; none waits for ever (see `run`).
+* `progress`: the replicas make progress; none waits for ever (see `run`).
 """
 
 from collections import Counter
@@ -44,7 +44,7 @@ class LastReplica(NamedTuple):
 
 
 class End(NamedTuple):
-    """What is there when all replicas have applied everything."""
+    """The tables that exist when all replicas have applied everything."""
 
     metadata: ddl.Tables
     log: Mapping[int, LastEntry]
@@ -77,7 +77,7 @@ class Ledger:
         self._lost_locks = 0  # tries whose outcome is unknown
         self._held: list[tuple[int, int, str]] = []
         self._rolled_back: set[int] = set()
-        self._seen_committed: set[int] = set()  # by whoever deleted the entry
+        self._seen_committed: set[int] = set()  # by the replicas that deleted the entry
         self._applied: dict[int, dict[str, str]] = {}  # number -> replica -> digest after it
         self._texts: dict[int, bytes] = {}
         self._history: dict[str, list[tuple[int, bool]]] = {
@@ -224,7 +224,7 @@ class Ledger:
             )
         for number in committed:
             if number not in self._proposals:
-                raise Violation("numbers", f"entry {number} is committed, and nobody was given that number")
+                raise Violation("numbers", f"entry {number} is committed, and no replica got that number")
             if number in self._rolled_back:
                 raise Violation("rollback", f"entry {number} is committed and rolled back")
         given_at = sorted((number, proposal.zxid) for number, proposal in self._proposals.items())

@@ -11,13 +11,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from codec.constants import CreateMode, ErrorCode
-from examples.database_replicated import ddl, layout
-from examples.database_replicated.layout import Layout, number_of
-from examples.database_replicated.ledger import Ledger
-from examples.invariants import Violation
-from lab.client.meter import Meter
-from lab.client.requests import (
+from codec.client import (
     Request,
     check,
     children,
@@ -30,6 +24,12 @@ from lab.client.requests import (
     set_data,
     stamped,
 )
+from codec.constants import CreateMode, ErrorCode
+from examples.database_replicated import ddl, layout
+from examples.database_replicated.layout import Layout, number_of
+from examples.database_replicated.ledger import Ledger
+from examples.invariants import Violation
+from lab.client.meter import Meter
 from lab.client.session import Address, ConnectionLost, MultiFailed, Session, ZooKeeperError, connect
 
 _AFTER_ERROR_S = 0.05
@@ -268,7 +268,7 @@ class Replica:
         await self._wait_for_initiator(f"{node}/try")
         if not await self._is_committed(number):
             if not await self._recover_if_lost():
-                self._ledger.note("entries skipped")  # if somebody applied it, `judge` finds it lost here
+                self._ledger.note("entries skipped")  # if a replica applied it, `judge` finds it lost here
                 self.pointer = number
             return
         text = (await session.call(get(node))).data

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+from codec.client import children, exists, get, maybe, sync
 from examples.database_replicated.layout import Layout, number_of
 from examples.database_replicated.ledger import End, LastEntry, LastReplica, Ledger
 from examples.database_replicated.replica import Fate, Replica, Settings
@@ -14,11 +15,10 @@ from examples.invariants import Violation
 from examples.program import Findings, Surroundings
 from examples.runner import background
 from lab.arguments import count, seconds
-from lab.client.requests import children, exists, get, maybe, sync
 from lab.client.session import OPERATION_TIMEOUT_S, Session, connected
 
 #: How long the replicas may need for anything that the run waits for, above a session's timeout.
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 #: ClickHouse waits so long for an entry's initiator before it cancels the entry.
 CANCEL_AFTER_S = 3600.0
 _LOOK_S = 0.02
@@ -52,12 +52,12 @@ async def run(
     *,
     kind: Callable[[int, Settings], Replica] = Replica,
     cancel_after_s: float = CANCEL_AFTER_S,
-    patience_s: float = PATIENCE_S,
+    timeout_s: float = TIMEOUT_S,
     meanwhile: Callable[[Ledger], Awaitable[None]] | None = None,
 ) -> Findings:
     """Run once. Raises Violation, and ConnectionLost if the servers stay away.
 
-    `meanwhile` is called after the timed part, while the replicas go on: tests inject faults there.
+    `meanwhile` is called after the timed part, while the replicas still run: tests inject faults there.
     """
     names = [f"r{number:02d}" for number in range(options.replicas)]
     ledger = Ledger(names)
@@ -76,21 +76,21 @@ async def run(
         await session.multi(*settings.layout.make_database(options.logs_to_keep))
     replicas = [kind(number, settings) for number in range(options.replicas)]
     async with background(replica.live() for replica in replicas):
-        patience = patience_s + options.session_timeout
-        return await _Director(replicas, settings, options, patience).direct(meanwhile)
+        timeout = timeout_s + options.session_timeout
+        return await _Director(replicas, settings, options, timeout).direct(meanwhile)
 
 
 class _Director:
     """Tells the replicas when to propose and when to be lost, and waits for what must happen then."""
 
     def __init__(
-        self, replicas: Sequence[Replica], settings: Settings, options: argparse.Namespace, patience_s: float
+        self, replicas: Sequence[Replica], settings: Settings, options: argparse.Namespace, timeout_s: float
     ) -> None:
         self._replicas = replicas
         self._settings = settings
         self._ledger = settings.ledger
         self._options = options
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
 
     async def direct(self, meanwhile: Callable[[Ledger], Awaitable[None]] | None) -> Findings:
         """The whole run."""
@@ -136,7 +136,7 @@ class _Director:
         for number in range(self._options.losses):
             replica, fate = chance.choice(self._replicas), fates[number % len(fates)]
             if fate == Fate.FOR_LONG and len(self._replicas) == 1:
-                continue  # nobody else appends entries
+                continue  # no other task appends entries
             before, last = replica.losses, self._ledger.last
             replica.fate = fate  # it meets it at its next occasion
             what = f"{replica.name}, lost {fate.value}, to be back"
@@ -144,17 +144,17 @@ class _Director:
 
     async def _until(self, done: Callable[[], bool], what: str) -> None:
         """Wait for something that must happen. Raises Violation if it does not."""
-        deadline = time.monotonic() + self._patience_s
+        deadline = time.monotonic() + self._timeout_s
         while not done():
             if time.monotonic() > deadline:
-                raise Violation("progress", f"waited {self._patience_s:g} s in vain for {what}")
+                raise Violation("progress", f"waited {self._timeout_s:g} s in vain for {what}")
             await asyncio.sleep(_LOOK_S)
 
     async def _quiet_end(self) -> End:
-        """The tree when nobody proposes any more, all have seen all entries, and lost sessions are over."""
+        """The tree when no replica proposes any more, all have all entries, and lost sessions are over."""
         replicas = self._replicas
         await self._until(lambda: all(replica.idle for replica in replicas), "the last proposals")
-        deadline = time.monotonic() + self._patience_s
+        deadline = time.monotonic() + self._timeout_s
         while True:
             # As of before the tree is read: who catches up while it is read is not in it.
             reached = {each.name: each.pointer if each.level.is_set() else -1 for each in replicas}

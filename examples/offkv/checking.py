@@ -53,7 +53,7 @@ async def check_line(address: Address, root: str, line: Line) -> Verdict:
 async def check_all(addresses: Sequence[Address], root: str) -> list[Verdict]:
     """All lines in their order, in turn at each server. Raises ConnectionLost if one is not there."""
     for address in addresses:
-        await (await connect([address], patience_s=0.0)).close()
+        await (await connect([address], timeout_s=0.0)).close()
     return [
         await check_line(addresses[number % len(addresses)], root, line) for number, line in enumerate(LINES)
     ]

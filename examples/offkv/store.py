@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from codec.client import Request, check, children, create, delete, exists, get, maybe, set_data
 from codec.constants import CreateMode, ErrorCode
-from lab.client.requests import Request, check, children, create, delete, exists, get, maybe, set_data
 from lab.client.session import MultiFailed, Session, Watch, ZooKeeperError
 
 #: What `set` returns if another client has erased the key meanwhile: it has no version, and that is no error.

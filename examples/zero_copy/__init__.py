@@ -5,7 +5,7 @@ data of all parts lie in one bucket. Who takes away the last mark of a part's da
 
 * `bucket`: the shared storage, which knows what must not happen to it. Pure.
 * `paths`: nodes and entries. Pure.
-* `marks`: how a replica marks data, and deletes data that nobody marks.
+* `marks`: how a replica marks data, and deletes data without marks.
 * `host`: a replica: what it has, and the log of parts that it follows.
 * `run`: the load, the end, the last checks.
 """

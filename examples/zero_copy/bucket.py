@@ -1,6 +1,6 @@
 """The shared storage, in memory, and the invariants of what lies there. Pure.
 
-It sees all hosts at one instant, so it knows at each moment which data a replica has told to be marked.
+It sees all hosts at one instant, so it knows at each moment which data a replica has reported as marked.
 """
 
 from collections import defaultdict
@@ -99,7 +99,7 @@ class Bucket:
             ("nodes", left),
         ):
             if found:
-                raise Violation("leaked", f"{what} that nobody uses: {sorted(found)}")
+                raise Violation("leaked", f"{what} that no replica uses: {sorted(found)}")
         for identity, replicas in marks.items():
             if strangers := sorted(
                 set(replicas) - {r for r, theirs in parts.items() if identity in theirs.values()}

@@ -4,6 +4,7 @@ import asyncio
 import random
 from typing import Any, NamedTuple
 
+from codec.client import Request, children, create, delete, get, maybe, set_data
 from codec.constants import CreateMode, ErrorCode
 from examples import world
 from examples.invariants import Violation
@@ -14,7 +15,6 @@ from examples.world import Connecting
 from examples.zero_copy.bucket import Bucket, Rows
 from examples.zero_copy.marks import Marks
 from examples.zero_copy.paths import Change, ZeroCopyPaths
-from lab.client.requests import Request, children, create, delete, get, maybe, set_data
 from lab.client.session import ConnectionLost, MultiFailed, ZooKeeperError
 
 
@@ -43,7 +43,7 @@ class World(world.World):
         self.rows: dict[str, Rows] = {}
         """Part -> the rows that it must have."""
         self.told: list[str] = []
-        """Parts whose inserts were told as done."""
+        """Parts whose inserts were reported as done."""
 
 
 class Host(Member):
@@ -174,7 +174,7 @@ class Host(Member):
         return step.counts
 
     async def _superseded(self, part: str) -> bool:
-        """Whether a later entry of the log removes a part, so that nobody may have it any more."""
+        """Whether a later entry of the log removes a part, so that no replica may have it any more."""
         session = await self.session()
         for name in sorted((await session.call(children(self.world.paths.log))).names):
             if int(name[-10:]) > self.pointer:

@@ -1,6 +1,6 @@
-"""How replicas mark shared data, and delete data that nobody marks.
+"""How replicas mark shared data, and delete data without marks.
 
-The node `shared/PART/ID` stands for the data. Whoever deletes it may delete the data. ZooKeeper lets only one
+The node `shared/PART/ID` stands for the data. Its deleter may delete the data. ZooKeeper lets only one
 replica do it, and only while there is no mark. So a mark keeps the data, and no mark can be made where the
 node is gone. (The design note lists the marks and deletes the data if there is none: a replica that marks
 them between these two loses its data. ClickHouse makes missing parents again, with the same end.)
@@ -12,11 +12,11 @@ mark that lasts replaces it in one multi.
 
 from typing import Any
 
+from codec.client import Request, children, create, delete, exists, get, maybe
 from codec.constants import CreateMode, ErrorCode
 from examples.steps import Step
 from examples.zero_copy.bucket import Bucket
 from examples.zero_copy.paths import ZeroCopyPaths
-from lab.client.requests import Request, children, create, delete, exists, get, maybe
 from lab.client.session import MultiFailed, ZooKeeperError
 
 
@@ -86,7 +86,7 @@ class Marks:
                 await step.multi(delete(data), create(deletion, self._replica.encode()), fence)
             except MultiFailed as failed:
                 if failed.failed == 0 and failed.code in (ErrorCode.NOT_EMPTY, ErrorCode.NO_NODE):
-                    return  # somebody marked it, or deletes it
+                    return  # another replica marked it, or deletes it
                 raise
         else:
             found = await step.call(maybe(get(deletion)))

@@ -4,7 +4,7 @@ from typing import NamedTuple, Self
 
 
 class ZeroCopyPaths:
-    """`<table>/zero_copy_s3` and what this program needs beside it."""
+    """`<table>/zero_copy_s3` and the other nodes of this program."""
 
     def __init__(self, root: str) -> None:
         self.root = root

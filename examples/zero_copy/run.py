@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from codec.client import children, create, get, multi
 from examples.invariants import Violation
 from examples.observer import Observer
 from examples.program import Findings, Surroundings
 from examples.runner import Pace, Period, run_hosts
 from examples.zero_copy.host import Host, Settings, World
 from examples.zero_copy.paths import Change
-from lab.client.requests import children, create, get, multi
 
 _TASKS = (Host.hold, Host.follow, Host.tidy, Host.read, Host.propose)
 _PROGRESS = ("unmark",)
@@ -120,7 +120,7 @@ class BucketObserver(Observer):
         for part in world.told:
             if added.count(part) != 1:
                 raise Violation(
-                    "parts", f"{part} was told as inserted; it is in the log {added.count(part)} times"
+                    "parts", f"{part} was reported as inserted; it is in the log {added.count(part)} times"
                 )
         marks: dict[str, list[str]] = {}
         left = [f"{paths.merged}/{name}" for name in (await session.call(children(paths.merged))).names]

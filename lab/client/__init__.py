@@ -1,9 +1,7 @@
-"""A ZooKeeper client on `codec`.
+"""Clients of ZooKeeper on `codec.client`, which has the requests and one connection without I/O.
 
-requests    what a client can ask, and how replies are read
-dialogue    one connection without I/O
 session     the asyncio client
 blocking    the same on a blocking socket: for clients in threads that look at each message
-packets     requests as bytes without a client, and a server's bytes split into replies
+slow        one that takes its replies slowly, or not at all
 meter       counts a client's requests, and measures their latency
 """

@@ -10,57 +10,22 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any, Self, TypeVar
 
-from codec.constants import CreateMode, ErrorCode, EventType, Xid
-from codec.jute import Reader
-from lab.client import requests
-from lab.client.dialogue import NO_SESSION, Dialogue, answer_of
-from lab.client.dialogue import ZooKeeperError as Refused
-from lab.client.requests import (
-    Children,
+from codec import client as zk
+from codec.client import (
+    NO_SESSION,
     Connected,
     Data,
+    Dialogue,
     Event,
     Part,
     Reply,
     Request,
     Stat,
-    add_watch,
-    check,
-    children,
-    create,
-    delete,
-    exists,
-    get,
-    get_acl,
-    multi,
-    parts_of,
-    set_acl,
-    set_data,
-    set_watches,
+    ZooKeeperError,
 )
+from codec.constants import CreateMode, ErrorCode, EventType, Xid
+from codec.jute import Reader
 from lab.servers import wait_until
-
-__all__ = [
-    "Event",
-    "Part",
-    "Refused",
-    "Reply",
-    "Request",
-    "Stat",
-    "add_watch",
-    "check",
-    "children",
-    "create",
-    "delete",
-    "exists",
-    "get",
-    "get_acl",
-    "multi",
-    "parts_of",
-    "set_acl",
-    "set_data",
-    "set_watches",
-]
 
 PERSISTENT, EPHEMERAL = CreateMode.PERSISTENT, CreateMode.EPHEMERAL
 SEQUENTIAL, EPHEMERAL_SEQUENTIAL = CreateMode.PERSISTENT_SEQUENTIAL, CreateMode.EPHEMERAL_SEQUENTIAL
@@ -75,7 +40,6 @@ NODE_EXISTS, NOT_EMPTY = ErrorCode.NODE_EXISTS, ErrorCode.NOT_EMPTY
 SESSION_EXPIRED, SESSION_MOVED = ErrorCode.SESSION_EXPIRED, ErrorCode.SESSION_MOVED
 CREATED, DELETED = EventType.NODE_CREATED, EventType.NODE_DELETED
 CHANGED, CHILDREN = EventType.NODE_DATA_CHANGED, EventType.NODE_CHILDREN_CHANGED
-SYNC, CLOSE = requests.sync("/"), requests.close()
 
 LONG_MS = 30_000
 _TIMEOUT_S = 60.0
@@ -182,7 +146,7 @@ class Client:
         connection = _Connection(port, self._timeout_s, self._xids)
         self._connections.append(connection)
         known = self.session or NO_SESSION
-        connection.send(requests.connect(self.wanted_ms, self.zxid, known.session, known.password))
+        connection.send(zk.connect(self.wanted_ms, self.zxid, known.session, known.password))
         try:
             answer = connection.greeting()
         except Disconnected as error:
@@ -195,11 +159,11 @@ class Client:
 
     def close(self) -> None:
         """End the session."""
-        self.call(CLOSE)
+        self.call(zk.close())
 
     def ping(self) -> None:
         """Keep the session alive. Raises Disconnected."""
-        self._connections[-1].send(requests.PING)
+        self._connections[-1].send(zk.PING)
         self.reply_to(Xid.PING)
 
     def send(self, *sent: Request[Any]) -> list[int]:
@@ -213,7 +177,7 @@ class Client:
 
     def receive(self, connection: int = -1) -> Reply | Event:
         """Return the next message. Raises Disconnected."""
-        message = requests.message(self._connections[connection].receive())
+        message = zk.message(self._connections[connection].receive())
         self.log.append(message)
         if isinstance(message, Event):
             self.events.append(message)
@@ -230,33 +194,33 @@ class Client:
                 return message
 
     def call(self, request: Request[T]) -> T:
-        """Send a request and return its answer. Raises Refused or Disconnected."""
+        """Send a request and return its answer. Raises ZooKeeperError or Disconnected."""
         answer: T = self.result(self.send(request)[0])
         return answer
 
     def result(self, xid: int) -> Any:
-        """Return the answer to the request `xid`, the next reply. Raises Refused or Disconnected."""
+        """Return the answer to the request `xid`, the next reply. Raises ZooKeeperError or Disconnected."""
         reply = self.reply_to(xid)
-        return answer_of(self._sent.pop(xid), reply.err, Reader(reply.body))
+        return zk.answer_of(self._sent.pop(xid), reply.err, Reader(reply.body))
 
     def refusal(self, request: Request[Any]) -> int:
         """Send a request and return its error, 0 if it has none. Raises Disconnected."""
         return self.reply_to(self.send(request)[0]).err
 
     def transact(self, parts: Sequence[Request[Any]]) -> list[Part]:
-        """Send a multi and return its parts' results; a part that failed has an error. Raises Refused."""
-        reply = self.reply_to(self.send(multi(parts))[0])
+        """Send a multi and return its parts' results, some perhaps errors. Raises ZooKeeperError."""
+        reply = self.reply_to(self.send(zk.multi(parts))[0])
         if reply.err:
-            raise Refused(reply.err, "MULTI")
-        return parts_of(reply.body)
+            raise ZooKeeperError(reply.err, "MULTI")
+        return zk.parts_of(reply.body)
 
     def create(self, path: str, data: bytes | None = b"", mode: int = PERSISTENT) -> str:
         """Return the path of the new node."""
-        return self.call(create(path, data, mode))
+        return self.call(zk.create(path, data, mode))
 
     def stat(self, path: str, watch: bool = False) -> Stat | None:
         """Return the Stat of a node, None if there is no such node."""
-        return self.call(exists(path, watch))
+        return self.call(zk.exists(path, watch))
 
     def owner(self, path: str) -> int:
         """Return the id of the session that an ephemeral node belongs to, 0 for any other and for none."""
@@ -265,20 +229,20 @@ class Client:
 
     def read(self, path: str, watch: bool = False) -> Data:
         """Return data and Stat."""
-        return self.call(get(path, watch))
+        return self.call(zk.get(path, watch))
 
     def write(self, path: str, data: bytes, version: int = -1) -> Stat:
         """Set data."""
-        return self.call(set_data(path, data, version))
+        return self.call(zk.set_data(path, data, version))
 
     def children(self, path: str, watch: bool = False) -> tuple[set[str], Stat]:
         """Return the names of the children and the Stat of the node."""
-        found: Children = self.call(children(path, watch))
-        return set(found.names), found.stat
+        names, stat = self.call(zk.children(path, watch))
+        return set(names), stat
 
     def sync(self) -> None:
         """Wait until this client's server has applied all writes that were acknowledged before."""
-        self.call(SYNC)
+        self.call(zk.sync())
 
     def until_closed(self, connection: int = -1) -> list[Reply]:
         """Receive until the server closes the connection; returns the replies."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from codec.constants import OpCode
+from codec.constants import KeeperOpCode, OpCode
 
 #: Microseconds -> how often.
 Latencies = Counter[int]
@@ -26,7 +26,7 @@ class Meter:
         """The timed part is over: what comes now does not count."""
         self._counting = False
 
-    def sent(self, opcode: OpCode) -> None:
+    def sent(self, opcode: OpCode | KeeperOpCode) -> None:
         """A request leaves."""
         if self._counting:
             self.requests[opcode.name] += 1

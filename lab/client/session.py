@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Self, TypeVar, cast
 
+from codec import client as zk
+from codec.client import NO_SESSION, Dialogue, answer_of
+from codec.client import MultiFailed as MultiFailed
+from codec.client import ZooKeeperError as ZooKeeperError
 from codec.constants import ErrorCode, OpCode, Xid
 from codec.errors import MalformedPacket
-from lab.client import requests as zk
-from lab.client.dialogue import NO_SESSION, Dialogue, answer_of
-from lab.client.dialogue import MultiFailed as MultiFailed
-from lab.client.dialogue import ZooKeeperError as ZooKeeperError
 from lab.client.meter import Meter
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ T = TypeVar("T")
 OPERATION_TIMEOUT_S = 10.0
 SESSION_TIMEOUT_MS = 30_000
 #: How long `connect` tries.
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 _PAUSE_S = 0.1
 
 
@@ -196,7 +196,7 @@ class Session(asyncio.Protocol):
             self.drop()
 
     def drop(self) -> None:
-        """Close the connection without a word: the session lives on until its timeout."""
+        """Close the connection without a closeSession: the session lives on until its timeout."""
         self._end("dropped")
 
     # What asyncio calls.
@@ -224,7 +224,7 @@ class Session(asyncio.Protocol):
     def _take(self, frame: bytes) -> None:
         header, body = zk.header(frame), zk.body(frame)
         if header.xid == Xid.NOTIFICATION:
-            self._notify(zk.event(body))
+            self._notify(zk.read_event(body))
             return
         if header.xid == Xid.PING:
             return
@@ -294,7 +294,7 @@ class Session(asyncio.Protocol):
             self._transport.abort()
         if not self._greeting.done():
             self._greeting.set_exception(ConnectionLost(reason))
-            self._greeting.exception()  # nobody waits for it where the opening was given up
+            self._greeting.exception()  # no task waits for it if the opening was given up
         for waiting in self._waiting:
             if not waiting.future.done():
                 waiting.future.set_exception(ConnectionLost(reason))
@@ -312,14 +312,14 @@ async def connect(
     *,
     timeout_ms: int = SESSION_TIMEOUT_MS,
     operation_timeout_s: float = OPERATION_TIMEOUT_S,
-    patience_s: float = PATIENCE_S,
+    timeout_s: float = TIMEOUT_S,
     meter: Meter | None = None,
 ) -> Session:
     """A new session at the first of the servers that takes one, beginning with number `first`.
 
-    Tries them in turn for `patience_s`, then raises ConnectionLost with the last reason.
+    Tries them in turn for `timeout_s`, then raises ConnectionLost with the last reason.
     """
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     number = first
     while True:
         try:
@@ -332,7 +332,7 @@ async def connect(
         except (ConnectionLost, OSError) as error:
             if time.monotonic() > deadline:
                 tried = ", ".join(map(str, addresses))
-                within = f" in {patience_s:g} s" if patience_s else ""
+                within = f" in {timeout_s:g} s" if timeout_s else ""
                 raise ConnectionLost(f"no session at {tried}{within}: {error}") from error
         number += 1
         if (number - first) % len(addresses) == 0:
@@ -340,9 +340,9 @@ async def connect(
 
 
 @asynccontextmanager
-async def connected(addresses: Sequence[Address], patience_s: float = PATIENCE_S) -> AsyncIterator[Session]:
+async def connected(addresses: Sequence[Address], timeout_s: float = TIMEOUT_S) -> AsyncIterator[Session]:
     """`connect`, and close the session at the end."""
-    session = await connect(addresses, patience_s=patience_s)
+    session = await connect(addresses, timeout_s=timeout_s)
     try:
         yield session
     finally:

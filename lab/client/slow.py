@@ -14,12 +14,12 @@ import time
 from collections.abc import Sequence
 from typing import Any, Self
 
+from codec import client as zk
+from codec.client import Request
 from codec.framing import Framer
 from codec.packets import REPLY_HEADER
-from lab.client import requests as zk
-from lab.client.requests import Request
 
-_PATIENCE = 60.0  # seconds for the server's next bytes
+_TIMEOUT = 60.0  # seconds for the server's next bytes
 _BUFFER = 16 << 10  # bytes; the kernel doubles it
 _SO_ATTACH_FILTER = 26  # Linux's, which Python does not name
 _BPF_RETURN_0 = struct.pack("HBBI", 0x06, 0, 0, 0)  # an instruction: accept no byte of a packet
@@ -44,7 +44,7 @@ class SlowClient:
         self.timeout = timeout_ms / 1000
         plain = socket.socket()
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
-        plain.settimeout(_PATIENCE)
+        plain.settimeout(_TIMEOUT)
         plain.connect((host, port))
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
@@ -65,7 +65,7 @@ class SlowClient:
         self.drop()
 
     def drop(self) -> None:
-        """Close the connection without a word; what another thread sends fails."""
+        """Close the connection without a closeSession; what another thread sends fails."""
         with contextlib.suppress(OSError):
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         self._socket.close()

@@ -1,16 +1,18 @@
-"""A connection on a transport of paper, and a loop and a server that do things when a test says so."""
+"""A connection on a fake transport, and a loop and a server that do things when a test says so."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
+from codec import client as zk
+from codec.client import Reply, connect, create, packet
+from codec.framing import Framer
 from codec.packets import ConnectRequest
-from lab.client import packets
-from lab.client.requests import Reply
-from proxy.frontend.connection import Connection
+from proxy.frontend.connection import Connection, Services
+from proxy.frontend.limits import Load
+from proxy.frontend.order import Context
 from proxy.frontend.replies import LIMITS, Limits
-from proxy.frontend.services import Load, Services
 from proxy.frontend.sessions import Session
 from proxy.frontend.traced import Traces
 from proxy.frontend.turns import FlushQueue, StateGate
@@ -37,7 +39,15 @@ MAX_FRAME = 1000
 INCARNATION = "abcdef"
 
 
-class PaperTimer:
+def take_apart(raw: bytes) -> list[bytes]:
+    """The payloads of whole packets."""
+    framer = Framer(1 << 30)
+    frames = framer.feed(raw)
+    assert not framer.buffered
+    return frames
+
+
+class FakeTimer:
     """A callback that is due at some time."""
 
     def __init__(self, due: float, callback: Callable[[], object]) -> None:
@@ -49,13 +59,13 @@ class PaperTimer:
         self.cancelled = True
 
 
-class PaperLoop:
-    """Runs what was called soon when it is told to."""
+class FakeLoop:
+    """Runs what was scheduled by `call_soon` when a test asks for it."""
 
     def __init__(self) -> None:
         self.now = 100.0
         self._soon: list[Callable[[], object]] = []
-        self.timers: list[PaperTimer] = []
+        self.timers: list[FakeTimer] = []
 
     def time(self) -> float:
         return self.now
@@ -63,8 +73,11 @@ class PaperLoop:
     def call_soon(self, callback: Any, *_args: Any, context: Any = None) -> Any:
         self._soon.append(callback)
 
-    def call_later(self, delay: float, callback: Any, *_args: Any, context: Any = None) -> "PaperTimer":
-        timer = PaperTimer(self.now + delay, callback)
+    def call_later(self, delay: float, callback: Any, *_args: Any, context: Any = None) -> "FakeTimer":
+        return self.call_at(self.now + delay, callback)
+
+    def call_at(self, when: float, callback: Any, *_args: Any, context: Any = None) -> "FakeTimer":
+        timer = FakeTimer(when, callback)
         self.timers.append(timer)
         return timer
 
@@ -87,8 +100,8 @@ class PaperLoop:
             callback()
 
 
-class PaperTransport(asyncio.Transport):
-    """Notes what is written; each write by itself."""
+class FakeTransport(asyncio.Transport):
+    """Notes what is written; each write alone."""
 
     def __init__(self, peer: tuple[str, int] | None = ("10.0.0.7", 4711)) -> None:
         super().__init__({"peername": peer})
@@ -126,12 +139,12 @@ class PaperTransport(asyncio.Transport):
         self.reading = True
 
 
-class PaperHost:
+class FakeHost:
     """A server whose log applies what was submitted when the test says so."""
 
     def __init__(
         self,
-        loop: PaperLoop,
+        loop: FakeLoop,
         operations: Operations = EXTENDED,
         sessions: Sequence[int] = (SESSION,),
         limits: Limits = LIMITS,
@@ -152,7 +165,7 @@ class PaperHost:
         self._when_whole: list[Callable[[], None]] = []
         self.holds = 0
         of_loop = cast(asyncio.AbstractEventLoop, loop)
-        self.state_gate = StateGate(self, of_loop, slice_seconds=0, lengths=Lengths(every=1))
+        self.state_gate = StateGate(cast(Any, self), of_loop, slice_seconds=0, lengths=Lengths(every=1))
         self.outbox = Outbox()
         self.attached: list[ConnectRequest] = []
         self.changes: list[SessionChange] = []
@@ -176,9 +189,7 @@ class PaperHost:
     def services(self) -> Services:
         """The same, for a connection."""
         return Services(
-            self.machine,
-            self.reading,
-            self.operations,
+            Context(self.machine, self.reading, self.operations, self.enforced_schemes, self.limits),
             self.auth,
             MAX_FRAME,
             self.latency,
@@ -187,14 +198,12 @@ class PaperHost:
             self.flush_queue,
             self.state_gate,
             self.outbox,
-            cast(Any, self),
+            self.attach,
             self.answer,
             cast(Any, self),
             traces=self.traces,
             login=self.login,
-            enforced_schemes=self.enforced_schemes,
             throttled_log=self.throttled_log,
-            limits=self.limits,
         )
 
     def attach(self, connection: Connection, request: ConnectRequest) -> None:
@@ -206,11 +215,11 @@ class PaperHost:
         return iter(("imok", rest.decode())) if word == b"ruok" else None
 
     def begin_long_write(self) -> None:
-        """From here on the state is partially applied."""
+        """Begin a long write: the state is partially applied."""
         self.is_whole = False
 
     def end_long_write(self) -> None:
-        """It is whole again."""
+        """End the long write: the state is whole again."""
         self.is_whole = True
         self.call_waiting()
 
@@ -251,7 +260,7 @@ class PaperHost:
                 pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body
             )
             outcome = machine.execute(request, pending.fields, own=True)
-            for event in machine.events:
+            for event in machine.transaction.events:
                 self.watches.fire(event, machine.zxid)
             pending.applied(machine.zxid, outcome.err, outcome.body)
             self.changes += machine.session_changes
@@ -262,11 +271,11 @@ class Client:
     """A connection, its host and what it has been sent so far."""
 
     def __init__(
-        self, operations: Operations = EXTENDED, host: PaperHost | None = None, session_id: int = SESSION
+        self, operations: Operations = EXTENDED, host: FakeHost | None = None, session_id: int = SESSION
     ) -> None:
-        self.loop = PaperLoop() if host is None else host.loop
-        self.host = PaperHost(self.loop, operations) if host is None else host
-        self.transport = PaperTransport()
+        self.loop = FakeLoop() if host is None else host.loop
+        self.host = FakeHost(self.loop, operations) if host is None else host
+        self.transport = FakeTransport()
         self.connection = Connection(self.host.services(), cast(asyncio.AbstractEventLoop, self.loop))
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)
@@ -278,13 +287,13 @@ class Client:
         self.connection.established(self.session, PASSWORD)
 
     def send(self, *chunks: bytes) -> None:
-        """Send each chunk by itself."""
+        """Send each chunk alone."""
         for chunk in chunks:
             self.connection.data_received(chunk)
         self.loop.run()
 
     def commit(self, count: int | None = None) -> None:
-        """See PaperHost.commit."""
+        """See FakeHost.commit."""
         self.host.commit(count)
         self.loop.run()
 
@@ -292,11 +301,11 @@ class Client:
         """The packets since the last call."""
         raw = b"".join(self.transport.writes)[self._read :]
         self._read += len(raw)
-        return packets.take_apart(raw)
+        return take_apart(raw)
 
     def replies(self) -> list[Reply]:
         """The replies and events since the last call."""
-        return packets.replies(self.received())
+        return [*map(zk.reply, self.received())]
 
     def outcomes(self) -> list[tuple[int, int]]:
         """The xids and errors of the replies since the last call; an event has xid -1."""
@@ -312,10 +321,10 @@ class Client:
         self.loop.run()
 
 
-def connected(host: PaperHost | None = None) -> Client:
+def connected(host: FakeHost | None = None) -> Client:
     """A client with a session."""
     client = Client(host=host)
-    client.send(packets.connect())
+    client.send(connect(4000))
     client.establish()
     client.received()
     return client
@@ -323,8 +332,8 @@ def connected(host: PaperHost | None = None) -> Client:
 
 def established(limits: Limits = LIMITS, large: int = 0) -> Client:
     """A client with a session and the nodes /a (data "old") and /b, with so many bytes of data."""
-    client = connected(PaperHost(PaperLoop(), limits=limits))
-    client.send(packets.create(1, "/a", b"old"), packets.create(2, "/b"))
+    client = connected(FakeHost(FakeLoop(), limits=limits))
+    client.send(packet(1, create("/a", b"old")), packet(2, create("/b")))
     client.commit()
     client.received()
     full_node(client.host.machine.tree.nodes, "/b").data = bytes(large)

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from lab.fakes.etcd_store import FakeEtcd, FakeEvent, Fate, Watcher
+from lab.fakes.etcd_store import FakeEtcd, Fate, Watcher
 from proxy.etcd.interface import Calls
 from proxy.etcd.model import (
     EtcdError,
@@ -19,7 +19,7 @@ from proxy.etcd.model import (
 )
 from proxy.etcd.transport import Request
 
-__all__ = ["FakeEtcd", "FakeEtcdClient", "FakeEvent", "FakeLeaseKeeper", "Fate"]
+__all__ = ["FakeEtcd", "FakeEtcdClient", "Fate"]
 
 
 class FakeEtcdClient:
@@ -42,7 +42,7 @@ class FakeEtcdClient:
         return "fake"
 
     async def txn(self, txn: Txn, timeout: float) -> TxnResult:
-        """Commit `txn`, unless `fates` has something else in mind."""
+        """Commit `txn`, unless `fates` orders another outcome."""
         fate = self.fates.popleft() if self.fates else None
         await self._contact()
         if fate is None:
@@ -53,7 +53,7 @@ class FakeEtcdClient:
             self.store.txn(txn)
         if fate in (Fate.NO_SPACE, Fate.NO_SPACE_APPLIED):
             raise EtcdNoSpace("etcdserver: mvcc: database space exceeded")
-        raise EtcdUnknown(f"the fake was told so: {fate.name}")
+        raise EtcdUnknown(f"a test ordered it: {fate.name}")
 
     async def range(self, get: Get, timeout: float) -> RangeResult:
         """Read."""
@@ -72,9 +72,23 @@ class FakeEtcdClient:
 
     def lease_keeper(
         self, on_alive: Callable[[int, int], None], answer_timeout: float = 3.0
-    ) -> "FakeLeaseKeeper":
-        """Keep leases alive."""
-        return FakeLeaseKeeper(self, on_alive)
+    ) -> Callable[[int], None]:
+        """Renews at once while etcd is reachable; what is asked for meanwhile waits for the next request."""
+        waiting: dict[int, None] = {}
+
+        def renew() -> None:
+            while waiting and not self.unreachable:
+                lease = next(iter(waiting))
+                del waiting[lease]
+                self.last_contact = self.store.now
+                on_alive(lease, self.store.lease_renew(lease))
+
+        def send(lease: int) -> None:
+            # The answer comes by a callback, never from within this call.
+            waiting[lease] = None
+            asyncio.get_running_loop().call_soon(renew)
+
+        return send
 
     async def status(self, timeout: float = 5.0) -> Status:
         """Ask the only member."""
@@ -87,7 +101,7 @@ class FakeEtcdClient:
         )
 
     async def versions(self, timeout: float = 5.0) -> list[str]:
-        """That of the only member."""
+        """The version of the only member."""
         return ["" if self.unreachable else self.store.version]
 
     def begin_txn(
@@ -152,26 +166,3 @@ class FakeEtcdClient:
         if self.unreachable:
             raise EtcdUnknown("the fake is unreachable")
         self.last_contact = self.store.now
-
-
-class FakeLeaseKeeper:
-    """Renews at once while etcd is reachable; what is asked for meanwhile waits for `flush`."""
-
-    def __init__(self, client: FakeEtcdClient, on_alive: Callable[[int, int], None]) -> None:
-        self._client = client
-        self._on_alive = on_alive
-        self._waiting: dict[int, None] = {}
-
-    def send(self, lease_id: int) -> None:
-        """Ask for one renewal; the answer comes by a callback, never from within this call."""
-        self._waiting[lease_id] = None
-        asyncio.get_running_loop().call_soon(self.flush)
-
-    def flush(self) -> None:
-        """Do what was asked for, if etcd is reachable."""
-        if self._client.unreachable:
-            return
-        waiting, self._waiting = self._waiting, {}
-        for lease_id in waiting:
-            self._client.last_contact = self._client.store.now
-            self._on_alive(lease_id, self._client.store.lease_renew(lease_id))

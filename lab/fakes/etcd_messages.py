@@ -13,8 +13,8 @@ from proxy.etcd.model import (
     Delete,
     EtcdError,
     Event,
-    EventKeyValue,
     Get,
+    KeyValue,
     Op,
     Put,
     RangeResult,
@@ -130,7 +130,7 @@ def _fill_range(response: Any, result: RangeResult) -> None:
         _fill_key(response.kvs.add(), kv)
 
 
-def _fill_key(message: Any, kv: EventKeyValue) -> None:
+def _fill_key(message: Any, kv: KeyValue) -> None:
     message.key = kv.key
     message.value = kv.value
     message.create_revision = kv.create_revision

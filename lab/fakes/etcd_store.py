@@ -24,6 +24,7 @@ from proxy.etcd.model import (
     EtcdNoSpace,
     EtcdRefused,
     EtcdUnknown,
+    Event,
     Get,
     KeyValue,
     Op,
@@ -44,20 +45,13 @@ _LEASE_OVERHEAD = 64
 
 
 class Fate(Enum):
-    """What becomes of one Txn."""
+    """The outcome of one Txn."""
 
     LOST = auto()  # never reaches etcd: EtcdUnknown
     ANSWER_LOST = auto()  # applied, but the answer gets lost: EtcdUnknown
     LATE = auto()  # EtcdUnknown now, applied when the test calls apply_late()
     NO_SPACE = auto()  # refused for want of space: EtcdNoSpace
     NO_SPACE_APPLIED = auto()  # the one that crosses the quota: applied, and EtcdNoSpace
-
-
-class FakeEvent(NamedTuple):
-    """A change of one key."""
-
-    type: int
-    kv: KeyValue
 
 
 class _Interval(NamedTuple):
@@ -95,7 +89,7 @@ class Watcher:
         self.from_revision = from_revision
         self.queue: asyncio.Queue[WatchMessage | Exception] = asyncio.Queue()
 
-    def offer(self, revision: int, events: Iterable[FakeEvent]) -> None:
+    def offer(self, revision: int, events: Iterable[Event]) -> None:
         """Queue those of a revision's events that the watch is about."""
         wanted = [event for event in events if self.interval.holds(event.kv.key)]
         if wanted and wanted[0].kv.mod_revision >= self.from_revision:
@@ -127,7 +121,7 @@ class FakeEtcd:
         self._sorted_keys: list[bytes] = []
         # key -> its versions with their revisions, oldest first; None where it was deleted.
         self._versions: dict[bytes, list[tuple[int, KeyValue | None]]] = {}
-        self._history: list[list[FakeEvent]] = []
+        self._history: list[list[Event]] = []
         self._leases: dict[int, _Lease] = {}
         self._watchers: list[Watcher] = []
         self._late: list[Txn] = []
@@ -151,7 +145,7 @@ class FakeEtcd:
         for op in taken:
             if isinstance(op, Get):
                 self._check_revision(op.revision)
-        events: list[FakeEvent] = []
+        events: list[Event] = []
         result = self._apply(txn, iter([holds for holds, _ in path]), events)
         self._commit(events)
         return _at_revision(result, self.revision)
@@ -211,7 +205,7 @@ class FakeEtcd:
         lease = self._leases.get(lease_id)
         if lease is None:
             raise _lease_not_found()
-        events: list[FakeEvent] = []
+        events: list[Event] = []
         for key in sorted(lease.keys):
             self._delete(_Interval(key, b""), events)
         del self._leases[lease_id]
@@ -226,7 +220,7 @@ class FakeEtcd:
         return lease.ttl
 
     def seconds_left(self, lease_id: int) -> float:
-        """What is left of a lease that there is."""
+        """Seconds until a living lease ends."""
         return self._leases[lease_id].expires - self.now
 
     def watch(self, start: bytes, end: bytes, from_revision: int) -> Watcher:
@@ -297,7 +291,7 @@ class FakeEtcd:
         found = (self._at(key, self.revision) for key in self._sorted_keys)
         return [kv for kv in found if kv is not None]
 
-    def history_from(self, revision: int) -> list[list[FakeEvent]]:
+    def history_from(self, revision: int) -> list[list[Event]]:
         """The events of each revision from `revision` on."""
         return [events for events in self._history if events[0].kv.mod_revision >= revision]
 
@@ -347,7 +341,7 @@ class FakeEtcd:
             return all(revision < compare.mod_revision for revision in revisions)
         return all(revision == compare.mod_revision for revision in revisions)
 
-    def _apply(self, txn: Txn, path: Iterable[bool], events: list[FakeEvent]) -> TxnResult:
+    def _apply(self, txn: Txn, path: Iterable[bool], events: list[Event]) -> TxnResult:
         branches = iter(path)
         holds = next(branches)
         responses: list[RangeResult | TxnResult | None] = []
@@ -364,7 +358,7 @@ class FakeEtcd:
                 responses.append(None)
         return TxnResult(holds, 0, responses)
 
-    def _put(self, put: Put, events: list[FakeEvent]) -> None:
+    def _put(self, put: Put, events: list[Event]) -> None:
         revision = self.revision + 1
         old = self._at(put.key, revision)
         if old is None:
@@ -379,21 +373,21 @@ class FakeEtcd:
             self._leases[put.lease].keys.add(put.key)
         self._versions[put.key].append((revision, kv))
         self.file.put(_size(kv))
-        events.append(FakeEvent(PUT, kv))
+        events.append(Event(PUT, kv))
 
-    def _delete(self, interval: _Interval, events: list[FakeEvent]) -> None:
+    def _delete(self, interval: _Interval, events: list[Event]) -> None:
         revision = self.revision + 1
         for kv in self._select(interval, revision):
             self._detach(kv)
             self._versions[kv.key].append((revision, None))
-            events.append(FakeEvent(DELETE, KeyValue(kv.key, b"", 0, revision, 0, 0)))
+            events.append(Event(DELETE, KeyValue(kv.key, b"", 0, revision, 0, 0)))
 
     def _detach(self, kv: KeyValue) -> None:
         lease = self._leases.get(kv.lease)
         if lease is not None:
             lease.keys.discard(kv.key)
 
-    def _commit(self, events: list[FakeEvent]) -> None:
+    def _commit(self, events: list[Event]) -> None:
         if not events:
             return
         self.revision += 1

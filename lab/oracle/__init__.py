@@ -1,4 +1,8 @@
 """A ZooKeeper client that shares no code with `codec`, so that it cannot share its mistakes.
 
-The tests that compare zketcd with real ZooKeeper use it. Layouts follow ZooKeeper 3.9's zookeeper.jute.
+wire        layouts of ZooKeeper 3.9's zookeeper.jute, and a connection that records every frame
+requests    what can be asked, as values and as bytes
+client      a session
+
+The tests that compare zketcd with real ZooKeeper use it, and the models that zketcd is judged by.
 """

@@ -1,7 +1,7 @@
 """A small synchronous ZooKeeper client on a plain socket that hides nothing.
 
 It records every frame in arrival order, sends several requests at once or arbitrary bytes, and never
-reconnects by itself. Layouts follow ZooKeeper 3.9's zookeeper.jute. What requests mean lives in `script`.
+reconnects unasked. Layouts follow ZooKeeper 3.9's zookeeper.jute. What requests mean lives in `script`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ CREATE_CONTAINER, DELETE_CONTAINER, CREATE_TTL, MULTI_READ = 19, 20, 21, 22
 AUTH, SET_WATCHES, SASL, GET_EPHEMERALS, GET_ALL_CHILDREN_NUMBER = range(100, 105)
 SET_WATCHES2, ADD_WATCH, WHO_AM_I = 105, 106, 107
 CLOSE_SESSION = -11
+# ClickHouse Keeper's.
+CHECK_NOT_EXISTS, CREATE_IF_NOT_EXISTS, REMOVE_RECURSIVE, CHECK_STAT, TRY_REMOVE = 501, 502, 503, 504, 505
 ERROR = -1
 
 EVENT_XID, PING_XID, AUTH_XID, SET_WATCHES_XID = -1, -2, -4, -8
@@ -138,6 +140,12 @@ class Cursor:
         self.position += 4
         return int(value)
 
+    def long(self) -> int:
+        """Return the next long."""
+        (value,) = struct.unpack_from(">q", self.body, self.position)
+        self.position += 8
+        return int(value)
+
     def boolean(self) -> bool:
         """Return the next boolean."""
         value = self.body[self.position]
@@ -189,18 +197,18 @@ def pack_connect(
 
 
 class Connection:
-    """One TCP connection to a ZooKeeper server; every wait ends after `patience` seconds."""
+    """One TCP connection to a ZooKeeper server; every wait ends after `timeout` seconds."""
 
     def __init__(
         self,
         port: int,
-        patience: float = 10.0,
+        timeout: float = 60.0,
         tls: ssl.SSLContext | None = None,
         *,
         host: str = "127.0.0.1",
     ) -> None:
-        self.patience = patience
-        self._socket = socket.create_connection((host, port), timeout=patience)
+        self.timeout = timeout
+        self._socket = socket.create_connection((host, port), timeout=timeout)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
             self._socket = tls.wrap_socket(self._socket, server_hostname="127.0.0.1")
@@ -208,7 +216,7 @@ class Connection:
         self._ended = False
 
     def close(self) -> None:
-        """Close the socket without a word to the server."""
+        """Close the socket without a closeSession."""
         self._socket.close()
 
     def shut_writing(self) -> None:
@@ -225,7 +233,7 @@ class Connection:
     def receive_frame(self, deadline: float | None = None) -> bytes | Closed | Silent:
         """Return the next frame's payload, or why there is none by `deadline` (time.monotonic())."""
         if deadline is None:
-            deadline = time.monotonic() + self.patience
+            deadline = time.monotonic() + self.timeout
         while True:
             if len(self._pending) >= 4:
                 (length,) = _INT.unpack_from(self._pending)
@@ -240,7 +248,7 @@ class Connection:
     def receive_rest(self, deadline: float | None = None) -> bytes:
         """Return everything that comes until the server closes or `deadline` (time.monotonic()) passes."""
         if deadline is None:
-            deadline = time.monotonic() + self.patience
+            deadline = time.monotonic() + self.timeout
         while self._fill(deadline) is None:
             pass
         rest = bytes(self._pending)

@@ -21,7 +21,7 @@ import aiohttp
 
 from lab.servers.process import StartFailed, find_program
 
-_PATIENCE = 60.0  # seconds
+_TIMEOUT = 60.0  # seconds
 _POLL = 0.02
 # Key -> (code, Windows key code, text).
 _KEYS = {
@@ -73,7 +73,7 @@ class Page:
     async def until(self, script: str) -> None:
         """Wait until an expression is true, or an element is there. Raises TimeoutError that names it."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + _PATIENCE
+        deadline = loop.time() + _TIMEOUT
         while True:
             if await self.run(f"Boolean({script})"):
                 return
@@ -95,7 +95,7 @@ class Page:
             await self.send("Input.dispatchKeyEvent", type="keyUp", **common)
 
     async def type(self, selector: str, text: str) -> None:
-        """Put text into a field, in place of what is there."""
+        """Put text into a field, in place of its present text."""
         field = f"document.querySelector({json.dumps(selector)})"
         await self.until(field)
         await self.run(f"({field}.focus(), {field}.select())")
@@ -168,7 +168,7 @@ class Browser:
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         packet = {"id": number, "method": method, "params": parameters}
         await self._socket.send_json(packet if session is None else packet | {"sessionId": session})
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_TIMEOUT):
             return await answer
 
     async def page(self) -> Page:
@@ -209,7 +209,7 @@ async def browsing() -> AsyncIterator[Browser]:
         "about:blank",
     ]
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(  # noqa: ASYNC220 - nobody else uses the loop now
+        process = subprocess.Popen(  # noqa: ASYNC220 - nothing else uses the loop now
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             env={**os.environ, "HOME": str(folder)},
         )  # fmt: skip
@@ -234,7 +234,7 @@ async def browsing() -> AsyncIterator[Browser]:
 async def _address(folder: Path, process: subprocess.Popen[bytes]) -> str:
     """Where the browser listens, once it does."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + _PATIENCE
+    deadline = loop.time() + _TIMEOUT
     said = folder / "DevToolsActivePort"
     while not (said.exists() and said.read_text().count("\n")):
         if process.poll() is not None or loop.time() > deadline:

@@ -51,7 +51,7 @@ def _embedded() -> Binary:
 
 
 class EtcdServer(ServerProcess):
-    """etcd with default limits unless told otherwise. `port` is the client port, `endpoint` its URL."""
+    """etcd, with default limits unless `arguments` differ. `port` is the client port, `endpoint` its URL."""
 
     kind = "etcd"
 

@@ -44,7 +44,7 @@ class Kdc(ServerProcess):
         )
 
     def client_environment(self) -> dict[str, str]:
-        """The variables of whoever uses the realm; tickets and replay caches are the test's own."""
+        """The environment of a process that uses the realm; tickets and replay caches are the test's own."""
         return {
             "KRB5_CONFIG": str(self._krb5_conf),
             "KRB5CCNAME": f"FILE:{self.folder}/tickets",
@@ -75,7 +75,7 @@ class Kdc(ServerProcess):
             return False
         return True
 
-    #: Whom clients that were told the address 127.0.0.1 ask a ticket for.
+    #: The host for which clients of the address 127.0.0.1 request a ticket.
     service = f"zookeeper/127.0.0.1@{REALM}"
 
     @property

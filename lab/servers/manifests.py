@@ -8,9 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-import jsonschema
 import yaml
-from kubernetes_validate import utils
 from referencing import Registry, Resource
 
 from lab.servers.process import REPOSITORY, BinaryMissing
@@ -43,6 +41,8 @@ def load(text: str) -> list[Manifest]:
 
 def check(manifest: Manifest, version: str) -> None:
     """Check a resource by the schema of a version of Kubernetes such as 1.37. Raises ValidationError."""
+    import jsonschema  # here: it takes a second, and each process of the tests imports this module
+
     kind, api = manifest["kind"].lower(), manifest["apiVersion"]
     group, _, of_group = api.partition("/")
     name = f"{kind}-{group.partition('.')[0]}-{of_group}" if of_group else f"{kind}-{api}"
@@ -53,6 +53,8 @@ def check(manifest: Manifest, version: str) -> None:
 
 @functools.cache
 def _schema(name: str, version: str) -> Any:
+    from kubernetes_validate import utils  # imports jsonschema
+
     folder = f"kubernetes-json-schema/v{version}.0-local"
     schema = utils.schema_contents(f"{folder}/{name}.json", version)
     _forbid_unknown_fields(schema)

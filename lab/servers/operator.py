@@ -63,19 +63,13 @@ def compact(etcd: EtcdServer) -> None:
     try:
         etcdctl(etcd, "compact", "--physical", str(revision_of(etcd)))
     except RuntimeError as error:
-        # By somebody else meanwhile, or by the first of etcdctl's own tries.
+        # By another operator meanwhile, or by the first of etcdctl's own tries.
         if "required revision has been compacted" not in str(error):
             raise
 
 
-def end_lease_of(etcd: EtcdServer, key: str) -> None:
-    """Make the lease of a key run out, now."""
-    (pair,) = json.loads(etcdctl(etcd, "get", key, "--write-out=json"))["kvs"]
-    etcdctl(etcd, "lease", "revoke", f"{pair['lease']:x}")
-
-
 def ask(port: int, path: str) -> tuple[int, Any]:
-    """What the admin HTTP server says: (status, object); (0, None) if nobody answers."""
+    """What the admin HTTP server says: (status, object); (0, None) if no process answers."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
             return answer.status, json.load(answer)

@@ -184,7 +184,7 @@ class ServerProcess:
         os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
-        """Let a paused process go on (SIGCONT)."""
+        """Resume a paused process (SIGCONT)."""
         os.kill(self.pid, signal.SIGCONT)
 
     def restart(self) -> Self:
@@ -236,7 +236,7 @@ class ServerProcess:
 
 
 def lives(pid: int) -> bool:
-    """Whether a process has not ended; of one that nobody has waited for the kernel keeps the number."""
+    """Whether a process has not ended; the kernel keeps the number of one that was not waited for."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

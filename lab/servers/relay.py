@@ -25,13 +25,13 @@ _PIECE = 1 << 14  # bytes that a way with a bounded bandwidth sends at once
 _FROM = re.compile(rb"\r\nX-Server-From: ([0-9a-f]+)\r\n", re.IGNORECASE)
 _HEAD = 1 << 14  # bytes within which that header must come
 _LOOK = 0.01  # seconds between two looks at what has come
-_PATIENCE = 30.0  # seconds for an answer of the relays' process
+_TIMEOUT = 30.0  # seconds for an answer of the relays' process
 
 Way = tuple[str, str]
 
 
 class Quality(NamedTuple):
-    """How a way is now."""
+    """The present quality of a way."""
 
     stopped: bool = False
     latency: float = 0.0  # seconds
@@ -65,7 +65,7 @@ class _Pipe:
         self._free_at = 0.0  # when the bandwidth allows the next piece
 
     def push(self, data: bytes | None) -> None:
-        """Something has come, or nothing more will."""
+        """Take bytes; None: the end of the stream."""
         quality = self._relays.quality(self.way)
         at = self._relays.loop.time() + quality.latency
         if data is None or not quality.bandwidth:
@@ -145,7 +145,7 @@ class _Side(asyncio.Protocol):
         return None in self._early
 
     def join(self, pipe: _Pipe) -> None:
-        """Say where the bytes go."""
+        """Set the connection to which the bytes are sent."""
         self._pipe = pipe
         early, self._early = self._early, []
         for data in early:
@@ -162,7 +162,7 @@ class _Relays:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def quality(self, way: Way) -> Quality:
-        """How a way is now."""
+        """The present quality of a way."""
         return self._ways.get(way, _GOOD)
 
     async def listen(self, listener: Listener) -> int:
@@ -179,7 +179,7 @@ class _Relays:
         return int(server.sockets[0].getsockname()[1])
 
     async def change(self, ways: dict[Way, Quality]) -> None:
-        """These ways are like this from now on."""
+        """Set the quality of these ways."""
         self._ways.update(ways)
         for pipe in list(self._pipes):
             if pipe.way in ways:
@@ -266,7 +266,7 @@ class Relays:
         return int(self._ask("listen", Listener(dialer, target, port)))
 
     def change(self, ways: dict[Way, Quality]) -> None:
-        """Set how ways are; others stay as they are."""
+        """Set the quality of these ways; others keep theirs."""
         self._ask("change", ways)
 
     def reset(self, ways: set[Way]) -> int:
@@ -288,7 +288,7 @@ class Relays:
     def _ask(self, name: str, argument: Any) -> Any:
         with self._asking:
             self._pipe.send((name, argument))
-            if not self._pipe.poll(_PATIENCE):
+            if not self._pipe.poll(_TIMEOUT):
                 raise TimeoutError("the relays' process does not answer")
             return self._pipe.recv()
 

@@ -1,4 +1,4 @@
-"""Polling with deadlines: the only way in which tests wait for something that they cannot be told of."""
+"""Polling with deadlines: the only way in which tests wait for something that sends them no notification."""
 
 import asyncio
 import time
@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(probe: Callable[[], T], what: str, timeout: float = 30.0, interval: float = 0.02) -> T:
+def wait_until(probe: Callable[[], T], what: str, timeout: float = 60.0, interval: float = 0.02) -> T:
     """Call `probe` until it returns something true, and return that.
 
     `timeout` and `interval` are seconds. Raises TimeoutError naming `what` when the time is up.
@@ -24,7 +24,7 @@ def wait_until(probe: Callable[[], T], what: str, timeout: float = 30.0, interva
 
 
 async def eventually(
-    probe: Callable[[], Awaitable[T]], what: str, timeout: float = 30.0, interval: float = 0.02
+    probe: Callable[[], Awaitable[T]], what: str, timeout: float = 60.0, interval: float = 0.02
 ) -> T:
     """Like wait_until, for a coroutine function on the event loop."""
     deadline = time.monotonic() + timeout

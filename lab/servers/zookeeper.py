@@ -52,7 +52,7 @@ def jar_folder() -> Path:
 def zookeeper_jars(version: str = "") -> list[Path]:
     """The jars of ZooKeeper itself, without libraries: of the newest version that begins with `version`.
 
-    "" leaves the choice to ZKETCD_TEST_ZOOKEEPER, else to what is there. Raises BinaryMissing.
+    "" leaves the choice to ZKETCD_TEST_ZOOKEEPER, else to what is installed. Raises BinaryMissing.
     """
     wanted = version or os.environ.get("ZKETCD_TEST_ZOOKEEPER", "")
     folders = [jar_folder(), *(REPOSITORY / ".cache").glob("zookeeper-*/usr/share/java")]

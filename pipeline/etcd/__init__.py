@@ -13,7 +13,7 @@ read.py      pages and sessions of a snapshot, and whether the log has entries a
 tree.py      the tree as of one revision: a snapshot, and the replay of the log after it.
 log.py       the log as a stream: marks in it, and the entries between two of them.
 replayed.py  the outcomes of the requests between two marks.
-archived.py  the tree at a moment of an archive.
-address.py   how a command line names a tree in etcd.
 options.py   how to reach etcd, from a command line or Spark's options.
+reach.py     whether etcd can be reached, before a command begins.
+seen.py      the highest zxid that clients of a tree may have seen.
 """

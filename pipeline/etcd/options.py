@@ -1,7 +1,6 @@
-"""How to reach etcd and which prefix: the same names on the command line, in the environment and for Spark.
+"""Where a tree is in etcd and how to connect: from a command line, or from options of Spark's data sources.
 
-The names are those of `python -m proxy`, whose table of options this uses. A command line's `--etcd-ca` is
-the data source's option `etcd-ca`.
+The names are those of `python -m proxy`. A command line's `--etcd-ca` is the data source's option `etcd-ca`.
 """
 
 import argparse
@@ -10,7 +9,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import astuple
 from typing import NamedTuple
 
-from pipeline.etcd.address import ACCESS, add_access, add_option, default_of, taken_apart
+from pipeline.addresses import etcd_and_prefix
+from pipeline.options import ACCESS, PREFIX, default_of
 from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
 from proxy.options.etcd import DEFAULTS, TRANSPORTS, EtcdAccess, check
@@ -22,7 +22,7 @@ class Connection(NamedTuple):
     """Where a tree is in etcd, and how to connect. It has only strings, so that any process can use it."""
 
     etcd: str  # endpoints, separated by commas
-    prefix: str = "/zketcd"
+    prefix: str = PREFIX
     access: EtcdAccess = DEFAULTS
 
     @classmethod
@@ -34,7 +34,7 @@ class Connection(NamedTuple):
         access = EtcdAccess(**values_of(EtcdAccess, argparse.Namespace(**texts)))
         if access.transport not in TRANSPORTS:
             raise ValueError(f"etcd-transport is {' or '.join(TRANSPORTS)}, not {access.transport}")
-        connection = cls(options["etcd"], options.get("prefix", cls._field_defaults["prefix"]), access)
+        connection = cls(options["etcd"], options.get("prefix", PREFIX), access)
         check(access, connection.endpoints)
         Keyspace(connection.prefix)
         return connection
@@ -45,12 +45,12 @@ class Connection(NamedTuple):
 
         Raises ValueError.
         """
-        endpoints, prefix = taken_apart(url)
+        endpoints, prefix = etcd_and_prefix(url)
         return cls.from_options({"etcd": endpoints, "prefix": prefix, **_given(arguments)})
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> "Connection":
-        """From a command line that has the options of `add_arguments`. Raises ValueError."""
+        """From a command line that has the options of pipeline.options.add_etcd. Raises ValueError."""
         # An empty prefix is a mistake: the default would be another tree than the intended one.
         return cls.from_options({"etcd": arguments.etcd, "prefix": arguments.prefix, **_given(arguments)})
 
@@ -84,10 +84,3 @@ def _given(arguments: argparse.Namespace) -> dict[str, str]:
     """The options of access that a command line has, by their names for Spark."""
     texts = {name: getattr(arguments, each.dest) for name, each in ACCESS.items()}
     return {name: text for name, text in texts.items() if text}
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `python -m proxy` that say where the tree is, and its environment ZKETCD_..."""
-    add_option(parser, "etcd", "ENDPOINTS", "etcd's client URLs, separated by commas", "")
-    add_option(parser, "prefix", "PREFIX", "etcd prefix of the tree", Connection._field_defaults["prefix"])
-    add_access(parser)

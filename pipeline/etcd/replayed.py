@@ -10,9 +10,9 @@ from pipeline.traffic.outcomes import Recorder
 from pipeline.traffic.table import TrafficRow
 from proxy.etcd.interface import Etcd
 from proxy.log.follow.catch_up import Truncated, catch_up
+from proxy.log.load.replay import Execute, Replay
+from proxy.log.load.start import NotInLog, Wanted, load
 from proxy.log.record import TreeNotServable
-from proxy.log.replay import Execute, Replay
-from proxy.log.start import NotInLog, Wanted, load
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
 

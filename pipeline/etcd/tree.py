@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple, TypeAlias
 
 from pipeline.etcd.read import Changed, NotReadable, Survey, has_log_behind, record_of, session_of
-from pipeline.memory import uncollected
 from proxy.etcd.interface import Etcd
 from proxy.log.follow.catch_up import Loaded
+from proxy.log.load.replay import Execute, Place
+from proxy.log.load.start import NotInLog, Wanted, load
 from proxy.log.record import Look, TreeNotServable
-from proxy.log.replay import Execute, Place
-from proxy.log.start import NotInLog, Wanted, load
 from proxy.state.machine import Machine
+from proxy.support.memory import uncollected
 from schema.entry import Entry, Request
 from schema.keys import Keyspace
 from schema.pages import split_nodes

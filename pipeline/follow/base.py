@@ -5,19 +5,20 @@ from collections.abc import Iterator, Mapping
 
 from codec import snapshot_file
 from codec.jute import Acl
-from pipeline.batches import fixed_row
+from pipeline.batches import fixed_row, stat_of
 from pipeline.errors import Failure
 from pipeline.etcd.passwords import password_of
 from pipeline.formats import digest, directory, snapshot
 from pipeline.formats.compression import opened
-from pipeline.formats.directory import TAIL, Plan, Run
+from pipeline.formats.directory import Plan, Run
+from pipeline.formats.errors import TAIL
 from pipeline.formats.snapshot import SnapshotReader
-from pipeline.memory import uncollected
 from pipeline.table import AclRow, SessionRow, ZnodeRow
 from proxy.state.digest import session_hash
 from proxy.state.machine import Machine
 from proxy.state.node import Node, make_node
 from proxy.state.sessions import Session, hash_of
+from proxy.support.memory import uncollected
 from schema.fixed import fixed_nodes
 from schema.paths import CONFIG
 from schema.znode import OPEN_ACL
@@ -98,19 +99,7 @@ def ascii_digest_of(machine: Machine) -> int:
     """As `digest_of`, for a server whose locale has only ASCII characters."""
     return (
         sum(
-            digest.of_node(
-                b"" if path == "/" else path.encode("ascii", "replace"),
-                node.data,
-                node.czxid,
-                node.mzxid,
-                node.pzxid,
-                node.ctime,
-                node.mtime,
-                node.version,
-                node.created,
-                node.aversion,
-                node.owner,
-            )
+            digest.of_node(b"" if path == "/" else path.encode("ascii", "replace"), node.data, *stat_of(node))
             for path, node in machine.tree.nodes.items()
         )
         & _MASK
@@ -133,19 +122,8 @@ def node_of(row: ZnodeRow, known: dict[tuple[AclRow, ...] | None, tuple[Acl, ...
     acl = known.get(row.acl)
     if acl is None:
         acl = known[row.acl] = acl_of(row.acl)
-    return make_node(
-        row.data,
-        acl,
-        row.owner,
-        row.czxid,
-        row.mzxid,
-        row.pzxid,
-        row.ctime,
-        row.mtime,
-        row.version,
-        row.created,
-        row.aversion,
-    )
+    *stat, owner = row[3:]
+    return make_node(row.data, acl, owner, *stat)
 
 
 def _nodes(

@@ -15,12 +15,12 @@ from typing import BinaryIO, NamedTuple
 from codec import snapshot_file
 from codec.jute import Acl
 from codec.seal import sealed_tail
-from pipeline.batches import fixed_row
+from pipeline.batches import fixed_row, row_of
 from pipeline.errors import Failure
 from pipeline.follow.base import load_base
 from pipeline.formats import directory, log, snapshot, transactions
-from pipeline.formats.directory import TAIL
-from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
+from pipeline.formats.errors import TAIL
+from pipeline.table import AclRow, SessionRow, TransactionRow
 from proxy.state.machine import Machine
 from proxy.support.files import sync_folder
 from schema.paths import CONFIG
@@ -164,22 +164,7 @@ def _chunks(machine: Machine) -> Iterable[bytes]:
     parts = [snapshot_file.pack_head(sessions, table)]
     size = 0
     for path, node in sorted(machine.tree.nodes.items()):
-        row = ZnodeRow(
-            path,
-            node.data,
-            None,
-            node.czxid,
-            node.mzxid,
-            node.pzxid,
-            node.ctime,
-            node.mtime,
-            node.version,
-            node.created,
-            node.aversion,
-            node.owner,
-        )
-        if path == CONFIG:
-            row = fixed_row(CONFIG)
+        row = fixed_row(CONFIG) if path == CONFIG else row_of(path, node, None)
         record = snapshot_file.pack_node(row.path, row, acls[node.acl])
         parts.append(record)
         size += len(record)

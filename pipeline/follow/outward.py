@@ -14,9 +14,9 @@ from pipeline.follow.retrying import RETRY, retrying
 from pipeline.table import TransactionRow
 from proxy.etcd.interface import Etcd
 from proxy.log.follow.catch_up import Truncated, catch_up
-from proxy.log.pages import UnusableSnapshot, read_snapshot
+from proxy.log.load.pages import UnusableSnapshot, read_snapshot
+from proxy.log.load.replay import Place, Replay
 from proxy.log.record import TreeNotServable, look, servable
-from proxy.log.replay import Place, Replay
 from proxy.state import capture
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine

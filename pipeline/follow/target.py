@@ -18,9 +18,9 @@ from pipeline.etcd.requests import TIMEOUT, LoadRefused, commit, until_known
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, Op, Put, RangeResult, Txn
 from proxy.log.follow.catch_up import Caught, entries_after
-from proxy.log.pages import UnusableSnapshot, read_snapshot
+from proxy.log.load.pages import UnusableSnapshot, read_snapshot
+from proxy.log.load.replay import Replay
 from proxy.log.record import look as look_at_tree
-from proxy.log.replay import Replay
 from proxy.state import capture
 from proxy.state.machine import Machine
 from schema.entry import EntryWriter, Kind

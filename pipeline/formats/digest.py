@@ -11,25 +11,13 @@ _STAT = struct.Struct(">qqqqqiiiq")
 _PROC = b"/zookeeper/"
 
 
-def of_node(
-    path: bytes,
-    data: bytes | None,
-    czxid: int,
-    mzxid: int,
-    pzxid: int,
-    ctime: int,
-    mtime: int,
-    version: int,
-    created: int,
-    aversion: int,
-    owner: int,
-) -> int:
+def of_node(path: bytes, data: bytes | None, *stat: int) -> int:
     """One node's part of the sum. `path` is b"" for the root; nodes below /zookeeper do not count.
 
-    A server whose locale is not UTF-8 sums other bytes: there each character beyond ASCII is "?".
+    `stat`: czxid, mzxid, pzxid, ctime, mtime, version, created, aversion, owner. A server whose locale is not
+    UTF-8 sums other bytes: there each character beyond ASCII is "?".
     """
-    stat = _STAT.pack(czxid, mzxid, pzxid, ctime, mtime, version, created, aversion, owner)
-    return of_packed(path, data, stat)
+    return of_packed(path, data, _STAT.pack(*stat))
 
 
 def of_packed(path: bytes, data: bytes | None, stat: bytes) -> int:

@@ -14,17 +14,12 @@ from codec import snapshot_file
 from codec.constants import OpCode
 from pipeline.formats import log, snapshot, transactions
 from pipeline.formats.compression import codec_of, opened
-from pipeline.formats.errors import BadFile
+from pipeline.formats.errors import GAP, TAIL, BadFile
 from pipeline.formats.replay import Replay, sessions_after, touched
 from pipeline.formats.snapshot import Checked, SnapshotReader
-from pipeline.memory import uncollected
 from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
+from proxy.support.memory import uncollected
 from schema.paths import parent_of
-
-# The damage that `repair` may allow.
-TAIL = "tail"  # the last log is used up to its first damage, as by a ZooKeeper that starts
-GAP = "gap"  # transactions are missing between two logs, or a snapshot and a log
-REPAIRS = frozenset({TAIL, GAP})
 
 _RUNNING = (
     "Does a server run on this directory? Then copy it, or use `follow`. If the server was killed, option"
@@ -107,9 +102,9 @@ def survey(
 ) -> Survey:
     """Read what determines a directory's state, without its nodes: seals, checksums, headers.
 
-    `chosen` names a snapshot to start from instead of the newest valid one; `repair` is of REPAIRS. `upto`:
-    the state at this zxid, from a snapshot without later transactions. The time is that of one pass over the
-    bytes of the snapshot and of the logs after it. Raises BadFile.
+    `chosen` names a snapshot to start from instead of the newest valid one; `repair` is of errors.REPAIRS.
+    `upto`: the state at this zxid, from a snapshot without later transactions. The time is that of one pass
+    over the bytes of the snapshot and of the logs after it. Raises BadFile.
     """
     snapshots, logs = files(path, log_path)
     if upto is not None:

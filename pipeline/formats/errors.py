@@ -1,6 +1,11 @@
-"""Errors of ZooKeeper's files."""
+"""Errors of ZooKeeper's files, and which damage a reader may accept."""
 
 from pipeline.errors import Failure
+
+# The damage that `repair` may allow.
+TAIL = "tail"  # the last log is used up to its first damage, as by a ZooKeeper that starts
+GAP = "gap"  # transactions are missing between two logs, or a snapshot and a log
+REPAIRS = frozenset({TAIL, GAP})
 
 
 class BadFile(Failure):

@@ -1,1 +1,1 @@
-"""Commands of `python -m pipeline`, one module each: add_arguments(parser), run(arguments) -> exit code."""
+"""Commands of `python -m pipeline`, one module each: run(arguments) -> exit code."""

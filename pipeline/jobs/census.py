@@ -20,8 +20,7 @@ from pipeline.etcd import columns, paths
 from pipeline.etcd.paths import Faults, Hashes
 from pipeline.etcd.records import kind_of, obstacle_to
 from pipeline.formats import digest
-from pipeline.running.runner import Runner
-from pipeline.running.table import Table
+from pipeline.reading import Runner, Table
 from schema.pages import pack_acls
 from schema.paths import ROOT, parent_of
 from schema.znode import OPEN_ACL

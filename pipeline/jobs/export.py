@@ -1,5 +1,7 @@
 """`python -m pipeline export`: an etcd prefix, as of one position, into a ZooKeeper's files or a table.
 
+With --follow it keeps a data directory level with a served tree.
+
 The file's zxid begins a new epoch after all zxids that clients have seen. So ZooKeeper refuses no client for
 having seen a newer state, and no zxid is used twice.
 """
@@ -7,59 +9,36 @@ having seen a newer state, and no zxid is used twice.
 import argparse
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from archive.moment import Moment
+from pipeline.addresses import ARCHIVE, PARQUET
 from pipeline.errors import Failure
-from pipeline.etcd import archived, load
+from pipeline.etcd import load
 from pipeline.etcd.options import Connection
-from pipeline.etcd.options import add_arguments as add_etcd_arguments
+from pipeline.etcd.reach import reached
 from pipeline.etcd.read import Survey, sessions
+from pipeline.folders import check_writable
+from pipeline.follow.outward import Options, mirror
 from pipeline.jobs import census
 from pipeline.jobs.census import Ending
-from pipeline.jobs.export_follow import add_follow_arguments, follow
-from pipeline.jobs.live_sides import table_in_etcd, table_of
-from pipeline.jobs.summary import add_list_argument, add_progress_argument, print_line, print_list, print_tree
+from pipeline.jobs.summary import print_line, print_list, print_tree
+from pipeline.jobs.trees import archived, in_etcd, of_state
+from pipeline.options import check_moment
+from pipeline.reading import Runner, Table, Writer
 from pipeline.running import runner as running
-from pipeline.running.runner import Runner
-from pipeline.running.table import Table
 from pipeline.sources import parquet
 from pipeline.sources.options import local_path
 from pipeline.sources.parquet import ParquetWriter, RemoteParquet
-from pipeline.sources.reading import Writer
 from pipeline.sources.zketcd_tree import ZketcdReader
 from pipeline.sources.zookeeper_sink import SinkOptions, ZooKeeperWriter, check_folder, folder_of
 from pipeline.table import ZNODES, SessionRow
 
+# Options for a single snapshot.
+_OF_A_SNAPSHOT = ("keep_sessions", "compression", "dry_run")
 _UNBOUNDED = 1 << 62  # bytes: ZooKeeper's own bound is jute.maxbuffer, which the user sets
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's options."""
-    add = parser.add_argument
-    add("target", help="a directory for ZooKeeper (dataDir), without snapshots or logs, or parquet:DIRECTORY")
-    add_etcd_arguments(parser)
-    add("--archive", metavar="URL", help="export a moment of this archive instead of the tree in etcd")
-    archived.add_argument(parser)
-    add(
-        "--keep-sessions",
-        action="store_true",
-        help="export the sessions that came from a ZooKeeper, with their ephemerals",
-    )
-    add("--compression", choices=("gz", "snappy"), help="compress the snapshot")
-    add(
-        "--trailer",
-        choices=("seal", "digest", "full"),
-        default="seal",
-        help="what follows the nodes: every server accepts seal (default); 3.9's restore needs full",
-    )
-    add("--dry-run", action="store_true", help="print what would be done, and write nothing")
-    add_list_argument(parser)
-    running.add_arguments(parser)
-    add_progress_argument(parser)
-    add_follow_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -67,18 +46,21 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.follow:
         if arguments.archive is not None:
             raise Failure("--follow exports the tree in etcd: --archive has no future")
-        return follow(Connection.from_arguments(arguments), arguments)
+        return _follow(Connection.from_arguments(arguments), arguments)
     if arguments.until_level or arguments.timeout is not None:
         raise Failure("--until-level and --timeout go with --follow")
     _check(arguments.target)
-    if arguments.compression and arguments.target.startswith(parquet.PREFIX):
+    if arguments.compression and arguments.target.startswith(PARQUET):
         raise Failure("--compression is for ZooKeeper's snapshots: Parquet has its own")
-    archive = None if arguments.archive is None else f"{archived.PREFIX}{arguments.archive}"
+    archive = None if arguments.archive is None else f"{ARCHIVE}{arguments.archive}"
     connection = Connection.from_arguments(arguments) if archive is None else Connection("")
-    archived.check(arguments, archive)
+    check_moment(arguments, archive)
     remote = _remote(arguments.target)
     target = [] if remote is None else [Table(remote)]
-    znodes = asyncio.run(table_in_etcd(connection)) if archive is None else _past(archive, arguments.at)
+    if archive is None:
+        znodes = asyncio.run(in_etcd(connection))
+    else:
+        znodes = of_state(archived(archive, arguments.at))
     runner = running.runner_for(arguments, "zketcd export", [znodes, *target])
     assert isinstance(znodes.reader, ZketcdReader)
     seen = znodes.reader.seen
@@ -116,9 +98,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _check(target: str) -> None:
     """Raises Failure if the export cannot be written, before anything is read."""
     try:
-        if not target.startswith(parquet.PREFIX):
+        if not target.startswith(PARQUET):
             if not target or "://" in target:
-                raise Failure(f"{target!r} is neither a directory nor {parquet.PREFIX}DIRECTORY")
+                raise Failure(f"{target!r} is neither a directory nor {PARQUET}DIRECTORY")
             check_folder(folder_of(target))
         elif (path := parquet.local_path(target)) is not None:
             parquet.check_target(path)
@@ -128,9 +110,9 @@ def _check(target: str) -> None:
 
 def _remote(target: str) -> RemoteParquet | None:
     """The target, if it is Parquet at a URL."""
-    if not target.startswith(parquet.PREFIX) or parquet.local_path(target) is not None:
+    if not target.startswith(PARQUET) or parquet.local_path(target) is not None:
         return None
-    return RemoteParquet(target.removeprefix(parquet.PREFIX))
+    return RemoteParquet(target.removeprefix(PARQUET))
 
 
 def _write(
@@ -163,16 +145,12 @@ def _write(
 
 def _writer(arguments: argparse.Namespace, carried: tuple[SessionRow, ...], zxid: int) -> Writer:
     target: str = arguments.target
-    path = parquet.local_path(target) if target.startswith(parquet.PREFIX) else None
+    path = parquet.local_path(target) if target.startswith(PARQUET) else None
     if path is not None:
         return ParquetWriter(path)
     folder, codec = folder_of(local_path(target)), arguments.compression or ""
     options = SinkOptions(folder, zxid, carried, arguments.trailer, codec, False)
     return ZooKeeperWriter(options, ZNODES.names)
-
-
-def _past(archive: str, at: Moment) -> Table:
-    return table_of(Connection(""), archived.survey_of(archived.machine_of(archive, at)))
 
 
 async def _derived(connection: Connection, seen: Survey) -> tuple[SessionRow, ...]:
@@ -183,3 +161,25 @@ async def _derived(connection: Connection, seen: Survey) -> tuple[SessionRow, ..
         async with connection.client() as etcd:
             found = await sessions(etcd, connection.keys, seen)
     return tuple(held.row for held in found if held.derived)
+
+
+def _follow(connection: Connection, arguments: argparse.Namespace) -> int:
+    """Returns 0: level, as requested; 3: not in time. Raises Failure, EtcdError, OSError."""
+    if arguments.target.startswith(PARQUET):
+        raise Failure("--follow writes a directory for ZooKeeper, not a table")
+    if arguments.timeout is not None and not arguments.until_level:
+        raise Failure("--timeout goes with --until-level")
+    for name in _OF_A_SNAPSHOT:
+        if getattr(arguments, name):
+            raise Failure(f"--{name.replace('_', '-')} does not go with --follow")
+    try:
+        check_writable(Path(arguments.target))
+    except ValueError as error:
+        raise Failure(str(error)) from error
+    options = Options(arguments.target, arguments.until_level, arguments.timeout, metrics=arguments.metrics)
+
+    async def follow() -> int:
+        async with reached(connection) as etcd:
+            return await mirror(etcd, connection.keys, options)
+
+    return asyncio.run(follow())

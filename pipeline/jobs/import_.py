@@ -11,69 +11,35 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from pipeline.errors import Failure
-from pipeline.etcd import archived, load
+from pipeline.etcd import load
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load
 from pipeline.etcd.options import Connection
-from pipeline.etcd.options import add_arguments as add_etcd_arguments
 from pipeline.etcd.publish import publish
 from pipeline.etcd.reach import reached
 from pipeline.etcd.writer import Part
-from pipeline.jobs import census, origin, tables
-from pipeline.jobs.arguments import add_max_request_bytes
+from pipeline.jobs import census
 from pipeline.jobs.census import Census, Ending
-from pipeline.jobs.origin import Origin
-from pipeline.jobs.summary import (
-    add_list_argument,
-    add_progress_argument,
-    positive,
-    print_line,
-    print_list,
-    print_tree,
-)
+from pipeline.jobs.summary import print_line, print_list, print_tree
+from pipeline.jobs.trees import Origin, origin_of
+from pipeline.options import check_trees
+from pipeline.progress import Reporter
+from pipeline.reading import Runner, Table
 from pipeline.running import runner as running
-from pipeline.running.progress import Reporter
-from pipeline.running.runner import Runner
-from pipeline.running.table import Table
 from pipeline.sources.zketcd_tree import write_part
 from pipeline.table import SessionRow
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's options."""
-    origin.add_arguments(parser)
-    add_etcd_arguments(parser)
-    add = parser.add_argument
-    add(
-        "--keep-sessions",
-        action="store_true",
-        help="import sessions and their ephemerals as well; clients that reconnect in time continue them",
-    )
-    add("--overwrite", action="store_true", help="delete everything under the prefix before importing")
-    add("--dry-run", action="store_true", help="print what would be done, and write nothing")
-    add_list_argument(parser)
-    running.add_arguments(parser)
-    add_progress_argument(parser)
-    add(
-        "--max-txn-ops",
-        type=positive,
-        default=Limits().max_txn_ops,
-        help="etcd's own --max-txn-ops (default: 128)",
-    )
-    add_max_request_bytes(parser)
-
-
 def run(arguments: argparse.Namespace) -> int:
-    """Import; returns 1 if there are obstacles. Raises Failure, LoadRefused and what `opened` does."""
-    tables.check_options(arguments, arguments.source)
-    archived.check(arguments, arguments.source)
+    """Import; returns 1 if there are obstacles. Raises Failure, LoadRefused and what `origin_of` does."""
+    check_trees(arguments, arguments.source)
     connection = Connection.from_arguments(arguments)
     limits = Limits(arguments.max_txn_ops, arguments.max_request_bytes)
     refusal = asyncio.run(_refusal(connection, overwrite=arguments.overwrite))
     if refusal and not arguments.dry_run:
         raise Failure(refusal)
     reporter = Reporter.of(arguments)
-    with origin.opened(arguments, reporter) as found:
+    with origin_of(arguments, reporter) as found:
         if arguments.keep_sessions and found.sessions is None:
             raise Failure(
                 "--keep-sessions: this source has no sessions; directories and 3.9's admin server have them"

@@ -15,17 +15,15 @@ import pyarrow as pa
 
 from codec.constants import ErrorCode, OpCode
 from pipeline.errors import Failure
-from pipeline.etcd import archived, columns
+from pipeline.etcd import columns
 from pipeline.etcd.records import kind_of
 from pipeline.formats import digest
 from pipeline.formats.directory import Survey
-from pipeline.jobs import sides, tables
-from pipeline.jobs.summary import number, positive
-from pipeline.jobs.tables import Side
 from pipeline.jobs.tally import Largest, List, Tally, key_of
+from pipeline.jobs.trees import Tree, tree_of
+from pipeline.options import check_trees
+from pipeline.reading import Runner, Table
 from pipeline.running import runner as running
-from pipeline.running.runner import Runner
-from pipeline.running.table import Table
 from schema.paths import ROOT
 from schema.znode import OPEN_ACL
 
@@ -54,53 +52,6 @@ _SECONDS = "seconds"
 Report = dict[str, Any]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's options."""
-    add = parser.add_argument
-    add(
-        "tree",
-        help="a ZooKeeper directory, parquet:DIRECTORY, zk://HOST:PORT, etcd://HOST:PORT/PREFIX, archive:URL",
-    )
-    sides.add_arguments(parser)
-    add("--top", type=number, default=10, metavar="N", help="lines of each list (default: 10)")
-    add(
-        "--depth",
-        type=positive,
-        default=3,
-        metavar="N",
-        help="number of names in a path prefix (default: 3)",
-    )
-    add("--no-logs", action="store_true", help="leave out the statistics of a directory's logs")
-    running.add_arguments(parser)
-    add("--json", action="store_true", help="print the report as JSON, and the progress on stderr")
-    add(
-        "--traffic",
-        action="store_true",
-        help="report what clients wrote: of etcd://HOST:PORT/PREFIX or a ZooKeeper directory the requests in"
-        " the log; of archive:URL the log that an archive keeps; of parquet:DIRECTORY the table of traffic"
-        " that a stream has written",
-    )
-    for name, which in (("since", "from"), ("until", "up to")):
-        add(
-            f"--{name}",
-            metavar="TIME",
-            help=f"with --traffic archive:URL: requests {which} this time (UTC), or so long ago (10m, 3d)",
-        )
-    add(
-        "--budget",
-        action="append",
-        default=[],
-        metavar="BUDGET",
-        help="with --traffic: report what this budget, such as /app=500/s,10MB/s, would have refused; may be"
-        " given several times",
-    )
-    add(
-        "--report",
-        metavar="FILE",
-        help="with --traffic: write a page with figures (FILE.html) or the figures alone (FILE.png)",
-    )
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Read, print, and return 0; 1 if the tree's digest is not the one in its files."""
     if arguments.traffic:
@@ -113,16 +64,15 @@ def run(arguments: argparse.Namespace) -> int:
         raise Failure("--budget goes with --traffic")
     if arguments.since or arguments.until:
         raise Failure("--since and --until go with --traffic archive:URL")
-    tables.check_options(arguments, arguments.tree)
-    archived.check(arguments, arguments.tree)
-    side = sides.side_of(arguments.tree, arguments)
+    check_trees(arguments, arguments.tree)
+    tree = tree_of(arguments.tree, arguments)
     logs = None
-    if side.directory is not None and not arguments.no_logs:
-        logs = side.directory.transactions()
-    read = [side.znodes] if logs is None else [side.znodes, logs]
+    if tree.directory is not None and not arguments.no_logs:
+        logs = tree.directory.transactions()
+    read = [tree.znodes] if logs is None else [tree.znodes, logs]
     runner = running.runner_for(arguments, "zketcd inspect", read)
-    report = {} if side.directory is None else files_report(side.directory.survey)
-    report |= tree_report(runner, side, arguments.top, arguments.depth)
+    report = {} if tree.directory is None else files_report(tree.directory.survey)
+    report |= tree_report(runner, tree, arguments.top, arguments.depth)
     if logs is not None:
         report |= log_report(runner, logs, arguments.top, arguments.depth)
     print(json.dumps(report, indent=2) if arguments.json else _text(report))
@@ -143,11 +93,11 @@ def files_report(survey: Survey) -> Report:
     }
 
 
-def tree_report(runner: Runner, side: Side, top: int, depth: int) -> Report:
+def tree_report(runner: Runner, tree: Tree, top: int, depth: int) -> Report:
     """The contents of the tree. `depth` is how many names of a path make a prefix."""
     largest = Largest({_TOTALS: _MANY, **{one.name: top for one in _OF_TREES}})
-    assign = _Tree(top, depth, side.znodes.buckets)
-    tops = largest.merged(runner.shuffled("inspect", [(side.znodes, assign)], largest))
+    assign = _Tree(top, depth, tree.znodes.buckets)
+    tops = largest.merged(runner.shuffled("inspect", [(tree.znodes, assign)], largest))
     total = dict(tops[_TOTALS])
 
     def count(name: str) -> int:
@@ -164,8 +114,8 @@ def tree_report(runner: Runner, side: Side, top: int, depth: int) -> Report:
         "largest zxid in a node": f"{most('zxid'):#x}",
         **{f"{kind} nodes": count(kind) for kind in _KINDS},
     }
-    if side.directory is not None:
-        promised = side.directory.survey.digest
+    if tree.directory is not None:
+        promised = tree.directory.survey.digest
         report["digest"] = _judged(promised, count("digest"), count("ascii digest"))
     return report | {one.name: one.rows(tops) for one in _OF_TREES}
 

@@ -15,18 +15,17 @@ from typing import Any
 import pyarrow as pa
 
 from archive.moment import NOW
+from pipeline.addresses import ARCHIVE, ETCD, PARQUET, is_in_etcd
 from pipeline.errors import Failure, MissingPackage
-from pipeline.etcd import archived, log
-from pipeline.etcd.address import SCHEMES, is_url
+from pipeline.etcd import log
 from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
 from pipeline.etcd.replayed import replayed
 from pipeline.formats import directory
-from pipeline.jobs import tables
+from pipeline.options import check_trees
 from pipeline.sources import parquet
 from pipeline.sources.archive_log import ArchiveOptions, ArchiveReader
 from pipeline.sources.options import TRAFFIC_TABLE, local_path, options_of
-from pipeline.sources.parquet import PREFIX as PARQUET
 from pipeline.sources.zookeeper_log import LogReader, traffic_rows
 from pipeline.traffic import report
 from pipeline.traffic.budgets import VIEW as BUDGETS
@@ -74,10 +73,9 @@ def _check_options(arguments: argparse.Namespace) -> None:
     if arguments.at != NOW:
         raise Failure("--traffic reads a time, not a moment: --since and --until instead of --at")
     for option, value in (("--since", arguments.since), ("--until", arguments.until)):
-        if value and not arguments.tree.startswith(archived.PREFIX):
-            raise Failure(f"{option} is for {archived.PREFIX}URL: other logs are read as a whole")
-    tables.check_options(arguments, arguments.tree)
-    tables.check_repair(arguments.repair)
+        if value and not arguments.tree.startswith(ARCHIVE):
+            raise Failure(f"{option} is for {ARCHIVE}URL: other logs are read as a whole")
+    check_trees(arguments, arguments.tree)
 
 
 def _writer(name: str) -> Callable[[Report], None]:
@@ -109,13 +107,12 @@ def _writer(name: str) -> Callable[[Report], None]:
 def _query(arguments: argparse.Namespace, trial: Trial | None) -> Iterator[Query]:
     """The views of the source's traffic, on SQLite or Spark. `trial` sees all rows."""
     source: str = arguments.tree
-    in_etcd = is_url(source)
-    in_archive = source.startswith(archived.PREFIX)
+    in_etcd = is_in_etcd(source)
+    in_archive = source.startswith(ARCHIVE)
     if "://" in source and not in_etcd and not in_archive and not source.startswith(PARQUET):
-        urls = ", ".join(f"{scheme}://HOST:PORT/PREFIX" for scheme in SCHEMES)
+        urls = ", ".join(f"{scheme}://HOST:PORT/PREFIX" for scheme in ETCD)
         raise Failure(
-            f"{source}: --traffic reads {urls}, {archived.PREFIX}URL, {PARQUET}DIRECTORY or a ZooKeeper"
-            " directory"
+            f"{source}: --traffic reads {urls}, {ARCHIVE}URL, {PARQUET}DIRECTORY or a ZooKeeper directory"
         )
     if _wants_spark(arguments, in_etcd):
         with _on_spark(arguments, in_etcd, trial) as query:
@@ -138,7 +135,7 @@ def _wants_spark(arguments: argparse.Namespace, in_etcd: bool) -> bool:
         return True
     if arguments.spark is not None:
         return bool(arguments.spark)
-    if arguments.tree.startswith(archived.PREFIX):
+    if arguments.tree.startswith(ARCHIVE):
         return ArchiveReader(_archive(arguments)).bytes > _LARGE_ARCHIVE
     return not in_etcd and _log_bytes(arguments) > _LARGE
 
@@ -176,7 +173,7 @@ def _archive(arguments: argparse.Namespace) -> ArchiveOptions:
 def _archive_options(arguments: argparse.Namespace) -> dict[str, str]:
     """The options of the format "zketcd-archive"."""
     given = {
-        "path": arguments.tree.removeprefix(archived.PREFIX),
+        "path": arguments.tree.removeprefix(ARCHIVE),
         "since": arguments.since,
         "until": arguments.until,
     }
@@ -231,7 +228,7 @@ def _on_spark(arguments: argparse.Namespace, in_etcd: bool, trial: Trial | None)
     if source.startswith(PARQUET):
         path = parquet.local_path(source)
         frame = spark.read.parquet(source.removeprefix(PARQUET) if path is None else local_path(path))
-    elif source.startswith(archived.PREFIX):
+    elif source.startswith(ARCHIVE):
         frame = spark.read.format("zketcd-archive").options(**_archive_options(arguments)).load()
     elif in_etcd:
         options = {**Connection.from_url(source, arguments).options(), "table": TRAFFIC_TABLE}

@@ -11,13 +11,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipeline.errors import Failure
-from pipeline.etcd import archived
-from pipeline.jobs import sides, tables
 from pipeline.jobs.compare import KINDS, Compare, Difference, Slim, merged
-from pipeline.jobs.summary import number
-from pipeline.jobs.tables import Side
+from pipeline.jobs.trees import Tree, tree_of
+from pipeline.options import check_trees
+from pipeline.reading import Runner
 from pipeline.running import runner as running
-from pipeline.running.runner import Runner
 from schema.paths import CONFIG
 
 
@@ -36,44 +34,12 @@ class Comparison(NamedTuple):
         return not any(self.counts.values())
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's options."""
-    add = parser.add_argument
-    what = "a ZooKeeper directory, parquet:DIRECTORY, zk://HOST:PORT, etcd://HOST:PORT/PREFIX or archive:URL"
-    add("left", help=f"one tree: {what}")
-    add("right", help="the other tree")
-    sides.add_arguments(parser)
-    add(
-        "--ignore",
-        action="append",
-        default=[],
-        metavar="PATH",
-        help="leave out this node and all nodes below it, on both sides; may be repeated",
-    )
-    add(
-        "--without-ephemerals",
-        action="store_true",
-        help="leave out ephemerals, on both sides: an import without --keep-sessions drops them",
-    )
-    add(
-        "--samples",
-        type=number,
-        default=10,
-        metavar="N",
-        help="number of nodes to show of each kind of difference (default: 10)",
-    )
-    running.add_arguments(parser)
-    add("--json", action="store_true", help="print the result as JSON, and the progress on stderr")
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Compare, print, and return the exit code. Raises Failure, BadFile, WalkFailed."""
     for path in arguments.ignore:
         check_path(path)
-    tables.check_options(arguments, arguments.left, arguments.right)
-    archived.check(arguments, arguments.left, arguments.right)
-    left = sides.side_of(arguments.left, arguments)
-    right = sides.side_of(arguments.right, arguments)
+    check_trees(arguments, arguments.left, arguments.right)
+    left, right = (tree_of(name, arguments) for name in (arguments.left, arguments.right))
     runner = running.runner_for(arguments, "zketcd verify", [left.znodes, right.znodes])
     found = compare(
         runner,
@@ -98,32 +64,32 @@ def check_path(path: str) -> None:
 
 def compare(
     runner: Runner,
-    left: Side,
-    right: Side,
+    left: Tree,
+    right: Tree,
     *,
     ignored: Sequence[str] = (),
     ephemerals: bool = True,
     samples: int = 10,
 ) -> Comparison:
     """Compare two trees. `ignored` are paths of subtrees to leave out. Raises Failure."""
-    on_the_wire = left.on_the_wire or right.on_the_wire
+    on_the_wire = any(tree.walked_from is not None for tree in (left, right))
     buckets = max(left.znodes.buckets, right.znodes.buckets)
     inputs = [
-        (side.znodes, Slim(number, on_the_wire, ignored, ephemerals, buckets))
-        for number, side in enumerate((left, right))
+        (tree.znodes, Slim(number, on_the_wire, ignored, ephemerals, buckets))
+        for number, tree in enumerate((left, right))
     ]
     found = merged(runner.shuffled("verify", inputs, Compare(samples)), samples)
-    for side, newest in zip((left, right), found.newest, strict=True):
-        if side.directory is not None and newest > side.directory.survey.last_zxid:
+    for tree, newest in zip((left, right), found.newest, strict=True):
+        if tree.directory is not None and newest > tree.directory.survey.last_zxid:
             raise Failure(
-                f"{side.directory.survey.snapshot}: a znode has zxid {newest:#x}, and the logs end at"
-                f" {side.directory.survey.last_zxid:#x}: the logs behind it are missing, and this tree never"
+                f"{tree.directory.survey.snapshot}: a znode has zxid {newest:#x}, and the logs end at"
+                f" {tree.directory.survey.last_zxid:#x}: the logs behind it are missing, and this tree never"
                 " existed"
             )
     notes = [
-        f"{side.name} was written to while it was walked: what was compared never was its tree"
-        for side, newest in zip((left, right), found.newest, strict=True)
-        if side.zxid is not None and newest > side.zxid
+        f"{tree.name} was written to while it was walked: what was compared never was its tree"
+        for tree, newest in zip((left, right), found.newest, strict=True)
+        if tree.walked_from is not None and newest > tree.walked_from
     ]
     if found.members:
         notes.append(f"{CONFIG} differs and is left out: each server keeps its own addresses there")

@@ -10,15 +10,14 @@ import re
 import socket
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any
 
-from codec import client, records
-from codec.client import Header
-from codec.constants import ErrorCode, OpCode, Xid
-from codec.errors import FrameTooLong, MalformedPacket
-from codec.framing import Framer
-from codec.jute import Reader, pack_string
+from codec import client as zk
+from codec.client import Children, Dialogue, NodeAcl, NullableData, Request, ZooKeeperError
+from codec.constants import ErrorCode, Xid
+from codec.errors import MalformedPacket
+from pipeline.addresses import Identity
 from pipeline.errors import Failure
-from pipeline.live.address import Identity
 from pipeline.table import AclRow, ZnodeRow
 from schema.paths import ROOT, join
 from schema.znode import OPEN_ACL, wrap_int
@@ -88,7 +87,7 @@ class Walk:
                     page = []
             yield page
             self.last_zxid = await connection.sync()
-        except (OSError, TimeoutError, MalformedPacket, FrameTooLong, EOFError) as error:
+        except (OSError, TimeoutError, MalformedPacket, EOFError) as error:
             raise WalkFailed(f"{connection.address} broke off: {_words(error)}") from error
         finally:
             await connection.close()
@@ -100,33 +99,32 @@ class Walk:
         while waiting or asked:
             while waiting and len(asked) * 3 < _WINDOW:
                 path, levels = waiting.pop()
-                for operation in (OpCode.GET_DATA, OpCode.GET_ACL, OpCode.GET_CHILDREN2):
-                    connection.ask(operation, path)
+                for request in (zk.get_nullable(path), zk.get_acl(path), zk.children(path)):
+                    connection.ask(request)
                 asked.append((path, levels))
             path, levels = asked.popleft()
             replies = [await connection.answer() for _ in range(3)]
-            errors = {header.error for header, _ in replies} - {0}
+            errors = {reply.code for reply in replies if isinstance(reply, ZooKeeperError)}
             if ErrorCode.NO_NODE in errors:
                 self.vanished += 1
                 continue
             if errors:
-                name = client.name_of(errors.pop())
+                name = zk.name_of(errors.pop())
                 raise WalkFailed(f"{path} cannot be read: {name}. Give an identity that may, with --auth")
-            row, names = _row(path, *(body for _, body in replies))
+            row, names = _row(path, *replies)
             self.newest = max(self.newest, row.czxid, row.mzxid, row.pzxid)
             if levels != 0:
                 waiting += [(join(path, name), levels and levels - 1) for name in names]
             yield row
 
 
-def _row(path: str, data: Reader, acls: Reader, children: Reader) -> tuple[ZnodeRow, list[str]]:
+def _row(path: str, node: NullableData, acls: NodeAcl, children: Children) -> tuple[ZnodeRow, list[str]]:
     # The last of the three: a change between them shows in its zxids.
-    names, stat = client.children(children)
-    acl = acls.acls() or ()
+    names, stat = children
     row = ZnodeRow(
         path,
-        data.buffer(),
-        None if acl == OPEN_ACL else tuple(AclRow(*entry) for entry in acl),
+        node.data,
+        None if acls.acl == OPEN_ACL else tuple(AclRow(*entry) for entry in acls.acl),
         stat.czxid,
         stat.mzxid,
         stat.pzxid,
@@ -148,57 +146,62 @@ class _Connection:
         self.address = address
         self._reader = reader
         self._writer = writer
-        self._framer = Framer(_LARGEST_FRAME)
+        self._dialogue = Dialogue(max_frame=_LARGEST_FRAME)
         self._frames: deque[bytes] = deque()
-        self._xid = 0
+        self._asked: deque[Request[Any]] = deque()
 
     async def open_session(self, identities: Sequence[Identity]) -> None:
         """Open the session, and prove who we are. Raises WalkFailed."""
-        self._writer.write(client.connect(_TIMEOUT_MS))
-        if not client.connected(await self._frame()).session:
+        self._writer.write(zk.connect(_TIMEOUT_MS))
+        while self._dialogue.granted is None:
+            await self._receive()
+        if not self._dialogue.granted.session:
             raise WalkFailed(f"{self.address} gives no session")
         for scheme, identity in identities:
-            packet = records.encode(records.AuthPacket, {"type": 0, "scheme": scheme, "auth": identity})
-            self._writer.write(client.request(Xid.AUTH, OpCode.AUTH, packet))
-            if client.header(await self._frame()).error:
+            self._writer.write(zk.packet(Xid.AUTH, zk.auth(scheme, identity)))
+            if zk.header(await self._frame()).error:
                 raise WalkFailed(f"{self.address} does not accept the identity of scheme {scheme}")
 
-    def ask(self, operation: OpCode, path: str) -> None:
-        """Send a request: getData, getACL or getChildren2, without a watch, or sync."""
-        self._xid += 1
-        watch = b"\0" if operation in (OpCode.GET_DATA, OpCode.GET_CHILDREN2) else b""
-        self._writer.write(client.request(self._xid, operation, pack_string(path) + watch))
+    def ask(self, request: Request[Any]) -> None:
+        """Send a request."""
+        self._asked.append(request)
+        self._writer.write(self._dialogue.request(request)[1])
 
-    async def answer(self) -> tuple[Header, Reader]:
-        """The reply to the oldest request without one: its header and its body."""
-        while True:
-            frame = await self._frame()
-            header = client.header(frame)
-            if header.xid > 0:
-                return header, client.body(frame)
+    async def answer(self) -> Any:
+        """What the oldest request without an answer is answered; a ZooKeeperError if it is refused."""
+        while (header := zk.header(frame := await self._frame())).xid <= 0:
+            pass
+        try:
+            return zk.answer_of(self._asked.popleft(), header.error, zk.body(frame))
+        except ZooKeeperError as error:
+            return error
 
     async def sync(self) -> int:
         """The server's zxid once it has applied all that was committed before."""
-        self.ask(OpCode.SYNC, ROOT)
-        return (await self.answer())[0].zxid
+        self.ask(zk.stamped(zk.sync()))
+        _, zxid = await self.answer()
+        return int(zxid)
 
     async def close(self) -> None:
         """End the session, if the server still listens."""
         with contextlib.suppress(OSError):
-            self._writer.write(client.request(self._xid + 1, OpCode.CLOSE_SESSION))
+            self.ask(zk.close())
             await self._writer.drain()
             self._writer.close()
             await self._writer.wait_closed()
 
     async def _frame(self) -> bytes:
         while not self._frames:
-            await self._writer.drain()
-            async with asyncio.timeout(_TIMEOUT_MS / 1000):
-                chunk = await self._reader.read(_CHUNK)
-            if not chunk:
-                raise EOFError("the server closed the connection")
-            self._frames.extend(self._framer.feed(chunk))
+            await self._receive()
         return self._frames.popleft()
+
+    async def _receive(self) -> None:
+        await self._writer.drain()
+        async with asyncio.timeout(_TIMEOUT_MS / 1000):
+            chunk = await self._reader.read(_CHUNK)
+        if not chunk:
+            raise EOFError("the server closed the connection")
+        self._frames += self._dialogue.feed(chunk)
 
 
 def _words(error: Exception) -> str:
@@ -217,7 +220,7 @@ async def _connect(servers: Sequence[tuple[str, int]], identities: Sequence[Iden
                 connection = _Connection(address, *await asyncio.open_connection(host, port))
                 await connection.open_session(identities)
                 return connection
-        except (OSError, TimeoutError, EOFError, MalformedPacket, FrameTooLong) as error:
+        except (OSError, TimeoutError, EOFError, MalformedPacket) as error:
             reasons.append(f"{address}: {_words(error)}")
         except WalkFailed:
             assert connection is not None

@@ -1,57 +1,74 @@
-"""The common interface of both ways of running a job, and the choice between them."""
+"""Jobs in this process, and the choice between that and Spark.
+
+In this process partitions are read one after another. So memory has the data of one partition, and rows in
+buckets up to a limit (pipeline.buckets).
+"""
 
 import argparse
 import os
-from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
+import pyarrow as pa
+
+from pipeline.buckets import Buckets
 from pipeline.errors import MissingPackage
-from pipeline.running.here import Here
-from pipeline.running.progress import Reporter
-from pipeline.running.table import Assign, Table, Work
+from pipeline.options import MOST_BYTES, MOST_ROWS
+from pipeline.progress import Reporter
+from pipeline.reading import Assign, Meter, Runner, Table, Work, expected_rows
 from pipeline.sources.parquet import RemoteParquet
-from pipeline.sources.reading import Once, Preparing
+from pipeline.sources.zketcd_tree import ZketcdReader
+from pipeline.sources.zookeeper_files import ZnodeReader
 from proxy.support.libraries import how_to_add
 
 T = TypeVar("T")
-
-#: Above either, Spark runs a job unless --no-spark is given.
-MOST_ROWS = 1_000_000
-MOST_BYTES = 1 << 30
 
 _SPARK = ("pyspark", "py4j", "pandas")
 # spark-submit has started the JVM, or the user has named a master: both mean Spark.
 _CHOSEN_BY_ENVIRONMENT = ("PYSPARK_GATEWAY_PORT", "MASTER")
 
 
-class Runner(Once, Protocol):
-    """A way of running jobs."""
+class Here:
+    """Runs jobs in this process."""
 
-    reporter: Reporter
+    def __init__(self, reporter: Reporter, folder: str | None = None) -> None:
+        """`folder` is for temporary files."""
+        self.reporter = reporter
+        self._folder = folder
+
+    def once(self, what: str, unit: str, expected: int | None, work: Callable[[Meter], T]) -> T:
+        """As Runner.once."""
+        with self.reporter.step(what, expected, unit) as count:
+            return work(count)
 
     def each(self, what: str, table: Table, work: Work[T]) -> list[T]:
-        """The result of `work` for each partition, in any order. `what` names the step for the user."""
-        ...
+        """As Runner.each."""
+        with self.reporter.step(what, table.rows) as count:
+            return [work(_metered(part, count)) for part in _parts(table)]
 
     def shuffled(
         self, what: str, inputs: Sequence[tuple[Table, Assign]], gather: Work[T], unit: str = "znodes"
     ) -> list[T]:
-        """Put the rows of all inputs into buckets; the result of `gather` for each bucket, in any order.
+        """As Runner.shuffled."""
+        rows = expected_rows(inputs)
+        with (
+            self.reporter.step(what, rows, unit) as count,
+            Buckets(folder=self._folder) as buckets,
+        ):
+            for table, assign in inputs:
+                for part in _parts(table):
+                    buckets.add(assign(_metered(part, count)))
+            return [gather(batches) for batches in buckets]
 
-        All batches in buckets have one schema.
-        """
-        ...
+
+def _parts(table: Table) -> Iterator[Iterator[pa.RecordBatch]]:
+    return map(table.reader.read, table.reader.partitions())
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """--spark and --no-spark."""
-    parser.add_argument(
-        "--spark",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help=f"run on Spark, or never (--no-spark); by default above about {MOST_ROWS} znodes or"
-        f" {MOST_BYTES >> 30} GiB",
-    )
+def _metered(batches: Iterator[pa.RecordBatch], meter: Meter) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        meter.add(batch.num_rows, batch.nbytes)
+        yield batch
 
 
 def runner_for(arguments: argparse.Namespace, name: str, tables: Sequence[Table]) -> Runner:
@@ -61,7 +78,7 @@ def runner_for(arguments: argparse.Namespace, name: str, tables: Sequence[Table]
     """
     runner = _chosen(arguments, name, tables)
     for table in tables:
-        if isinstance(table.reader, Preparing):
+        if isinstance(table.reader, ZnodeReader | ZketcdReader):
             table.reader.prepare(runner)
     return runner
 

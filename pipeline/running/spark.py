@@ -19,10 +19,9 @@ import pyarrow as pa
 from pyspark import RDD, TaskContext
 from pyspark.sql import SparkSession
 
-from pipeline.running.progress import Count, Reporter
-from pipeline.running.table import Assign, Table, Work
+from pipeline.progress import Count, Reporter
+from pipeline.reading import Assign, Meter, Table, Work, expected_rows
 from pipeline.sources.parquet import RemoteParquet
-from pipeline.sources.reading import Meter
 from pipeline.sources.spark_parquet import frame_of
 from pipeline.spark import session
 
@@ -45,7 +44,7 @@ class BySpark:
         self.spark = session(name) if spark is None else spark
 
     def once(self, what: str, unit: str, expected: int | None, work: Callable[[Meter], T]) -> T:
-        """As Once.once: a task of its own does it, so that its memory is not the driver's."""
+        """As Runner.once: a task of its own does it, so that its memory is not the driver's."""
         with self.reporter.step(what, expected, unit) as count, _listening(self.spark, count) as address:
 
             def task(_: int) -> bytes:
@@ -72,10 +71,12 @@ class BySpark:
         self, what: str, inputs: Sequence[tuple[Table, Assign]], gather: Work[T], unit: str = "znodes"
     ) -> list[T]:
         """As Runner.shuffled. Raises Spark's errors."""
-        expected = [table.rows for table, _ in inputs if table.rows is not None]
-        rows = sum(expected) if len(expected) == len(inputs) else None
+        rows = expected_rows(inputs)
         buckets = max(table.buckets for table, _ in inputs)
-        with self.reporter.step(what, rows, unit) as count, _listening(self.spark, count) as address:
+        with (
+            self.reporter.step(what, rows, unit) as count,
+            _listening(self.spark, count) as address,
+        ):
             assigned = [
                 self._over(table, _Assigner(assign), address, f"{number}-")
                 for number, (table, assign) in enumerate(inputs)

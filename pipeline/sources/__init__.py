@@ -1,6 +1,5 @@
 """Sources and targets of tables, each as a plain reader or writer, and the same as data sources of Spark.
 
-reading.py         what a reader and a writer are
 zookeeper_files.py a data directory; zookeeper_log.py its logs; zookeeper_sink.py a snapshot to write
 zookeeper_wire.py  a running ensemble
 zketcd_tree.py     an etcd prefix

@@ -28,14 +28,14 @@ from archive.names import Segment, Snapshot
 from archive.segment import Content, Record
 from archive.store import Store, store_of
 from pipeline.errors import Failure
-from pipeline.memory import uncollected
 from pipeline.sources.options import number, truth
 from pipeline.traffic.outcomes import Recorder
 from pipeline.traffic.requests import row
 from pipeline.traffic.table import TrafficRow, batches
-from proxy.log.replay import Place
+from proxy.log.load.replay import Place
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
+from proxy.support.memory import uncollected
 from schema.entry import decode_entry
 from schema.errors import BadValue
 

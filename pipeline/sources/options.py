@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.formats import directory
-from pipeline.formats.directory import REPAIRS, Survey
+from pipeline.formats.directory import Survey
+from pipeline.formats.errors import REPAIRS
 from pipeline.table import SESSIONS, TRANSACTIONS, ZNODES
 from pipeline.traffic.table import TRAFFIC
 

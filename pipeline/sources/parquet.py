@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from pipeline.addresses import PARQUET
 from pipeline.batches import without_members
 from pipeline.errors import Failure
 from pipeline.folders import check_writable, named
@@ -20,7 +21,6 @@ from pipeline.table import ZNODES
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-PREFIX = "parquet:"
 _ROWS = 4096  # of a batch
 _PARTITION = 50_000  # rows
 _NAMES = {"int32": "int", "int64": "bigint", "large_string": "string", "large_binary": "binary"}
@@ -130,11 +130,11 @@ class ParquetWriter:
 
 def local_path(name: str) -> str | None:
     """The path that `parquet:DIRECTORY` names; None for a URL. Raises Failure for an empty one."""
-    path = name.removeprefix(PREFIX)
+    path = name.removeprefix(PARQUET)
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")
     if not path:
-        raise Failure(f"{PREFIX} names no directory")
+        raise Failure(f"{PARQUET} names no directory")
     return None if "://" in path else path
 
 

@@ -6,6 +6,7 @@ import pyarrow
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from pipeline.batches import batch_of
 from pipeline.traffic import flat, table
 from pipeline.traffic.flat import OperationRow, RequestRow
 from pipeline.traffic.views import OPERATIONS, REQUESTS, VIEWS
@@ -35,12 +36,12 @@ def register_views(frame: DataFrame, depth: int = flat.DEPTH) -> list[str]:
 
     def requests(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         for batch in batches:
-            yield _batch([flat.request_of(row) for row in table.rows_of(batch)], _REQUESTS)
+            yield batch_of([flat.request_of(row) for row in table.rows_of(batch)], _REQUESTS)
 
     def operations(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         for batch in batches:
             rows = [each for row in table.rows_of(batch) for each in flat.operations_of(row, depth)]
-            yield _batch(rows, _OPERATIONS)
+            yield batch_of(rows, _OPERATIONS)
 
     columns = frame.select(table.TRAFFIC.names)
     columns.mapInArrow(requests, from_arrow_schema(_REQUESTS)).createOrReplaceTempView(REQUESTS)
@@ -48,9 +49,3 @@ def register_views(frame: DataFrame, depth: int = flat.DEPTH) -> list[str]:
     for view in VIEWS:
         spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {view.name} AS {view.sql}")
     return [REQUESTS, OPERATIONS, *(view.name for view in VIEWS)]
-
-
-def _batch(rows: list[RequestRow] | list[OperationRow], schema: pyarrow.Schema) -> pyarrow.RecordBatch:
-    columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
-    arrays = [pyarrow.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)

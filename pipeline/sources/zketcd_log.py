@@ -28,7 +28,7 @@ from pipeline.etcd.replayed import KeptState, replayed
 from pipeline.sources.options import number, truth
 from pipeline.traffic.requests import row
 from pipeline.traffic.table import TrafficRow, batches
-from proxy.log.replay import Place
+from proxy.log.load.replay import Place
 from schema.entry import decode_entry
 
 TABLE = "traffic"

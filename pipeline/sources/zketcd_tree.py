@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from pipeline.batches import of_rows
 from pipeline.etcd import columns, load
 from pipeline.etcd import read as reading
 from pipeline.etcd.limits import Limits
@@ -17,8 +18,7 @@ from pipeline.etcd.read import Survey
 from pipeline.etcd.requests import TIMEOUT, until_known
 from pipeline.etcd.tree import tree_at
 from pipeline.etcd.writer import Part, write
-from pipeline.sources.batches import of_rows
-from pipeline.sources.reading import Meter, Once
+from pipeline.reading import Meter, Runner
 from pipeline.sources.selection import EVERYTHING, Selection
 from pipeline.table import SESSIONS
 from proxy.etcd.model import Get
@@ -52,7 +52,7 @@ class ZketcdReader:
             known = known._replace(changed=known.changed._replace(pages=()))
         return {**self.__dict__, "_known": known}
 
-    def prepare(self, runner: Once) -> None:
+    def prepare(self, runner: Runner) -> None:
         """Replay the log behind the newest snapshot. Raises NotReadable, EtcdError."""
         if self._known is None:
             connection = self._connection

@@ -24,9 +24,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pipeline.live.address import is_url
+from pipeline.addresses import is_ensemble
+from pipeline.reading import Reader
 from pipeline.sources.options import LOG_TABLES, TABLES, local_path, options_of
-from pipeline.sources.reading import Reader
 from pipeline.sources.spark import SparkReader, SparkWriter, struct_of
 from pipeline.sources.zookeeper_files import SessionReader, ZnodeReader
 from pipeline.sources.zookeeper_log import LogReader
@@ -48,7 +48,7 @@ class ZooKeeperSource(DataSource):
 
     def schema(self) -> StructType:
         """The schema, which table.py declares."""
-        if is_url(self.options.get("path", "")):
+        if is_ensemble(self.options.get("path", "")):
             ensemble_of(self.options)
             if self.options.get("table", "znodes") != "znodes":
                 raise ValueError("a running ensemble tells its znodes only")
@@ -58,7 +58,7 @@ class ZooKeeperSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the table that the options name."""
         subtree = self.options.get("subtree", ROOT)
-        if is_url(self.options.get("path", "")):
+        if is_ensemble(self.options.get("path", "")):
             return SparkReader(WireReader(ensemble_of(self.options)), ZNODES, schema, subtree)
         options = options_of(self.options)
         reader: Reader

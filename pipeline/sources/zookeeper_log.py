@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pyarrow
 
+from pipeline.batches import of_rows
 from pipeline.formats import directory, log, transactions
 from pipeline.formats.compression import opened
-from pipeline.sources.batches import of_rows
 from pipeline.sources.options import TRAFFIC_TABLE, Options
 from pipeline.table import TRANSACTIONS, TransactionRow
 from pipeline.traffic.table import TrafficRow

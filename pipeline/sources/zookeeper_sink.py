@@ -34,6 +34,7 @@ from codec import snapshot_file
 from codec.jute import INT, NULL
 from codec.seal import adler32_combine, sealed_tail
 from pipeline.batches import without_members
+from pipeline.etcd import columns
 from pipeline.folders import check_writable, named
 from pipeline.formats import digest, log, snapshot
 from pipeline.formats.compression import SNAPPY_HEADER, Compressor
@@ -42,13 +43,6 @@ from proxy.support.files import sync_folder
 
 TRAILERS = ("seal", "digest", "full")
 _FLUSH = 1 << 20
-_DIGEST_STAT = numpy.dtype(
-    [
-        *((name, ">i8") for name in ("czxid", "mzxid", "pzxid", "ctime", "mtime")),
-        *((name, ">i4") for name in ("version", "created", "aversion")),
-        ("owner", ">i8"),
-    ]
-)
 
 
 class SinkOptions(NamedTuple):
@@ -233,7 +227,7 @@ class _Task:
             record = INT.pack(len(path)) + path + content + raw[position * size : (position + 1) * size]
             self._depth(path.count(b"/")).add(record)
         if self._digests:
-            self._sum(paths, data, fixed)
+            self._digest += sum(columns.hashes(batch))
 
     def end(self) -> _Written:
         """Close the files."""
@@ -249,20 +243,6 @@ class _Task:
             file = self._folder / f"{depth}-{self._name}"
             found = self._depths[depth] = _Depth(depth, file, Compressor(self._codec))
         return found
-
-    def _sum(
-        self,
-        paths: Sequence[bytes],
-        data: Sequence[bytes | None],
-        fixed: "numpy.ndarray[tuple[int], numpy.dtype[numpy.void]]",
-    ) -> None:
-        stats = numpy.zeros(len(paths), _DIGEST_STAT)
-        for name in _DIGEST_STAT.names or ():
-            stats[name] = fixed[name]
-        raw = stats.tobytes()
-        size = _DIGEST_STAT.itemsize
-        for position, (path, value) in enumerate(zip(paths, data, strict=True)):
-            self._digest += digest.of_packed(path, value, raw[position * size : (position + 1) * size])
 
     def _acl_ids(self, column: pyarrow.ListArray) -> list[int]:
         entries = column.flatten()

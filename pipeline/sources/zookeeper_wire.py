@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import pyarrow
 
-from pipeline.live.address import Identity, servers_of
+from pipeline.addresses import Identity, servers_of
+from pipeline.batches import of_rows
 from pipeline.live.walk import Walk
-from pipeline.sources.batches import of_rows
-from pipeline.table import ZNODES, ZnodeRow
+from pipeline.table import ZnodeRow
 from schema.paths import ROOT
 
 _WALKERS = 8
@@ -73,7 +73,7 @@ class WireReader:
 
     def read(self, partition: _Subtrees) -> Iterator[pyarrow.RecordBatch]:
         """One share's nodes. Raises WalkFailed."""
-        return of_rows(self._rows(partition.roots, partition.levels), ZNODES)
+        return of_rows(self._rows(partition.roots, partition.levels))
 
     def _rows(self, roots: Sequence[str], levels: int | None) -> Iterator[ZnodeRow]:
         walk = Walk(self._ensemble.servers, self._ensemble.identities, roots, levels)

@@ -7,7 +7,7 @@ from codec.packets import MULTI_HEADER
 from pipeline.traffic import names
 from pipeline.traffic.requests import row
 from pipeline.traffic.table import Operation, TrafficRow
-from proxy.log.replay import Place
+from proxy.log.load.replay import Place
 from proxy.state.machine import Machine, Outcome
 from proxy.state.watches import TreeEvent
 from schema.entry import Entry, Kind, Request
@@ -38,14 +38,14 @@ class Recorder:
         said = row(entry, request, place)
         failed = _failure(outcome) if multi else None
         result = outcome.err if failed is None else failed[1]
-        made = [event.path for event in machine.events if event.kind == _CREATED]
+        made = [event.path for event in machine.transaction.events if event.kind == _CREATED]
         self._tell(
             said._replace(
                 zxid=machine.zxid if machine.zxid != zxid else None,
                 path=_made(said.operation, said.path, said.mode, made),
                 parts=None if said.parts is None else _parts(said.parts, failed, result, made),
                 result=names.result(result),
-                paths=_gone(said.operation, machine.events),
+                paths=_gone(said.operation, machine.transaction.events),
                 nodes=len(machine.tree.nodes) - nodes,
                 grown=machine.tree.data_size - size,
             )

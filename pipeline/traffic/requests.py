@@ -9,7 +9,7 @@ from typing import Any
 from codec.constants import CREATES, CreateMode, OpCode
 from pipeline.traffic import names
 from pipeline.traffic.table import Operation, TrafficRow
-from proxy.log.replay import Place
+from proxy.log.load.replay import Place
 from proxy.state.ops import EXTENDED
 from proxy.state.ops.multi import PartKind
 from schema.budgets import Rule, decode_rule

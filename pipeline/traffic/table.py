@@ -5,12 +5,12 @@ since 1970.
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-_ROWS = 4096  # in one batch
+from pipeline.batches import of_rows
+from pipeline.table import schema_of
 
 
 class Operation(NamedTuple):
@@ -52,54 +52,12 @@ class TrafficRow(NamedTuple):
 
 
 #: Spark keeps these columns' order.
-_OPERATION = pa.struct(
-    [
-        pa.field("operation", pa.string(), nullable=False),
-        pa.field("path", pa.string()),
-        pa.field("bytes", pa.int64(), nullable=False),
-        pa.field("mode", pa.string()),
-        pa.field("result", pa.string()),
-    ]
-)
-_TEXTS = pa.list_(pa.field("element", pa.string(), nullable=False))
-
-TRAFFIC = pa.schema(
-    [
-        pa.field("time", pa.int64(), nullable=False),
-        pa.field("zxid", pa.int64()),
-        pa.field("session_id", pa.int64(), nullable=False),
-        pa.field("operation", pa.string(), nullable=False),
-        pa.field("path", pa.string()),
-        pa.field("bytes", pa.int64(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("mode", pa.string()),
-        pa.field("parts", pa.list_(pa.field("element", _OPERATION, nullable=False))),
-        pa.field("result", pa.string()),
-        pa.field("paths", _TEXTS),
-        pa.field("nodes", pa.int64()),
-        pa.field("grown", pa.int64()),
-        pa.field("position", pa.int64()),
-        pa.field("proxy", pa.string()),
-        pa.field("number", pa.int64()),
-        pa.field("request", pa.int32()),
-        pa.field("identities", _TEXTS),
-        pa.field("cxid", pa.int32()),
-        pa.field("file", pa.string()),
-        pa.field("offset", pa.int64()),
-    ]
-)
+TRAFFIC = schema_of(TrafficRow)
 
 
 def batches(rows: Iterable[TrafficRow]) -> Iterator[pa.RecordBatch]:
     """Rows as batches of TRAFFIC."""
-    waiting = iter(rows)
-    while some := list(islice(waiting, _ROWS)):
-        columns = dict(zip(TrafficRow._fields, map(list, zip(*some, strict=True)), strict=True))
-        columns["parts"] = [
-            None if parts is None else [part._asdict() for part in parts] for parts in columns["parts"]
-        ]
-        arrays = [pa.array(columns[field.name], field.type) for field in TRAFFIC]
-        yield pa.RecordBatch.from_arrays(arrays, schema=TRAFFIC)
+    return of_rows(rows, TRAFFIC)
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[TrafficRow]:

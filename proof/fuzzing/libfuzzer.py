@@ -23,7 +23,7 @@ _UNITS = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
 
 
 class Run(NamedTuple):
-    """What came of a run."""
+    """The result of a run."""
 
     code: int  # of the process; 0: no input broke the invariant
     executions: int

@@ -82,7 +82,7 @@ class Changes:
             self.add(zxid, CHILDREN, parent(path))
 
     def sort(self) -> None:
-        """Put all in order."""
+        """Sort all events."""
         for events in self.by_path.values():
             events.sort(key=lambda event: event[0])
 
@@ -298,7 +298,7 @@ class _Judge:
         self._settle(connection, key, zxid)
 
     def _settle(self, connection: _Connection, key: Key, zxid: int) -> None:
-        """A watch owes nothing any more up to `zxid`."""
+        """Settle a watch: no event up to `zxid` is missing any more."""
         connection.settled[key] = zxid
         due = self._next(key, zxid)
         if due is not None:

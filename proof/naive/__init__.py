@@ -9,58 +9,8 @@ Written from ZooKeeper's PrepRequestProcessor, DataTree and ZooKeeperServer, not
 `budgets`    how much clients may write: zketcd's own, from docs/budgets.md
 """
 
-from proof.naive.requests import (
-    Acls,
-    Answer,
-    Asked,
-    Check,
-    CheckNotExists,
-    CheckStat,
-    CloseSession,
-    Create,
-    CreateIfNotExists,
-    CreateMortal,
-    Delete,
-    DeleteContainer,
-    Keepers,
-    Multi,
-    MultiAnswer,
-    Refused,
-    RemoveRecursive,
-    SetAcl,
-    SetData,
-    Single,
-    Stat,
-    TryRemove,
-    opcode,
-)
+from proof.naive.requests import Acls, Answer, Asked, MultiAnswer, Refused, Stat
 from proof.naive.znode import Znode
 from proof.naive.zookeeper import NaiveZooKeeper
 
-__all__ = [
-    "Acls",
-    "Answer",
-    "Asked",
-    "Check",
-    "CheckNotExists",
-    "CheckStat",
-    "CloseSession",
-    "Create",
-    "CreateIfNotExists",
-    "CreateMortal",
-    "Delete",
-    "DeleteContainer",
-    "Keepers",
-    "Multi",
-    "MultiAnswer",
-    "NaiveZooKeeper",
-    "Refused",
-    "RemoveRecursive",
-    "SetAcl",
-    "SetData",
-    "Single",
-    "Stat",
-    "TryRemove",
-    "Znode",
-    "opcode",
-]
+__all__ = ["Acls", "Answer", "Asked", "MultiAnswer", "NaiveZooKeeper", "Refused", "Stat", "Znode"]

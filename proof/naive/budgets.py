@@ -4,7 +4,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from proof.naive.requests import Asked, Create, CreateIfNotExists, CreateMortal, Multi, SetAcl, SetData
+from lab.oracle.requests import (
+    Create,
+    CreateContainer,
+    CreateIfNotExists,
+    CreateTtl,
+    Multi,
+    Request,
+    SetAcl,
+    SetData,
+)
 
 _SECOND = 1000  # the unit of time is a millisecond
 _DIGITS = "0" * 10  # the name of a sequential node ends with ten of them
@@ -19,13 +28,13 @@ class Bucket:
     at: int  # the time of `left`
 
     def fill(self, now: int) -> None:
-        """Time has passed."""
+        """Refill the budget for the time since the last entry."""
         self.left = min(Fraction(self.rate), self.left + Fraction(self.rate * (now - self.at), _SECOND))
         self.at = now
 
     @property
     def is_spent(self) -> bool:
-        """Whether it refuses everything."""
+        """Whether the budget refuses every write."""
         return self.rate > 0 and self.left <= 0
 
 
@@ -59,7 +68,7 @@ class NaiveBudgets:
         if not writes and not size:
             del self.buckets[path]
 
-    def spend(self, asked: Asked) -> bool:
+    def spend(self, asked: Request) -> bool:
         """Take what a request costs; False, and nothing is taken, if one of its budgets is spent."""
         costs = [
             (self.buckets[path], size) for written, size in _written(asked) for path in self._above(written)
@@ -94,16 +103,14 @@ def _thousandths(bucket: Bucket) -> int:
     return int(bucket.left * 1000) if bucket.rate else 0
 
 
-def _written(asked: Asked) -> Iterator[tuple[str, int]]:
+def _written(asked: Request) -> Iterator[tuple[str, int]]:
     """The paths that a request writes, and how many bytes to each."""
     if isinstance(asked, Multi):
-        for part in asked.parts:
+        for part in asked.ops:
             yield from _written(part)
-    elif isinstance(asked, CreateMortal):
-        yield asked.path + (_DIGITS if asked.sequential else ""), len(asked.data or b"")
-    elif isinstance(asked, Create | CreateIfNotExists):
-        yield asked.path + (_DIGITS if asked.flags & 2 else ""), len(asked.data or b"")
+    elif isinstance(asked, Create | CreateContainer | CreateTtl | CreateIfNotExists):
+        yield str(asked.path) + (_DIGITS if asked.flags & 2 else ""), len(asked.data or b"")
     elif isinstance(asked, SetData):
-        yield asked.path, len(asked.data or b"")
+        yield str(asked.path), len(asked.data or b"")
     elif isinstance(asked, SetAcl):
-        yield asked.path, 0
+        yield str(asked.path), 0

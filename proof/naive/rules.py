@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from codec.constants import ErrorCode
 from codec.jute import Acl
+from lab.oracle.requests import AclList
 from proof.naive.requests import Acls, Refused
 from proof.naive.znode import Znode
 
@@ -24,10 +25,11 @@ def permit(identities: Identities, node: Znode, permission: int) -> None:
     raise Refused(ErrorCode.NO_AUTH)
 
 
-def stored(identities: Identities, acl: Acls) -> Acls:
+def stored(identities: Identities, acls: AclList | None) -> Acls:
     """PrepRequestProcessor.fixupACL."""
     kept: list[Acl] = []
-    for entry in dict.fromkeys(acl):
+    for perms, entry_scheme, entry_id in dict.fromkeys(acls or ()):
+        entry = Acl(perms, str(entry_scheme), str(entry_id))
         proven = [each for each in identities if each[0] in ("digest", "sasl")]
         if entry.scheme == "auth" and proven:
             kept += [Acl(entry.perms, *each) for each in proven]

@@ -4,28 +4,25 @@ import copy
 from dataclasses import dataclass, field
 
 from codec.constants import ErrorCode, EventType, Perms
-from proof.naive.budgets import NaiveBudgets
-from proof.naive.requests import (
-    Answer,
-    Asked,
+from lab.oracle.requests import (
     Check,
     CheckNotExists,
     CheckStat,
     CloseSession,
     Create,
+    CreateContainer,
     CreateIfNotExists,
-    CreateMortal,
+    CreateTtl,
     Delete,
     DeleteContainer,
-    Keepers,
     Multi,
-    MultiAnswer,
-    Refused,
+    Request,
     SetAcl,
-    Single,
-    Stat,
+    SetData,
     TryRemove,
 )
+from proof.naive.budgets import NaiveBudgets
+from proof.naive.requests import Answer, Asked, Creates, Keepers, MultiAnswer, Refused, Stat
 from proof.naive.rules import Identities, check_quota, permit, stored
 from proof.naive.znode import Znode
 
@@ -142,7 +139,7 @@ class NaiveZooKeeper:
     def _multi(self, session: int, multi: Multi, zxid: int, now: int) -> MultiAnswer:
         nodes, events = self.before, list(self.events)
         answers: list[Answer] = []
-        for position, part in enumerate(multi.parts):
+        for position, part in enumerate(multi.ops):
             try:
                 answers.append(self._single(session, part, zxid, now))
             except Refused as refused:
@@ -150,38 +147,31 @@ class NaiveZooKeeper:
                 return MultiAnswer([], position, refused.code)
         return MultiAnswer(answers, None, ErrorCode.OK)
 
-    def _single(self, session: int, asked: Single, zxid: int, now: int) -> Answer:
-        if isinstance(asked, Create):
+    def _single(self, session: int, asked: Request, zxid: int, now: int) -> Answer:
+        if isinstance(asked, Create | CreateContainer | CreateTtl):
             return self._create(session, asked, zxid, now)
-        if isinstance(asked, CreateMortal):
-            plain = Create(asked.path, asked.data, asked.acl, 2 if asked.sequential else 0)
-            answer = self._create(session, plain, zxid, now)
-            assert answer.path is not None
-            node = self._changeable(answer.path)
-            node.mortal, node.container = True, asked.ttl is None
-            return answer
-        if isinstance(asked, Delete):
-            parent = self._need(_parent(asked.path))
-            permit(self.identities, parent, Perms.DELETE)
-            node = self._need(asked.path)
-            _match(asked.version, node.version)
-            if self.children(asked.path):
-                raise Refused(ErrorCode.NOT_EMPTY)
-            self._remove(asked.path, zxid)
-            return Answer()
         if isinstance(asked, Keepers):
             return self._keepers(session, asked, zxid, now)
-        acl = stored(self.identities, asked.acl) if isinstance(asked, SetAcl) else ()
-        node = self._need(asked.path)
+        assert isinstance(asked, Delete | DeleteContainer | SetData | SetAcl | Check)
+        path = str(asked.path)
+        if isinstance(asked, Delete):
+            parent = self._need(_parent(path))
+            permit(self.identities, parent, Perms.DELETE)
+            node = self._need(path)
+            _match(asked.version, node.version)
+            if self.children(path):
+                raise Refused(ErrorCode.NOT_EMPTY)
+            self._remove(path, zxid)
+            return Answer()
+        acl = stored(self.identities, asked.acls) if isinstance(asked, SetAcl) else ()
+        node = self._need(path)
         if isinstance(asked, DeleteContainer):
-            if self.children(asked.path):
+            if self.children(path):
                 raise Refused(ErrorCode.NOT_EMPTY)
             if node.owner:
                 raise Refused(ErrorCode.BAD_VERSION)
-            permit(
-                self.identities, self._need(_parent(asked.path)), Perms.DELETE
-            )  # which ZooKeeper does not ask for
-            self._remove(asked.path, zxid)
+            permit(self.identities, self._need(_parent(path)), Perms.DELETE)  # ZooKeeper does not ask for it
+            self._remove(path, zxid)
             return Answer()
         if isinstance(asked, Check):
             permit(self.identities, node, Perms.READ)
@@ -190,34 +180,35 @@ class NaiveZooKeeper:
         if isinstance(asked, SetAcl):
             permit(self.identities, node, Perms.ADMIN)
             _match(asked.version, node.aversion)
-            node = self._changeable(asked.path)
+            node = self._changeable(path)
             node.acl = acl
             node.aversion += 1
-            return Answer(stat=self.stat(asked.path))
+            return Answer(stat=self.stat(path))
         permit(self.identities, node, Perms.WRITE)
         if self.enforces_quotas:
-            check_quota(self.before, asked.path, 0, len(asked.data or b"") - len(node.data or b""))
+            check_quota(self.before, path, 0, len(asked.data or b"") - len(node.data or b""))
         _match(asked.version, node.version)
-        node = self._changeable(asked.path)
+        node = self._changeable(path)
         node.data = asked.data
         node.version += 1
         node.mzxid, node.mtime = zxid, now
-        self.events.append((EventType.NODE_DATA_CHANGED, asked.path))
-        return Answer(stat=self.stat(asked.path))
+        self.events.append((EventType.NODE_DATA_CHANGED, path))
+        return Answer(stat=self.stat(path))
 
     def _keepers(self, session: int, asked: Keepers, zxid: int, now: int) -> Answer:
-        above = self.nodes.get(_parent(asked.path))
+        path = str(asked.path)
+        above = self.nodes.get(_parent(path))
         if isinstance(asked, CheckNotExists):
             if above is not None:
                 permit(self.identities, above, Perms.READ)
-            node = self.nodes.get(asked.path)
+            node = self.nodes.get(path)
             if node is not None and asked.version in (-1, node.version):
                 raise Refused(ErrorCode.NODE_EXISTS)
         elif isinstance(asked, CheckStat):
-            node = self._need(asked.path)
+            node = self._need(path)
             permit(self.identities, node, Perms.READ)
             _match(asked.version, node.version)
-            for wanted, value in zip(asked.stat, self.stat(asked.path), strict=True):
+            for wanted, value in zip(asked.stat, self.stat(path), strict=True):
                 _match(wanted, value)
         elif isinstance(asked, CreateIfNotExists):
             if asked.flags & 2:
@@ -227,7 +218,7 @@ class NaiveZooKeeper:
             except Refused as refused:
                 if refused.code != ErrorCode.NODE_EXISTS:
                     raise
-            return Answer(asked.path)
+            return Answer(path)
         elif isinstance(asked, TryRemove):
             try:
                 return self._single(session, Delete(*asked), zxid, now)
@@ -236,30 +227,33 @@ class NaiveZooKeeper:
                     raise
         elif above is not None:
             permit(self.identities, above, Perms.DELETE)
-            self._need(asked.path)
-            below = [path for path in self.nodes if path.startswith(asked.path + "/")]
+            self._need(path)
+            below = [other for other in self.nodes if other.startswith(path + "/")]
             if len(below) >= asked.limit:
                 raise Refused(ErrorCode.NOT_EMPTY)
-            for path in (asked.path, *below):
-                permit(self.identities, self.nodes[path], Perms.DELETE)
-            for path in sorted((asked.path, *below), key=_steps, reverse=True):
-                self._remove(path, zxid)
+            for each in (path, *below):
+                permit(self.identities, self.nodes[each], Perms.DELETE)
+            for each in sorted((path, *below), key=_steps, reverse=True):
+                self._remove(each, zxid)
         return Answer()
 
-    def _create(self, session: int, asked: Create, zxid: int, now: int) -> Answer:
-        acl = stored(self.identities, asked.acl)
-        parent = self._need(_parent(asked.path))
+    def _create(self, session: int, asked: Creates, zxid: int, now: int) -> Answer:
+        acl = stored(self.identities, asked.acls)
+        above = _parent(str(asked.path))
+        parent = self._need(above)
         permit(self.identities, parent, Perms.CREATE)
-        path = asked.path + (f"{parent.created:010d}" if asked.flags & 2 else "")
+        path = str(asked.path) + (f"{parent.created:010d}" if asked.flags & 2 else "")
         if path in self.nodes:
             raise Refused(ErrorCode.NODE_EXISTS)
         if parent.owner:
             raise Refused(ErrorCode.NO_CHILDREN_FOR_EPHEMERALS)
-        owner = session if asked.flags & 1 else 0
+        owner = session if isinstance(asked, Create) and asked.flags & 1 else 0
         if self.enforces_quotas:
             check_quota(self.before, path, 1, len(asked.data or b""))
-        parent = self._changeable(_parent(asked.path))
-        self.nodes[path] = Znode(asked.data, acl, owner, zxid, zxid, zxid, now, now)
+        parent = self._changeable(above)
+        node = self.nodes[path] = Znode(asked.data, acl, owner, zxid, zxid, zxid, now, now)
+        node.container = isinstance(asked, CreateContainer)
+        node.mortal = isinstance(asked, CreateContainer | CreateTtl)
         parent.created += 1
         parent.pzxid = zxid
         self.events.append((EventType.NODE_CREATED, path))

@@ -14,7 +14,7 @@ _LOOK = 0.001  # seconds between two looks whether a long write is on its way
 
 
 class AimedFaults:
-    """Of one cluster."""
+    """The faults of one cluster that need a certain moment."""
 
     def __init__(self, cluster: Cluster, oracle: Oracle, proxies: Sequence[Proxy], random: Random) -> None:
         self._cluster = cluster
@@ -103,4 +103,4 @@ class AimedFaults:
 
 
 def _ignore(_incarnation: str) -> None:
-    """No fault waits for a gap."""
+    """Do nothing: no fault waits for a gap."""

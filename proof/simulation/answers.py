@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from codec import client as zk
 from codec.constants import CreateMode, OpCode
-from lab.client import requests as zk
 from proof.history import History, Reply, check
 from proof.history.records import (
     Create,
@@ -20,14 +20,14 @@ from proof.history.records import (
     SetData,
     Violation,
 )
+from proof.simulation.acl_reads import AclReads
 from proof.simulation.clients import Client
-from proof.simulation.deceit import Deceit
 from proof.simulation.exactly_once import Logged, settled
 from proof.simulation.expiry import ExpiryJudge
 from proof.simulation.loads import Home, Loads
-from proof.simulation.looks import Looks
 from proof.simulation.oracle import Oracle
 from proof.simulation.packets import Look
+from proof.simulation.wrong_servers import WrongServers
 from proxy.state.machine import Machine
 
 _DRIFT = 1e-3  # seconds in a second by which clocks of hosts may differ
@@ -38,19 +38,19 @@ DECEIVED = "what sessions saw that got answers of a wrong state"
 
 
 class Answers:
-    """Of one world."""
+    """Judges the answers of one world."""
 
     def __init__(
         self,
         oracle: Oracle,
-        looks: Looks,
-        deceit: Deceit,
+        acl_reads: AclReads,
+        wrong_servers: WrongServers,
         max_staleness: float,
         violate: Callable[[str], None],
     ) -> None:
         self._oracle = oracle
-        self._looks = looks
-        self._deceit = deceit
+        self._acl_reads = acl_reads
+        self._wrong_servers = wrong_servers
         self._max_staleness = max_staleness
         self._violate = violate
         self._loads: dict[str, set[int]] = {}
@@ -65,18 +65,18 @@ class Answers:
     def attached(self, client: Client, session: int, server: str) -> None:
         """A client begins or continues a session."""
         self._homes.setdefault(session, []).append(Home(int(client.world.now * 1e9), server))
-        self._deceit.attached(client.name, session, server)
+        self._wrong_servers.attached(client.name, session, server)
 
     def replied(self, client: Client, session: int, request: Request | Look, answer: Reply) -> None:
         """A read must be recent, and as its node's ACL allows.
 
         An acknowledged write must be in the log, at its zxid, with this outcome.
         """
-        deceived = self._deceit.answered(client.name, session, client.came_at, client.history)
+        deceived = self._wrong_servers.answered(client.name, session, client.came_at, client.history)
         if deceived or not answer.zxid:
             return
         if isinstance(request, Look):
-            self._looks.judge(request, answer)
+            self._acl_reads.judge(request, answer)
         if isinstance(request, GetData | GetChildren | Exists | Look):
             # Until the proxy stops serving since its state is old, or one of the two closes the connection
             # because of a silence of the other's or of etcd's.
@@ -109,7 +109,7 @@ class Answers:
             )
 
     def judge(self, history: History, writes: dict[int, list[Logged]], expiry: ExpiryJudge) -> None:
-        """The whole history."""
+        """Judge the whole history."""
         whole = settled(history, writes, self._violate, self._oracle.ends)
         records = whole.records
         loads = Loads(self._loads, self._homes)
@@ -118,7 +118,7 @@ class Answers:
                 self.set_aside[OF_A_LOAD] += 1
             elif _ended_early(violation, records) in expiry.excused:
                 self.set_aside[EARLY_END] += 1
-            elif self._deceit.excuses(violation, whole):
+            elif self._wrong_servers.excuses(violation, whole):
                 self.set_aside[DECEIVED] += 1
             else:
                 self._violate(f"history: {violation.rule}: {violation.message}")

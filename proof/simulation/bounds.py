@@ -30,7 +30,7 @@ _ENTRIES = 300  # beyond three times what makes a snapshot due
 
 
 def too_much(proxies: Sequence[Proxy], cluster: Cluster, machine: Machine) -> Iterator[str]:
-    """What is left over. `machine`: the right state."""
+    """Which containers are larger than `machine`, the right state, explains."""
     for proxy in proxies:
         yield from _in_server(proxy, machine)
     yield from _in_etcd(proxies, cluster, machine)

@@ -15,7 +15,7 @@ OLD_READS = frozenset((_OLD, _STALE))
 
 
 def bug_faults(cluster: Cluster, random: Random) -> dict[str, Callable[[], Begun | None]]:
-    """Each by its name."""
+    """The faults that etcd's bugs make, by name."""
     return {
         LEAVE_OUT: partial(_set, cluster, random, "leave_out", (0.05, 0.3)),
         "repeat events": partial(_set, cluster, random, "repeat", (0.1, 0.5)),
@@ -27,7 +27,7 @@ def bug_faults(cluster: Cluster, random: Random) -> dict[str, Callable[[], Begun
 
 
 def _nothing() -> None:
-    """There is nothing to undo."""
+    """Do nothing: there is nothing to undo."""
 
 
 def _set(cluster: Cluster, random: Random, name: str, chances: tuple[float, ...]) -> Begun:

@@ -128,7 +128,7 @@ class Calm(Simulation):
             client.sleep(min(client.timeout, 1800.0) * rng.choice((0.2, 0.6, 0.95, 1.2, 3.0)))
 
     def _burst(self) -> None:
-        """As cron jobs make one."""
+        """Send many requests at once, as cron jobs do."""
         if not self._going:
             return
         self.clients_host.call_later(_BURSTS, self._burst)
@@ -145,7 +145,7 @@ class Calm(Simulation):
             client.think = self._think
 
     def _compact(self) -> None:
-        """etcd's own compaction, by the clock."""
+        """Compact etcd periodically."""
         self.clients_host.call_later(_COMPACTIONS, self._compact)
         self.cluster.compact(_KEPT)
 
@@ -189,7 +189,7 @@ class Calm(Simulation):
 
     @override
     def _episode(self) -> None:
-        """A fault, seldom two."""
+        """Make one fault, seldom two."""
         rng, world = self.plan, self.world
         faults: list[Fault] = []
         for _ in range(rng.choice((1, 1, 1, 2))):

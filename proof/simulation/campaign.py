@@ -32,7 +32,7 @@ _TAIL = 40  # lines of the trace that are shown with a violation
 
 
 class Totals(NamedTuple):
-    """What several worlds of one kind came to."""
+    """The sums of several worlds of one kind."""
 
     kind: str
     worlds: int
@@ -126,7 +126,7 @@ def worlds(
 
 
 def _submitted(pool: Executor, world: World, done: Mapping[World, Outcome]) -> Future[Outcome]:
-    """Hand a world out. A process that begins for it does not hear Ctrl-C: this one ends it."""
+    """Start one world. A process that begins for it does not hear Ctrl-C: this one ends it."""
     if world in done:
         known: Future[Outcome] = Future()
         known.set_result(done[world])
@@ -139,7 +139,7 @@ def _submitted(pool: Executor, world: World, done: Mapping[World, Outcome]) -> F
 
 
 def _plan(kind: str, seed: int, hours: float, minutes: float | None) -> Iterator[World]:
-    """Which worlds, one after another."""
+    """The worlds to simulate, in their order."""
     begun = time.monotonic()
     calm = cycle(CALM_HOURS)
     left, stormy, total = hours, 0.0, 0.0
@@ -157,7 +157,7 @@ def _plan(kind: str, seed: int, hours: float, minutes: float | None) -> Iterator
 
 
 class Found(NamedTuple):
-    """What came of the search for a planted fault."""
+    """The result of the search for one planted fault."""
 
     fault: Planted
     violation: Violation | None  # None: it was not found

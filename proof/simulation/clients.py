@@ -10,12 +10,13 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any, Protocol
 
+from codec import client as zk
+from codec.client import Dialogue
 from codec.constants import Xid
-from codec.framing import Framer
 from codec.packets import REPLY_HEADER
-from lab.client import requests as zk
 from proof.history import (
     AddWatch,
     CloseSession,
@@ -34,9 +35,8 @@ from proof.history.records import CHANGED, CHILDREN, CREATED, DELETED, NO_NODE, 
 from proof.simulation import packets
 from proof.simulation.mix import Mix
 
-_CONNECT_PATIENCE = 3.0  # seconds for an answer to a connect request
+_CONNECT_TIMEOUT = 3.0  # seconds for an answer to a connect request
 _URGED = 1.0  # seconds between two bursts of requests of a client that is urged
-_MAX_FRAME = 1 << 26
 _DATA, _ABSENT, _LISTED, _PERSISTENT, _RECURSIVE = range(5)
 _BURST = 5  # requests at most that are sent together
 
@@ -129,16 +129,16 @@ class Client:
         self._random = world.random(f"client {name}")
         self._password = bytes(16)
         self._zxid = 0
-        self._xid = 0
+        self._xids = count(1)
+        self._dialogue = Dialogue(self._xids)
         self._transport: Line | None = None
-        self._framer = Framer(_MAX_FRAME)
         self._waiting: deque[tuple[int, int, Request]] = deque()  # xid, call, request
         self._set_watches: tuple[int, SetWatches] | None = None
         self._heard = 0.0
         self._sent = 0.0
         self._pinged = 0.0
         self._woken: asyncio.Event | None = None
-        self._greeting: bytes | None = None
+        self._is_connecting = False
         # The paths that it watches, by _DATA and so on, as setWatches2 has them.
         self._watches: list[dict[str, None]] = [{} for _ in range(5)]
         self._mix = Mix(self._random, name)
@@ -183,7 +183,7 @@ class Client:
             self._consume(transport, data, came_at)
 
     async def _sleep(self) -> None:
-        """Until it is awake, and has read what came meanwhile."""
+        """Wait until the client is awake, and has read what came meanwhile."""
         while self.is_asleep and not self.dead:
             await self._wait(self._asleep_until - self.world.now)
         self._catch_up()
@@ -191,7 +191,7 @@ class Client:
     @property
     def is_connected(self) -> bool:
         """Whether it has a session on a connection."""
-        return self._transport is not None and self._greeting is None and self.session != 0
+        return self._transport is not None and not self._is_connecting and self.session != 0
 
     @property
     def listens(self) -> bool:
@@ -249,22 +249,22 @@ class Client:
         if transport is None:
             return False
         self._transport = transport
-        self._framer = Framer(_MAX_FRAME)
-        self._greeting = b""
+        self._dialogue = Dialogue(self._xids)
+        self._is_connecting = True
         transport.give(zk.connect(self._timeout_ms, self._zxid, self.session, self._password))
-        deadline = self.world.now + max(_CONNECT_PATIENCE, self.timeout / 2)
-        while self._transport is transport and self._greeting == b"" and self.world.now < deadline:
+        deadline = self.world.now + max(_CONNECT_TIMEOUT, self.timeout / 2)
+        while self._transport is transport and not self._dialogue.granted and self.world.now < deadline:
             await self._wait(deadline - self.world.now)
             await self._sleep()
         if self._transport is not transport or self.dead:
             return False
-        if not self._greeting:
+        if self._dialogue.granted is None:
             self._note(f"gets no session from {proxy.name}")
             transport.hang_up()
             self._transport = None
             return False
-        session, password, timeout_ms = zk.connected(self._greeting)
-        self._greeting = None
+        session, password, timeout_ms = self._dialogue.granted
+        self._is_connecting = False
         now = self._now()
         if session == 0:
             self._note(f"session {self.session:#x} is expired")
@@ -312,7 +312,7 @@ class Client:
             self._note(f"loses the connection of session {self.session:#x}")
 
     async def _wait(self, seconds: float) -> None:
-        """Until something comes, at most so long."""
+        """Wait until something arrives, at most so long."""
         assert self._woken is not None
         self._woken.clear()
         handle = self.host.call_later(max(0.0, seconds), self._woken.set)
@@ -341,11 +341,8 @@ class Client:
             self._transport = None
             return
         self._heard = self.world.now
-        for frame in self._framer.feed(data):
-            if self._greeting == b"":
-                self._greeting = frame
-            else:
-                self._take(frame)
+        for frame in self._dialogue.feed(data):
+            self._take(frame)
 
     def _take(self, frame: bytes) -> None:
         xid, zxid, error = zk.header(frame)
@@ -353,7 +350,7 @@ class Client:
             self.alive_at = self._pinged
             return
         if xid == Xid.NOTIFICATION:
-            kind, path, _ = zk.event(zk.body(frame))
+            kind, path, _ = zk.read_event(zk.body(frame))
             self._note(f"event {kind} {path} zxid {zxid}")
             self.history.event(self._now(), self.session, kind, path, zxid)
             self._fired(kind, path)
@@ -407,7 +404,7 @@ class Client:
     # -- what it does ----------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
-        """Until the connection is lost, or the session closed."""
+        """Send requests until the connection is lost, or the session closed."""
         transport = self._transport
         self._restore_watches()
         for request in self._mix.missing_roots():
@@ -459,16 +456,15 @@ class Client:
         transport = self._transport
         if transport is None:
             return
-        self._xid += 1
         call = self.history.invoke(self._now(), self.session, request)
-        xid: int = self._xid
         if isinstance(request, SetWatches):
-            xid = Xid.SET_WATCHES
             self._set_watches = (call, request)
+            packet = zk.packet(Xid.SET_WATCHES, packets.asked(request))
         else:
+            xid, packet = self._dialogue.request(packets.asked(request))
             self._waiting.append((xid, call, request))
         self._sent = self.world.now
-        transport.give(zk.packet(xid, packets.asked(request)))
+        transport.give(packet)
 
     def _restore_watches(self) -> None:
         if any(self._watches):

@@ -13,13 +13,13 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
-from lab.fakes.etcd import FakeEtcd, FakeEvent
+from lab.fakes.etcd import FakeEtcd
 from lab.fakes.etcd_messages import answer, txn_of
 from proof.simulation.etcd_bugs import EtcdBugs
 from proof.simulation.network import Network
 from proof.simulation.world import Host, World
 from proxy.etcd import rpc_pb2 as pb
-from proxy.etcd.model import Get
+from proxy.etcd.model import Event, Get
 from proxy.etcd.transport import RpcError
 
 NAMES = ("etcd1", "etcd2", "etcd3")
@@ -35,17 +35,17 @@ _WRITES = frozenset(("Txn", "LeaseGrant", "LeaseRevoke"))
 
 
 class Store(FakeEtcd):
-    """The model, which tells of each commit."""
+    """The model of etcd, which reports each commit."""
 
     def __init__(self) -> None:
         super().__init__()
         self.version = _VERSION
-        self.on_commit: Callable[[int, list[FakeEvent]], None] = lambda _revision, _events: None
+        self.on_commit: Callable[[int, list[Event]], None] = lambda _revision, _events: None
         #: When each lease was granted or renewed last.
         self.renewed: dict[int, float] = {}
 
     @override
-    def _commit(self, events: list[FakeEvent]) -> None:
+    def _commit(self, events: list[Event]) -> None:
         super()._commit(events)
         if events:
             self.on_commit(self.revision, events)
@@ -65,7 +65,7 @@ class Store(FakeEtcd):
         return super().lease_grant(lease_id, ttl)
 
     def backup(self) -> Mapping[str, Any]:
-        """What `etcdctl snapshot save` has."""
+        """A copy of the store, as `etcdctl snapshot save` makes it."""
         return deepcopy({name: getattr(self, name) for name in _DATA})
 
     def restore(self, data: Mapping[str, Any]) -> None:
@@ -98,10 +98,10 @@ class OpenWatch(Protocol):
     stalled_until: float
 
     def pump(self) -> None:
-        """Send what the member has for it."""
+        """Send what the member has for this watch."""
 
     def lose_pending(self) -> None:
-        """A compaction takes some of that."""
+        """Lose events that were not sent yet, since a compaction took them."""
 
     def cancel(self) -> None:
         """End it."""
@@ -141,7 +141,7 @@ class _Proposal:
 
 
 class Troubles:
-    """What is wrong with the cluster; a fault sets it."""
+    """The troubles of the cluster, which faults set."""
 
     def __init__(self) -> None:
         #: Chances, from 0 to 1.
@@ -175,7 +175,7 @@ class Cluster:
         self.watches: dict[OpenWatch, None] = {}
         self.store.on_commit = self._committed
         #: Called with each commit.
-        self.on_commit: Callable[[int, list[FakeEvent]], None] = lambda _revision, _events: None
+        self.on_commit: Callable[[int, list[Event]], None] = lambda _revision, _events: None
         self._last_commit = 0.0
         self._in_flight: dict[_Proposal, None] = {}
         self._electing = False
@@ -257,7 +257,9 @@ class Cluster:
         self.store.now = self.world.now
         is_wrong = (member.behind or member.stands_at) and _only_reads(method, request)
         try:
-            with self.bugs.reading(self.store, member) if is_wrong else nullcontext():
+            with (
+                self.bugs.reading(self.store, member.behind, member.stands_at) if is_wrong else nullcontext()
+            ):
                 response: bytes | RpcError = answer(self.store, method, request, leader=leader)
         except RpcError as error:
             response = error
@@ -268,7 +270,7 @@ class Cluster:
             del proposal.member.waiting[proposal]
             proposal.respond(RpcError("etcdserver: request timed out"))
 
-    def _committed(self, revision: int, events: list[FakeEvent]) -> None:
+    def _committed(self, revision: int, events: list[Event]) -> None:
         self.on_commit(revision, events)
         for watch in list(self.watches):
             watch.pump()
@@ -341,7 +343,7 @@ class Cluster:
         self.check()
 
     def start(self, member: Member) -> None:
-        """And begins again."""
+        """Start the member's process again."""
         member.up = True
         self.check()
 
@@ -433,4 +435,4 @@ def _only_reads(method: str, request: bytes) -> bool:
 
 
 def _nobody(_result: bytes | RpcError) -> None:
-    """An answer that gets lost."""
+    """Take an answer that gets lost."""

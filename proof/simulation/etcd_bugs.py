@@ -8,27 +8,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
-from typing import Protocol
 
 from lab.fakes.etcd import FakeEtcd
 from proxy.etcd.model import WatchMessage
 
 _REMEMBERED = 20  # messages of a watch that may be repeated
-
-
-class Member(Protocol):
-    """A member, as far as it may be wrong."""
-
-    #: So many revisions its linearizable reads are behind; 0: none.
-    behind: int
-    #: The revision that all its linearizable reads have; 0: the newest one.
-    stands_at: int
-
-
-class Watched(Protocol):
-    """A watch stream."""
-
-    told: deque[WatchMessage]
 
 
 class EtcdBugs:
@@ -47,23 +31,25 @@ class EtcdBugs:
         #: Called when a new process begins on a host: nothing was left out for it yet.
         self.on_start: Callable[[str], None] = lambda _host: None
 
-    def told(self, watch: Watched, host: str, messages: list[WatchMessage]) -> list[WatchMessage]:
-        """What a watch sends in place of its messages."""
+    def told(
+        self, former: deque[WatchMessage], host: str, messages: list[WatchMessage]
+    ) -> list[WatchMessage]:
+        """What a watch sends in place of its messages. `former`: the last that it has sent (`remembered`)."""
         rng, sent = self._random, list[WatchMessage]()
         for message in messages:
             events = message.events
             if events and self.leave_out and rng.random() < self.leave_out:
                 self.on_left_out(host)
                 continue
-            if events and self.repeat and rng.random() < self.repeat and watch.told:
-                again = list(watch.told)[-rng.randint(1, len(watch.told)) :]
+            if events and self.repeat and rng.random() < self.repeat and former:
+                again = list(former)[-rng.randint(1, len(former)) :]
                 if rng.random() < 0.5:
                     sent += again
                 else:  # in one message with the new ones
-                    former = [event for old in again for event in old.events]
-                    message = WatchMessage(message.revision, [*former, *events])
+                    repeated = [event for old in again for event in old.events]
+                    message = WatchMessage(message.revision, [*repeated, *events])
             if events:
-                watch.told.append(WatchMessage(message.revision, events))
+                former.append(WatchMessage(message.revision, events))
             sent.append(message)
         return sent
 
@@ -78,13 +64,16 @@ class EtcdBugs:
         return asked
 
     @contextmanager
-    def reading(self, store: FakeEtcd, member: Member) -> Iterator[None]:
-        """The store as a member's read sees it."""
+    def reading(self, store: FakeEtcd, behind: int, stands_at: int) -> Iterator[None]:
+        """The store as a linearizable read of a member sees it.
+
+        `stands_at`: the revision that all its reads have. `behind`: the revisions by which they may be old.
+        """
         newest = store.revision
-        if member.stands_at:
-            store.revision = max(store.compacted, member.stands_at)
-        elif member.behind and self._random.random() < self.old_read:
-            store.revision = max(store.compacted, newest - self._random.randint(1, member.behind), 1)
+        if stands_at:
+            store.revision = max(store.compacted, stands_at)
+        elif behind and self._random.random() < self.old_read:
+            store.revision = max(store.compacted, newest - self._random.randint(1, behind), 1)
         try:
             yield
         finally:
@@ -92,5 +81,5 @@ class EtcdBugs:
 
 
 def remembered() -> deque[WatchMessage]:
-    """What a watch has sent, for `Watched`."""
+    """Of what a watch has sent, for `EtcdBugs.told`."""
     return deque(maxlen=_REMEMBERED)

@@ -68,7 +68,7 @@ class Channel:
         return call
 
     async def stream(self, path: str, metadata: Metadata = ()) -> "_Stream":
-        """A watch, or what keeps leases alive."""
+        """Open a watch, or a stream that keeps leases alive."""
         if not self.member.up:
             call = _Call(self)
             self.host.call_later(0.001, call.answered, RpcError(REFUSED))
@@ -196,7 +196,7 @@ class _Watch(_Stream):
         #: The watch delivers nothing before this time of the world, though the connection is well.
         self.stalled_until = 0.0
         #: What was sent of late, which a bug of etcd's sends again.
-        self.told = remembered()
+        self._told = remembered()
 
     @override
     def _received(self, message: bytes) -> None:
@@ -206,7 +206,7 @@ class _Watch(_Stream):
             self.pump()
 
     def pump(self) -> None:
-        """Send what the member has to tell."""
+        """Send what the member has for this watch."""
         cluster, member = self.channel.cluster, self.channel.member
         if not member.sees_others or self._request is None:
             return
@@ -250,7 +250,7 @@ class _Watch(_Stream):
 
     def _send(self, messages: list[WatchMessage]) -> None:
         cluster, member = self.channel.cluster, self.channel.member
-        messages = cluster.bugs.told(self, self.host.name, messages)
+        messages = cluster.bugs.told(self._told, self.host.name, messages)
         if messages and not messages[0].events:  # the confirmation of the watch has no events
             self._from.send(watch_message(messages[0].revision, []))
             del messages[0]

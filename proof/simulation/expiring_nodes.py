@@ -77,7 +77,7 @@ class ExpiringNodesJudge:
         oracle.listeners.due = self.due
 
     def due(self, path: str, node: Node) -> None:
-        """The log has a node go."""
+        """The log deletes a container or TTL node that is due."""
         self.ended += 1
         if node.owner == CONTAINER_OWNER:
             if not node.created:

@@ -2,7 +2,7 @@
 
 Two of them work on the same few nodes, each authenticated as a user of its own. The naive ZooKeeper judges
 what the log has of it (`naive_judge`), and each answer has to be the one that the log has. It judges reads
-at the zxids of their answers (`looks`).
+at the zxids of their answers (`acl_reads`).
 """
 
 import base64
@@ -13,11 +13,10 @@ from typing import Any, Final
 
 from typing_extensions import override
 
+from codec import client as zk
 from codec.constants import CreateMode, KeeperOpCode, OpCode, Xid
-from codec.jute import INT, OPEN_TO_ALL, Acl, Reader, pack_acls, pack_buffer, pack_string
+from codec.jute import INT, OPEN_TO_ALL, Acl, pack_acls, pack_buffer, pack_string
 from codec.packets import STAT
-from lab.client import packets
-from lab.client import requests as zk
 from lab.servers.digest_md5 import respond
 from proof.history import CloseSession, History
 from proof.history.records import Opened
@@ -55,7 +54,7 @@ def identity(user: str) -> str:
 
 
 class FeaturesClient(Client):
-    """Asks for all of that."""
+    """A client that uses ACLs, quotas, budgets, Keeper's operations and expiring nodes."""
 
     def __init__(
         self, world: Clock, host: Timers, name: str, proxies: Sequence[Address], timeout_ms: int, user: str
@@ -77,7 +76,9 @@ class FeaturesClient(Client):
             return
         self._identities = (("ip", ADDRESS),)
         if self._random.random() < 0.9:
-            self._transport.give(packets.auth("digest", f"{self._user}:{self._user}".encode()))
+            self._transport.give(
+                zk.packet(Xid.AUTH, zk.auth("digest", f"{self._user}:{self._user}".encode()))
+            )
             self._identities += (("digest", identity(self._user)),)
         if self._random.random() < 0.5:
             self._transport.give(_sasl(b""))
@@ -130,7 +131,7 @@ def any_request(rng: Random) -> zk.Request[Any]:
 
 
 def any_acl(rng: Random, path: str) -> tuple[Acl, ...]:
-    """One for a node."""
+    """An ACL for a node."""
     if path == _OWNED:
         return rng.choice((OPEN_TO_ALL, (Acl(31, "digest", identity(USERS[0])), *_READ_ONLY)))
     if path not in _LEAVES:
@@ -143,7 +144,7 @@ def any_acl(rng: Random, path: str) -> tuple[Acl, ...]:
 
 
 def _part(rng: Random) -> zk.Request[Any]:
-    """What may be in a multi, too."""
+    """A request that may be a part of a multi."""
     path = rng.choice(_PATHS)
     version = rng.choice((_ANY_VERSION, _ANY_VERSION, 0, 1))
     data = bytes(rng.choice((0, 1, 9, 30)))
@@ -194,17 +195,15 @@ def _of_quota(rng: Random) -> zk.Request[Any]:
     return zk.create(ROOT) if rng.random() < 0.8 else zk.delete(limits)
 
 
-def _create(opcode: int, path: str, data: bytes, acl: Sequence[Acl], mode: int) -> zk.Request[Any]:
+def _create(
+    opcode: OpCode | KeeperOpCode, path: str, data: bytes, acl: Sequence[Acl], mode: int
+) -> zk.Request[Any]:
     return _plain(opcode, pack_string(path) + pack_buffer(data) + pack_acls(acl) + INT.pack(mode))
 
 
-def _plain(opcode: int, body: bytes) -> zk.Request[Any]:
-    return zk.Request(opcode, body, _nothing)  # type: ignore[arg-type]
+def _plain(opcode: OpCode | KeeperOpCode, body: bytes) -> zk.Request[Any]:
+    return zk.Request(opcode, body, zk.nothing)  # its answer is judged by what the log has
 
 
 def _sasl(token: bytes) -> bytes:
-    return packets.request(_SASL_XID, OpCode.SASL, pack_buffer(token))
-
-
-def _nothing(_reader: Reader) -> None:
-    """The answer is judged by what the log has."""
+    return zk.packet(_SASL_XID, zk.sasl(token))

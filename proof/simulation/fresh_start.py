@@ -3,7 +3,7 @@
 from proof.simulation import seams
 from proof.simulation.proxies import PREFIX, Proxy
 from proof.simulation.world import Host, World
-from proxy.log.start import load
+from proxy.log.load.start import load
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
 

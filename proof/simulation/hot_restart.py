@@ -33,7 +33,7 @@ _MESSAGE = 0.005  # seconds that one takes: as with thousands of connections
 
 
 class Trouble(NamedTuple):
-    """What goes wrong at a step."""
+    """A failure at one step of a handover."""
 
     step: str
     whose: str  # OLD or NEW

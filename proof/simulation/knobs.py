@@ -4,6 +4,7 @@ from random import Random
 from typing import NamedTuple
 
 from proxy.frontend.replies import LIMITS, Limits
+from proxy.server import Tuning
 from proxy.state.level import OF_NEW_TREES
 from proxy.state.pause import LENGTHS, Lengths
 
@@ -26,7 +27,7 @@ _CALM_TICKS = (2000, 3000)
 
 
 class Knobs(NamedTuple):
-    """All of them."""
+    """The settings of one world."""
 
     proxies: int
     tick: int = 2000  # ms
@@ -62,6 +63,11 @@ class Knobs(NamedTuple):
             f"--enforce-quota={str(self.enforces_quotas).lower()}",
         ]
 
+    @property
+    def tuning(self) -> Tuning:
+        """What no option sets; the levels are those of each release."""
+        return Tuning(lengths=self.lengths, window=self.window, limits=self.limits)
+
     def options_of(self, number: int) -> list[str]:
         """The options of one server. Others may have other budgets: the last one that starts decides."""
         budgets = self.budgets[number % len(self.budgets)]
@@ -90,7 +96,7 @@ class Knobs(NamedTuple):
 
 
 def drawn(seed: int, rng: Random) -> Knobs:
-    """Those of a stormy world."""
+    """Draw the knobs of a stormy world."""
     # With little room the tree meets the reserve, and clients have to delete nodes. Its own source leaves the
     # other knobs as they are.
     room = Random(f"{seed}/room")

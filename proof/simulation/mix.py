@@ -74,7 +74,7 @@ class Mix:
         return Create(f"{QUEUES}/u-", self._value(), sequential=True)
 
     def read(self) -> Request:
-        """What a client asks for that only reads."""
+        """A request of a client that only reads."""
         rng = self._random
         path = f"{REGISTERS}/{rng.choice(_NAMES)}"
         watch = rng.random() < 0.3

@@ -7,14 +7,24 @@ naive ZooKeeper (`proof.naive`) shares no code with it, nor with what decodes re
 from collections.abc import Callable
 from typing import Any
 
-from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
-from codec.jute import Acl, Reader
+from codec.client import multi_errors
+from codec.constants import ErrorCode, OpCode
+from codec.jute import Reader
 from codec.packets import STAT
-from lab.client.requests import multi_errors
+from lab.oracle.requests import (
+    CloseSession,
+    Create,
+    CreateContainer,
+    CreateIfNotExists,
+    CreateTtl,
+    Multi,
+    decode_write,
+)
+from lab.oracle.wire import Cursor
 from proof import naive
 from proof.naive.rules import counted
+from proof.simulation.acl_reads import AclReads
 from proof.simulation.features import LOOKED_AT
-from proof.simulation.looks import Looks
 from proxy.state.machine import Machine
 from proxy.state.outcome import Outcome
 from schema.budgets import decode_rule
@@ -42,7 +52,7 @@ class NaiveJudge:
         self._violate = violate
         self.model = naive_tree()
         #: Judges reads of clients under ACLs.
-        self.looks = Looks(LOOKED_AT, violate)
+        self.acl_reads = AclReads(LOOKED_AT, violate)
         #: Clients' requests that were compared.
         self.compared = 0
 
@@ -55,7 +65,7 @@ class NaiveJudge:
     ) -> None:
         """The log has a request, and the machine its outcome."""
         self._judge(incarnation, clock, rules, request, outcome, machine)
-        self.looks.note(self.model)
+        self.acl_reads.note(self.model)
 
     def _judge(
         self, incarnation: str, clock: int, rules: int, request: Request, outcome: Outcome, machine: Machine
@@ -65,7 +75,7 @@ class NaiveJudge:
             self._of_proxies(incarnation, clock, request, outcome)
             model.zxid = machine.zxid  # a level may spend more of them
             return
-        asked = decoded(request.opcode, Reader(request.body))
+        asked: naive.Asked | None = decode_write(request.opcode, Cursor(request.body))
         if asked is None:  # it changes nothing
             model.zxid = machine.zxid
             return
@@ -146,43 +156,6 @@ def naive_tree() -> naive.NaiveZooKeeper:
     return naive.NaiveZooKeeper(nodes)
 
 
-def decoded(opcode: int, reader: Reader) -> naive.Asked | None:
-    """What a client asks for; None for what changes nothing. Reads up to the end of the request."""
-    match opcode:
-        case OpCode.CLOSE_SESSION:
-            return naive.CloseSession()
-        case OpCode.MULTI:
-            parts: list[Any] = []
-            while True:
-                part, over, _ = reader.int(), reader.boolean(), reader.int()
-                if over:
-                    return naive.Multi(tuple(parts))
-                parts.append(decoded(part, reader))
-        case OpCode.CREATE | OpCode.CREATE2 | OpCode.CREATE_CONTAINER | OpCode.CREATE_TTL:
-            path, data, acl, mode = reader.text(), reader.buffer(), _acl(reader), reader.int()
-            if opcode == OpCode.CREATE_TTL:
-                sequential = mode == CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL
-                return naive.CreateMortal(path, reader.long(), data, acl, sequential)
-            if opcode == OpCode.CREATE_CONTAINER:
-                return naive.CreateMortal(path, None, data, acl)
-            return naive.Create(path, data, acl, mode)
-        case KeeperOpCode.CREATE_IF_NOT_EXISTS:
-            return naive.CreateIfNotExists(reader.text(), reader.buffer(), _acl(reader), reader.int())
-        case OpCode.SET_DATA:
-            return naive.SetData(reader.text(), reader.buffer(), reader.int())
-        case OpCode.SET_ACL:
-            return naive.SetAcl(reader.text(), _acl(reader), reader.int())
-        case OpCode.DELETE_CONTAINER:
-            return naive.DeleteContainer(reader.text())
-        case KeeperOpCode.CHECK_STAT:
-            path, version = reader.text(), reader.int()
-            stat = STAT.unpack_from(reader.data, reader.position)
-            reader.position += STAT.size
-            return naive.CheckStat(path, version, stat)
-    plain = _WITH_NUMBER.get(opcode)
-    return None if plain is None else plain(reader.text(), reader.int())
-
-
 _WITH_STAT = (
     OpCode.CREATE2,
     OpCode.CREATE_CONTAINER,
@@ -190,17 +163,6 @@ _WITH_STAT = (
     OpCode.SET_DATA,
     OpCode.SET_ACL,
 )
-_WITH_NUMBER: dict[int, Callable[[str, int], naive.Asked]] = {
-    OpCode.DELETE: naive.Delete,
-    OpCode.CHECK: naive.Check,
-    KeeperOpCode.CHECK_NOT_EXISTS: naive.CheckNotExists,
-    KeeperOpCode.REMOVE_RECURSIVE: naive.RemoveRecursive,
-    KeeperOpCode.TRY_REMOVE: naive.TryRemove,
-}
-
-
-def _acl(reader: Reader) -> tuple[Acl, ...]:
-    return tuple(Acl(reader.int(), reader.text(), reader.text()) for _ in range(max(0, reader.int())))
 
 
 def _answer(model: naive.NaiveZooKeeper, holder: str, request: Request, asked: naive.Asked, now: int) -> Any:
@@ -216,13 +178,13 @@ def _answer(model: naive.NaiveZooKeeper, holder: str, request: Request, asked: n
 
 def _found(asked: naive.Asked, opcode: int, outcome: Outcome) -> Any:
     """The same of what the machine has made."""
-    if outcome.err or isinstance(asked, naive.CloseSession):
+    if outcome.err or isinstance(asked, CloseSession):
         return int(outcome.err), None, None
     reader = Reader(outcome.body)
-    if isinstance(asked, naive.Multi):
+    if isinstance(asked, Multi):
         return _error_of_multi(reader), None, None
     path = stat = None
-    if isinstance(asked, naive.Create | naive.CreateMortal | naive.CreateIfNotExists):
+    if isinstance(asked, Create | CreateContainer | CreateTtl | CreateIfNotExists):
         path = reader.text()
     if opcode in _WITH_STAT:
         stat = STAT.unpack_from(reader.data, reader.position)

@@ -54,7 +54,7 @@ class Fault(NamedTuple):
 
 
 def _nothing() -> None:
-    """There is nothing to undo."""
+    """Do nothing: there is nothing to undo."""
 
 
 class Nemesis:
@@ -361,7 +361,7 @@ class Nemesis:
     # -- snapshots, clocks, clients, memory ------------------------------------------------------------------
 
     def _damage_snapshot(self) -> Fault | None:
-        """A page of it; and a proxy has to start with that."""
+        """Damage a page of the snapshot, and start a proxy from it."""
         page = self._snapshots.damage()
         killed = self._kill_proxy() if page else None
         return killed and killed._replace(what=f"{page}, and the end of {killed.what}")

@@ -12,7 +12,7 @@ from proof.simulation.world import Host, World
 
 
 class Network:
-    """All links."""
+    """The links between all hosts."""
 
     def __init__(self, world: World) -> None:
         self._world = world

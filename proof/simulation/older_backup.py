@@ -27,7 +27,7 @@ class OlderBackup:
     """One backup, and the restore from it."""
 
     def __init__(self, cluster: Cluster, machine: Machine) -> None:
-        """Made now. `machine`: the state that the log gives."""
+        """Make the backup now. `machine`: the state that the log gives."""
         self._cluster = cluster
         self._data: Any = cluster.store.backup()
         self.zxid = machine.zxid
@@ -66,7 +66,7 @@ class OlderBackup:
         return [*self._judged(loaded[0], seen), *_differences(proxies, loaded[0])]
 
     def _judged(self, machine: Machine, seen: int) -> Iterator[str]:
-        """What is wrong with the state that all have."""
+        """What is wrong with the state of all proxies after the restore."""
         if machine.zxid >> 32 <= seen >> 32:
             yield f"after a restore zxids continue at {machine.zxid:#x}; clients may have seen {seen:#x}"
         for path, node in machine.tree.nodes.items():
@@ -97,7 +97,7 @@ def _what_lacks(proxies: Sequence[Proxy], clients: Sequence[Client], since: floa
 
 
 def _entries(proxy: Proxy) -> int:
-    """How many it has applied; -1 while it sends some."""
+    """How many entries the proxy has applied; -1 while it sends some."""
     if proxy.server is None or proxy.server.log.outbox.outstanding:
         return -1
     return proxy.server.machine.entries

@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What became of the request that a zxid stands for."""
+    """The outcome of the request with a zxid."""
 
     session: int
     opcode: int
@@ -168,7 +168,7 @@ class Oracle:
     # -- the state -------------------------------------------------------------------------------------------
 
     def apply(self, incarnation: str, number: int, value: bytes) -> None:
-        """An entry takes effect."""
+        """Apply an entry, which takes effect now."""
         if self._is_late(incarnation, number):
             return
         machine = self.machine
@@ -245,7 +245,7 @@ class Oracle:
             self._wrong(wrong)
 
     def _difference(self, who: str, machine: Machine) -> str:
-        """In what a machine is wrong; "" if it is right."""
+        """The first difference of a machine from the right state; "" if there is none."""
         count = machine.entries
         if not 0 < count <= len(self.steps):
             return f"{who} has applied {count} entries; the log has {len(self.steps)}"

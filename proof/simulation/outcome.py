@@ -1,4 +1,4 @@
-"""What came of one simulated world."""
+"""The result of one simulated world."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Outcome(NamedTuple):
-    """What came of one simulated world."""
+    """The result of one simulated world."""
 
     kind: str  # "stormy", "calm" or "etcd-bugs"
     seed: int

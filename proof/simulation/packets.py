@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from codec import client as zk
 from codec.constants import CreateMode, OpCode
 from codec.jute import Reader
-from lab.client import requests as zk
 from proof.history import (
     AddWatch,
     Check,
@@ -34,7 +34,7 @@ class CreateExpiring(NamedTuple):
 
 
 class Look(NamedTuple):
-    """A read that an ACL may refuse: getData, getChildren2 or getACL. `looks` judges it.
+    """A read that an ACL may refuse: getData, getChildren2 or getACL. `acl_reads` judges it.
 
     `identities`: scheme and id of all that its client has proven. The reply's data are the answer's bytes.
     """
@@ -88,7 +88,7 @@ def asked(request: Request | CreateExpiring | Look | zk.Request[Any]) -> zk.Requ
         case AddWatch(path, recursive):
             return zk.add_watch(path, recursive=recursive)
         case SetWatches():
-            return zk.set_watches2(*request)
+            return zk.set_watches(*request)
     raise TypeError(f"not a request: {request!r}")
 
 

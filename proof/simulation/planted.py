@@ -42,7 +42,7 @@ class DoesNotApply(Exception):
 
 
 def read_planted() -> list[Planted]:
-    """All of them, those of calm worlds last."""
+    """All planted faults, those of calm worlds last."""
     found = [_read(file) for file in sorted(_FOLDER.glob("*.toml"))]
     return sorted(found, key=lambda fault: fault.world == "calm")
 

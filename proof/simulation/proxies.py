@@ -10,6 +10,7 @@ that clients notice stay as they are.
 import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from typing_extensions import override
@@ -21,14 +22,14 @@ from proof.simulation.knobs import Knobs
 from proof.simulation.transports import Socket, Transport, Transports
 from proof.simulation.world import Host
 from proxy.config import Config, parse
+from proxy.ctl.levels import LevelRefused, raise_level
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.metrics import QUOTA, Metrics
 from proxy.etcd.model import EtcdError
-from proxy.log import snapshot_writer
-from proxy.log.levels import LevelRefused, raise_level
 from proxy.log.record import TreeNotServable
+from proxy.log.upkeep import snapshot_writer
 from proxy.sasl.login import Login
-from proxy.server import Server
+from proxy.server import Server, Tuning
 from proxy.state.level import KNOWN
 from schema.keys import Keyspace
 
@@ -86,19 +87,6 @@ def end_process(cluster: Cluster, host: Host) -> None:
             watch.cancel()
 
 
-class _Writer:
-    """Runs the snapshot writer of a proxy as a host of its own, with JSON between the two as in reality."""
-
-    def __init__(self, proxy: "Proxy", host: Host) -> None:
-        self._proxy = proxy
-        self._host = host
-
-    async def run(self, order: dict[str, Any]) -> dict[str, Any]:
-        """As WriterProcess."""
-        answer = await self._proxy.run_writer(self._host, json.loads(json.dumps(order)))
-        return dict(json.loads(json.dumps(answer)))
-
-
 class Hardware(NamedTuple):
     """How the clocks of a proxy's host are, and its speed; see `Host`."""
 
@@ -110,7 +98,7 @@ class Hardware(NamedTuple):
 class Proxy:
     """One proxy, through all of its lives."""
 
-    def __init__(self, cluster: Cluster, name: str, settings: Config) -> None:
+    def __init__(self, cluster: Cluster, name: str, settings: Config, tuning: Tuning) -> None:
         self.world = cluster.world
         self.name = name
         self.server: Server | None = None
@@ -131,6 +119,7 @@ class Proxy:
         self.on_writer: Callable[[Proxy, Host], None] = lambda _proxy, _host: None
         self._cluster = cluster
         self._settings = settings
+        self._tuning = tuning
         self._resumed = -_GRACE
 
     @property
@@ -146,7 +135,7 @@ class Proxy:
     # -- life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin a life."""
+        """Start the proxy's process."""
         self.ended = ""
         self.serving = False
         host = self.host = self.process()
@@ -171,9 +160,15 @@ class Proxy:
         async def read_metrics(_endpoint: str) -> Metrics:
             return Metrics({QUOTA: self._cluster.store.quota}, 0.0)
 
-        writer = _Writer(self, host)
+        run_writer = partial(self.run_writer, host)
         return Server(
-            self._settings, etcd, writer, login=login, environment=around, read_metrics=read_metrics
+            self._settings,
+            etcd,
+            run_writer,
+            login=login,
+            environment=around,
+            read_metrics=read_metrics,
+            tuning=self._tuning._replace(levels=host.levels),
         )
 
     async def _run(self, host: Host) -> None:
@@ -255,7 +250,10 @@ class Proxy:
     # -- its snapshot writers --------------------------------------------------------------------------------
 
     async def run_writer(self, parent: Host, what: dict[str, Any]) -> dict[str, Any]:
-        """What `python -m proxy.log.snapshot_writer` does, on a host of its own."""
+        """What `python -m proxy.log.upkeep.snapshot_writer` does, on a host of its own.
+
+        What goes between the two is JSON, as in reality.
+        """
         name = f"{self.name}w"
         host = Host(self.world, name)
         host.levels = self.levels
@@ -267,7 +265,7 @@ class Proxy:
                 result.set_result(answer)
 
         async def run() -> None:
-            answer = await snapshot_writer.run(self.client(host), what)
+            answer = await snapshot_writer.run(self.client(host), json.loads(json.dumps(what)))
             self.writers.pop(host, None)
             parent.call_soon(said, answer)
             host.call_soon(host.kill)
@@ -278,7 +276,7 @@ class Proxy:
         host.on_kill = killed
         host.call_soon(lambda: host.create_task(run(), name="write a snapshot"))
         self.on_writer(self, host)
-        answer: dict[str, Any] = await result
+        answer: dict[str, Any] = json.loads(json.dumps(await result))
         return answer
 
     def _end_writer(self, host: Host) -> None:

@@ -16,7 +16,7 @@ _CODE = ("codec", "schema", "proxy", "lab", "proof/history", "proof/naive", "pro
 
 
 class World(NamedTuple):
-    """What to simulate."""
+    """The kind, the seed and the length of one world."""
 
     kind: str  # as of an Outcome
     seed: int

@@ -6,28 +6,24 @@ of a clock or of chance and fails. Sockets are not in the list: a simulated host
 clocks        `Clock`, for parts that take the host's by default: the simulated clock of the host that runs
 chance        `Randomness` likewise: drawn from the seed
 levels        which levels a release knows: that of the host, so that two releases can run side by side
-knobs         lengths of slices, the window of appends, limits on clients, the level of a new tree: as the
-              seed has them
+knobs         the level of a new tree, as the seed has it; other knobs are options or the server's `Tuning`
 log           messages of `proxy` go into the trace; one with a traceback is a violation
 """
 
 import logging
 import re
-import time as real_time
 from asyncio import events
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from typing_extensions import override
 
-import proxy.server
-import proxy.state.machine
+from proof.simulation.environment import SeededRandomness, SimulatedClock
 from proof.simulation.knobs import Knobs
 from proof.simulation.world import Host, World, running_host
-from proxy.log import start
-from proxy.log.append import appender
-from proxy.log.context import LogSettings
+from proxy.log.load import start
 from proxy.state import capture
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
@@ -41,46 +37,9 @@ NEXT_LEVELS = KNOWN | {NEXT_LEVEL}
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
-class _Time:
-    """The clocks of the host that runs."""
-
-    @staticmethod
-    def time() -> float:
-        return running_host().wall()
-
-    @staticmethod
-    def time_ns() -> int:
-        return int(running_host().wall() * 1e9)
-
-    @staticmethod
-    def monotonic() -> float:
-        return running_host().time()
-
-    @staticmethod
-    def perf_counter() -> float:
-        return running_host().stopwatch()
-
-    process_time_ns = staticmethod(real_time.process_time_ns)
-
-    @staticmethod
-    def perf_counter_ns() -> int:
-        return int(running_host().time() * 1e9)
-
-
-class _Secrets:
-    """Randomness from the seed of the host that runs."""
-
-    @staticmethod
-    def token_hex(size: int) -> str:
-        return running_host().random.randbytes(size).hex()
-
-    @staticmethod
-    def token_bytes(size: int) -> bytes:
-        return running_host().random.randbytes(size)
-
-    @staticmethod
-    def randbits(count: int) -> int:
-        return running_host().random.getrandbits(count)
+def _of_running_host(simulated: Callable[[Host], Any], name: str, *arguments: Any) -> Any:
+    """What a clock, or a source of chance, of the host that runs gives."""
+    return getattr(simulated(running_host()), name)(*arguments)
 
 
 class _Levels(Collection[int]):
@@ -125,13 +84,7 @@ class _Trace(logging.Handler):
 def installed(world: World, knobs: Knobs) -> Iterator[None]:
     """Replace everything that is listed above. Not to be nested."""
     levels = _Levels()
-    settings_of = proxy.server._log_settings
     opening = PROXY_REQUESTS[Kind.OPEN]
-
-    def settings(*arguments: Any, **options: Any) -> LogSettings:
-        return settings_of(*arguments, **options)._replace(
-            levels=running_host().levels, lengths=knobs.lengths
-        )
 
     def open_session(machine: Any, request: RequestFields) -> Any:
         """A level of tomorrow: from there on a session's start spends two zxids."""
@@ -142,15 +95,11 @@ def installed(world: World, knobs: Knobs) -> Iterator[None]:
 
     replaced: list[tuple[Any, str, Any]] = [
         *(
-            (owner, name, staticmethod(getattr(shim, name)))
-            for owner, shim in ((Clock, _Time), (Randomness, _Secrets))
-            for name in vars(owner)
+            (owner, name, staticmethod(partial(_of_running_host, simulated, name)))
+            for owner, simulated in ((Clock, SimulatedClock), (Randomness, SeededRandomness))
+            for name in vars(simulated)
             if not name.startswith("__")
         ),
-        (proxy.server, "_log_settings", settings),
-        (proxy.server, "LIMITS", knobs.limits),
-        (appender, "_LEAST_WINDOW", knobs.window[0]),
-        (appender, "_LARGEST_WINDOW", knobs.window[1]),
         (start, "OF_NEW_TREES", knobs.level),
         (capture.load, "__defaults__", (None, levels)),
         (start.load, "__kwdefaults__", {**(start.load.__kwdefaults__ or {}), "levels": levels}),

@@ -16,7 +16,6 @@ from proof.simulation import seams
 from proof.simulation.answers import Answers
 from proof.simulation.bug_faults import OLD_READS
 from proof.simulation.clients import Client
-from proof.simulation.deceit import Deceit
 from proof.simulation.etcd import READS_OLD_DATA, Cluster
 from proof.simulation.exactly_once import Logged
 from proof.simulation.expiry import ExpiryJudge
@@ -32,8 +31,9 @@ from proof.simulation.outcome import Outcome
 from proof.simulation.proxies import Hardware, Proxy, config
 from proof.simulation.rolling_upgrade import Upgrade
 from proof.simulation.sometimes import Sometimes
-from proof.simulation.telling import Telling
+from proof.simulation.syncing_readers import SyncingReaders
 from proof.simulation.world import Host, World, running_host
+from proof.simulation.wrong_servers import WrongServers
 from proxy.state.machine import Machine
 from proxy.support.probe import Probe, listening
 
@@ -70,19 +70,24 @@ class Simulation:
         rng = self.plan
         settings = config(self.knobs, *self._options)
         self.sometimes = Sometimes(self.oracle.counts)
-        self.deceit = Deceit(self.world, self.violate)
+        self.wrong_servers = WrongServers(self.world, self.violate)
         self.naive = NaiveJudge(self.violate)
         self.answers = Answers(
-            self.oracle, self.naive.looks, self.deceit, settings.max_staleness, self.violate
+            self.oracle, self.naive.acl_reads, self.wrong_servers, settings.max_staleness, self.violate
         )
-        self.cluster.bugs.on_left_out = self.deceit.left_out
-        self.cluster.bugs.on_start = self.deceit.loaded
+        self.cluster.bugs.on_left_out = self.wrong_servers.left_out
+        self.cluster.bugs.on_start = self.wrong_servers.loaded
         self.cluster.on_commit = self._committed
         listeners = self.oracle.listeners
         listeners.expired, listeners.attached = self._expired, self.expiry.attached
         listeners.entered, listeners.applied = self.naive.entered, self.naive.applied
         self.proxies = [
-            Proxy(self.cluster, f"proxy{number}", config(self.knobs, *self._options, number=number))
+            Proxy(
+                self.cluster,
+                f"proxy{number}",
+                config(self.knobs, *self._options, number=number),
+                self.knobs.tuning,
+            )
             for number in range(1, self.knobs.proxies + 1)
         ]
         for proxy in self.proxies:
@@ -93,7 +98,7 @@ class Simulation:
             )
             proxy.on_heard = self.expiry.heard
         self.clients_host = Host(self.world, "clients")
-        self._telling = Telling(self.world, self.clients_host)
+        self._syncing_readers = SyncingReaders(self.world, self.clients_host)
         self.clients: list[Client] = []
         self._features: list[FeaturesClient] = []
         self.dead_clients: list[Client] = []
@@ -111,7 +116,7 @@ class Simulation:
         if OLD_READS & set(self._kinds):
             self.cluster.store.version = READS_OLD_DATA
         if not set(self._kinds) <= set(bugs):  # other faults may keep a server from finding out
-            self.deceit.limit = settings.max_staleness + 8 * settings.tick_time / 1000 + 5.0
+            self.wrong_servers.limit = settings.max_staleness + 8 * settings.tick_time / 1000 + 5.0
         self._timeouts = [2 * settings.tick_time, 4 * settings.tick_time, 8 * settings.tick_time]
         self._think = rng.choice((1.0, 3.0, 8.0))
         self._names = 0
@@ -123,7 +128,7 @@ class Simulation:
     _options: Sequence[str] = ()
 
     def _drawn(self, rng: Random) -> Knobs:
-        """What differs from world to world."""
+        """Draw the knobs of this world."""
         return drawn(self.world.seed, rng)
 
     def _populate(self, rng: Random) -> None:
@@ -141,7 +146,7 @@ class Simulation:
         return [*self.clients, *self._features]
 
     def violate(self, what: str) -> None:
-        """Something is wrong that no fault explains."""
+        """Record a mistake that no fault explains."""
         if len(self.violations) < 20 and what not in self.violations:
             self.world.trace("VIOLATION", what)
             self.violations.append(what)
@@ -171,7 +176,7 @@ class Simulation:
 
     def _replied(self, client: Client, session: int, request: Request, answer: Reply) -> None:
         self.answers.replied(client, session, request, answer)
-        self._telling.replied(client, request, answer, self.clients)
+        self._syncing_readers.replied(client, request, answer, self.clients)
 
     def replace_client(self, client: Client) -> None:
         """A client has died: another one takes its place."""
@@ -213,15 +218,22 @@ class Simulation:
                 return
             del self.tainted[machine]
             self.world.trace(host.name, "its memory is right again")
-        self.oracle.compare(host.name, machine, self.deceit.explains)
+        self.oracle.compare(host.name, machine, self.wrong_servers.explains)
 
     def _expired(self, session: int, holder: str) -> None:
         """The log ends a session. A client that does not listen would tell the history late, or never."""
-        if self.expiry.is_orphan(session):
+        sender = self.oracle.machine.transaction.sender.incarnation
+        deceived = any(
+            proxy.server is not None
+            and proxy.server.log.incarnation == sender
+            and self.wrong_servers.may_be_wrong(proxy.name)
+            for proxy in self.proxies
+        )
+        if self.expiry.is_orphan(session) and not deceived:
             for proxy in self.proxies:
-                if proxy.serves(session) and not self.deceit.is_wrong(proxy.name):
+                if proxy.serves(session) and not self.wrong_servers.is_wrong(proxy.name):
                     self.violate(f"{proxy.name} still serves session {session:#x}, which others have ended")
-        self.expiry.expired(session, holder)
+        self.expiry.expired(session, holder, deceived=deceived)
         holders = [*self._everybody, *self.dead_clients]
         for client in holders:
             if client.session == session:
@@ -273,7 +285,7 @@ class Simulation:
 
     def _more_figures(self) -> tuple[float, int, int, float]:
         """`quiet` and what follows it in the outcome."""
-        return 0.0, 0, self.deceit.times, self.deceit.longest
+        return 0.0, 0, self.wrong_servers.times, self.wrong_servers.longest
 
     @property
     def broken(self) -> bool:
@@ -341,7 +353,7 @@ class Simulation:
         self._recover_from(faults)
 
     def _recover_from(self, faults: list[Fault]) -> None:
-        """Their ends have come."""
+        """End the faults."""
         self.recover("faults: " + ", ".join(sorted(fault.name for fault in faults)))
         if len(faults) == 1 and not self.broken:
             self._alone.setdefault(faults[0].name, []).append(self.recoveries[-1])
@@ -490,7 +502,7 @@ class _Probe(Probe):
 
     @override
     def loaded(self) -> None:
-        self._world.deceit.loaded(running_host().name)
+        self._world.wrong_servers.loaded(running_host().name)
 
 
 def simulate(seed: int, hours: float, kinds: tuple[str, ...] = (), *, etcd_bugs: bool = False) -> Outcome:

@@ -13,7 +13,7 @@ from schema.record import decode_record
 
 
 class SnapshotFaults:
-    """Of one cluster."""
+    """The faults of one cluster's snapshots."""
 
     def __init__(self, cluster: Cluster, proxies: Sequence[Proxy], random: Random) -> None:
         self._cluster = cluster
@@ -22,14 +22,14 @@ class SnapshotFaults:
         self._damaged: set[str] = set()
 
     def want(self) -> Begun:
-        """Most proxies are asked for one."""
+        """Ask most proxies for a snapshot."""
         for proxy in self._proxies:
             if proxy.serving and proxy.server is not None and self._random.random() < 0.7:
                 proxy.server.snapshots.want()
         return "", _nothing
 
     def kill_writers(self) -> Begun:
-        """Each process that writes one is killed, after some time."""
+        """Kill each process that writes a snapshot, after some time."""
         rng, cluster = self._random, self._cluster
 
         def begun(proxy: Proxy, host: Host) -> None:
@@ -82,4 +82,4 @@ class SnapshotFaults:
 
 
 def _nothing() -> None:
-    """There is nothing to undo."""
+    """Do nothing: there is nothing to undo."""

@@ -129,7 +129,7 @@ class Links:
         self._random = chance
 
     def cut(self, ways: Sequence[Way], who: str) -> Fault:
-        """Nothing passes these ways."""
+        """Stop all bytes on these ways."""
         return Fault(who, self._change(ways, _STOPPED))
 
     def one_way(self, there: Sequence[Way], back: Sequence[Way], who: str) -> Fault:
@@ -139,14 +139,14 @@ class Links:
         return Fault(f"{who} {'only sends' if sends else 'only hears'}", end)
 
     def cut_clients(self, clients: str, host: str) -> Fault:
-        """Between clients and a server, one way or both ways."""
+        """Cut the links between clients and a server, one way or both ways."""
         there, back = [(clients, host)], [(host, clients)]
         if self._random.random() < 0.4:
             return self.cut([*there, *back], f"{host}, both ways")
         return self.one_way(there, back, f"clients of {host}:")
 
     def slow(self, ways: Sequence[Way], who: str) -> Fault:
-        """Latency, or little bandwidth."""
+        """Make links slow: by latency, or by little bandwidth."""
         latency, bandwidth = self._random.choice(
             ((0.02, 0.0), (0.2, 0.0), (1.0, 0.0), (0.0, 2e5), (0.05, 5e4))
         )

@@ -94,7 +94,7 @@ class Seen(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What a round has come to, and is judged by."""
+    """What is known of a round when it is judged."""
 
     history: History
     answers: Sequence[Acknowledged]
@@ -109,7 +109,7 @@ class Evidence(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What was found."""
+    """The findings of a round."""
 
     violations: list[str]
     aside: Counter[str]

@@ -15,10 +15,10 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from lab.servers import StartFailed
 from lab.servers.operator import etcdctl
@@ -93,7 +93,16 @@ def _move_leader(cluster: Cluster, chance: random.Random) -> Fault:
 
 
 def _rolling_restart(cluster: Cluster, chance: random.Random) -> Fault:
-    return restart_in_turn(_in_turn(cluster, chance))
+    members = _in_turn(cluster, chance)
+
+    def work(_over: threading.Event) -> None:
+        for member in members:
+            if member.alive:
+                member.stop()
+            _until_done(partial(_start, member))
+            time.sleep(_BETWEEN)
+
+    return _begun(", ".join(member.host for member in members), work)
 
 
 def _replace_member(cluster: Cluster, chance: random.Random) -> Fault:
@@ -203,38 +212,6 @@ def _failed_upgrade(cluster: Cluster, chance: random.Random) -> Fault:
     return _begun(proxy.host, work)
 
 
-class Named(Protocol):
-    """A server of a host."""
-
-    host: str
-
-    @property
-    def alive(self) -> bool:
-        """Whether it runs."""
-
-    def stop(self) -> int:
-        """SIGTERM."""
-
-    def launch(self) -> None:
-        """Start it."""
-
-    def wait_until_serving(self) -> None:
-        """Blocks."""
-
-
-def restart_in_turn(servers: Sequence[Named]) -> Fault:
-    """SIGTERM of each; it serves again before the next one."""
-
-    def work(_over: threading.Event) -> None:
-        for server in servers:
-            if server.alive:
-                server.stop()
-            _until_done(partial(_start, server))
-            time.sleep(_BETWEEN)
-
-    return _begun(", ".join(server.host for server in servers), work)
-
-
 def _fail_to_upgrade(proxy: TorturedProxy, chance: random.Random) -> None:
     """Begin an upgrade, and kill the new process: while it starts, or more often while it takes over."""
     log = proxy.messages_from_now()
@@ -261,7 +238,7 @@ def _try_to_upgrade(proxy: TorturedProxy) -> None:
 
 
 def _upgraded(proxy: TorturedProxy) -> None:
-    """Another fault may have ended it."""
+    """Upgrade a proxy, unless another fault has ended it."""
     if proxy.alive:
         said = proxy.upgrade()
         if "has taken over" not in said:
@@ -299,7 +276,7 @@ def _remove(other: Member, member: Member) -> None:
 
 
 def _add(other: Member, member: Member) -> None:
-    """Add it again, likewise."""
+    """Add a member again, likewise."""
     try:
         etcdctl(other, "member", "add", member.host, f"--peer-urls={member.peer_url}")
     except RuntimeError as error:
@@ -307,8 +284,8 @@ def _add(other: Member, member: Member) -> None:
             raise
 
 
-def _start(member: Named) -> None:
-    """Another fault that ends may start it, too."""
+def _start(member: Member) -> None:
+    """Start a member, unless another fault that ended has done so."""
     if not member.alive:
         member.launch()
     member.wait_until_serving()

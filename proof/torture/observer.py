@@ -18,8 +18,8 @@ from proxy.etcd.client import EtcdClient
 from proxy.log.follow.catch_up import Loaded, Truncated, catch_up
 from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Apply, Item, ProxyCame, ProxyGone
+from proxy.log.load.start import load
 from proxy.log.record import TIMEOUT
-from proxy.log.start import load
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
 

@@ -50,7 +50,7 @@ _IDLE_TIMEOUT_MS = 24_000
 
 
 class Plan(NamedTuple):
-    """What a round is made of."""
+    """The settings of a round."""
 
     number: int
     clients: int
@@ -59,7 +59,7 @@ class Plan(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What came of one round."""
+    """The result of one round."""
 
     episodes: list[Episode]
     violations: list[str]

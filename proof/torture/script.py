@@ -40,7 +40,7 @@ class Script:
         self._left: list[str] = []
 
     def next(self) -> Scene:
-        """What comes now."""
+        """The next episode."""
         kinds = self._choose()
         chance = self._random
         return Scene(kinds, chance.choice(self._holds), chance.random() < _DEATHS, chance.uniform(*_QUIET))

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lab.client.blocking import NO_NODE, Client, Disconnected, Refused, delete
+from codec.client import ZooKeeperError, delete
+from lab.client.blocking import NO_NODE, Client, Disconnected
 from lab.servers import wait_until
 from proof.history.lines import to_lines
 from proof.simulation.mix import ROOTS
@@ -25,7 +26,7 @@ _SHOWN = 10  # violations that are printed of a round
 
 
 class Options(NamedTuple):
-    """What a run is made of."""
+    """The settings of a run."""
 
     seed: int
     minutes: float
@@ -45,7 +46,7 @@ class Options(NamedTuple):
 
 @dataclass
 class Totals:
-    """What a run came to."""
+    """The result of a run."""
 
     seconds: float = 0.0
     rounds: int = 0
@@ -67,7 +68,7 @@ class Totals:
         return max((episode.stall for episode in self.episodes), default=0.0)
 
     def add(self, judged: Judged) -> None:
-        """Another round."""
+        """Add a round."""
         self.rounds += 1
         self.operations += judged.operations
         self.sessions += judged.sessions
@@ -197,7 +198,7 @@ def _is_removed(port: int) -> bool:
             for root in ROOTS:
                 _remove(client, root)
             client.close()
-    except (Disconnected, Refused, OSError):
+    except (Disconnected, ZooKeeperError, OSError):
         return False
     return True
 
@@ -205,7 +206,7 @@ def _is_removed(port: int) -> bool:
 def _remove(client: Client, path: str) -> None:
     try:
         names, _ = client.children(path)
-    except Refused as refused:
+    except ZooKeeperError as refused:
         if refused.code == NO_NODE:
             return
         raise

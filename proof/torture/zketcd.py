@@ -19,14 +19,14 @@ from proof.torture.real import RealClock
 _STALENESS = 10.0 + 5.0  # seconds: --max-staleness, and how often that is looked at
 _LOADED = re.compile(r"the state was loaded anew: zxid (0x[0-9a-f]+)")
 _UNEXPECTED = re.compile(r"^Traceback .*|.* entries its digest was .*", re.MULTILINE)
-_SNAPSHOT = " INFO proxy.log.snapshots: snapshot: "
+_SNAPSHOT = " INFO proxy.log.upkeep.snapshots: snapshot: "
 
 
 class Zketcd:
     """Proxies and members of etcd that serve."""
 
     def __init__(self, cluster: Cluster, clock: RealClock) -> None:
-        """In a running loop."""
+        """Needs a running loop."""
         self._cluster = cluster
         self._random = clock.random("faults")
         self._reported: Counter[str] = Counter()  # unexpected lines, by proxy
@@ -67,11 +67,11 @@ class Zketcd:
         return next((proxy.host for proxy in proxies if not (proxy.alive and proxy.serves())), "")
 
     async def sessions(self) -> Sequence[str]:
-        """As the log has them."""
+        """The sessions in the log."""
         return [hex(session) for session in self._observer.oracle.machine.sessions]
 
     async def tree(self) -> Mapping[str, bytes | None]:
-        """As the log has it."""
+        """The tree in the log."""
         return tree_of(self._observer.oracle.machine, ROOTS)
 
     def knows(self, zxid: int) -> bool:
@@ -79,7 +79,7 @@ class Zketcd:
         return self._observer.oracle.machine.zxid >= zxid
 
     async def judge(self, evidence: Evidence) -> Verdict:
-        """The history, the log and the proxies' trees."""
+        """Judge the history, the log and the proxies' trees."""
         observer, proxies = self._observer, self._cluster.proxies
         excused = await asyncio.to_thread(observer.excused)
         early = [what for session, what in evidence.early if session not in excused]
@@ -115,7 +115,7 @@ class Zketcd:
         return found
 
     def snapshots(self) -> int:
-        """As the proxies' logs say."""
+        """The snapshots that the proxies' logs report."""
         return sum(proxy.whole_log().count(_SNAPSHOT) for proxy in self._cluster.proxies)
 
     def logs(self) -> Mapping[str, Path]:

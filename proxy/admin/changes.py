@@ -81,7 +81,7 @@ class Changes:
         percentage = _as_int(_member(members, "percentage"))
         if not 0 <= percentage <= 100:
             raise BadRequest("Percentage must be between 0 and 100")
-        connections = [each for each in self._subject.connections if not each.is_closed]
+        connections = [each for each in self._subject.connections if not each.order.is_closed]
         # Each by chance, as ZooKeeper does: the number is not exact.
         chosen = [each for each in connections if HOST.randomness.randbits(32) * 100 < percentage * 2**32]
         for connection in chosen:

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from codec.constants import OpCode
 from proxy.admin.subject import Subject
-from proxy.frontend.connection import Connection
+from proxy.frontend.connection import Connection, ConnectionFacts
 from proxy.state.pause import Pause
 from proxy.support.addresses import socket_address
 from proxy.support.latency import MILLISECOND
@@ -62,9 +62,9 @@ class Clients:
         """Start the connections' statistics anew, not the server's (crst: ServerCnxn.resetStats)."""
         connections = self._subject.connections
         for connection in connections:
-            connections.received += connection.received
-            connections.sent += connection.sent
-            connection.received = connection.sent = 0
+            connections.received += connection.inbound.count
+            connections.sent += connection.outbound.sent
+            connection.inbound.count = connection.outbound.sent = 0
             connection.latency.reset()
 
     def session_expiry(self, pause: Pause) -> dict[int, list[int]]:
@@ -74,9 +74,10 @@ class Clients:
         """
         return self._expiry(self._subject.session_due(), pause)
 
-    def connection_expiry(self, pause: Pause) -> dict[int, list[Connection]]:
+    def connection_expiry(self, pause: Pause) -> dict[int, list[ConnectionFacts]]:
         """The connections by the time when they are closed if their clients stay silent, in the same form."""
-        return self._expiry(((one, one.due) for one in list(self._subject.connections)), pause)
+        found = (connection.facts() for connection in list(self._subject.connections))
+        return self._expiry(((facts, facts.due) for facts in found), pause)
 
     def _expiry(self, due: Iterable[tuple[_Item, float]], pause: Pause) -> dict[int, list[_Item]]:
         expiry: dict[int, list[_Item]] = {}
@@ -86,7 +87,7 @@ class Clients:
         return dict(sorted(expiry.items()))
 
     def _tick_after(self, seconds: float) -> int:
-        tick = self._subject.settings.tick_time
+        tick = self._subject.config.tick_time
         return (int(seconds * 1000) // tick + 1) * tick
 
     @property
@@ -126,22 +127,22 @@ def operation_name(opcode: int | None) -> str:
 
 
 def _connection(connection: Connection, *, brief: bool) -> dict[str, Any]:
+    facts = connection.facts()
     info: dict[str, Any] = {
-        "remote_socket_address": socket_address(connection.address, connection.port),
-        "interest_ops": int(not connection.is_closed),
-        "outstanding_requests": connection.outstanding,
-        "packets_received": connection.received,
-        "packets_sent": connection.sent,
+        "remote_socket_address": socket_address(facts.address, facts.port),
+        "interest_ops": int(not facts.is_closed),
+        "outstanding_requests": facts.outstanding,
+        "packets_received": facts.received,
+        "packets_sent": facts.sent,
     }
     if not brief:
         latency = connection.latency
         opcode, zxid, nanos, ended = latency.last
-        session = connection.session
         info |= {
-            "session_id": connection.session_id,
+            "session_id": facts.session_id,
             "last_operation": operation_name(opcode),
-            "established": int(connection.since * 1000),
-            "session_timeout": 0 if session is None else session.timeout_ms,
+            "established": int(facts.since * 1000),
+            "session_timeout": facts.timeout_ms,
             "last_cxid": latency.last_xid,
             "last_zxid": zxid,
             "last_response_time": ended // MILLISECOND,

@@ -190,5 +190,5 @@ def _table(name: str, pairs: Iterator[tuple[Any, Any]], pause: Pause) -> Body:
 
 
 def failed(status: HTTPStatus, name: str, error: str) -> Response:
-    """A refusal."""
+    """The response of a command that is refused."""
     return Response(status, {"command": name, "error": error})

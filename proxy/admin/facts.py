@@ -93,9 +93,12 @@ class Facts:
         """Why clients should not connect to this server; "" if they should."""
         if not self.subject.handshake.is_open:
             return "this proxy is loading the tree, or stopping"
-        if self.subject.settings.past:
+        if self.subject.config.archive.read_only:
             return ""
-        if not self.subject.in_touch:
+        contact = self.subject.contact
+        if not contact.right:
+            return "this proxy's state is not what the log says: it loads the tree anew"
+        if not contact.in_touch:
             return "etcd does not answer, or refuses, or has entries that this proxy has not applied in time"
         log = self.subject.log
         if log.is_registered:
@@ -106,8 +109,9 @@ class Facts:
     @property
     def read_only(self) -> bool:
         """Whether etcd is out of reach and clients are served read-only meanwhile."""
-        subject = self.subject
-        return subject.settings.read_only_mode and subject.handshake.is_open and not subject.in_touch
+        subject, contact = self.subject, self.subject.contact
+        is_allowed = subject.config.read_only_mode or bool(subject.config.archive.read_only)
+        return is_allowed and subject.handshake.is_open and contact.right and not contact.in_touch
 
     @property
     def takes_new_clients(self) -> bool:
@@ -155,8 +159,8 @@ class Facts:
     def packets(self) -> tuple[int, int]:
         """(received, sent) since the start or the last `srst`."""
         connections = self.subject.connections
-        received = connections.received + sum(connection.received for connection in connections)
-        return received, connections.sent + sum(connection.sent for connection in connections)
+        received = connections.received + sum(connection.inbound.count for connection in connections)
+        return received, connections.sent + sum(connection.outbound.sent for connection in connections)
 
     def reset_server(self) -> None:
         """Start the server's statistics anew (srst: ServerStats.reset)."""
@@ -268,7 +272,7 @@ class Facts:
         log = self.subject.log
         stats = log.stats
         return {
-            "etcd_in_touch": int(self.subject.in_touch),
+            "etcd_in_touch": int(self.subject.contact.in_touch),
             "log_position": log.position,
             "log_staleness_ms": int(min(log.age, _LONG) * 1000),
             "log_entries_appended": stats.sent_entries,
@@ -286,15 +290,15 @@ class Facts:
 
     def configuration(self) -> dict[str, int | str]:
         """ZooKeeperServerConf, in the HTTP command's names and order."""
-        settings = self.subject.settings
+        config = self.subject.config
         return {
             "client_port": self.subject.ports.number,
-            "data_dir": settings.data_dir,
-            "data_log_dir": settings.data_dir,
-            "tick_time": settings.tick_time,
-            "max_client_cnxns": settings.max_client_connections,
-            "min_session_timeout": settings.min_session_timeout,
-            "max_session_timeout": settings.max_session_timeout,
+            "data_dir": config.data_dir,
+            "data_log_dir": config.data_dir,
+            "tick_time": config.tick_time,
+            "max_client_cnxns": config.max_client_connections,
+            "min_session_timeout": config.min_session_timeout,
+            "max_session_timeout": config.max_session_timeout,
             "server_id": 0,
             "client_port_listen_backlog": -1,
         }

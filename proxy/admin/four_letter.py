@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from proxy.admin.facts import NOT_SERVING, VERSION, Facts, environment
 from proxy.admin.keeper_words import KeeperWords
-from proxy.admin.words import KEEPER, KNOWN
-from proxy.frontend.connection import Connection
+from proxy.frontend.connection import ConnectionFacts
+from proxy.options.words import KEEPER, KNOWN
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.sessions import session_text
 from proxy.support.addresses import socket_address
@@ -128,16 +128,17 @@ class FourLetterWords:
 
     def _conf(self) -> Iterator[str]:
         conf = self._facts.configuration()
-        settings = self._facts.subject.settings
+        config = self._facts.subject.config
+        secure_port = config.tls.secure[1] if config.tls.secure else -1
         size = self._facts.data_size
-        yield f"clientPort={conf['client_port']}\nsecureClientPort={settings.secure_port}\n"
+        yield f"clientPort={conf['client_port']}\nsecureClientPort={secure_port}\n"
         yield f"dataDir={conf['data_dir']}\ndataDirSize={size}\n"
         yield f"dataLogDir={conf['data_log_dir']}\ndataLogSize={size}\n"
         yield f"tickTime={conf['tick_time']}\nmaxClientCnxns={conf['max_client_cnxns']}\n"
         yield f"minSessionTimeout={conf['min_session_timeout']}\n"
         yield f"maxSessionTimeout={conf['max_session_timeout']}\n"
         yield f"clientPortListenBacklog={conf['client_port_listen_backlog']}\n"
-        yield f"serverId={conf['server_id']}\nprefix={settings.prefix}\n"
+        yield f"serverId={conf['server_id']}\nprefix={config.prefix}\n"
 
     def _envi(self) -> Iterator[str]:
         """Clients read the version here (kazoo's server_version)."""
@@ -222,9 +223,8 @@ def _details(info: Mapping[str, Any]) -> str:
     ).format(**info, sid=session_text(info["session_id"]), xid=xid, zxid=zxid)
 
 
-def _address(connection: Connection) -> str:
-    session = session_text(connection.session_id)
-    return f"ip: /{socket_address(connection.address, connection.port)} sessionId: {session}"
+def _address(facts: ConnectionFacts) -> str:
+    return f"ip: /{socket_address(facts.address, facts.port)} sessionId: {session_text(facts.session_id)}"
 
 
 def _sets(

@@ -120,7 +120,7 @@ class AdminServer:
         facts = self._facts
         subject = facts.subject
         serving = facts.takes_new_clients
-        details = {"role": facts.state, "hasLeader": subject.in_touch, "serving": serving}
+        details = {"role": facts.state, "hasLeader": subject.contact.in_touch, "serving": serving}
         reason = facts.why_not_ready
         if not reason:
             return _json(Response(HTTPStatus.OK, {"status": "ok", "details": details}))

@@ -67,21 +67,17 @@ _COUNTERS = {
 }
 
 
-class Exposition:
+class Exposition(Collector):
     """The metrics of one server."""
 
     def __init__(self, facts: Facts) -> None:
+        self._facts = facts
         self._registry = CollectorRegistry()
-        self._registry.register(_ServerCollector(facts))
+        self._registry.register(self)
 
     def text(self) -> bytes:
-        """All of them now."""
+        """The metrics as they are now, in UTF-8."""
         return generate_latest(self._registry)
-
-
-class _ServerCollector(Collector):
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
 
     def describe(self) -> list[Metric]:
         """Nothing: the metrics are known at a scrape."""
@@ -188,7 +184,7 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "zketcd_clock_skew_seconds",
         "largest difference between this host's clock and the clocks in other proxies' entries",
-        log.clock_skew,
+        log.peers.clock_skew,
     )
     yield GaugeMetricFamily("zketcd_proxies", "living proxies of this tree", len(log.members))
     homes = GaugeMetricFamily(
@@ -241,67 +237,60 @@ def _of_snapshots(subject: Subject) -> Iterator[Metric]:
     stats = snapshots.stats
     current = record.current if record else None
     age = subject.clock.monotonic() - stats.written_at if stats.written_at else 0.0
-    yield GaugeMetricFamily(
-        "zketcd_snapshot_bytes", "size of the current snapshot", current.bytes if current else 0
-    )
-    yield GaugeMetricFamily(
-        "zketcd_snapshot_age_seconds", "time since this proxy saw the current snapshot come", age
-    )
-    yield GaugeMetricFamily(
-        "zketcd_snapshot_overdue_seconds", "time for which a snapshot has been due", snapshots.overdue
-    )
-    yield GaugeMetricFamily(
-        "zketcd_snapshot_duration_seconds",
-        "time that the last snapshot of this proxy took",
-        stats.last_seconds,
-    )
+    for name, text, value in (
+        ("zketcd_snapshot_bytes", "size of the current snapshot", current.bytes if current else 0),
+        ("zketcd_snapshot_age_seconds", "time since this proxy saw the current snapshot come", age),
+        ("zketcd_snapshot_overdue_seconds", "time for which a snapshot has been due", snapshots.overdue),
+        (
+            "zketcd_snapshot_duration_seconds",
+            "time that the last snapshot of this proxy took",
+            stats.last_seconds,
+        ),
+        (
+            "zketcd_log_since_snapshot_bytes",
+            "bytes of the log since the current snapshot",
+            snapshots.log_bytes,
+        ),
+        (
+            "zketcd_log_since_snapshot_requests",
+            "requests in the log since the current snapshot",
+            snapshots.log_requests,
+        ),
+    ):
+        yield GaugeMetricFamily(name, text, value)
     yield CounterMetricFamily("zketcd_snapshots", "snapshots that this proxy wrote", stats.written)
-    yield CounterMetricFamily(
-        "zketcd_snapshot_failures", "snapshots that this proxy could not finish", stats.failed
-    )
-    yield GaugeMetricFamily(
-        "zketcd_log_since_snapshot_bytes", "bytes of the log since the current snapshot", snapshots.log_bytes
-    )
-    yield GaugeMetricFamily(
-        "zketcd_log_since_snapshot_requests",
-        "requests in the log since the current snapshot",
-        snapshots.log_requests,
-    )
+    failures = "snapshots that this proxy could not finish"
+    yield CounterMetricFamily("zketcd_snapshot_failures", failures, stats.failed)
 
 
 def _of_etcd(subject: Subject) -> Iterator[Metric]:
-    pressure = subject.log.pressure
-    yield GaugeMetricFamily("zketcd_etcd_in_touch", "whether etcd has answered lately", subject.in_touch)
-    yield GaugeMetricFamily("zketcd_etcd_silence_seconds", "since etcd last answered", subject.silence)
-    yield GaugeMetricFamily(
-        "zketcd_etcd_no_space",
-        "whether etcd refused the last append because its quota is used up",
-        subject.log.is_full,
-    )
-    yield GaugeMetricFamily(
-        "zketcd_etcd_nearly_full",
-        "whether requests that make the tree grow are refused, to keep the reserve of etcd's quota",
-        pressure is not None,
-    )
-    yield GaugeMetricFamily(
-        "zketcd_etcd_last_room",
+    pressure, contact = subject.log.pressure, subject.contact
+    log = subject.log
+    refusing = "whether requests that make the tree grow are refused, to keep the reserve of etcd's quota"
+    last = (
         "whether all writes are refused but deletes and those that make the tree smaller, to keep room for"
-        " one snapshot",
-        pressure is not None and pressure.is_last,
+        " one snapshot"
     )
-    yield CounterMetricFamily(
-        "zketcd_growth_refused", "requests refused for these reasons", subject.log.stats.growth_refused
-    )
+    full = "whether etcd refused the last append because its quota is used up"
+    gauges: list[tuple[str, str, float]] = [
+        ("zketcd_etcd_in_touch", "whether etcd has answered lately", contact.in_touch),
+        ("zketcd_etcd_silence_seconds", "since etcd last answered", contact.silence),
+        ("zketcd_etcd_no_space", full, log.is_full),
+        ("zketcd_etcd_nearly_full", refusing, pressure is not None),
+        ("zketcd_etcd_last_room", last, pressure is not None and pressure.is_last),
+    ]
     status = subject.etcd.status
     if status is not None:
-        yield GaugeMetricFamily("zketcd_etcd_db_size_bytes", "size of etcd's database", status.db_size)
-        yield GaugeMetricFamily(
-            "zketcd_etcd_db_in_use_bytes", "part of the database that is in use", status.db_size_in_use
-        )
-        yield GaugeMetricFamily("zketcd_etcd_revision", "etcd's revision some seconds ago", status.revision)
-        yield GaugeMetricFamily(
-            "zketcd_etcd_alarms", "alarms and other errors that etcd reports", len(status.errors)
-        )
+        gauges += [
+            ("zketcd_etcd_db_size_bytes", "size of etcd's database", status.db_size),
+            ("zketcd_etcd_db_in_use_bytes", "part of the database that is in use", status.db_size_in_use),
+            ("zketcd_etcd_revision", "etcd's revision some seconds ago", status.revision),
+            ("zketcd_etcd_alarms", "alarms and other errors that etcd reports", len(status.errors)),
+        ]
+    for name, text, value in gauges:
+        yield GaugeMetricFamily(name, text, value)
+    refused = "requests refused for these reasons"
+    yield CounterMetricFamily("zketcd_growth_refused", refused, log.stats.growth_refused)
     calls = HistogramMetricFamily("zketcd_etcd_call_seconds", "answered calls to etcd", labels=["method"])
     for method, histogram in subject.etcd_calls.times.items():
         _add_times(calls, [method], histogram)

@@ -5,20 +5,19 @@ All values are read at the moment of a request, and reading one never walks the 
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from codec.constants import KeeperFeature
+from proxy.config import Config
 from proxy.etcd.interface import Calls
 from proxy.etcd.status_poller import StatusPoller
-from proxy.frontend.connection import Connection
-from proxy.frontend.connections import Connections
+from proxy.frontend.connection import Connections
 from proxy.frontend.handshake import Handshake
 from proxy.frontend.listener import Ports
 from proxy.frontend.sessions import Sessions
-from proxy.log.archiving import Archiving
 from proxy.log.log import Log
-from proxy.log.snapshots import Snapshots
-from proxy.log.status import LogStatus
+from proxy.log.status import Contact, LogStatus
+from proxy.log.upkeep.archiving import Archiving
+from proxy.log.upkeep.snapshots import Snapshots
 from proxy.state.machine import Machine
 from proxy.state.watches import WatchTable
 from proxy.support.counters import Counters
@@ -26,25 +25,11 @@ from proxy.support.environment import Clock
 from proxy.support.latency import Histogram, Latency
 
 
-class Settings(NamedTuple):
-    """The settings that operators can ask for. Times in milliseconds."""
-
-    data_dir: str
-    prefix: str
-    tick_time: int
-    max_client_connections: int
-    min_session_timeout: int
-    max_session_timeout: int
-    secure_port: int  # the port that takes only TLS; -1 without one
-    read_only_mode: bool
-    past: bool = False  # a moment of an archive is served: there is no etcd
-
-
 @dataclass
 class Subject:
     """One proxy: its parts, as far as operators may ask about them, and a few facts that follow from them."""
 
-    settings: Settings
+    config: Config
     clock: Clock
     started: float  # seconds since 1970
     features: Collection[KeeperFeature]  # those of ClickHouse Keeper that clients are offered
@@ -55,7 +40,7 @@ class Subject:
     pauses: Histogram  # how late the event loop was, measured ten times a second
     replicated: Log
     snapshots: Snapshots
-    connections: Connections[Connection]
+    connections: Connections
     sessions: Sessions
     ports: Ports
     handshake: Handshake
@@ -74,11 +59,6 @@ class Subject:
         return ((session.id, session.heard + session.timeout_ms / 1000) for session in self.sessions)
 
     @property
-    def in_touch(self) -> bool:
-        """Whether etcd has answered lately and this proxy is not behind it for too long."""
-        return self.replicated.contact().in_touch
-
-    @property
-    def silence(self) -> float:
-        """Seconds since etcd last answered."""
-        return self.replicated.contact().silence
+    def contact(self) -> Contact:
+        """Whether etcd answers, and whether clients may see the state."""
+        return self.replicated.contact()

@@ -12,15 +12,15 @@ from typing import Any
 from proxy.ctl import backup, budgets, changes, history, reading, sessions
 from proxy.ctl.options import parser
 from proxy.ctl.output import CommandFailed, Output, WrongUsage, visible
+from proxy.ctl.visitor import clock_ms
 from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.failures import for_operator
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdUnknown, Get
 from proxy.log.follow.catch_up import Loaded
+from proxy.log.load.start import Wanted, load
 from proxy.log.record import TreeNotServable, look
-from proxy.log.start import Wanted, load
-from proxy.log.visitor import clock_ms
 from proxy.options.etcd import EtcdAccess, check
 from proxy.options.table import values_of
 from proxy.state.machine import Machine
@@ -143,7 +143,7 @@ async def _answers(etcd: Etcd, keys: Keyspace, timeout: float) -> None:
             await etcd.range(Get(keys.tree, keys_only=True), max(_RETRY, deadline - began))
         except EtcdUnknown as error:
             if time.monotonic() + _RETRY > deadline:
-                raise CommandFailed(f"etcd has not answered for {timeout} s: {error}") from error
+                raise CommandFailed(f"etcd has not answered for {timeout:g} s: {error}") from error
             await asyncio.sleep(_RETRY)
         else:
             return

@@ -1,10 +1,10 @@
 """Budgets: `budget list`, `budget set` and `budget remove`."""
 
 from proxy.ctl.output import CommandFailed, Output, WrongUsage, table
+from proxy.ctl.visitor import append
 from proxy.etcd.interface import Etcd
+from proxy.log.load.start import load
 from proxy.log.record import look, servable
-from proxy.log.start import load
-from proxy.log.visitor import append
 from proxy.state.budgets import LEVEL, MOST_BUDGETS
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine

@@ -4,15 +4,15 @@ import getpass
 import socket
 from contextlib import AsyncExitStack
 
+from proxy.ctl.levels import LevelRefused, raise_level
 from proxy.ctl.output import CommandFailed, Output, counted, size
+from proxy.ctl.visitor import append, clock_ms, visit
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdNoSpace, Get, Put, Txn
-from proxy.log.levels import LevelRefused, raise_level
+from proxy.log.load.start import load
 from proxy.log.record import TIMEOUT, Registered, incarnation_of, look, servable
-from proxy.log.snapshot_writer import WriteFailed, write
-from proxy.log.start import load
-from proxy.log.truncation import Overtaken, until_known
-from proxy.log.visitor import append, clock_ms, visit
+from proxy.log.upkeep.snapshot_writer import WriteFailed, write
+from proxy.log.upkeep.truncation import Overtaken, until_known
 from proxy.state.level import KNOWN
 from proxy.state.sessions import KILLED, session_text
 from schema.entry import Kind, decode_entry, encode_close, encode_void

@@ -9,25 +9,21 @@ import socket
 import ssl
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from codec import client, records
-from codec.constants import ErrorCode, OpCode, Xid
+from codec import client as zk
+from codec.client import Dialogue, MultiFailed, Request, ZooKeeperError
+from codec.constants import Xid
 from codec.errors import FrameTooLong, MalformedPacket
-from codec.framing import Framer
-from codec.jute import Reader, pack_buffer
-from codec.packets import MULTI_HEADER, read_multi_header
 from proxy.options import values
 from proxy.sasl.digest_md5 import REALM, hexed, secret
 
 _TIMEOUT = 30.0  # seconds, of the session and for each reply
 _LARGEST_REPLY = 64 << 20
-_END = MULTI_HEADER.pack(-1, True, -1)
 _VARIABLE = "ZKETCD_AUTH"
 _URI = f"zookeeper/{REALM}".encode()
 
-Part = tuple[OpCode, bytes]
-"""One operation of a multi."""
+T = TypeVar("T")
 
 
 class Refused(Exception):
@@ -45,22 +41,22 @@ class Client:
         user: tuple[str, str] | None = None,
     ) -> None:
         """`tls`: None for none. `user`: name and password for SASL (DIGEST-MD5). Raises OSError, Refused."""
-        self._xid = 0
-        self._framer = Framer(_LARGEST_REPLY)
+        self._dialogue = Dialogue(max_frame=_LARGEST_REPLY)
         self._frames: list[bytes] = []
         self._socket = socket.create_connection(server, timeout=_TIMEOUT)
         try:
             if tls is not None:
                 self._socket = tls.wrap_socket(self._socket, server_hostname=server[0])
-            self._send(client.connect(int(_TIMEOUT * 1000)))
-            if not client.connected(self._receive()).session:
+            self._send(zk.connect(int(_TIMEOUT * 1000)))
+            while self._dialogue.granted is None:
+                self._receive_some()
+            if not self._dialogue.granted.session:
                 raise Refused("the server gives no session")
             if user is not None:
                 self._authenticate(*user)
             for scheme, identity in identities:
-                packet = records.encode(records.AuthPacket, {"type": 0, "scheme": scheme, "auth": identity})
-                self._send(client.request(Xid.AUTH, OpCode.AUTH, packet))
-                if client.header(self._receive()).error:
+                self._send(zk.packet(Xid.AUTH, zk.auth(scheme, identity)))
+                if zk.header(self._receive()).error:
                     raise Refused(f"the server does not accept the identity of scheme {scheme}")
         except MalformedPacket as error:
             self._socket.close()
@@ -70,23 +66,21 @@ class Client:
             raise
 
     def _authenticate(self, name: str, password: str) -> None:
-        challenge = self._token(b"")
         try:
-            self._token(_sasl_response(challenge, name, password, os.urandom(16).hex().encode()))
+            challenge = self._answer(zk.sasl(b""))
+            response = _sasl_response(challenge, name, password, os.urandom(16).hex().encode())
+            self._answer(zk.sasl(response))
+        except ZooKeeperError as error:
+            raise Refused(
+                f"the server does not accept the user of --server-user: {zk.name_of(error.code)}"
+            ) from error
         except ValueError as error:
             raise Refused(f"SASL: {error}") from error
-
-    def _token(self, token: bytes) -> bytes:
-        """One step of SASL."""
-        error, answer = self.call(OpCode.SASL, pack_buffer(token))
-        if error:
-            raise Refused(f"the server does not accept the user of --server-user: {client.name_of(error)}")
-        return answer.buffer() or b""
 
     def close(self) -> None:
         """End the session."""
         try:
-            self.call(OpCode.CLOSE_SESSION, b"")
+            self.call(zk.close())
         except Refused:
             pass
         finally:
@@ -94,35 +88,37 @@ class Client:
 
     def ping(self) -> None:
         """Keep the session alive. The next call passes over the answer. Raises Refused."""
-        self._send(client.PING)
+        self._send(zk.PING)
 
-    def multi(self, parts: Sequence[tuple[str, Part]]) -> None:
-        """Do these parts, each with its path for messages, together or not at all. Raises Refused."""
-        body = b"".join(MULTI_HEADER.pack(opcode, False, -1) + packed for _, (opcode, packed) in parts) + _END
-        error, reply = self.call(OpCode.MULTI, body)
-        if error:
-            raise Refused(
-                f"a multi of {len(parts)} operations from {parts[0][0]} on: {client.name_of(error)}"
-            )
-        for path, (opcode, _) in parts:
-            kind, done, _ = read_multi_header(reply)
-            if done or kind == OpCode.ERROR:
-                code = 0 if done else reply.int()
-                if code not in (0, ErrorCode.RUNTIME_INCONSISTENCY):
-                    raise Refused(f"{opcode.name} {path}: {client.name_of(code)}")
-            else:
-                return  # the first part was done, so all were
-
-    def call(self, opcode: int, body: bytes) -> tuple[int, Reader]:
-        """Send a request and wait for its answer: the error, and what follows the header. Raises Refused."""
-        self._xid += 1
-        self._send(client.request(self._xid, opcode, body))
+    def call(self, request: Request[T]) -> T:
+        """Send a request and return what its answer says. Raises Refused."""
         try:
-            while (header := client.header(frame := self._receive())).xid != self._xid:
+            answer: T = self._answer(request)
+        except ZooKeeperError as error:
+            raise Refused(_said(request, error)) from error
+        return answer
+
+    def multi(self, parts: Sequence[Request[Any]]) -> None:
+        """Do these together or not at all. Raises Refused."""
+        try:
+            self._answer(zk.multi(parts))
+        except MultiFailed as error:
+            raise Refused(_said(parts[error.failed], error)) from error
+        except ZooKeeperError as error:
+            raise Refused(
+                f"a multi of {len(parts)} operations from {parts[0].path} on: {zk.name_of(error.code)}"
+            ) from error
+
+    def _answer(self, request: Request[Any]) -> Any:
+        """The answer to a request. Raises ZooKeeperError and Refused."""
+        xid, packet = self._dialogue.request(request)
+        self._send(packet)
+        try:
+            while (reply := zk.header(frame := self._receive())).xid != xid:
                 pass  # an event, or the answer to something before
+            return zk.answer_of(request, reply.error, zk.body(frame))
         except MalformedPacket as error:
             raise Refused(str(error)) from error
-        return header.error, client.body(frame)
 
     def _send(self, frame: bytes) -> None:
         try:
@@ -131,15 +127,22 @@ class Client:
             raise Refused(f"the connection broke off: {error}") from error
 
     def _receive(self) -> bytes:
-        try:
-            while not self._frames:
-                chunk = self._socket.recv(1 << 16)
-                if not chunk:
-                    raise Refused("the server closed the connection")
-                self._frames.extend(self._framer.feed(chunk))
-        except (OSError, MalformedPacket, FrameTooLong) as error:
-            raise Refused(f"the connection broke off: {error}") from error
+        while not self._frames:
+            self._receive_some()
         return self._frames.pop(0)
+
+    def _receive_some(self) -> None:
+        try:
+            chunk = self._socket.recv(1 << 16)
+            if not chunk:
+                raise Refused("the server closed the connection")
+            self._frames += self._dialogue.feed(chunk)
+        except (OSError, FrameTooLong) as error:
+            raise Refused(f"the connection broke off: {error}") from error
+
+
+def _said(request: Request[Any], error: ZooKeeperError) -> str:
+    return f"{request.opcode.name.lower().removesuffix('2')} {request.path}: {zk.name_of(error.code)}"
 
 
 def _sasl_response(challenge: bytes, name: str, password: str, cnonce: bytes) -> bytes:

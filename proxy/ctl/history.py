@@ -11,7 +11,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
 from proxy.log.follow.catch_up import entries_after
 from proxy.log.record import TIMEOUT, Look, incarnation_of, look, servable
-from proxy.log.truncation import applied_in
+from proxy.log.upkeep.truncation import applied_in
 from proxy.state.level import KNOWN
 from proxy.state.ops import EXTENDED
 from proxy.state.sessions import session_text

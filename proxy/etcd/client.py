@@ -114,13 +114,15 @@ class EtcdClient:
         decode = partial(wire.decode, pb.LeaseRevokeResponse)
         await self._rpc.ask(Call(rpc.LEASE_REVOKE, request, timeout, decode))
 
-    def lease_keeper(self, on_alive: Callable[[int, int], None], answer_timeout: float = 3.0) -> LeaseKeeper:
-        """Start a keep-alive stream, which lives until close(); see LeaseKeeper."""
+    def lease_keeper(
+        self, on_alive: Callable[[int, int], None], answer_timeout: float = 3.0
+    ) -> Callable[[int], None]:
+        """Start a stream of keep-alives, which lives until close(); returns LeaseKeeper.send."""
         keeper = LeaseKeeper(
             partial(self._rpc.open, rpc.LEASE_KEEP_ALIVE), on_alive, answer_timeout, self._rpc.clock
         )
         self._rpc.tasks.start(keeper.run(), "keep leases alive")
-        return keeper
+        return keeper.send
 
     async def status(self, timeout: float = 5.0) -> Status:
         """Ask the current endpoint's member, which answers even without a quorum; if it hangs, another.
@@ -195,7 +197,7 @@ class EtcdClient:
 
     def watched_member_is_suspect(self) -> bool:
         """Whether the member of the newest watch has left a request unanswered that another one answered."""
-        return self._watching is not None and self._watching.is_suspect
+        return self._watching is not None and self._watching.endpoint.suspect
 
     def leave_watched_member(self) -> None:
         """The newest watch hangs: send requests to other members until its own answers a probe."""

@@ -192,7 +192,7 @@ class EmbeddedEtcd:
             try:
                 await asyncio.wait_for(process.wait(), _STOP_TIMEOUT)
             except TimeoutError:
-                _LOG.warning("the embedded etcd did not end within %s s and is killed", _STOP_TIMEOUT)
+                _LOG.warning("the embedded etcd did not end within %g s and is killed", _STOP_TIMEOUT)
                 process.kill()
                 await process.wait()
         self._release_lock()
@@ -276,7 +276,7 @@ class EmbeddedEtcd:
                 raise EmbeddedEtcdError(f"etcd ended with status {status} at once: {said}")
             if loop.time() >= deadline:
                 said = await asyncio.to_thread(self._log_tail)
-                raise EmbeddedEtcdError(f"etcd did not serve within {self._start_timeout} s: {said}")
+                raise EmbeddedEtcdError(f"etcd did not serve within {self._start_timeout:g} s: {said}")
             await asyncio.sleep(_POLL)
 
     def _log_tail(self) -> str:

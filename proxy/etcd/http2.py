@@ -396,7 +396,7 @@ class Call:
             raise self.failure
         if self.ended:
             raise RpcError("the stream was ended")
-        self._connection.send(self, message, last=False)
+        self._connection.sender.send(self.upload, message, last=False)
 
     def cancel(self) -> None:
         """End the call with RpcError. Does nothing if it is over."""
@@ -466,7 +466,10 @@ class Call:
 
 
 class Connection(asyncio.Protocol):
-    """One connection. `usable` until it breaks, is closed, or the server says that it goes away."""
+    """One connection. `usable` until it breaks, is closed, or the server says that it goes away.
+
+    More than twelve attributes: the state of HTTP/2 in both directions, and two timers for all calls.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, address: str) -> None:
         """`address` names the peer in errors."""
@@ -494,7 +497,7 @@ class Connection(asyncio.Protocol):
         return bool(self._calls)
 
     def open(self, headers: bytes) -> Call:
-        """Begin a call with a block of request headers, which leave with the first message or by `flush`.
+        """Begin a call with a block of headers, which leave with the first message or a flush of `sender`.
 
         Raises RpcError if the connection is not usable.
         """
@@ -507,14 +510,6 @@ class Connection(asyncio.Protocol):
         call = self._calls[stream] = Call(self, stream)
         self.sender.add(frame(HEADERS, END_HEADERS, stream, headers))
         return call
-
-    def send(self, call: Call, message: bytes, *, last: bool) -> None:
-        """Send one message of a call; `last`: nothing follows it."""
-        self.sender.send(call.upload, message, last=last)
-
-    def flush(self) -> None:
-        """Send what has gathered."""
-        self.sender.flush()
 
     def reset(self, call: Call) -> None:
         """Tell the server that this call is not wanted any more."""
@@ -743,7 +738,10 @@ class Connection(asyncio.Protocol):
 
 
 class Http2Channel:
-    """Calls to one server. To be used inside one running event loop."""
+    """Calls to one server. To be used inside one running event loop.
+
+    More than twelve attributes: the server's address in the forms that calls need, and when to connect again.
+    """
 
     def __init__(self, host: str, port: int, tls: Tls | None = None) -> None:
         """`tls` is for https."""
@@ -778,7 +776,7 @@ class Http2Channel:
             return self._tasks.start(asking, f"ask {self.address}")
         call = connection.open(request_headers(self._scheme, self._authority, path, timeout, metadata))
         call.answer(timeout, on_answer)
-        connection.send(call, request, last=True)
+        connection.sender.send(call.upload, request, last=True)
         return call
 
     async def _connect_and_ask(
@@ -795,7 +793,7 @@ class Http2Channel:
             connection = await self._connected(timeout)
             left = max(0.0, deadline - loop.time())
             call = connection.open(request_headers(self._scheme, self._authority, path, left, metadata))
-            connection.send(call, request, last=True)
+            connection.sender.send(call.upload, request, last=True)
             answer: bytes | RpcError = await call.result(left)
         except RpcError as error:
             answer = error
@@ -810,7 +808,7 @@ class Http2Channel:
         if connection is None or not connection.usable:
             connection = await self._connected(_CONNECT_TIMEOUT)
         call = connection.open(request_headers(self._scheme, self._authority, path, None, metadata))
-        connection.flush()
+        connection.sender.flush()
         return call
 
     async def close(self) -> None:

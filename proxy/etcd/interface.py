@@ -45,13 +45,6 @@ class Calls:
         self.failures[method, "no space" if isinstance(error, EtcdNoSpace) else kind] += 1
 
 
-class KeepsAlive(Protocol):
-    """Keeps leases alive on request; see proxy.etcd.leases."""
-
-    def send(self, lease_id: int) -> None:
-        """Ask for one renewal; returns at once."""
-
-
 class Reads(Protocol):
     """What a load of the tree needs of etcd."""
 
@@ -94,8 +87,10 @@ class Etcd(Reads, Protocol):
     async def lease_revoke(self, lease_id: int, timeout: float = ...) -> None:
         """End a lease."""
 
-    def lease_keeper(self, on_alive: Callable[[int, int], None], answer_timeout: float = ...) -> KeepsAlive:
-        """Start keeping leases alive."""
+    def lease_keeper(
+        self, on_alive: Callable[[int, int], None], answer_timeout: float = ...
+    ) -> Callable[[int], None]:
+        """Start a stream of keep-alives; returns what asks for one renewal of a lease."""
 
     async def watch(
         self, start: bytes, end: bytes, from_revision: int, on_message: Callable[[WatchMessage], None]

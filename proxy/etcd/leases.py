@@ -106,4 +106,4 @@ class LeaseKeeper:
             if oldest is not None and self._loop.time() - oldest > self._timeout:
                 waited, self._timeout = self._timeout, min(2 * self._timeout, self._answer_timeout)
                 stream.distrust()
-                raise EtcdUnknown(f"no answer to a lease keep-alive in {waited} s")
+                raise EtcdUnknown(f"no answer to a lease keep-alive in {waited:.1f} s")

@@ -6,7 +6,7 @@ executes them in memory; `proxy.log` and the pipeline build them. Nothing here k
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol, Union
+from typing import NamedTuple, Union
 
 # etcd's own defaults (its flags --max-txn-ops and --max-request-bytes).
 DEFAULT_MAX_TXN_OPS = 128
@@ -105,44 +105,14 @@ class TxnResult(NamedTuple):
     responses: list["RangeResult | TxnResult | None"]
 
 
-class EventKeyValue(Protocol):
-    """What an event says of its key; of a deleted key only `key` and `mod_revision` are set."""
+class Event(NamedTuple):
+    """One change of one key. etcd's protobuf events have the same fields, and stand in for this unconverted.
 
-    @property
-    def key(self) -> bytes:
-        """The whole key."""
+    Of a deleted key only `key` and `mod_revision` are set.
+    """
 
-    @property
-    def value(self) -> bytes:
-        """Empty for a deleted key."""
-
-    @property
-    def create_revision(self) -> int:
-        """Where the key began; 0 for a deleted key."""
-
-    @property
-    def mod_revision(self) -> int:
-        """The revision of this change."""
-
-    @property
-    def version(self) -> int:
-        """Puts since the key began; 0 for a deleted key."""
-
-    @property
-    def lease(self) -> int:
-        """0 for none."""
-
-
-class Event(Protocol):
-    """One change of one key. etcd's protobuf events satisfy this and are handed through unconverted."""
-
-    @property
-    def type(self) -> int:
-        """PUT (0) or DELETE (1)."""
-
-    @property
-    def kv(self) -> EventKeyValue:
-        """The key after the change."""
+    type: int  # PUT or DELETE
+    kv: KeyValue  # after the change
 
 
 class WatchMessage(NamedTuple):

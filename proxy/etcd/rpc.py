@@ -174,8 +174,8 @@ class Rpc:
         self.calls = Calls()
         self.clock = clock
         self._authenticator = authenticator
-        self._streams: set[MemberStream] = set()
-        self._repeatable: dict[_Attempt[Any], None] = {}  # under way, if there are other members
+        self.streams: set[MemberStream] = set()
+        self.repeatable: dict[_Attempt[Any], None] = {}  # under way, if there are other members
         self._look_timer: asyncio.TimerHandle | None = None  # one for all of them
         self._fastest = RoundTrip()
         self._probing = False
@@ -230,21 +230,17 @@ class Rpc:
     def _look(self) -> None:
         """Send requests that wait for long to other members too."""
         now, slow = self.clock.perf_counter_ns(), self._slow
-        for attempt in list(self._repeatable):
+        for attempt in list(self.repeatable):
             attempt.look(now, slow)
         loop = asyncio.get_running_loop()
-        self._look_timer = loop.call_later(_TICK, self._look) if self._repeatable else None
+        self._look_timer = loop.call_later(_TICK, self._look) if self.repeatable else None
 
     def sent(self, attempt: "_Attempt[Any]") -> None:
         """A request that may be sent again was sent: others get it too if it has no answer for long."""
         if self.endpoints.are_several:
-            self._repeatable[attempt] = None
+            self.repeatable[attempt] = None
             if self._look_timer is None:
                 self._look_timer = asyncio.get_running_loop().call_later(_TICK, self._look)
-
-    def over(self, attempt: "_Attempt[Any]") -> None:
-        """A request has its answer, or none is wanted."""
-        self._repeatable.pop(attempt, None)
 
     @property
     def _slow(self) -> float:
@@ -289,16 +285,12 @@ class Rpc:
         except TimeoutError:
             raise self.failure(endpoint, f"no stream to {endpoint.address} could be opened") from None
         opened = MemberStream(stream, self, endpoint)
-        self._streams.add(opened)
+        self.streams.add(opened)
         return opened
 
     def heard(self) -> None:
         """A stream has brought a message."""
         self.last_contact = self.clock.monotonic()
-
-    def forget(self, stream: "MemberStream") -> None:
-        """The stream is closed."""
-        self._streams.discard(stream)
 
     def failure(self, endpoint: Endpoint, details: str) -> EtcdError:
         """The error for `details` from an endpoint, which later requests avoid if the outcome is unknown."""
@@ -311,7 +303,7 @@ class Rpc:
         """End all streams, tasks and connections. Requests under way fail as unknown."""
         await self.tasks.close()
         await self._authenticator.close()
-        for stream in list(self._streams):
+        for stream in list(self.streams):
             stream.close()
         await self.endpoints.close()
 
@@ -461,7 +453,7 @@ class _Attempt(Generic[_Answer]):
         on_answer = self._on_answer
         assert on_answer is not None
         self._on_answer = None
-        self._rpc.over(self)
+        self._rpc.repeatable.pop(self, None)
         return on_answer
 
 
@@ -471,14 +463,14 @@ class MemberStream:
     def __init__(self, stream: ByteStream, rpc: Rpc, endpoint: Endpoint) -> None:
         self._stream = stream
         self._rpc = rpc
-        self._endpoint = endpoint
+        self.endpoint = endpoint
 
     def write(self, request: bytes) -> None:
         """Send one message. Raises EtcdUnknown or EtcdRefused if the stream is broken."""
         try:
             self._stream.write(request)
         except RpcError as error:
-            raise self._rpc.failure(self._endpoint, error.details) from None
+            raise self._rpc.failure(self.endpoint, error.details) from None
 
     async def listen(self, on_message: Callable[[bytes], None]) -> None:
         """Pass on the messages as they arrive.
@@ -493,19 +485,14 @@ class MemberStream:
         try:
             await self._stream.listen(take)
         except RpcError as error:
-            raise self._rpc.failure(self._endpoint, error.details) from None
+            raise self._rpc.failure(self.endpoint, error.details) from None
         raise EtcdUnknown("the stream was ended")
-
-    @property
-    def is_suspect(self) -> bool:
-        """Whether its member did not answer lately, while another one did."""
-        return self._endpoint.suspect
 
     def distrust(self) -> None:
         """Use other endpoints from now on: this one does not answer."""
-        self._rpc.leave(self._endpoint)
+        self._rpc.leave(self.endpoint)
 
     def close(self) -> None:
         """End the stream; `listen` raises EtcdUnknown."""
-        self._rpc.forget(self)
+        self._rpc.streams.discard(self)
         self._stream.cancel()

@@ -6,7 +6,7 @@ prove them equal to what protobuf reads and writes. Everything else uses the gen
 """
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
@@ -14,6 +14,7 @@ from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.model import (
     Compare,
     EtcdUnknown,
+    Event,
     Get,
     KeyValue,
     Op,
@@ -169,20 +170,21 @@ class FragmentJoiner:
     """
 
     def __init__(self) -> None:
-        self._held: list[pb.Event] = []
+        self._held: list[Event] = []
 
     def feed(self, response: pb.WatchResponse) -> WatchMessage | None:
         """The message that is complete now, or None."""
         revision = response.header.revision
+        arrived: Sequence[Any] = response.events  # as `Event` says, they need not be converted
         if not response.fragment:
             if not self._held:
-                return WatchMessage(revision, response.events)
+                return WatchMessage(revision, arrived)
             events = self._held
-            events.extend(response.events)
+            events.extend(arrived)
             self._held = []
             return WatchMessage(revision, events)
         events = self._held
-        events.extend(response.events)
+        events.extend(arrived)
         if not events:
             return None
         last = events[-1].kv.mod_revision

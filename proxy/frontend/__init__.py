@@ -6,35 +6,37 @@ state, and returns the writes, which the connection submits to the log's outbox.
 write, it calls the connection, which asks the order for the reply. Everything leaves by the connection's
 transport.
 
-What a reader looks for, and in which order to read. Each file begins with its own rules.
+In which order to read (each file begins with its own rules): the connection,
 
-The connection
-  connection      transport, session, requests, replies, the end: everything that happens to one client
-  transport       its bytes: cut into packets when they come in, sent when they go out
-  opening         the connect request, or a four-letter word in its place
-  identity        who the client is: its address, its certificate, auth packets, SASL
-  services        what the connections of a server share
-  turns           whose requests are handled when, so that no client waits for another one for long
+connection      transport, session, requests, replies, the end: everything that happens to one client; and
+                what all connections of a server share
+transport       its bytes: cut into packets when they come in, sent when they go out
+opening         the connect request, or a four-letter word in its place
+identity        who the client is: its address, its certificate, auth packets, SASL
+turns           whose requests are handled when, so that no client waits for another one for long
 
-Its requests
-  order           which request is answered when, and which writes go to the log when (pure)
-  requests        the requests that wait, and their queue (pure)
-  replies         the form of packets, and how much the client has not read (pure)
-  observer        what is recorded of each answered request: times, logs, traces (pure)
-  request_logs    the log of slow requests, and when a line is due in the audit log
-  audit           the lines of the audit log (pure)
-  traced          the spans of traced requests
+its requests,
 
-Its session
-  sessions        when sessions begin, continue and end (pure)
-  handshake       from a connect request to a session, and the timer of all sessions
-  read_only       sessions while etcd is out of reach
+order           which request is answered when, and which writes go to the log when (pure)
+requests        the requests that wait, and their queue (pure)
+replies         the form of packets, and how much the client has not read (pure)
+observer        what is recorded of each answered request: times, logs, traces (pure)
+request_logs    the log of slow requests, and when a line is due in the audit log
+audit           the lines of the audit log (pure)
+traced          the spans of traced requests
 
-Where clients come from
-  listener        ports, and TLS by the first byte
-  connections     the limits on connections, and all that are open
-  proxy_protocol  the header of a load balancer (pure)
-  certificates    the files for TLS, read again when they change
+its session,
+
+sessions        when sessions begin, continue and end (pure)
+handshake       from a connect request to a session, and the timer of all sessions
+read_only       sessions while etcd is out of reach
+
+and where clients come from:
+
+listener        ports, and TLS by the first byte
+limits          how many clients may be connected, and how many requests may wait
+proxy_protocol  the header of a load balancer (pure)
+certificates    the files for TLS, read again when they change
 
 Rules of the whole room:
 

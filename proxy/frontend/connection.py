@@ -19,33 +19,45 @@ The rules:
 import asyncio
 import logging
 import math
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, cast
 
 from codec.constants import OpCode, Perms, ProtocolVersion
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.jute import OPEN_TO_ALL, Acl
 from codec.packets import ConnectRequest
 from proxy.frontend.identity import ClientIdentity
+from proxy.frontend.limits import ConnectionLimits, Load
 from proxy.frontend.observer import Observer, Outcome
 from proxy.frontend.opening import (
     ELSEWHERE,
     SESSIONLESS_TIMEOUT,
+    AnswerWord,
     Opening,
     WordAnswer,
     read_opening,
     word_answer,
 )
-from proxy.frontend.order import NOTHING, Order, Ready
-from proxy.frontend.requests import SaslAnswer, Waiting, Write
-from proxy.frontend.services import Services
-from proxy.frontend.sessions import Session
+from proxy.frontend.order import NOTHING, Authentication, Context, Order, Ready
+from proxy.frontend.request_logs import RequestLogs
+from proxy.frontend.requests import SaslAnswer, Write
+from proxy.frontend.sessions import PASSWORD_BYTES, Session
+from proxy.frontend.traced import Traces
 from proxy.frontend.transport import PIECE, Inbound, Outbound
+from proxy.frontend.turns import FlushQueue, StateGate
+from proxy.log.append.outbox import Outbox
+from proxy.sasl.login import Login
 from proxy.state.acl import permits
 from proxy.state.auth.scheme import Identities
+from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.ops import reads_alone
 from proxy.state.pause import Pause
-from proxy.support.latency import ConnectionLatency
+from proxy.state.sessions import session_text
+from proxy.support.counters import Counters
+from proxy.support.environment import HOST, Environment
+from proxy.support.latency import ConnectionLatency, Latency
+from proxy.support.throttled_log import ThrottledLog
 
 log = logging.getLogger(__name__)
 
@@ -57,40 +69,81 @@ _EARLY = 64 << 10
 _EARLY_PIECES = 100
 
 
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The parts and settings that all connections of one server share."""
+
+    context: Context
+    auth: AuthSchemes
+    max_frame: int  # bytes
+    latency: Latency
+    counters: Counters
+    load: Load
+    flush_queue: FlushQueue
+    state_gate: StateGate
+    outbox: Outbox
+    #: Gives a connection its session (handshake.Handshake.attach).
+    attach: Callable[["Connection", ConnectRequest], None]
+    answer_word: AnswerWord
+    connections: "Connections"
+    #: The audit log and the log of slow requests; None for neither.
+    request_logs: RequestLogs | None = None
+    #: Traces some of the requests; None for none.
+    traces: Traces | None = None
+    #: Authenticates clients by SASL; None if SASL is not offered.
+    login: Login | None = None
+    #: Clocks and randomness.
+    environment: Environment = HOST
+    #: Logs connections that do not send what a ZooKeeper client does, such as port scanners.
+    throttled_log: ThrottledLog = field(default_factory=lambda: ThrottledLog(log))
+
+
+class ConnectionFacts(NamedTuple):
+    """A connection as operators see it."""
+
+    address: str
+    port: int  # on the client's side
+    session_id: int  # 0 while there is none
+    timeout_ms: int  # of the session; 0 without one
+    identities: Identities
+    since: float  # when it was opened, in seconds since 1970
+    due: float  # the loop's time at which it is closed if the client is silent, or gets no session
+    received: int  # packets
+    sent: int
+    outstanding: int  # requests that are not answered
+    is_closed: bool  # or is about to be
+
+
 class Connection(asyncio.Protocol):
     """One TCP connection of one client."""
+
+    # It has more attributes than other classes: all that happens to one client is in one class.
 
     def __init__(self, services: Services, loop: asyncio.AbstractEventLoop) -> None:
         self.services = services
         self._clock = services.environment.clock
         self._loop = loop
         self._opening = Opening()
-        self.inbound = Inbound(services.max_frame, extended=services.operations.extended)
+        self.inbound = Inbound(services.max_frame, extended=services.context.operations.extended)
         self.outbound = Outbound(loop)
-        self.identity = ClientIdentity(services, loop, self.negotiated)
+        self.identity = identity = ClientIdentity(
+            services.auth, services.login, services.counters, services.request_logs, loop, self.negotiated
+        )
         self.session: Session | None = None
         self.admitted = False  # whether it was counted by the limits on connections
         self.knows_keeper = False  # the client has read which of Keeper's extensions this server has
         self.since = self._clock.time()  # when it was opened, in seconds since 1970
         self.latency = ConnectionLatency(services.latency)
         self._observer = Observer(
-            self.identity,
+            identity,
             self.latency,
-            services.machine,
+            services.context.machine,
             self._clock.perf_counter_ns,
             services.request_logs,
             services.traces,
         )
-        self.order = Order(
-            self,
-            self.identity,
-            services.machine,
-            services.reading,
-            services.operations,
-            self._observer,
-            schemes=services.enforced_schemes,
-            limits=services.limits,
-        )
+        authentication = Authentication(identity.prove, identity.negotiate)
+        self.order = Order(self, identity, authentication, self.applied, services.context, self._observer)
         self._requests = self._size = 0  # requests and bytes of this client in the server's load
         self._is_in_flush_queue = False
         self._waits = False  # in the state gate's queue
@@ -148,16 +201,16 @@ class Connection(asyncio.Protocol):
             session.connection = None
         self._weigh()
         self.services.connections.gone(self)
-        self.order.release_owner()
+        self.order.release()
         self.identity.lost()
 
     def _drop_watches(self, most: int = _DROPPED) -> None:
-        if not self.services.reading.watches.drop(self, most):
+        if not self.services.context.reading.watches.drop(self, most):
             self.services.state_gate.park(self._drop_watches)
 
     def pause_writing(self) -> None:
         """The client does not read its replies, so do not read from it either."""
-        self.order.replies.pause()
+        self.order.replies.is_paused = True
         self.outbound.pause_reading()
         self._weigh()
 
@@ -197,7 +250,7 @@ class Connection(asyncio.Protocol):
         if self.order.is_closed or self._opening.word is not None:
             return
         warn = self.services.throttled_log.warn if self.session is None else log.info
-        warn("closing %s: %s", self.address, broken)
+        warn("closing %s: %s", self.identity.address, broken)
         self._end()
 
     def _wait(self) -> None:
@@ -266,7 +319,9 @@ class Connection(asyncio.Protocol):
         if ready.requests:
             self.services.outbox.submit_all(ready.requests)
         if ready.slow_read is not None:
-            self.services.state_gate.read_slowly(self, now=ready.slow_read.now)
+            self.services.state_gate.read_slowly(
+                self.answer_slow_read, lambda: self.order.wants_slow_read, now=ready.slow_read.now
+            )
         self.outbound.send(ready.packets, ready.close)
         if ready.again:
             self._wait()
@@ -274,7 +329,7 @@ class Connection(asyncio.Protocol):
     def _flush_soon(self) -> None:
         """Request a call of `flush` at the end of this turn of the loop."""
         self._is_in_flush_queue = True
-        self.services.flush_queue.add(self)
+        self.services.flush_queue.add(self.flush)
 
     def flush(self) -> None:
         """Send replies; called once in a turn in which writes were applied. Then take more if few wait."""
@@ -369,9 +424,9 @@ class Connection(asyncio.Protocol):
         if services.traces is not None:
             services.traces.sample(early)
         try:
-            request, wire = read_opening(frames[0], extended=services.operations.extended)
+            request, wire = read_opening(frames[0], extended=services.context.operations.extended)
         except MalformedPacket as error:
-            services.throttled_log.warn("closing %s: connect request %s", self.address, error)
+            services.throttled_log.warn("closing %s: connect request %s", self.identity.address, error)
             self._end()
             return
         opening.stop_timer()
@@ -380,12 +435,14 @@ class Connection(asyncio.Protocol):
         self.inbound.count += 1
         services.counters.connect_requests += 1
         if wire is None:
-            opening.log_not_offered(self.identity)
+            version = request.protocol_version
+            words = "%s asks for compressed packets (protocol version %d): not offered"
+            log.info(words, self.identity.address, version)
             self.refuse()
             return
         self.order.replies.wire = wire
         opening.frames = early
-        services.handshake.attach(self, request)
+        services.attach(self, request)
         if self._awaits_session:
             self._read_early()
 
@@ -408,11 +465,11 @@ class Connection(asyncio.Protocol):
     def _give_up(self) -> None:
         """The client has not sent a connect request in time, or has not got its session in time."""
         if self._opening.request is not None:
-            log.info("closing %s: it got no session in its timeout", self.address)
+            log.info("closing %s: it got no session in its timeout", self.identity.address)
         else:
             self.services.counters.sessionless_expired += 1
             # ZooKeeper does not log it either (NIOServerCnxnFactory.ConnectionExpirerThread).
-            log.debug("closing %s: no connect request in %d s", self.address, SESSIONLESS_TIMEOUT)
+            log.debug("closing %s: no connect request in %d s", self.identity.address, SESSIONLESS_TIMEOUT)
         self._end()
 
     def established(self, session: Session, password: bytes, *, read_only: bool = False) -> None:
@@ -424,15 +481,24 @@ class Connection(asyncio.Protocol):
         order = self.order
         assert opening.request is not None
         if read_only:
-            order.use_operations(reads_alone(self.services.operations))
+            order.use_operations(reads_alone(self.services.context.operations))
         session.heard = self._loop.time()
         self._attach(session)
         opening.stop_timer()
-        opening.log_granted(self.identity, session, read_only=read_only)
+        log.info(
+            "session %s: %s by %s:%d, timeout %d ms%s",
+            session_text(session.id),
+            "continued" if opening.request.session_id else "opened",
+            self.identity.address,
+            self.identity.port,
+            session.timeout_ms,
+            ", read-only" if read_only else "",
+        )
         if opening.request.session_id == 0:
-            zxid, now = self.services.machine.zxid, self._clock.perf_counter_ns()
+            zxid, now = self.services.context.machine.zxid, self._clock.perf_counter_ns()
             self.latency.note(OpCode.CREATE_SESSION, 1, 0, zxid, opening.requested, now)
-        order.send(opening.response(order.replies.wire, session, password, read_only=read_only))
+        wire = order.replies.wire
+        order.send(opening.response(wire, session.timeout_ms, session.id, password, read_only=read_only))
         if self.has_unhandled:
             self.outbound.pause_reading()
             self._wait()
@@ -447,8 +513,15 @@ class Connection(asyncio.Protocol):
 
     def refuse(self) -> None:
         """The session does not exist (any more): the client has to open a new one."""
-        self._opening.log_refused(self.identity)
-        self.order.send(self._opening.refusal(self.order.replies.wire))
+        request = self._opening.request
+        if request is not None and request.session_id:
+            log.info(
+                "session %s: refused to %s:%d: it has ended, or the password is wrong",
+                session_text(request.session_id),
+                self.identity.address,
+                self.identity.port,
+            )
+        self.order.send(self._opening.response(self.order.replies.wire, 0, 0, bytes(PASSWORD_BYTES)))
         self._end()
 
     def send_elsewhere(self) -> None:
@@ -510,7 +583,7 @@ class Connection(asyncio.Protocol):
     def can_move(self) -> bool:
         """Whether another process can continue this connection."""
         session, opening = self.session, self._opening
-        if self.is_closed or opening.word is not None or self.outbound.fd < 0:
+        if self.order.is_closed or opening.word is not None or self.outbound.fd < 0:
             return False
         if session is None:
             return opening.request is None
@@ -524,17 +597,24 @@ class Connection(asyncio.Protocol):
         if unhandled:
             self.inbound.parked.append((unhandled, self._clock.perf_counter_ns()))
 
-    # -- facts, for operators, the limits on connections, and sessions ---------------------------------------
+    # -- facts, for operators and sessions -------------------------------------------------------------------
 
-    @property
-    def address(self) -> str:
-        """The client's address."""
-        return self.identity.address
-
-    @property
-    def port(self) -> int:
-        """The port on the client's side."""
-        return self.identity.port
+    def facts(self) -> ConnectionFacts:
+        """The connection as operators see it."""
+        session, identity = self.session, self.identity
+        return ConnectionFacts(
+            identity.address,
+            identity.port,
+            identity.session_id,
+            0 if session is None else session.timeout_ms,
+            identity.identities,
+            self.since,
+            self._opening.due if session is None else session.heard + session.timeout_ms / 1000,
+            self.inbound.count,
+            self.outbound.sent,
+            self.order.queue.count,
+            self.order.is_closed,
+        )
 
     @property
     def session_id(self) -> int:
@@ -543,18 +623,8 @@ class Connection(asyncio.Protocol):
 
     @property
     def identities(self) -> Identities:
-        """The identities that the client has proved. The console sets those of its user."""
+        """The identities that the client has proved."""
         return self.identity.identities
-
-    @identities.setter
-    def identities(self, identities: Identities) -> None:
-        self.identity.identities = identities
-
-    @property
-    def due(self) -> float:
-        """The loop's time at which the connection is closed if the client is silent, or gets no session."""
-        session = self.session
-        return self._opening.due if session is None else session.heard + session.timeout_ms / 1000
 
     @property
     def is_keepers(self) -> bool:
@@ -562,19 +632,9 @@ class Connection(asyncio.Protocol):
         return self.order.replies.wire.version != ProtocolVersion.ZOOKEEPER
 
     @property
-    def is_closed(self) -> bool:
-        """Whether the connection is closed or about to be."""
-        return self.order.is_closed
-
-    @property
     def wants_session(self) -> bool:
         """Whether the client still waits for its session."""
         return self.session is None and not self.order.is_closed
-
-    @property
-    def wants_slow_read(self) -> bool:
-        """Whether a slow read is still to be answered."""
-        return self.order.wants_slow_read
 
     def silence(self) -> float:
         """Seconds for which the client has been silent while it was not read from; inf if it is read from.
@@ -587,29 +647,65 @@ class Connection(asyncio.Protocol):
             return math.inf
         return outbound.silence() if self.order.replies.is_paused and not outbound.frozen else 0.0
 
-    @property
-    def received(self) -> int:
-        """Packets from the client. Operators may reset both counts."""
-        return self.inbound.count
 
-    @received.setter
-    def received(self, count: int) -> None:
-        self.inbound.count = count
+class Connections:
+    """The open connections of one server."""
 
-    @property
-    def sent(self) -> int:
-        """Packets sent to the client."""
-        return self.outbound.sent
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        self.received = 0  # packets of closed connections; each open connection counts its own
+        self.sent = 0
+        self._open: dict[Connection, None] = {}  # a dict keeps the order in which they were opened
+        self.are_frozen = False  # while another process takes over
+        self._draining = False
+        self._all_gone = asyncio.Event()
 
-    @sent.setter
-    def sent(self, count: int) -> None:
-        self.outbound.sent = count
+    def __len__(self) -> int:
+        return len(self._open)
 
-    @property
-    def outstanding(self) -> int:
-        """Requests that are not answered yet."""
-        return self.order.queue.count
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(list(self._open))
 
-    def waiting(self, most: int) -> list[Waiting]:
-        """The first of the requests without an answer, for operators."""
-        return self.order.waiting(most)
+    def opened(self, connection: Connection) -> bool:
+        """Add a new connection; False if it must be closed: a limit is reached, or the server stops."""
+        self._open[connection] = None
+        connection.admitted = connection.admitted or self.limits.admit(connection.identity.address)
+        return connection.admitted and not self._draining
+
+    def gone(self, connection: Connection) -> None:
+        """A connection is closed."""
+        self._open.pop(connection, None)
+        if connection.admitted:
+            self.limits.release(connection.identity.address)
+        self.received += connection.inbound.count
+        self.sent += connection.outbound.sent
+        if self._draining and not self._open:
+            self._all_gone.set()
+
+    def freeze(self) -> None:
+        """Take no more requests from any client, until `thaw`."""
+        self.are_frozen = True
+        for connection in self:
+            connection.freeze()
+
+    def thaw(self) -> None:
+        """Continue."""
+        self.are_frozen = False
+        for connection in self:
+            connection.thaw()
+
+    def drain(self) -> None:
+        """Accept no more connections and read no more requests; answer the requests received."""
+        self._draining = True
+        for connection in self:
+            connection.drain()
+
+    async def close(self, timeout: float) -> None:
+        """Close all connections; wait `timeout` seconds for clients to read their last replies."""
+        for connection in self:
+            connection.close()
+        if self._open:
+            try:
+                await asyncio.wait_for(self._all_gone.wait(), timeout)
+            except TimeoutError:
+                log.info("%d clients did not take their last replies in time", len(self._open))

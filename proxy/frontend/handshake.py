@@ -13,13 +13,12 @@ from typing import Literal, TypeAlias
 from codec.constants import ErrorCode, OpCode
 from codec.jute import pack_string
 from codec.packets import ConnectRequest
+from proxy.frontend.connection import Connection
 from proxy.frontend.read_only import ReadOnlySessions
-from proxy.frontend.sessions import PASSWORD_BYTES, Applicant, Sessions
-from proxy.log.append.outbox import Outbox
+from proxy.frontend.sessions import PASSWORD_BYTES, Sessions
 from proxy.log.append.pending import CallbackRequest, Pending
-from proxy.log.contact import Contact, Link
-from proxy.state.machine import Machine
-from proxy.support.environment import Environment
+from proxy.log.log import Log
+from proxy.log.status import Contact
 from proxy.support.throttled_log import ThrottledLog
 from schema.entry import Kind
 
@@ -41,12 +40,9 @@ class Handshake:
 
     def __init__(
         self,
-        machine: Machine,
+        replicated: Log,
         sessions: Sessions,
-        outbox: Outbox,
-        link: Link,
         read_only: ReadOnlySessions | None,
-        environment: Environment,
         loop: asyncio.AbstractEventLoop,
         *,
         past: Past = "",
@@ -56,16 +52,17 @@ class Handshake:
         `past`: a moment of an archive is served, so all sessions are read-only. "all": every client gets one;
         "allowed": only clients that asked for read-only.
         """
-        self._machine = machine
+        environment = replicated.context.environment
+        self._machine = replicated.machine
         self._sessions = sessions
-        self._outbox = outbox
-        self._link = link
+        self._outbox = replicated.outbox
+        self._contact = replicated.contact
         self._past = past
         self._read_only = read_only
         self._randomness = environment.randomness
         self._loop = loop
         self._returned = float("-inf")  # when a client last came back with its session
-        self._new: deque[tuple[Applicant, ConnectRequest]] = deque()  # those that wait for that to be over
+        self._new: deque[tuple[Connection, ConnectRequest]] = deque()  # those that wait for that to be over
         self._new_until = 0.0
         self._throttled_log = ThrottledLog(log, environment.clock)
         #: Whether clients get sessions: not before the tree is loaded, nor while the server stops.
@@ -74,23 +71,24 @@ class Handshake:
         # answers a keep-alive. Their requests are submitted only when etcd answers again, and only if they
         # still wait. Otherwise a client may have moved to another proxy, and its late request would take the
         # session away from there.
-        self._waiting: list[tuple[Applicant, ConnectRequest]] = []
+        self._waiting: list[tuple[Connection, ConnectRequest]] = []
 
-    def attach(self, connection: Applicant, request: ConnectRequest) -> None:
+    def attach(self, connection: Connection, request: ConnectRequest) -> None:
         """Give a connection its session, or close it, at the latest when the client's timeout has passed.
 
         While etcd is out of reach, a client without a session is sent to another server, as by a ZooKeeper
-        without a quorum, unless it may be served read-only. So is every client before the tree is loaded.
+        without a quorum, unless it may be served read-only. So is every client before the tree is loaded. A
+        state that is wrong is not served read-only either.
         """
         if not self.is_open:
             self._send_elsewhere(connection, "this server has not loaded the tree, or stops")
             return
         allowed = self._past == "all" or (request.read_only and not connection.is_keepers)
-        read_only = self._read_only if allowed else None
+        contact = self._contact()
+        read_only = self._read_only if allowed and contact.right else None
         if self._past and read_only is None:
             self._send_elsewhere(connection, "the past is served read-only, which it does not allow")
             return
-        contact = self._link.contact()
         if contact.in_touch or (read_only is None and request.session_id):
             connection.limit_wait(self._sessions.negotiate(request.timeout_ms) / 1000)
             self._start_or_wait(connection, request, contact)
@@ -99,23 +97,23 @@ class Handshake:
         elif read_only is not None:
             read_only.serve(connection, request)
         else:
-            self._send_elsewhere(connection, "this server is out of touch with etcd")
+            self._send_elsewhere(connection, "this server is out of touch with etcd, or loads the tree anew")
 
-    def _send_elsewhere(self, connection: Applicant, why: str) -> None:
+    def _send_elsewhere(self, connection: Connection, why: str) -> None:
         """Reject a client. In an outage all clients come again and again."""
-        self._throttled_log.warn("closing %s: %s", connection.address, why)
+        self._throttled_log.warn("closing %s: %s", connection.identity.address, why)
         connection.send_elsewhere()
 
     def check(self) -> None:
         """Continue with the clients that waited for etcd; called periodically."""
         if self._waiting:
             waiting, self._waiting = self._waiting, []
-            contact = self._link.contact()
+            contact = self._contact()
             for connection, request in waiting:
                 if connection.wants_session:
                     self._start_or_wait(connection, request, contact)
 
-    def _start_or_wait(self, connection: Applicant, request: ConnectRequest, contact: Contact) -> None:
+    def _start_or_wait(self, connection: Connection, request: ConnectRequest, contact: Contact) -> None:
         is_kept = self._sessions.is_kept(self._sessions.negotiate(request.timeout_ms), contact)
         # A proxy without a lease gets none from a full etcd. Its outbox refuses the request, so that the
         # client tries another proxy at once.
@@ -124,7 +122,7 @@ class Handshake:
         else:
             self._waiting.append((connection, request))
 
-    def _start(self, connection: Applicant, request: ConnectRequest) -> None:
+    def _start(self, connection: Connection, request: ConnectRequest) -> None:
         if request.last_zxid_seen <= self._machine.zxid:
             self._ask(connection, request)
             return
@@ -135,14 +133,14 @@ class Handshake:
         self._outbox.submit(CallbackRequest(Kind.CLIENT, 0, int(OpCode.SYNC), (), _SYNC, done))
 
     def _caught_up(
-        self, connection: Applicant, request: ConnectRequest, *_outcome: Pending | int | bytes
+        self, connection: Connection, request: ConnectRequest, *_outcome: Pending | int | bytes
     ) -> None:
         if not connection.wants_session:
             return
         if request.last_zxid_seen > self._machine.zxid:
             log.info(
                 "closing %s: the client has seen zxid 0x%x, this server only 0x%x",
-                connection.address,
+                connection.identity.address,
                 request.last_zxid_seen,
                 self._machine.zxid,
             )
@@ -150,7 +148,7 @@ class Handshake:
         else:
             self._ask(connection, request)
 
-    def _ask(self, connection: Applicant, request: ConnectRequest) -> None:
+    def _ask(self, connection: Connection, request: ConnectRequest) -> None:
         now = self._loop.time()
         if request.session_id:
             self._returned = now
@@ -174,7 +172,7 @@ class Handshake:
         if self._new:
             self._loop.call_later(max(0.0, due - now), self._ask_for_new)
 
-    def _submit(self, connection: Applicant, request: ConnectRequest) -> None:
+    def _submit(self, connection: Connection, request: ConnectRequest) -> None:
         sessions = self._sessions
         timeout_ms = sessions.negotiate(request.timeout_ms)
         is_new = request.session_id == 0
@@ -188,7 +186,7 @@ class Handshake:
 
     def _answered(
         self,
-        connection: Applicant,
+        connection: Connection,
         timeout_ms: int,
         password: bytes,
         pending: Pending,
@@ -207,7 +205,7 @@ class Handshake:
         else:
             self._throttled_log.warn(
                 "closing %s: its session cannot be opened or continued: %s",
-                connection.address,
+                connection.identity.address,
                 ErrorCode(err).name,
             )
             connection.close()
@@ -218,32 +216,30 @@ class SessionTimer:
 
     def __init__(
         self,
+        replicated: Log,
         sessions: Sessions,
         handshake: Handshake,
         read_only: ReadOnlySessions,
-        outbox: Outbox,
-        link: Link,
         interval: float,
     ) -> None:
         """`interval`: seconds between two checks."""
+        self._log = replicated
         self._sessions = sessions
         self._handshake = handshake
         self._read_only = read_only
-        self._outbox = outbox
-        self._link = link
         self._interval = interval
 
     async def run(self) -> None:
-        """Check for ever."""
+        """Check each `interval` seconds, for ever."""
         while True:
             await asyncio.sleep(self._interval)
             self.check()
 
     def check(self) -> None:
-        """Check once."""
-        to_append, to_close = self._sessions.check(self._link.contact())
+        """End sessions and close connections that are due; continue with clients that waited."""
+        to_append, to_close = self._sessions.check(self._log.contact())
         for pending in to_append:
-            self._outbox.submit(pending)
+            self._log.outbox.submit(pending)
         for connection in to_close:
             connection.close()
         self._handshake.check()

@@ -8,16 +8,18 @@ from collections.abc import Callable
 from codec.constants import ErrorCode
 from codec.errors import MalformedPacket
 from codec.jute import Reader
-from proxy.frontend.requests import SaslAnswer
-from proxy.frontend.services import Services
+from proxy.frontend.request_logs import RequestLogs
+from proxy.frontend.requests import Author, SaslAnswer
 from proxy.sasl.exchange import Exchange, Failed, Malformed, Step
 from proxy.sasl.login import Login
 from proxy.state.auth.ip import java_address
 from proxy.state.auth.listing import listed
 from proxy.state.auth.sasl import sasl_identities
 from proxy.state.auth.scheme import Identities, Peer
+from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.auth.x509 import subject_name
 from proxy.state.sessions import session_text
+from proxy.support.counters import Counters
 
 log = logging.getLogger("proxy.frontend.connection")  # the documents name this logger
 _negotiation_log = logging.getLogger("proxy.frontend.negotiation")
@@ -27,38 +29,40 @@ _negotiation_log = logging.getLogger("proxy.frontend.negotiation")
 _MOST = 8 << 10
 
 
-class ClientIdentity:
-    """The identity of one client."""
+class ClientIdentity(Author):
+    """The identity of one client, and how it proves more of it."""
 
     __slots__ = (
         "__weakref__",
+        "_auth",
+        "_counters",
+        "_login",
         "_loop",
         "_negotiated",
         "_negotiation",
         "_peer",
-        "_services",
-        "address",
-        "identities",
-        "port",
-        "session_id",
+        "_request_logs",
     )
 
     def __init__(
         self,
-        services: Services,
+        auth: AuthSchemes,
+        login: Login | None,
+        counters: Counters,
+        request_logs: RequestLogs | None,
         loop: asyncio.AbstractEventLoop,
         negotiated: Callable[[SaslAnswer], None],
     ) -> None:
         """`negotiated`: a method of the connection; it gets answers to tokens that are not made at once."""
-        self._services = services
+        super().__init__()
+        self._auth = auth
+        self._login = login
+        self._counters = counters
+        self._request_logs = request_logs
         self._negotiated = weakref.WeakMethod(negotiated)  # this object is a part of the connection
         self._loop = loop
         self._negotiation: Negotiation | None = None
         self._peer = Peer("")
-        self.address = ""
-        self.port = 0
-        self.identities: Identities = ()
-        self.session_id = 0  # 0 while there is no session
 
     def connected(self, transport: asyncio.BaseTransport) -> bool:
         """Read the address, unless the listener knows it, and the certificate; whether both are valid."""
@@ -75,7 +79,7 @@ class ClientIdentity:
         except ValueError as error:
             log.warning("closing %s: its certificate: %s", self.address, error)
             is_usable = False
-        self._add(self._services.auth.identities(self._peer))
+        self._add(self._auth.identities(self._peer))
         return is_usable
 
     # -- auth packets --------------------------------------------------------------------------------------
@@ -86,7 +90,7 @@ class ClientIdentity:
             reader = Reader(packet, position)
             reader.int()  # the type, always 0
             scheme = reader.string()
-            proven = self._services.auth.authenticate(scheme, reader.buffer(), self._peer)
+            proven = self._auth.authenticate(scheme, reader.buffer(), self._peer)
         except MalformedPacket as error:
             self.refused("", "", f"its packet is {error}")
             return None
@@ -108,7 +112,7 @@ class ClientIdentity:
 
         Without a login, as ZooKeeper without one: success and no token (ZooKeeperServer.processSasl).
         """
-        login = self._services.login
+        login = self._login
         if login is None:
             return SaslAnswer(ErrorCode.OK, None)
         if self._negotiation is None:
@@ -135,7 +139,7 @@ class ClientIdentity:
 
     def refused(self, scheme: str, name: str, reason: str) -> None:
         """An authentication has failed. `name`: the name that the client claims, if it is known."""
-        self._services.counters.auth_failed += 1
+        self._counters.auth_failed += 1
         log.warning(
             "session %s: authentication of %s:%d refused, scheme %r%s%s",
             session_text(self.session_id),
@@ -145,8 +149,8 @@ class ClientIdentity:
             f", user {name!r}" if name else "",
             f": {reason}" if reason else "",
         )
-        if self._services.request_logs is not None:
-            self._services.request_logs.refused(self, scheme, name)
+        if self._request_logs is not None:
+            self._request_logs.refused(self, scheme, name)
 
     def lost(self) -> None:
         """The connection is closed: an exchange ends with its current step."""

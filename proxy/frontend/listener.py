@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from proxy.frontend import proxy_protocol
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.connection import Connection
-from proxy.frontend.connections import ConnectionLimits
+from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.proxy_protocol import BadHeader, ProxyProtocol, Source
 from proxy.state.auth.ip import java_address
 from proxy.support.tasks import Tasks
@@ -59,26 +59,14 @@ class ClientListener:
     One behind a load balancer is counted when its header has arrived: before, its address is not known.
     """
 
-    def __init__(
-        self,
-        ports: "Ports",
-        loop: asyncio.AbstractEventLoop,
-        tasks: Tasks,
-        tls: Callable[[], ssl.SSLContext] | None,
-        *,
-        plain: bool,
-        headers: ProxyProtocol,
-    ) -> None:
-        """`tls`: the context to use now; None for no TLS. `plain`: whether clients without it are admitted.
-
-        `headers`: the balancers whose PROXY headers are trusted.
-        """
+    def __init__(self, ports: "Ports", tls: TlsContext | None, *, plain: bool) -> None:
+        """`tls`: None for no TLS. `plain`: whether clients without it are admitted."""
         self._ports = ports
-        self._loop = loop
-        self._tasks = tasks
+        self._limits = ports.limits
+        self._loop = ports.loop
+        self._headers = ports.headers
         self._tls = tls
         self._plain = plain
-        self._headers = headers
         self._listener: socket.socket | None = None
         self._closed = False
         self._waiting: dict[socket.socket, _Waiting] = {}
@@ -127,7 +115,7 @@ class ClientListener:
             client.close()
             return
         # A balancer's address is that of many clients: the limit for one address must not count it.
-        if not is_balancer and not self._ports.admit(address):
+        if not is_balancer and not self._limits.admit(address):
             client.close()
             return
         client.setblocking(False)
@@ -141,6 +129,7 @@ class ClientListener:
 
     def _give_up(self, client: socket.socket) -> None:
         waiting = self._waiting[client]
+        self._limits.counters.sessionless_expired += 1
         # Health checks and port scanners often send nothing: that is not logged.
         write = self._header_log.warn if waiting.header else log.debug
         missing = "its PROXY header is not complete" if waiting.header else "it has sent nothing"
@@ -150,7 +139,7 @@ class ClientListener:
     def _close_client(self, client: socket.socket) -> None:
         waiting = self._forget(client)
         if waiting.admitted:
-            self._ports.release(waiting.source[0])
+            self._limits.release(waiting.source[0])
         client.close()
 
     def _look(self, client: socket.socket) -> None:
@@ -176,7 +165,7 @@ class ClientListener:
         if tls is None:
             self._begin(client, waiting.source)
         else:
-            self._begin(client, waiting.source, tls(), waiting.timer.when() - self._loop.time())
+            self._begin(client, waiting.source, tls.current, waiting.timer.when() - self._loop.time())
 
     def _read_header(self, client: socket.socket, waiting: _Waiting, begun: bytes) -> bool:
         """Read the received part of a PROXY header and no byte more; returns whether the client may continue.
@@ -199,7 +188,7 @@ class ClientListener:
         elif self._headers.mode == proxy_protocol.REQUIRE:
             raise BadHeader(f"there is none, the connection begins with {come[:16]!r}")
         waiting.header = None
-        waiting.admitted = self._ports.admit(waiting.source[0])
+        waiting.admitted = self._limits.admit(waiting.source[0])
         if not waiting.admitted:
             self._close_client(client)
         return waiting.admitted
@@ -212,7 +201,7 @@ class ClientListener:
         timeout: float = 0.0,
     ) -> None:
         """Make the connection of a client that is admitted."""
-        self._tasks.start(self._accept_client(client, source, context, timeout), "let a client in")
+        self._ports.tasks.start(self._accept_client(client, source, context, timeout), "let a client in")
 
     async def _accept_client(
         self, client: socket.socket, source: Source, context: ssl.SSLContext | None, timeout: float
@@ -220,19 +209,22 @@ class ClientListener:
         let_in = False
         try:
             await self._loop.connect_accepted_socket(
-                lambda: self._ports.connection(True, source),
+                lambda: self._ports.connection(admitted=True, source=source),
                 client,
                 ssl=context,
-                ssl_handshake_timeout=None if context is None else max(timeout, 0.001),
+                # Rounded for the error, which names it.
+                ssl_handshake_timeout=None if context is None else max(round(timeout, 1), 0.1),
             )
             let_in = True
         except OSError as error:
+            if isinstance(error, ConnectionAbortedError):  # the handshake has taken too long
+                self._limits.counters.sessionless_expired += 1
             reason = getattr(error, "reason", None) or error.strerror or str(error) or type(error).__name__
             self._throttled_log.warn("cannot let %s in: %s", source[0], reason)
         finally:
             if not let_in:
                 client.close()
-                self._ports.release(source[0])
+                self._limits.release(source[0])
 
     def _forget(self, client: socket.socket) -> _Waiting:
         self._loop.remove_reader(client.fileno())
@@ -280,11 +272,11 @@ class Ports:
     ) -> None:
         """`make` makes a connection for an admitted client. `headers`: trusted senders of PROXY headers."""
         self._make = make
-        self._limits = limits
         self._tls = tls
-        self._headers = headers
-        self._loop = loop
-        self._tasks = tasks
+        self.limits = limits
+        self.headers = headers
+        self.loop = loop
+        self.tasks = tasks
         self._sockets: list[tuple[socket.socket, str]] = []  # and what each accepts
         self._listening: list[ClientListener] = []
         self.number = 0  # of the main port, once it is open
@@ -302,7 +294,7 @@ class Ports:
         self.number = listener.getsockname()[1]
         self._sockets.append((listener, "off" if self._tls is None else listen))
         if self._tls is not None:
-            self._tasks.start(self._tls.follow(), "follow the certificates")
+            self.tasks.start(self._tls.follow(), "follow the certificates")
             if secure is not None:
                 self._sockets.append((secure, "only"))
         await self.resume()
@@ -316,19 +308,10 @@ class Ports:
     async def resume(self) -> None:
         """Accept clients."""
         for bound, listen in self._sockets:
-            self._listen(None if listen == "off" else self._tls, bound.dup(), plain=listen != "only")
-
-    def _listen(self, tls: TlsContext | None, listener: socket.socket, *, plain: bool) -> None:
-        listening = ClientListener(
-            self,
-            self._loop,
-            self._tasks,
-            None if tls is None else lambda: tls.current,
-            plain=plain,
-            headers=self._headers,
-        )
-        listening.open(listener)  # which closes it
-        self._listening.append(listening)
+            tls = None if listen == "off" else self._tls
+            listening = ClientListener(self, tls, plain=listen != "only")
+            listening.open(bound.dup())  # which closes it
+            self._listening.append(listening)
 
     def close(self) -> None:
         """Accept no more clients; connected clients stay connected."""
@@ -336,9 +319,7 @@ class Ports:
         for bound, _ in self._sockets:
             bound.close()
 
-    # -- for listeners -------------------------------------------------------------------------------------
-
-    def connection(self, admitted: bool, source: Source | None = None) -> Connection:
+    def connection(self, *, admitted: bool, source: Source | None = None) -> Connection:
         """A connection for a client that is admitted; `admitted`: the limits count it already.
 
         `source`: the client's address and port, if they are known.
@@ -348,11 +329,3 @@ class Ports:
         if source is not None:
             connection.identity.address, connection.identity.port = source
         return connection
-
-    def admit(self, address: str) -> bool:
-        """Count a client; False if a limit is reached."""
-        return self._limits.admit(address)
-
-    def release(self, address: str) -> None:
-        """Remove a client from the count."""
-        self._limits.release(address)

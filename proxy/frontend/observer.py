@@ -18,7 +18,7 @@ from proxy.frontend.requests import Author, Received, Sampled, Single, Write
 from proxy.frontend.traced import Traces
 from proxy.state.machine import Machine
 from proxy.state.operation import Client, Reading, ReadOperation
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from proxy.support.latency import ConnectionLatency
 
 _PING = int(OpCode.PING)

@@ -5,21 +5,23 @@ import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
+from typing import TypeAlias
 
 from codec.constants import ProtocolVersion
 from codec.errors import FrameTooLong
 from codec.jute import INT
 from codec.keeper import decode_traced_connect, decode_wide_connect
 from codec.packets import ConnectRequest, decode_connect, encode_connect_response
-from proxy.frontend.identity import ClientIdentity
 from proxy.frontend.replies import NARROW, TRACED_NARROW, TRACED_WIDE, WIDE, Wire
-from proxy.frontend.services import AnswerWord
-from proxy.frontend.sessions import PASSWORD_BYTES, Session
+from proxy.frontend.sessions import PASSWORD_BYTES
 from proxy.log.slices import Slices
-from proxy.state.sessions import session_text
+from proxy.state.pause import Pause
 from proxy.support.environment import Clock
 
 log = logging.getLogger("proxy.frontend.connection")  # the documents name this logger
+
+#: Answers a four-letter word, line by line; None if it is no word. It gets the bytes received with the word.
+AnswerWord: TypeAlias = Callable[[bytes, bytes, Pause], Iterator[str] | None]
 
 #: Seconds until a connection without a session is closed. ZooKeeper: zookeeper.nio.sessionlessCnxnTimeout, by
 #: default 10 s, which ExpiryQueue rounds up to whole tens, so that a connection ends after 10 to 20 s.
@@ -79,49 +81,10 @@ class Opening:
             self.timer.cancel()
             self.timer = None
 
-    def response(self, wire: Wire, session: Session, password: bytes, *, read_only: bool) -> bytes:
-        """The answer to the connect request, with this session."""
-        return self._response(wire, session.timeout_ms, session.id, password, read_only=read_only)
-
-    def log_granted(self, identity: ClientIdentity, session: Session, *, read_only: bool) -> None:
-        """The connect request is answered with this session."""
-        assert self.request is not None
-        log.info(
-            "session %s: %s by %s:%d, timeout %d ms%s",
-            session_text(session.id),
-            "continued" if self.request.session_id else "opened",
-            identity.address,
-            identity.port,
-            session.timeout_ms,
-            ", read-only" if read_only else "",
-        )
-
-    def log_refused(self, identity: ClientIdentity) -> None:
-        """The session that the client wants to continue does not exist."""
-        if self.request is not None and self.request.session_id:
-            log.info(
-                "session %s: refused to %s:%d: it has ended, or the password is wrong",
-                session_text(self.request.session_id),
-                identity.address,
-                identity.port,
-            )
-
-    def log_not_offered(self, identity: ClientIdentity) -> None:
-        """The client requests a form of packets that is not offered."""
-        assert self.request is not None
-        log.info(
-            "%s asks for compressed packets (protocol version %d): not offered",
-            identity.address,
-            self.request.protocol_version,
-        )
-
-    def refusal(self, wire: Wire) -> bytes:
-        """The answer to a client whose session does not exist: it has to open a new one."""
-        return self._response(wire, 0, 0, bytes(PASSWORD_BYTES), read_only=False)
-
-    def _response(
-        self, wire: Wire, timeout_ms: int, session_id: int, password: bytes, *, read_only: bool
+    def response(
+        self, wire: Wire, timeout_ms: int, session_id: int, password: bytes, *, read_only: bool = False
     ) -> bytes:
+        """The answer to the connect request. With session 0 it says that the client has to open a new one."""
         assert self.request is not None
         # Only clients that send the read-only byte get one.
         byte = None if self.request.read_only is None else read_only and self.request.read_only

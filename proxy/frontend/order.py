@@ -29,10 +29,11 @@ Read `Ready`, then `Order.receive`, `applied` and `advance`; the rest is what th
 import logging
 import weakref
 from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import NamedTuple
 
-from codec.constants import ErrorCode, KeeperOpCode, OpCode, Xid
+from codec.constants import ErrorCode, KeeperOpCode, KeeperState, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer
 from proxy.frontend.observer import Observer, Outcome
@@ -42,8 +43,8 @@ from proxy.frontend.requests import (
     UNKNOWN,
     Author,
     Awaited,
+    Done,
     Held,
-    Owner,
     ReadRun,
     Refused,
     RequestQueue,
@@ -51,12 +52,13 @@ from proxy.frontend.requests import (
     Single,
     Waiting,
     Write,
+    path_of,
 )
 from proxy.state.machine import Machine
-from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation
+from proxy.state.operation import Client, Operations, Reading, ReadOperation, WriteOperation
 from proxy.state.ops.unreadable import code_of, spends_zxid
+from proxy.state.outcome import Refusal
 from proxy.state.pause import Pause, TooLong
-from proxy.state.refusal import Refusal
 
 log = logging.getLogger(__name__)
 
@@ -108,14 +110,25 @@ NOTHING = Ready()
 """Most outcomes of writes have this result, so it is not made each time."""
 
 
-class AuthenticatingClient(Author, Protocol):
-    """The client of the requests, which may prove identities."""
+class Context(NamedTuple):
+    """What the orders of all connections of a server work with."""
 
-    def prove(self, packet: bytes, position: int) -> bool | None:
-        """Add the identities that an auth packet proves; False if it proves none, None if it is cut."""
+    machine: Machine
+    reading: Reading
+    operations: Operations
+    #: A client first has to prove an identity of one of these schemes; empty: of none.
+    schemes: frozenset[str] = frozenset()
+    limits: Limits = LIMITS
 
-    def negotiate(self, token: bytes) -> SaslAnswer | None:
-        """Answer a token of SASL; None if `Order.negotiated` gets the answer later."""
+
+class Authentication(NamedTuple):
+    """How a client proves identities."""
+
+    #: Adds the identities that an auth packet proves, whose body begins at this position. False if it proves
+    #: none, None if it is cut.
+    prove: Callable[[bytes, int], bool | None]
+    #: Answers a token of SASL; None if `Order.negotiated` gets the answer later.
+    negotiate: Callable[[bytes], SaslAnswer | None]
 
 
 class AuthenticationGate:
@@ -167,35 +180,37 @@ class Order:
     # Methods return what the connection has to do, each thing once. `applied`, `event`, `send` and `end` may
     # be called many times in a turn. So what they make is returned by `flush`, which the connection calls at
     # the end of the turn, or by the next of the other methods.
+    #
+    # It has more attributes than other classes: what each request needs is found without a second look-up.
 
     def __init__(
         self,
-        owner: Owner,
-        identity: AuthenticatingClient,
-        machine: Machine,
-        reading: Reading,
-        operations: Operations,
+        client: Client,
+        author: Author,
+        authentication: Authentication,
+        applied: Done,
+        context: Context,
         observer: Observer,
-        *,
-        schemes: frozenset[str] = frozenset(),
-        limits: Limits = LIMITS,
     ) -> None:
-        """`schemes`: the client first has to prove an identity of one of these; empty: of none."""
-        self._owner = owner
-        self._identity = identity
-        self._machine = machine
-        self._reading = reading
+        """`client`: whose watches reads set. `applied` gets the outcomes of writes."""
+        self._client = client
+        self._author = author
+        self._authentication = authentication
+        self._applied = applied
+        self._machine = context.machine
+        self._reading = context.reading
         self._observer = observer
-        self._limits = limits
+        self._limits = context.limits
         self.queue = RequestQueue()
-        self.replies = Replies(machine, limits)
-        self._gate = AuthenticationGate(identity, schemes, self.queue) if schemes else None
+        self.replies = Replies(context.machine, context.limits)
+        schemes = context.schemes
+        self._gate = AuthenticationGate(author, schemes, self.queue) if schemes else None
         #: Nothing more is answered, no frames are taken, and the connection closes after the last packet.
         self.is_closed = False
-        self._requests: list[Write] = []  # these four are for the next `Ready`, together with the packets
+        self._requests: list[Write] = []  # these three are for the next `Ready`, together with the packets
         self._slow_read: SlowRead | None = None
         self._again = False
-        self.use_operations(operations)
+        self.use_operations(context.operations)
 
     def use_operations(self, operations: Operations) -> None:
         """Set the supported operations, before the first request is received."""
@@ -296,11 +311,16 @@ class Order:
 
     def event(self, kind: int, path: str, zxid: int) -> None:
         """Send a watch event. Closes the connection if too many wait for a client that does not read."""
-        if self.is_closed and self.replies.is_paused:
-            return
-        self.replies.add_event(kind, path, zxid)
-        if self.replies.is_paused and self.replies.are_too_many:
-            self._close_unread()
+        replies = self.replies
+        packet = replies.wire.event(kind, KeeperState.SYNC_CONNECTED, path, zxid)
+        if replies.is_paused:
+            if self.is_closed:
+                return
+            replies.unsent += len(packet)
+            if replies.are_too_many:
+                self._close_unread()
+                return
+        replies.packets.append(packet)
 
     def send(self, packet: bytes) -> None:
         """Send a packet that answers no request, after the replies so far."""
@@ -319,13 +339,14 @@ class Order:
         self._stop()
         return self._ready()
 
-    def release_owner(self) -> None:
+    def release(self) -> None:
         """The connection is closed: from now on, refer to it only weakly. Called after `stop`.
 
         So both are freed when the last outcome has arrived. The garbage collector would never find objects
         that have lived for long (proxy.__main__.collect_rarely).
         """
-        self._owner = weakref.proxy(self._owner)
+        self._client = weakref.proxy(self._client)
+        del self._authentication, self._applied  # no request is processed any more
 
     # -- what comes out ------------------------------------------------------------------------------------
 
@@ -363,7 +384,16 @@ class Order:
 
     def waiting(self, most: int) -> list[Waiting]:
         """The first requests of the queue, for operators; a run of reads counts as one."""
-        return self.queue.first(most, self.replies.wire)
+        found = []
+        for item in islice(self.queue.items, most):
+            if isinstance(item, Write):
+                found.append(Waiting(item.opcode, path_of(item.fields), item.zxid == UNKNOWN, item.received))
+            elif isinstance(item, ReadRun):
+                _, opcode = self.replies.wire.header(item.packets[0])
+                found.append(Waiting(opcode, None, False, item.received))
+            elif not isinstance(item, Refused):
+                found.append(Waiting(item.opcode, None, False, item.received))
+        return found
 
     # -- receiving -----------------------------------------------------------------------------------------
 
@@ -381,7 +411,7 @@ class Order:
             if gate.lets_pass(opcode) or not is_whole:
                 self._enqueue([packet], received)
             else:
-                log.info("closing %s: it has to authenticate first", self._identity.address)
+                log.info("closing %s: it has to authenticate first", self._author.address)
                 self.replies.add_at(0, xid, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)
                 self.end()
         if self.is_closed:
@@ -409,7 +439,7 @@ class Order:
         if queue.items and not (queue.in_log or self.replies.is_paused or self._again or self.is_closed):
             self._advance()
         if is_cut and not self.is_closed:
-            log.info("closing %s: a packet without a whole header", self._identity.address)
+            log.info("closing %s: a packet without a whole header", self._author.address)
             self.end()
 
     def _weight(self, opcode: int) -> int:
@@ -452,7 +482,7 @@ class Order:
                     self._observer.answered(Held(xid, opcode, packet, received), Outcome(code))
                 return Refused(xid, code, len(packet))
             # Otherwise the state machine finds the same error.
-        write = Write(self._owner, self._identity, xid, opcode, packet, position, fields, received)
+        write = Write(self._applied, self._author, xid, opcode, packet, position, fields, received)
         self._requests.append(write)
         return write
 
@@ -519,7 +549,7 @@ class Order:
     def _answer_last(self, write: Write, zxid: int, err: int, body: bytes) -> None:
         """Answer a write whose reply may be the last one of the connection."""
         if err in _CLOSED_WITHOUT_REPLY:
-            log.info("closing %s: the outcome of its write: %s", self._identity.address, ErrorCode(err).name)
+            log.info("closing %s: the outcome of its write: %s", self._author.address, ErrorCode(err).name)
             self._drop()
             return
         self.replies.add_at(zxid, write.xid, err, body)
@@ -584,7 +614,7 @@ class Order:
         light = self._light
         large = self._limits.large_reply
         reading = self._reading
-        client = self._owner
+        client = self._client
         observer = self._observer
         zxid = self._machine.zxid  # nothing is applied meanwhile
         answered = first = 0
@@ -630,7 +660,7 @@ class Order:
         replies = self.replies
         reading = self._reading if pause is None else self._reading._replace(pause=pause)
         try:
-            body = self._reads[request.opcode](reading, self._owner, request.packet, replies.wire.body)
+            body = self._reads[request.opcode](reading, self._client, request.packet, replies.wire.body)
         except (Refusal, MalformedPacket) as error:
             reply = replies.refusal(request.xid, error)
         else:
@@ -653,7 +683,7 @@ class Order:
             replies.add(Xid.PING, ErrorCode.OK)
             return
         if opcode == OpCode.AUTH:
-            is_proven = self._identity.prove(packet, replies.wire.body)
+            is_proven = self._authentication.prove(packet, replies.wire.body)
             if is_proven is not None:
                 replies.add_at(0, xid, ErrorCode.OK if is_proven else ErrorCode.AUTH_FAILED)
             if not is_proven:
@@ -661,14 +691,14 @@ class Order:
         elif opcode == OpCode.SASL:
             token = self._token(packet)
             if token is None:
-                log.info("closing %s: a SASL packet without a token", self._identity.address)
+                log.info("closing %s: a SASL packet without a token", self._author.address)
                 self.end()
-            elif (answer := self._identity.negotiate(token)) is not None:
+            elif (answer := self._authentication.negotiate(token)) is not None:
                 self._answer_sasl(xid, answer)
             else:  # a thread makes the answer
                 self.queue.await_head(Awaited(xid, opcode, packet, received))
         else:
-            log.info("closing %s: operation %d is not offered", self._identity.address, opcode)
+            log.info("closing %s: operation %d is not offered", self._author.address, opcode)
             self.end()
             # In ZooKeeper the request has no zxid yet.
             replies.add_at(-1, xid, ErrorCode.UNIMPLEMENTED)
@@ -688,10 +718,10 @@ class Order:
         ZooKeeper closes after a failed authentication and an unknown request, and ignores all later requests.
         """
         if request.opcode == OpCode.AUTH:
-            return bool(self._identity.prove(request.packet, self.replies.wire.body))
+            return bool(self._authentication.prove(request.packet, self.replies.wire.body))
         if request.opcode == OpCode.SASL:
             token = self._token(request.packet)
-            answer = None if token is None else self._identity.negotiate(token)
+            answer = None if token is None else self._authentication.negotiate(token)
             return answer is not None and not answer.err
         return request.opcode == _PING
 
@@ -719,7 +749,7 @@ class Order:
         """Close: too many bytes wait for a client that does not read them."""
         log.warning(
             "closing %s: more than %d bytes of replies and events wait for the client to read them",
-            self._identity.address,
+            self._author.address,
             self._limits.forced,
         )
         self._stop()

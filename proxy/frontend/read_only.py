@@ -1,7 +1,8 @@
 """Sessions that may only read, while etcd is out of reach: what ZooKeeper's ReadOnlyZooKeeperServer does.
 
 They exist only in this server: the log does not have them, and they own no ephemerals. They end when etcd is
-back, so that their clients look for a server that accepts writes (which they find by the word `isro`).
+back, so that their clients look for a server that accepts writes (which they find by the word `isro`). They
+also end when the state of this server turns out to be wrong.
 """
 
 import logging
@@ -10,8 +11,9 @@ from hmac import compare_digest
 from typing import NamedTuple
 
 from codec.packets import ConnectRequest
-from proxy.frontend.sessions import PASSWORD_BYTES, Applicant, Session, Sessions
-from proxy.log.contact import Link
+from proxy.frontend.connection import Connection
+from proxy.frontend.sessions import PASSWORD_BYTES, Session, Sessions
+from proxy.log.status import Contact
 from proxy.state.machine import Machine
 from proxy.support.environment import Randomness
 
@@ -32,23 +34,23 @@ class ReadOnlySessions:
         self,
         machine: Machine,
         sessions: Sessions,
-        link: Link,
+        contact: Callable[[], Contact],
         time: Callable[[], float],
         randomness: Randomness,
     ) -> None:
         """`sessions` has the bounds of timeouts. `time` returns seconds of a monotonic clock."""
         self._machine = machine
         self._sessions = sessions
-        self._link = link
+        self._contact = contact
         self._time = time
         self._randomness = randomness
         self._local: dict[int, _Local] = {}
-        self._standing_by: list[tuple[Applicant, ConnectRequest]] = []
+        self._standing_by: list[tuple[Connection, ConnectRequest]] = []
 
     def __len__(self) -> int:
         return len(self._local)
 
-    def serve(self, connection: Applicant, request: ConnectRequest) -> None:
+    def serve(self, connection: Connection, request: ConnectRequest) -> None:
         """Give a client that allows it a new read-only session, or the one that it had here.
 
         A client with a session of the log is closed, as by ZooKeeper (validateSession): its session continues
@@ -70,25 +72,26 @@ class ReadOnlySessions:
         else:
             connection.close()
 
-    def stand_by(self, connection: Applicant, request: ConnectRequest) -> None:
+    def stand_by(self, connection: Connection, request: ConnectRequest) -> None:
         """Serve a new client here if etcd stops answering while the client waits for its session."""
         if connection.wants_session:
             self._standing_by.append((connection, request))
 
     def check(self) -> None:
         """End sessions whose clients have timed out, and all when etcd is back; called periodically."""
-        back = self._link.contact().in_touch
+        contact = self._contact()
+        back = contact.in_touch
         if self._standing_by:
             waiting = [one for one in self._standing_by if one[0].wants_session]
             self._standing_by = waiting if back else []
-            if not back:
+            if not back and contact.right:
                 for connection, request in waiting:
                     self.serve(connection, request)
         if back and self._local:
             log.info("etcd is back: %d read-only sessions end", len(self._local))
         now = self._time()
         for session, _ in list(self._local.values()):
-            if back or session.is_due(now):
+            if back or not contact.right or session.is_due(now):
                 del self._local[session.id]
                 if session.connection is not None:
                     session.connection.close()

@@ -7,13 +7,13 @@ decides which of the two a connection uses; the rest of the protocol is the same
 from collections.abc import Callable
 from typing import NamedTuple
 
-from codec.constants import ErrorCode, KeeperState, ProtocolVersion
+from codec.constants import ErrorCode, ProtocolVersion
 from codec.errors import MalformedPacket
 from codec.keeper import WIDE_REQUEST_HEADER, wide_event, wide_frame
 from codec.packets import REQUEST_HEADER, encode_event, frame
 from proxy.state.machine import Machine
+from proxy.state.outcome import Refusal
 from proxy.state.pause import LENGTHS
-from proxy.state.refusal import Refusal
 
 
 class Limits(NamedTuple):
@@ -78,7 +78,7 @@ class Replies:
         self._limits = limits
         self.wire = NARROW  # how requests and replies are wrapped; set before the first one is received
         self.packets: list[bytes] = []  # to be sent
-        self.is_paused = False  # the client does not read
+        self.is_paused = False  # the client does not read: only replies that cannot wait are made
         self.unsent = 0  # bytes of large replies that the client has not read, as far as is known
 
     @property
@@ -100,15 +100,6 @@ class Replies:
         if len(reply) > self._limits.large_reply:
             self.unsent += len(reply)
 
-    def add_event(self, kind: int, path: str, zxid: int) -> None:
-        """Send a watch event. One for a client that does not read counts as unsent."""
-        packet = self.wire.event(kind, KeeperState.SYNC_CONNECTED, path, zxid)
-        if self.is_paused:
-            self.unsent += len(packet)
-            if self.are_too_many:
-                return
-        self.packets.append(packet)
-
     def refusal(self, xid: int, error: Refusal | MalformedPacket) -> bytes:
         """The reply to a read that fails."""
         zxid = self._machine.zxid
@@ -120,10 +111,6 @@ class Replies:
         """The transport has all packets, or is about to get them."""
         if not self.is_paused:
             self.unsent = 0
-
-    def pause(self) -> None:
-        """The client does not read: make only replies that cannot wait."""
-        self.is_paused = True
 
     def resume(self) -> None:
         """The client has read all that was sent."""

@@ -5,13 +5,11 @@ a write is sent only if the requests before it do not weigh too much (`Limits`).
 """
 
 from collections import deque
-from itertools import islice
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 from codec.constants import ErrorCode
-from proxy.frontend.replies import Wire
 from proxy.log.append.pending import Pending
-from proxy.state.operation import Client
 from proxy.traces.span import Decision
 from schema.entry import Identities, Kind
 
@@ -27,31 +25,16 @@ _MAX_QUEUE = 1000
 _MAX_QUEUED_BYTES = 16 << 20
 
 
-class Author(Protocol):
-    """The client of a request."""
+class Author:
+    """The client of requests: who it is, as far as the server knows."""
 
-    @property
-    def address(self) -> str:
-        """Its address."""
+    __slots__ = ("address", "identities", "port", "session_id")
 
-    @property
-    def port(self) -> int:
-        """The port on its side."""
-
-    @property
-    def session_id(self) -> int:
-        """Its session."""
-
-    @property
-    def identities(self) -> Identities:
-        """The identities that it has proved so far."""
-
-
-class Owner(Client, Protocol):
-    """The connection of the requests."""
-
-    def applied(self, write: "Write", zxid: int, err: int, body: bytes) -> None:
-        """Process the outcome of a write (proxy.frontend.connection.Connection.applied)."""
+    def __init__(self) -> None:
+        self.address = ""
+        self.port = 0  # on the client's side
+        self.session_id = 0  # 0 while there is no session
+        self.identities: Identities = ()  # those that it has proved
 
 
 class Sampled(bytes):
@@ -61,17 +44,22 @@ class Sampled(bytes):
     decision: Decision
 
 
+Done: TypeAlias = Callable[["Write", int, int, bytes], None]
+"""Takes the outcome of a write: its zxid, the error, the reply's body."""
+
+
 class Write(Pending):
     """A write of this connection, in the log."""
 
-    __slots__ = ("err", "owner", "received", "reply", "sample", "size", "xid", "zxid")
+    __slots__ = ("done", "err", "received", "reply", "sample", "size", "xid", "zxid")
 
     err: int  # like `reply`, set only if the outcome is known before this write is at the head
     reply: bytes
 
+    # Eight parameters: a value that has some of them would be one more object for each write.
     def __init__(
         self,
-        owner: Owner,
+        done: Done,
         author: Author,
         xid: int,
         opcode: int,
@@ -88,7 +76,7 @@ class Write(Pending):
         self.identities = author.identities
         self.body = packet[position:]
         self.fields = fields
-        self.owner = owner
+        self.done = done
         self.xid = xid
         self.size = len(packet)
         self.sample = packet if type(packet) is Sampled else None  # the packet, if the write is traced
@@ -96,8 +84,8 @@ class Write(Pending):
         self.zxid = UNKNOWN
 
     def applied(self, zxid: int, err: int, body: bytes) -> None:
-        """As Pending.applied: the connection makes the reply."""
-        self.owner.applied(self, zxid, err, body)
+        """The connection makes the reply."""
+        self.done(self, zxid, err, body)
 
 
 class ReadRun:
@@ -269,15 +257,3 @@ class RequestQueue:
         """Remove all requests."""
         self.items.clear()
         self.in_log = self.count = self.size = self.weight = 0
-
-    def first(self, most: int, wire: Wire) -> list[Waiting]:
-        """The first requests, for operators; a run of reads counts as one."""
-        found = []
-        for item in islice(self.items, most):
-            if isinstance(item, Write):
-                found.append(Waiting(item.opcode, path_of(item.fields), item.zxid == UNKNOWN, item.received))
-            elif isinstance(item, ReadRun):
-                found.append(Waiting(wire.header(item.packets[0])[1], None, False, item.received))
-            elif not isinstance(item, Refused):
-                found.append(Waiting(item.opcode, None, False, item.received))
-        return found

@@ -25,11 +25,10 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from codec.constants import ErrorCode
 from proxy.log.append.pending import CallbackRequest, Pending
-from proxy.log.contact import OUTAGE, Contact
+from proxy.log.status import OUTAGE, Contact
 from proxy.state.machine import Machine
 from proxy.state.outcome import SessionChange
 from proxy.state.sessions import KILLED, hash_of, session_text
-from proxy.state.watches import Watcher
 from proxy.support import probe
 from proxy.support.counters import Counters
 from schema.entry import Kind, decode_close, encode_attach, encode_close, encode_open
@@ -50,42 +49,14 @@ def _wait_of_others(timeout: float, lease: float) -> float:
     return max(_CARRY_OVER, timeout - lease)
 
 
-class Connection(Watcher, Protocol):
-    """A session's connection, as far as sessions depend on it."""
+class Connection(Protocol):
+    """A session's connection. This module is pure, so it cannot import `connection`."""
 
     def silence(self) -> float:
         """Seconds for which the client has been silent while it was not read from; inf if it is read from."""
 
     def close(self) -> None:
         """Close the connection; the session lives on."""
-
-
-class Applicant(Connection, Protocol):
-    """A connection that requests a session."""
-
-    @property
-    def address(self) -> str:
-        """The client's address, for the log file."""
-
-    @property
-    def is_keepers(self) -> bool:
-        """Whether the client speaks Keeper's form of the protocol."""
-
-    @property
-    def wants_session(self) -> bool:
-        """Whether the client still waits for its session."""
-
-    def limit_wait(self, seconds: float) -> None:
-        """Close the connection after so many seconds, unless it has its session by then."""
-
-    def established(self, session: "Session", password: bytes, *, read_only: bool = False) -> None:
-        """The connection has its session."""
-
-    def refuse(self) -> None:
-        """The session does not exist, or the password is wrong."""
-
-    def send_elsewhere(self) -> None:
-        """Close the connection, so that the client tries another server."""
 
 
 class Session:
@@ -146,6 +117,9 @@ class Timeouts(NamedTuple):
 
 class Sessions:
     """All sessions of this proxy by id, the orphans of dead ones, and the bounds of timeouts."""
+
+    # It has more attributes than other classes: most are reasons for which a session may not end yet, and
+    # `check` has to look at all of them.
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ decides once for each packet; a request that it does not want is handled like al
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from codec.constants import ErrorCode, OpCode
 from codec.errors import FrameTooLong, MalformedPacket
@@ -41,7 +41,7 @@ class SamplingFramer:
         return self._framer.held
 
     def feed(self, data: bytes) -> list[bytes]:
-        """As Framer.feed, and with its error."""
+        """Add bytes; the whole frames, of which some are marked. Raises FrameTooLong."""
         try:
             return self._traces.sample(self._framer.feed(data))
         except FrameTooLong as error:
@@ -89,59 +89,38 @@ class Traces:
         packet = request.sample if isinstance(request, Write) else request.packet
         if type(packet) is not Sampled:
             return
-        xid, opcode = request.xid, request.opcode
-        if isinstance(request, Write):
-            self._of_write(client, packet, request, err)
-        elif began:
-            path = _path_of_read(opcode, packet, position)
-            self._record(client, packet, xid, opcode, err, path, (("read", began),))
-        else:
-            self._record(client, packet, xid, opcode, err, None, ())
-
-    def _of_write(self, client: Author, packet: Sampled, write: Write, err: int) -> None:
-        stages = self._sources.stages().within(packet.received, self._clock())
-        events = (("sent to etcd", stages.sent), ("applying", stages.applying))
-        parts = len(write.fields) if write.opcode == OpCode.MULTI and write.fields is not None else 0
-        position = self._sources.position()
-        path = path_of(write.fields)
-        self._record(client, packet, write.xid, write.opcode, err, path, events, parts, position)
-
-    def _record(
-        self,
-        client: Author,
-        packet: Sampled,
-        xid: int,
-        opcode: int,
-        err: int,
-        path: str | None,
-        events: Any,
-        parts: int = 0,
-        position: int = 0,
-    ) -> None:
+        opcode = request.opcode
+        path = None
+        events: tuple[tuple[str, int], ...] = ()
         attributes: dict[str, str | int] = {
             "network.protocol.name": "zookeeper",
             "client.address": client.address,
             "client.port": client.port,
             "zookeeper.session": session_text(client.session_id),
-            "zookeeper.xid": xid,
+            "zookeeper.xid": request.xid,
             "zookeeper.zxid": self._sources.zxid(),
         }
+        if isinstance(request, Write):
+            stages = self._sources.stages().within(packet.received, self._clock())
+            events = (("sent to etcd", stages.sent), ("applying", stages.applying))
+            path = path_of(request.fields)
+            if (applied := self._sources.position()) > 0:
+                attributes["zketcd.log.position"] = applied
+            if opcode == OpCode.MULTI and request.fields:
+                attributes["db.operation.batch.size"] = len(request.fields)
+        elif began:
+            events = (("read", began),)
+            path = _path_of_read(opcode, packet, position)
         if path is not None:
             attributes["zookeeper.path"] = path
-        if parts:
-            attributes["db.operation.batch.size"] = parts
-        if position:
-            attributes["zketcd.log.position"] = position
         failed = ""
         if err:
             name = ErrorCode(err).name if err in ErrorCode._value2member_map_ else str(err)
             attributes["error.type"] = name
             attributes["zookeeper.error"] = err
             failed = name if err > _API_ERROR else ""
-        self._tracer.record(
-            packet.decision,
-            Span(name_of(opcode), packet.received, self._clock(), attributes, events, failed),
-        )
+        span = Span(name_of(opcode), packet.received, self._clock(), attributes, events, failed)
+        self._tracer.record(packet.decision, span)
 
 
 def _path_of_read(opcode: int, packet: bytes, position: int) -> str | None:

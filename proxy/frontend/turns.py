@@ -21,9 +21,9 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple
 
-from proxy.log.slices import SLICE, Slices
+from proxy.log.slices import SLICE, Slices, StateWorker
 from proxy.state.pause import LENGTHS, Lengths, Pause
 from proxy.support.environment import HOST, Clock
 
@@ -63,33 +63,11 @@ class Turn:
         self._is_counted = False
 
 
-class AppliedState(Protocol):
-    """The worker that changes the state (proxy.log.slices), as far as the gate uses it."""
+class _SlowRead(NamedTuple):
+    """A slow read of a client."""
 
-    is_whole: bool
-
-    def hold(self) -> None:
-        """Stop changing the state, until `release`."""
-
-    def release(self) -> None:
-        """Continue."""
-
-    def when_whole(self, callback: Callable[[], None]) -> None:
-        """While the state is not whole: call `callback` when it is."""
-
-
-class Client(Protocol):
-    """The connection of a client."""
-
-    def flush(self) -> None:
-        """Send what is ready, and read from the client again if it may send more."""
-
-    @property
-    def wants_slow_read(self) -> bool:
-        """Whether a slow read is not answered yet; false if the connection is closed."""
-
-    def answer_slow_read(self, pause: Pause) -> None:
-        """Answer the read, with this pause."""
+    answer: Callable[[Pause], None]
+    is_wanted: Callable[[], bool]  # not if it is answered, or its connection is closed
 
 
 class StateGate:
@@ -97,7 +75,7 @@ class StateGate:
 
     def __init__(
         self,
-        state: AppliedState,
+        state: StateWorker,
         loop: asyncio.AbstractEventLoop,
         slice_seconds: float = SLICE,
         clock: Clock = HOST.clock,
@@ -109,10 +87,10 @@ class StateGate:
         self._turn = Turn(loop)
         self._parked: deque[Callable[[], None]] = deque()
         self._is_called = False  # `_resume` will be
-        self._urgent: deque[Client] = deque()
-        self._waiting: deque[Client] = deque()
+        self._urgent: deque[_SlowRead] = deque()
+        self._waiting: deque[_SlowRead] = deque()
         self._slices = Slices(clock, slice_seconds, lengths)
-        self._reader: Client | None = None  # the slow read that is being answered
+        self._read: _SlowRead | None = None  # the one that is being answered
         self._scheduled = False  # the next slice of a slow read is scheduled
 
     def admits(self, now: int) -> bool:
@@ -124,16 +102,19 @@ class StateGate:
         self._parked.append(work)
         self._resume_soon()
 
-    def read_slowly(self, reader: Client, *, now: bool) -> None:
+    def read_slowly(
+        self, answer: Callable[[Pause], None], is_wanted: Callable[[], bool], *, now: bool
+    ) -> None:
         """Answer a slow read, after those that wait already. `now`: from the current state.
 
-        The log is applied no further before a read that is answered `now`.
+        The log is applied no further before a read that is answered `now`. `is_wanted`: false if it is
+        answered, or its connection is closed.
         """
         if now:
             self._state.hold()
-            self._urgent.append(reader)
+            self._urgent.append(_SlowRead(answer, is_wanted))
         else:
-            self._waiting.append(reader)
+            self._waiting.append(_SlowRead(answer, is_wanted))
         self._schedule()
 
     def _resume_soon(self) -> None:
@@ -168,26 +149,26 @@ class StateGate:
             self._state.when_whole(self._next_slice)
             return
         self._scheduled = False
-        if self._reader is None:
+        if self._read is None:
             self._begin()
-        elif self._reader.wants_slow_read:
+        elif self._read.is_wanted():
             self._slice()
         else:
             self._slices.cancel()
-        if self._reader is not None and self._slices.done:
-            self._reader = None
+        if self._read is not None and self._slices.done:
+            self._read = None
             self._state.release()
-        if self._reader is not None or self._urgent or self._waiting:
+        if self._read is not None or self._urgent or self._waiting:
             self._schedule()
 
     def _begin(self) -> None:
         if self._urgent:
-            self._reader = self._urgent.popleft()
+            self._read = self._urgent.popleft()
         elif self._waiting:
             self._state.hold()
-            self._reader = self._waiting.popleft()
-        if self._reader is not None and self._reader.wants_slow_read:
-            self._slices.prepare(partial(self._reader.answer_slow_read, self._slices))
+            self._read = self._waiting.popleft()
+        if self._read is not None and self._read.is_wanted():
+            self._slices.prepare(partial(self._read.answer, self._slices))
             self._slice()
 
     def _slice(self) -> None:
@@ -206,12 +187,12 @@ class FlushQueue:
         self._loop = loop
         self._clock = clock
         self._slice = slice_seconds
-        self._waiting: deque[Client] = deque()
+        self._waiting: deque[Callable[[], None]] = deque()
         self._scheduled = False
 
-    def add(self, connection: Client) -> None:
+    def add(self, flush: Callable[[], None]) -> None:
         """Flush a connection at the end of this turn of the loop. It is not added again before that."""
-        self._waiting.append(connection)
+        self._waiting.append(flush)
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._flush)
@@ -241,4 +222,4 @@ class FlushQueue:
     def _flush_some(self, count: int) -> None:
         waiting = self._waiting
         for _ in range(count):
-            waiting.popleft().flush()
+            waiting.popleft()()

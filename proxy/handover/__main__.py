@@ -13,7 +13,7 @@ _ANSWERED_WITHIN = 2.0  # seconds, what a process serves
 
 
 def parser(command: str = "") -> argparse.ArgumentParser:
-    """Of `zketcd upgrade`."""
+    """The parser of `zketcd upgrade`."""
     made = Parser(
         prog=f"zketcd {command}" if command else "python -m proxy.handover",
         description="Replace a running zketcd by a new process, of this or another installed release, without"

@@ -38,8 +38,8 @@ def mark(connection: Connection) -> object:
     session = connection.session
     if session is None or connection.has_unhandled:
         return None
-    watches = connection.services.reading.watches.count_of(connection)
-    return session.heard, connection.received, connection.sent, watches
+    watches = connection.services.context.reading.watches.count_of(connection)
+    return session.heard, connection.inbound.count, connection.outbound.sent, watches
 
 
 def pack(connection: Connection) -> Moved:
@@ -51,10 +51,10 @@ def pack(connection: Connection) -> Moved:
         WIRES.index(connection.order.replies.wire),
         connection.knows_keeper,
         connection.since,
-        connection.received,
-        connection.sent,
+        connection.inbound.count,
+        connection.outbound.sent,
         connection.inbound.unhandled(),
-        connection.services.reading.watches.paths_of(connection),
+        connection.services.context.reading.watches.paths_of(connection),
     )
 
 
@@ -62,22 +62,22 @@ def unpack(connection: Connection, moved: Moved) -> None:
     """Make a new connection what the old process has packed; after `connection_made`, before `take_over`."""
     services, inbound = connection.services, connection.inbound
     connection.knows_keeper, connection.since = moved.knows_keeper, moved.since
-    connection.received, connection.sent = moved.received, moved.sent
+    inbound.count, connection.outbound.sent = moved.received, moved.sent
     if moved.session_id:
         wire = connection.order.replies.wire = WIRES[moved.wire]
         inbound.continued(services.traces, wire, services.max_frame)
-        connection.identities = tuple(Identity(*each) for each in moved.identities)
+        connection.identity.identities = tuple(Identity(*each) for each in moved.identities)
 
 
 def take_over(connection: Connection, moved: Moved, session: Session | None) -> None:
     """Continue where the old process has stopped; before `thaw`. `session`: None if the client has none."""
     connection.continued(session, moved.unhandled)
     if session is not None:
-        connection.services.reading.watches.put(connection, moved.watches)
+        connection.services.context.reading.watches.put(connection, moved.watches)
 
 
 def encode(moved: Moved) -> Sequence[Any]:
-    """The list."""
+    """The JSON list of a connection."""
     return moved._replace(unhandled=b64encode(moved.unhandled).decode())  # type: ignore[arg-type]
 
 

@@ -107,11 +107,11 @@ class _Receiver:
             try:
                 self._take_over(connection, moved)
             except Exception:  # the other clients are served
-                log.exception("cannot continue the connection of %s", connection.address)
+                log.exception("cannot continue the connection of %s", connection.identity.address)
 
     def _take_over(self, connection: Connection, moved: Moved) -> None:
         session = self._server.sessions.get(moved.session_id) if moved.session_id else None
-        if not connection.is_closed and (session is not None or not moved.session_id):
+        if not connection.order.is_closed and (session is not None or not moved.session_id):
             take_over(connection, moved, session)
             self._moved.add(connection)
 

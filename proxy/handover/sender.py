@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from proxy.frontend.connection import Connection
 from proxy.handover.channel import MOST_SOCKETS, Channel, HandoverError
 from proxy.handover.moved import FORM, encode, mark, pack
-from proxy.log.contact import Contact
+from proxy.log.status import Contact
 from proxy.server import Server
 
 log = logging.getLogger("zketcd")
@@ -136,7 +136,13 @@ class Sender:
                     each.freeze()  # it has come after the others were frozen
                 marked = mark(each) if each.can_move and each.is_quiet else None
                 self._given[each] = len(self._given), marked
-                clients.append((each.address, each.port, None if marked is None else encode(pack(each))))
+                clients.append(
+                    (
+                        each.identity.address,
+                        each.identity.port,
+                        None if marked is None else encode(pack(each)),
+                    )
+                )
                 fds.append(each.outbound.fd)
             await channel.send("sockets", fds, clients=clients)
             await channel.receive("adopted")
@@ -161,9 +167,9 @@ class Sender:
         """
         loop, server = asyncio.get_running_loop(), self._server
         deadline = loop.time() + _ANSWERED
-        busy = [each for each in server.connections if each.outstanding]  # no other one takes a request
+        busy = [each for each in server.connections if each.order.queue.count]  # no other one takes a request
         while server.log.outbox.outstanding or any(
-            each.outstanding and not each.outbound.unsent for each in busy
+            each.order.queue.count and not each.outbound.unsent for each in busy
         ):
             if loop.time() > deadline:
                 raise HandoverError(f"etcd has not answered all requests in {_ANSWERED:g} s")
@@ -195,7 +201,7 @@ class Sender:
         # No event is sent any more, so none joins them.
         busy = {each for each in self._given if not each.is_quiet}
         while busy:
-            left = sum(each.outstanding for each in busy), sum(each.outbound.unsent for each in busy)
+            left = sum(each.order.queue.count for each in busy), sum(each.outbound.unsent for each in busy)
             now = loop.time()
             if left != before:
                 before, since = left, now

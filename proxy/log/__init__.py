@@ -35,27 +35,17 @@ The rules that everything here rests on:
    applies the log since it. The one before it is kept with the log since then, so that a damaged page is not
    the end.
 
-In which order to read: `append`, `follow`, then
+In which order to read:
 
-applier          applies items to the state, in slices; answers own requests
-slices           long work in slices of 5 ms, and when clients may read the state
-log              puts the parts together, and handles what the applier notices
-context          what each part works with; the settings
-members          the other proxies: which live, by age; their clocks
-contact          what sessions need to know of etcd: a plain value
-status           the same for operators
-stats            counters for metrics
-
-record           the tree's record in etcd, and whether this release can serve the tree
-pages            reads a snapshot
-replay           applies entries to a state that no client reads yet
-start            loads a tree: snapshot, then the log
-
-snapshots        when a snapshot is written, and by which proxy
-snapshot_writer  writes it: a process of its own, which loads the tree as a start does
-truncation       deletes what no start needs any more
-archiving        starts the process that archives the log
-node_expiry      deletes containers and TTL nodes that are due
-levels           raises the level of a tree
-visitor          the incarnation of a command
+append   from requests to entries in etcd
+follow   from etcd's watch to items in the order in which they take effect
+applier  applies items to the state, in slices; answers own requests
+slices   long work in slices of 5 ms, and when clients may read the state
+log      puts the parts together, and handles what the applier notices
+load     from a snapshot and the log to a state
+upkeep   snapshots, truncation, due nodes, the archive: what one proxy does for all
+record   the tree's record in etcd, and whether this release can serve the tree
+members  the other proxies: which live, by age; their clocks
+status   what this end of the log says of itself: to sessions, to operators, for metrics
+context  what each part works with; the settings
 """

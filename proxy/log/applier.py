@@ -64,7 +64,10 @@ _OWN_APPLIED = OwnApplied()
 
 
 class Applier:
-    """Runs the items of the log on one machine."""
+    """Runs the items of the log on one machine.
+
+    More than twelve attributes: what is used of the context for each entry is looked up once.
+    """
 
     def __init__(
         self,
@@ -86,7 +89,7 @@ class Applier:
         self._backlog: deque[Item | Proven] = deque()
         self._apply_all = partial(self._do, self._apply_backlog)
         #: Runs the applier in slices. Readers of the state ask it whether the state is whole.
-        self.worker = context.machine.pause = worker
+        self.worker = context.machine.transaction.pause = worker
         #: What the entries of the other proxies show.
         self.peers = Peers()
         #: The position of the last entry applied.
@@ -175,7 +178,11 @@ class Applier:
         if item.incarnation != own:
             milliseconds = self._clock.time_ns() // 1_000_000
             self.peers.note(item.incarnation, clock, checkpoint, machine.entries, milliseconds)
-        events, warnings, changes = machine.events, machine.warnings, machine.session_changes
+        events, warnings, changes = (
+            machine.transaction.events,
+            machine.transaction.warnings,
+            machine.session_changes,
+        )
         worker, now = self.worker, self._clock.perf_counter
         machine.watched = bool(self._watches)
         for request in requests:
@@ -204,7 +211,11 @@ class Applier:
         header = sent.header
         self.sent_at = sent.began
         self._begin(item, header.clock, header.rules, header.checkpoint, header.digest)
-        events, warnings, changes = machine.events, machine.warnings, machine.session_changes
+        events, warnings, changes = (
+            machine.transaction.events,
+            machine.transaction.warnings,
+            machine.session_changes,
+        )
         worker, now = self.worker, self._clock.perf_counter
         watches = self._watches
         for index, pending in enumerate(sent.requests):
@@ -304,7 +315,7 @@ class Applier:
     def _report(self) -> None:
         """Report quotas that are exceeded, and changes of sessions."""
         machine = self._machine
-        for path, what in machine.warnings:
+        for path, what in machine.transaction.warnings:
             self._notify(QuotaExceeded(path, what))
         if machine.session_changes:
             for change in tuple(machine.session_changes):

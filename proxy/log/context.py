@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 from proxy.etcd.interface import Etcd
 from proxy.log.follow.staleness import LIMIT
-from proxy.log.stats import Stats
+from proxy.log.status import Stats
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
 from proxy.state.outcome import SessionChange
@@ -28,6 +28,8 @@ class LogSettings(NamedTuple):
     archives: bool = False  # this proxy can archive the log
     reserve: int = 10  # percent of etcd's quota
     lengths: Lengths = LENGTHS  # how long work on the state may be
+    # Appends in flight, at least and at most. With more near etcd, the proxy and etcd wait for each other.
+    window: tuple[int, int] = (2, 8)
 
 
 class Context(NamedTuple):

@@ -18,16 +18,15 @@ from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.append.space import Space
 from proxy.log.append.syncs import sync_entry
 from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, QuotaExceeded
-from proxy.log.contact import Contact
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Item, ProxyCame, ProxyGone
+from proxy.log.load.start import load
 from proxy.log.members import Member, Members
 from proxy.log.record import TreeNotServable, unknown_level
 from proxy.log.slices import StateWorker
-from proxy.log.start import load
-from proxy.log.status import LogStatus
+from proxy.log.status import Contact, LogStatus
 from proxy.state import budgets
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement, Machine
@@ -47,7 +46,10 @@ _TAKE_BACK = 2.0  # seconds for one request
 
 
 class Log:
-    """One proxy's end of the replicated log."""
+    """One proxy's end of the replicated log.
+
+    More than twelve attributes: the parts of the log meet here, and the server uses each of them.
+    """
 
     def __init__(
         self,
@@ -104,6 +106,7 @@ class Log:
             lease=current.granted,
             rank=self.members.rank(current.name),
             serving=self.follow.staleness.serving,
+            right=self.follow.staleness.right,
             ended=incarnations.ended,
         )
 
@@ -184,21 +187,21 @@ class Log:
         self.outbox.submit_first([CallbackRequest(Kind.CARRY_OVER, 0, 0, (), body, done, is_wanted)])
         return await moved
 
-    async def take_back(self, heir: str, went: Contact) -> None:
+    async def take_back(self, successor: str, went: Contact) -> None:
         """Get the sessions back that another process, which has ended, may have carried over.
 
         It may have an append in flight. None takes effect once its key is gone. `went`: the contact to etcd
         when the sessions went.
         """
         with self.incarnations.without_sessions(went.keep_alive_sent):
-            key = self.context.keys.proxy(heir)
-            while heir in self.members:
+            key = self.context.keys.proxy(successor)
+            while successor in self.members:
                 try:
                     await self.context.etcd.txn(Txn((), (Delete(key),)), _TAKE_BACK)
                 except EtcdError as error:
-                    log.warning("cannot delete the key of proxy %s: %s; trying again", heir, error)
+                    log.warning("cannot delete the key of proxy %s: %s; trying again", successor, error)
                 await asyncio.sleep(_DRAIN_INTERVAL)
-            while code := await self.carry_over(heir):
+            while code := await self.carry_over(successor):
                 log.error("sessions were not carried back (error %d); trying again", code)
 
     # -- life ----------------------------------------------------------------------------------------------

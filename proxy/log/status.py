@@ -1,11 +1,71 @@
-"""A proxy's end of the log as a plain value, for operators and for what a proxy does periodically. Pure."""
+"""What a proxy's end of the log says of itself, to sessions, operators and metrics: plain values. Pure."""
 
+import math
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from proxy.log.append.space import Pressure
 from proxy.log.members import Members, Peers
-from proxy.log.stats import Stats
+from proxy.support.latency import Histogram, RoundTrip
 from schema.record import TreeRecord
+
+#: Seconds without an answer after which etcd counts as out of reach.
+OUTAGE = 3.0
+_KEEP_ALIVES = 3  # for each lease time
+_LONGEST = 5.0  # as for a lease of this time, at most: answers must be newer than OUTAGE at any moment
+
+
+def keep_alive_interval(lease: float) -> float:
+    """Seconds between two keep-alives of a lease."""
+    return min(lease, _LONGEST) / _KEEP_ALIVES
+
+
+class Contact(NamedTuple):
+    """The contact to etcd at a moment, by which sessions live. Times are in seconds of a monotonic clock."""
+
+    silence: float  # seconds since etcd last answered
+    keep_alive_sent: float  # when the last answered keep-alive of the sessions' incarnation was sent
+    lease: float  # seconds of the proxy's lease, as granted
+    rank: int  # how many living proxies are older than this one
+    serving: bool = True  # whether the state may be shown to clients: it is right, and recent
+    right: bool = True  # if not, no client may see the state, however long etcd is out of reach
+    ended: float = math.inf  # when that incarnation ended, if its sessions are not carried over yet
+
+    @property
+    def in_touch(self) -> bool:
+        """Whether etcd has answered lately, and the state may be shown."""
+        return self.silence <= OUTAGE and self.serving
+
+
+@dataclass(slots=True)
+class Stats:
+    """What the log counts since the start of this server. The numbers only grow, where things happen."""
+
+    sent_entries: int = 0
+    sent_bytes: int = 0
+    sent_requests: int = 0
+    entry_requests: Histogram = field(default_factory=Histogram)  # requests of each entry sent
+    round_trip: RoundTrip = field(default_factory=RoundTrip)  # of Txns, by which the window is chosen
+    applied_entries: int = 0  # of all proxies
+    applied_bytes: int = 0
+    applied_requests: int = 0
+    resent: int = 0  # Txns sent again since their outcome was unknown
+    voided: int = 0  # own entries that were replaced, after a refusal, and count as their replacement
+    growth_refused: int = 0  # requests refused while etcd is nearly full
+    # Requests of this proxy's clients, by the path of the budget that has refused them.
+    throttled: Counter[str] = field(default_factory=Counter)
+    incarnations: int = 0
+    reloads: int = 0  # times that the state was loaded anew
+    disagreements: int = 0  # digests in other proxies' entries that differ from ours
+
+
+class Pressure(NamedTuple):
+    """etcd is nearly full: the reserve of its quota is touched. Sizes in bytes."""
+
+    reserve: int
+    room: int  # of the quota that is not in use
+    snapshot: int  # what one more snapshot takes at most, about, and what has to stay free besides
+    is_last: bool = False  # the room is kept for that snapshot
 
 
 class LogStatus(NamedTuple):
@@ -26,11 +86,6 @@ class LogStatus(NamedTuple):
     age: float = 0.0  # how many seconds old the state may be
     replayed: tuple[int, int] = (0, 0)  # bytes and requests that the last load replayed after its snapshot
     fell_back: bool = False  # whether the last load could not use the current snapshot
-
-    @property
-    def clock_skew(self) -> float:
-        """Seconds; the largest difference between our clock and those of other proxies lately."""
-        return self.peers.clock_skew
 
     @property
     def is_eldest(self) -> bool:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from proxy.options.table import option
-from proxy.support.durations import duration_ms
 
 ALLOWED, ALL = "allowed", "all"
 SCHEMES = ("s3", "gs", "az")
 """Object stores."""
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def archive_url(text: str) -> str:
@@ -29,6 +29,14 @@ def archive_url(text: str) -> str:
             f" /var/backups/archive, or one of {'://, '.join(SCHEMES)}://"
         )
     return text
+
+
+def duration_ms(text: str) -> int:
+    """A duration such as 90s, 10m, 2h or 30d, in milliseconds. Raises ValueError."""
+    found = re.fullmatch(r"([0-9]+)([smhd])", text)
+    if found is None:
+        raise ValueError(f"{text!r} is no duration such as 90s, 10m, 2h or 30d")
+    return int(found[1]) * _UNITS[found[2]] * 1000
 
 
 def duration(text: str) -> int:

@@ -59,7 +59,7 @@ class DigestMd5:
         self._steps = 0
 
     def step(self, token: bytes) -> Step:
-        """See Exchange."""
+        """The challenge for the first token, the judgement of the second. Raises Failed."""
         self._steps += 1
         if len(token) > _LONGEST:
             self._steps = 2

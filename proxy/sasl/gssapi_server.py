@@ -65,7 +65,7 @@ class Gssapi:
         self._next: Callable[[bytes], Step] = self._accept
 
     def step(self, token: bytes) -> Step:
-        """See Exchange."""
+        """Take the ticket, then the choice of a security layer. Raises Failed."""
         current, self._next = self._next, self._over
         if len(token) > _LONGEST:
             raise Failed(f"a token of {len(token)} bytes")

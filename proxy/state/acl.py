@@ -11,7 +11,7 @@ from codec.constants import ErrorCode
 from codec.jute import NO_TEXT, Acl
 from proxy.state.auth.scheme import Identities, Identity, same
 from proxy.state.auth.schemes import SCHEMES
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from schema.znode import OPEN_ACL
 
 # ACLs with at most so many entries are searched each time.

@@ -12,8 +12,8 @@ from zlib import crc32
 
 from codec.constants import CREATES, CreateMode, ErrorCode, OpCode
 from proxy.state.by_path import ByPath
+from proxy.state.outcome import Refusal
 from proxy.state.pause import NO_PAUSE, Pause
-from proxy.state.refusal import Refusal
 from schema.budgets import MOST_A_SECOND, BudgetsValue, BudgetValue, Rule
 from schema.paths import is_valid
 
@@ -60,7 +60,7 @@ class Budget:
 
     @property
     def value(self) -> BudgetValue:
-        """As a snapshot keeps it."""
+        """The form in which a snapshot has the budget."""
         return BudgetValue(self.path, self.writes, self.bytes, self.writes_left, self.bytes_left, self.filled)
 
 
@@ -173,7 +173,7 @@ class Budgets(ByPath[Budget]):
 
     @property
     def value(self) -> BudgetsValue:
-        """As a snapshot keeps them."""
+        """The form in which a snapshot has all budgets."""
         budgets = tuple([self[path].value for path in sorted(self)])
         return BudgetsValue(self._clock, dict(self._offsets), budgets)
 

@@ -5,16 +5,12 @@ of clients' requests on the tree are in `ops`, those of proxies' own requests in
 """
 
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket
 from proxy.state import level
-from proxy.state.budgets import Budgets
 from proxy.state.difference import session_changes, tree_events
-from proxy.state.digest import Digest
-from proxy.state.digest import whole as whole_digest
 from proxy.state.level import UnknownLevel
 from proxy.state.operation import WriteOperation
 from proxy.state.ops import EXTENDED, PLAIN
@@ -22,22 +18,17 @@ from proxy.state.ops.unreadable import code_of, spends_zxid
 from proxy.state.outcome import DONE as DONE
 from proxy.state.outcome import Disagreement as Disagreement
 from proxy.state.outcome import Outcome as Outcome
+from proxy.state.outcome import Refusal
 from proxy.state.outcome import SessionChange as SessionChange
-from proxy.state.pause import NO_PAUSE, Pause
+from proxy.state.pause import NO_PAUSE
 from proxy.state.proxy_requests import PROXY_REQUESTS
-from proxy.state.refusal import Refusal
-from proxy.state.sessions import Session
-from proxy.state.transaction import Transaction
-from proxy.state.tree import Tree
-from proxy.state.watches import TreeEvent
+from proxy.state.state import State
 from schema.entry import Entry, Kind, RequestFields, Rules
 
 log = logging.getLogger(__name__)
 
 #: Entries between two digests that servers compare.
 CHECKPOINT_EVERY = 32
-# Digests that are remembered, to compare them with the entries of proxies that are behind.
-_CHECKPOINTS = 64
 # Nodes that are hashed together; more would block the event loop for more than a millisecond.
 _MOST_TOUCHED = 1024
 
@@ -52,15 +43,14 @@ _MOVED = Outcome(int(ErrorCode.SESSION_MOVED), b"")
 _UNIMPLEMENTED = Outcome(int(ErrorCode.UNIMPLEMENTED), b"")
 _FAILED_EVERYWHERE = Outcome(int(ErrorCode.SYSTEM_ERROR), b"")
 _THROTTLED = Outcome(int(ErrorCode.THROTTLED_OP), b"")
-_MASK = (1 << 64) - 1
 _new = tuple.__new__
 
 
-class Machine:
+class Machine(State):
     """The whole state, and its changes by entries.
 
-    To apply an entry: `begin`, `execute` for each request, `end`. The effects of the last `execute` or
-    `become` are in `events`, `session_changes` and `warnings`.
+    To apply an entry: `begin`, `execute` for each request, `end`. What the last `execute` or `become` has
+    done is in `session_changes`, and in `events` and `warnings` of the transaction: always the same lists.
     """
 
     def __init__(
@@ -71,109 +61,22 @@ class Machine:
         known_levels: Iterable[int] = level.KNOWN,
     ) -> None:
         """An empty state without a root; `capture.new_machine` makes the state of a new tree."""
-        self.tree = Tree()
-        self.sessions: dict[int, Session] = {}
-        self.zxid = 0
-        self.entries = 0  # applied since the tree began
-        self.applied: dict[str, int] = {}  # the last entry's number, by incarnation
-        self.level = at_level
-        self.known_levels = frozenset(known_levels)
-        self.cluster_id = cluster_id
-        self.checkpoints: deque[tuple[int, int]] = deque(maxlen=_CHECKPOINTS)  # (entries, digest)
-        self.budgets = Budgets()
-        self.digest = Digest(self.budgets)
-        self.session_changes: list[SessionChange] = []  # always the same list, as those of the transaction
-        self._tx = Transaction(self.tree, self.sessions, self.digest)
+        super().__init__(cluster_id, at_level, known_levels)
+        self.session_changes: list[SessionChange] = []
         #: The path of the budget that refused the last request with THROTTLEDOP.
         self.throttled = ""
-        #: Whether changes of the tree are collected in `events`.
+        #: Whether changes of the tree are collected in `transaction.events`.
         self.watched = False
         self._writes: Mapping[int, WriteOperation] = PLAIN.writes
 
-    # -- for the shell ---------------------------------------------------------------------------------------
-
-    @property
-    def last_checkpoint(self) -> tuple[int, int]:
-        """(entries, digest) for entries that this proxy sends; (0, 0) if there is none yet."""
-        return self.checkpoints[-1] if self.checkpoints else (0, 0)
-
-    @property
-    def transaction(self) -> Transaction:
-        """The object that changes the state."""
-        return self._tx
-
-    def use_transaction(self, make: Callable[[Tree, dict[int, Session], Digest], Transaction]) -> None:
-        """Use another kind of transaction from now on, such as one that records changes."""
-        self._tx = make(self.tree, self.sessions, self.digest)
-
-    @property
-    def pause(self) -> Pause:
-        """Called by long requests to let other work run, while the state is partially applied."""
-        return self._tx.pause
-
-    @pause.setter
-    def pause(self, pause: Pause) -> None:
-        self._tx.pause = pause
-
-    @property
-    def events(self) -> list[TreeEvent]:
-        """The changes of the last request, in ZooKeeper's order; always the same list object."""
-        return self._tx.events
-
-    @property
-    def warnings(self) -> list[tuple[str, str]]:
-        """Quotas that the last request exceeds: path and reason; always the same list object."""
-        return self._tx.warnings
-
-    @property
-    def ended(self) -> Sequence[str]:
-        """The ephemerals of the last session that ended, for the audit log."""
-        return self._tx.ended
-
-    def compute_digest(self) -> int:
-        """The digest from scratch."""
-        return (whole_digest(self.tree.nodes, self.sessions) + self.budgets.hash()) & _MASK
-
-    # -- taking over a state ---------------------------------------------------------------------------------
-
-    def reset_digest(self, nodes_digest: int | None = None) -> int:
-        """Set the digest to that of the state, computed from scratch unless that of the nodes is given."""
-        self.digest.reset(
-            whole_digest(self.tree.nodes, self.sessions) if nodes_digest is None else nodes_digest
-        )
-        if nodes_digest is not None:
-            for session in self.sessions.values():
-                self.digest.add_session(session)
-        return self.digest.settle(self.tree.nodes)
-
     def become(self, other: "Machine") -> None:
-        """Take over the state of a machine that was loaded separately; the difference is in `events`."""
-        self.events.clear()
+        """Take over the state of a machine that was loaded separately; the difference is what it reports."""
+        events = self.transaction.events
+        events.clear()
         if self.watched:
-            self.events.extend(tree_events(self.tree.nodes, other.tree.nodes))
+            events.extend(tree_events(self.tree.nodes, other.tree.nodes))
         self.session_changes[:] = session_changes(self.sessions, other.sessions, NO_PAUSE)
         self.replace(other)
-
-    def replace(self, other: "Machine") -> None:
-        """Take over the state of a machine that was loaded separately; the caller reports the difference.
-
-        `tree` and `sessions` stay the same objects, since readers of the state refer to them.
-        """
-        self.warnings.clear()
-        self.tree.become(other.tree)
-        self.sessions.clear()
-        self.sessions.update(other.sessions)
-        self.zxid = other.zxid
-        self.entries = other.entries
-        self.applied = other.applied
-        self.level = other.level
-        self.cluster_id = other.cluster_id
-        self.checkpoints = other.checkpoints
-        self.budgets = other.budgets
-        self.digest = other.digest
-        self._tx.work_on(self.tree, self.sessions, self.digest)
-
-    # -- applying --------------------------------------------------------------------------------------------
 
     def apply(self, incarnation: str, number: int, entry: Entry) -> list[Outcome]:
         """Apply a whole entry to whose requests no client of this server waits for replies."""
@@ -193,7 +96,7 @@ class Machine:
         if number != last + 1:
             raise AssertionError(f"entry {number} of {incarnation} cannot follow its entry {last}")
         self.applied[incarnation] = number
-        self._tx.enter(incarnation, clock, rules)
+        self.transaction.enter(incarnation, clock, rules)
         self._writes = EXTENDED.writes if rules & _KEEPER else PLAIN.writes
         if self.budgets:
             self.budgets.enter(incarnation, clock)
@@ -207,7 +110,7 @@ class Machine:
 
     def execute(self, request: RequestFields, fields: object | None = None, own: bool = False) -> Outcome:
         """Evaluate one request. `own`: its reply is needed; `fields`: its body, if it was decoded before."""
-        tx = self._tx
+        tx = self.transaction
         if tx.events:
             tx.events.clear()
         if tx.warnings:
@@ -265,12 +168,12 @@ class Machine:
             if opcode == _CLOSE_SESSION:
                 self.session_changes.append(SessionChange(session_id, session.incarnation, None))
         if len(self.digest.touched) > _MOST_TOUCHED:
-            self._settle()
+            self.digest.settle(self.tree.nodes, tx.pause)
         return outcome
 
     def sync(self, request: RequestFields, fields: object | None, incarnation: str) -> Outcome:
         """Evaluate a sync of this incarnation that is in no entry. Called between two entries."""
-        self._tx.enter(incarnation, 0, 0)
+        self.transaction.enter(incarnation, 0, 0)
         return self.execute(request, fields, own=True)
 
     def end(self) -> None:
@@ -280,7 +183,7 @@ class Machine:
             self.checkpoints.append((self.entries, self.digest.settle(self.tree.nodes)))
 
     def _execute_proxy_request(self, request: RequestFields) -> Outcome:
-        tx = self._tx
+        tx = self.transaction
         zxid = self.zxid
         tx.zxid = zxid + 1
         try:
@@ -296,16 +199,13 @@ class Machine:
             return self._fail_everywhere(request, error)
         self.session_changes += changes
         if len(self.digest.touched) > _MOST_TOUCHED:
-            self._settle()
+            self.digest.settle(self.tree.nodes, tx.pause)
         return DONE
-
-    def _settle(self) -> None:
-        self.digest.settle(self.tree.nodes, self._tx.pause)
 
     def _fail_everywhere(self, request: RequestFields, error: Exception) -> Outcome:
         """A defect of zketcd: the request has no effect, at this proxy and at every other one."""
-        incarnation = self._tx.sender.incarnation
-        self._tx.rollback()
+        incarnation = self.transaction.sender.incarnation
+        self.transaction.rollback()
         log.error(
             "an error in entry %d of %s: the request of kind %d, opcode %d, session %#x fails everywhere",
             self.applied.get(incarnation),

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from codec.constants import ErrorCode
+
 
 class Outcome(NamedTuple):
     """The result of a request: 0 or an ErrorCode, and the body of its reply if one is needed."""
@@ -11,6 +13,15 @@ class Outcome(NamedTuple):
 
 
 DONE = Outcome(0, b"")
+
+
+class Refusal(Exception):
+    """An operation's answer is one of ZooKeeper's error codes, seldom with a body."""
+
+    def __init__(self, code: ErrorCode, body: bytes = b"") -> None:
+        super().__init__(code)
+        self.code = code
+        self.body = body
 
 
 class SessionChange(NamedTuple):

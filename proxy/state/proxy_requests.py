@@ -4,18 +4,15 @@ They are like operations, but each counts its zxid itself. A request returns the
 """
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from codec.constants import ErrorCode
 from proxy.state.budgets import LEVEL as LEVEL_OF_BUDGETS
-from proxy.state.budgets import Budgets
 from proxy.state.followed import apply_followed
 from proxy.state.level import UnknownLevel
 from proxy.state.ops.delete_container import delete_due
-from proxy.state.outcome import SessionChange
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal, SessionChange
 from proxy.state.sessions import Session
-from proxy.state.transaction import Transaction
+from proxy.state.state import State
 from schema.budgets import decode_rule
 from schema.entry import (
     Kind,
@@ -30,22 +27,6 @@ from schema.entry import (
     decode_open,
 )
 from schema.followed import decode_followed
-
-
-class State(Protocol):
-    """The machine, as far as these requests use it."""
-
-    zxid: int
-    level: int
-    cluster_id: int
-    known_levels: frozenset[int]
-    sessions: dict[int, Session]
-    applied: dict[str, int]
-    budgets: Budgets
-
-    @property
-    def transaction(self) -> Transaction:
-        """The object that changes the tree and the sessions."""
 
 
 def _open(state: State, request: RequestFields) -> Iterable[SessionChange]:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from codec.constants import ErrorCode
 from proxy.state.by_path import ByPath
 from proxy.state.node import Node, full_node
+from proxy.state.outcome import Refusal
 from proxy.state.pause import NO_PAUSE, Pause
-from proxy.state.refusal import Refusal
 from proxy.state.subtree import subtree
 from schema.paths import ZOOKEEPER
 

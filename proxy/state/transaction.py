@@ -7,13 +7,14 @@ entry to the undo list, so that a request that fails (in a part of a multi, or b
 from functools import cache
 from typing import Any, NamedTuple
 
-from codec.constants import EventType
+from codec.constants import ErrorCode, EventType
 from codec.jute import Acl
 from proxy.state.acl import expand
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.schemes import offered
 from proxy.state.digest import Digest
 from proxy.state.node import FullNode, Node, PackedNode, full_node, new_node
+from proxy.state.outcome import Refusal
 from proxy.state.pause import NO_PAUSE
 from proxy.state.quotas import QUOTA_PATHS, check
 from proxy.state.sessions import Session
@@ -59,7 +60,11 @@ def _settings(rules: int) -> tuple[bool, bool, bool, frozenset[str]]:
 
 
 class Transaction:
-    """The data that one request uses, and its changes of the tree."""
+    """The data that one request uses, and its changes of the tree.
+
+    More than twelve attributes: what a request has changed, what it may look at, and whose it is. One object
+    serves all requests, since to make one for each would cost more than a short request.
+    """
 
     __slots__ = (
         "_digest",
@@ -115,6 +120,13 @@ class Transaction:
     def reserves(self, path: str) -> bool:
         """Whether a path belongs to the server itself, and the tree has no node there."""
         return self.sender.keeper and path.split("/", 2)[1:2] == [SYSTEM] and _SYSTEM_PATH not in self.nodes
+
+    def missing(self, path: str) -> Refusal:
+        """The refusal of a write to a node that does not exist: NONODE.
+
+        For a path that the server keeps for itself it is BADARGUMENTS, as ClickHouse Keeper answers.
+        """
+        return Refusal(ErrorCode.BAD_ARGUMENTS if self.reserves(path) else ErrorCode.NO_NODE)
 
     def expand(self, acl: tuple[Acl, ...] | None) -> tuple[Acl, ...]:
         """The ACL to store for the one that the client sent. Raises Refusal as `acl.expand` does."""

@@ -62,7 +62,7 @@ class Histogram:
         return sum(self.buckets)
 
     def plus(self, other: "Histogram") -> "Histogram":
-        """Both as one."""
+        """A histogram of what both have counted."""
         made = Histogram()
         made.buckets = [one + two for one, two in zip(self.buckets, other.buckets, strict=True)]
         made.nanos = self.nanos + other.nanos

@@ -37,7 +37,7 @@ current = Probe()
 
 @contextmanager
 def listening(probe: Probe) -> Iterator[None]:
-    """Call this one meanwhile."""
+    """Make this the probe of the process until the block ends."""
     global current  # noqa: PLW0603 - a local name of it would not see who listens
     before, current = current, probe
     try:

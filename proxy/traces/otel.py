@@ -63,7 +63,7 @@ class OtelTracer:
         self._tracer = self._provider.get_tracer("zketcd", version)
 
     def decide(self, context: TraceContext | None) -> Decision | None:
-        """As Tracer."""
+        """Whether a request that came with this context is traced, by the SDK's sampler; None if not."""
         if context is None:
             trace_id, parent = self._ids.generate_random(), _ROOT
         else:
@@ -72,7 +72,7 @@ class OtelTracer:
         return Decision(trace_id, context) if result.decision is SamplerDecision.RECORD_AND_SAMPLE else None
 
     def record(self, decision: Decision, span: Span) -> None:
-        """As Tracer. The SDK drops spans if its queue is full."""
+        """Send a span, at some time. Never blocks: the SDK drops spans if its queue is full."""
         self._ids.decided = decision.trace_id
         to_wall = HOST.clock.time_ns() - HOST.clock.perf_counter_ns()
         parent = decision.parent
@@ -103,11 +103,11 @@ class _DecidedIds(RandomIdGenerator):
     decided = 0
 
     def generate_random(self) -> int:
-        """A new trace's id."""
+        """A random trace's id, for a decision."""
         return super().generate_trace_id()
 
     def generate_trace_id(self) -> int:
-        """That of the decision."""
+        """The id of the trace that was decided on, which the SDK asks for when it makes a span."""
         return self.decided
 
 

@@ -1,7 +1,7 @@
 """What a traced request leaves behind, and who decides which are traced. Pure: nothing of OpenTelemetry's."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from codec.trace_context import TraceContext
 
@@ -26,11 +26,10 @@ class Span(NamedTuple):
     failed: str = ""  # why it is an error of this server; "" if it is none
 
 
-class Tracer(Protocol):
-    """Decides which requests are traced, and takes their spans."""
+class Tracer(NamedTuple):
+    """Decides which requests are traced, and takes their spans: methods of `otel.OtelTracer`."""
 
-    def decide(self, context: TraceContext | None) -> Decision | None:
-        """Whether a request that came with this context is traced; None if not."""
-
-    def record(self, decision: Decision, span: Span) -> None:
-        """Take a span; never blocks."""
+    #: Whether a request that came with this context is traced; None if not.
+    decide: Callable[[TraceContext | None], Decision | None]
+    #: Takes a span; never blocks.
+    record: Callable[[Decision, Span], None]

@@ -13,12 +13,13 @@ import pytest
 
 from archive.__main__ import main
 from archive.moment import moment, shown
+from archive.names import Segment, parse
 from archive.past import state_at
 from archive.store import store_of
+from codec import client as zk
 from codec.constants import ErrorCode
 from codec.jute import Acl, Reader
 from codec.packets import STAT
-from lab.client import requests
 from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import EtcdServer, wait_until
 from proxy.ctl.__main__ import main as ctl
@@ -41,18 +42,34 @@ class Seen(NamedTuple):
 
 
 def seen_by(client: Client) -> Seen:
-    """Walk the tree; nobody writes meanwhile."""
+    """Walk the tree; no client may write meanwhile."""
     client.sync()
     at = shown(int(time.time() * 1000))
+    nodes = nodes_of(client)
+    zxid = client.zxid
+    time.sleep(0.003)  # later writes have another clock
+    return Seen(zxid, at, nodes)
+
+
+def nodes_of(client: Client) -> Nodes:
+    """The tree below ROOT as a client reads it."""
     nodes: Nodes = {}
     paths = [ROOT]
     for path in paths:
         data = client.read(path)
-        nodes[path] = (data.data, tuple(data.stat), tuple(client.call(requests.get_acl(path))))
+        nodes[path] = (data.data, tuple(data.stat), client.call(zk.get_acl(path)).acl)
         paths += [f"{path}/{name}" for name in client.children(path)[0]]
-    zxid = client.zxid
-    time.sleep(0.003)  # later writes have another clock
-    return Seen(zxid, at, nodes)
+    return nodes
+
+
+def until_archived(url: Path, zxid: int) -> None:
+    """Wait until a proxy has archived everything up to a zxid."""
+
+    def newest() -> int:
+        found = [each[1] for each in map(parse, store_of(str(url)).list()) if each]
+        return max((each.end.zxid for each in found if isinstance(each, Segment)), default=0)
+
+    wait_until(lambda: newest() >= zxid, f"{zxid:#x} is archived", 60)
 
 
 def state(url: str, at: str) -> Nodes:
@@ -111,7 +128,7 @@ class Writer:
     def _create(self, client: Client) -> None:
         mode = self._random.choice((0, 0, EPHEMERAL, SEQUENTIAL))
         above = self._path()
-        reply = client.reply_to(client.send(requests.create(f"{above}/n", self._data(), mode))[0])
+        reply = client.reply_to(client.send(zk.create(f"{above}/n", self._data(), mode))[0])
         if reply.err:
             assert reply.err in (ErrorCode.NODE_EXISTS, ErrorCode.NO_CHILDREN_FOR_EPHEMERALS)
             return
@@ -128,12 +145,12 @@ class Writer:
 
     def _acl(self, client: Client) -> None:
         path = self._path()
-        client.call(requests.set_acl(path, _ACL[: self._random.choice((1, 2))]))
+        client.call(zk.set_acl(path, _ACL[: self._random.choice((1, 2))]))
         self._note(path, "setACL", client.zxid)
 
     def _delete(self, client: Client) -> None:
         path = self._path()
-        if path != ROOT and client.refusal(requests.delete(path)) == 0:
+        if path != ROOT and client.refusal(zk.delete(path)) == 0:
             self._forget(path)
             self._note(path, "deleted", client.zxid)
 
@@ -145,7 +162,7 @@ class Writer:
     def _multi(self, client: Client) -> None:
         path, other = self._path(), self._path()
         version = self._random.choice((-1, -1, 10_000))
-        parts = [requests.set_data(path, b"m"), requests.set_data(other, b"m", version)]
+        parts = [zk.set_data(path, b"m"), zk.set_data(other, b"m", version)]
         failed = any(part.error for part in client.transact(parts))
         assert failed == (version > 0)
         if not failed:

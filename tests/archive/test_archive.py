@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -18,15 +17,6 @@ from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from tests.archive.archives import ROOT, Archive, Capture, Seen, Writer, seen_by, state
 from tests.proxy.etcd import admin
-
-
-@pytest.fixture
-def archive(
-    etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Archive]:
-    made = Archive(etcd_server, etcd_prefix, tmp_path, capsys)
-    yield made
-    made.kill()
 
 
 def _assert_same(url: str, seen: list[Seen]) -> None:

@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 
 from archive.__main__ import main
-from archive.names import Segment, parse
-from archive.store import store_of
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.ports import free_port
 from lab.servers.process import lives
 from proxy.config import parse as parse_config
-from tests.archive.archives import ROOT, seen_by, state
+from tests.archive.archives import ROOT, seen_by, state, until_archived
 
 _SESSION_MS = 300_000  # no client has to ping while a busy machine takes its time
 _COMPLETE = "zketcd_archive_complete_timestamp_seconds"
@@ -48,14 +46,6 @@ def _children(pid: int) -> list[int]:
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def _until_archived(url: Path, zxid: int) -> None:
-    def newest() -> int:
-        found = [each[1] for each in map(parse, store_of(str(url)).list()) if each]
-        return max((each.end.zxid for each in found if isinstance(each, Segment)), default=0)
-
-    wait_until(lambda: newest() >= zxid, f"{zxid:#x} is archived", 60)
-
-
 def test_another_proxy_archives_when_one_dies(
     etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path
 ) -> None:
@@ -66,7 +56,7 @@ def test_another_proxy_archives_when_one_dies(
         Client(second.port, _SESSION_MS) as client,
     ):
         client.create(ROOT, b"1")
-        _until_archived(url, client.zxid)
+        until_archived(url, client.zxid)
         wait_until(first.complete, "the eldest proxy archives", 60)
         assert second.complete() == 0
         (child,) = _children(first.pid)
@@ -76,7 +66,7 @@ def test_another_proxy_archives_when_one_dies(
         wait_until(second.complete, "the other proxy archives", 60)
         client.create(f"{ROOT}/n", b"3")
         seen = seen_by(client)
-        _until_archived(url, seen.zxid)
+        until_archived(url, seen.zxid)
         assert state(str(url), f"0x{seen.zxid:x}") == seen.nodes
 
         # An archiver that dies is replaced, and a new process that takes over archives.
@@ -89,7 +79,7 @@ def test_another_proxy_archives_when_one_dies(
         try:
             wait_until(second.complete, "the new process archives", 60)
             client.write(ROOT, b"4")
-            _until_archived(url, client.zxid)
+            until_archived(url, client.zxid)
             (child,) = _children(heir)
         finally:
             os.kill(heir, signal.SIGTERM)
@@ -102,6 +92,9 @@ def test_another_proxy_archives_when_one_dies(
         (["--archive", "lsit"], "'lsit' is no archive: give a directory with a slash, such as ./lsit or"),
         (["--archive-keep", "30d"], "--archive-keep needs --archive"),
         (["--archive", "./a", "--archive-keep", "soon"], "'soon' is no duration such as"),
+        (["--at", "10m"], "--at needs --archive and --read-only"),
+        (["--read-only"], "--read-only needs --archive"),
+        (["--read-only=some", "--archive", "./a"], "invalid choice: 'some'"),
     ],
 )
 def test_wrong_options_are_refused(

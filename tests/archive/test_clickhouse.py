@@ -1,15 +1,14 @@
-"""Somebody deletes /clickhouse under two ClickHouse servers: a revert brings their tables back."""
+"""An operator deletes /clickhouse under two ClickHouse servers: a revert brings their tables back."""
 
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
-from lab.client import requests
+from codec import client as zk
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.clickhouse import ClickHouseServer
-from tests.archive.archives import Archive, Capture
+from tests.archive.archives import Archive
 from tests.clients.clickhouse_tables import create_table, insert, try_insert, wait_for_rows
 
 _ROWS = "SELECT block, row FROM t ORDER BY block, row"
@@ -18,17 +17,15 @@ _ROWS = "SELECT block, row FROM t ORDER BY block, row"
 def _delete(client: Client, path: str) -> None:
     for name in client.children(path)[0]:
         _delete(client, f"{path}/{name}")
-    client.refusal(requests.delete(path))
+    client.refusal(zk.delete(path))
 
 
 @pytest.mark.real
 def test_dropped_replicas_come_back(
-    zketcd_server: ZketcdServer, etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path, capsys: Capture
+    zketcd_server: ZketcdServer, etcd_server: EtcdServer, etcd_prefix: str, archive: Archive
 ) -> None:
-    archive = Archive(etcd_server, etcd_prefix, tmp_path, capsys)
     archive.start()
     with ExitStack() as stack:
-        stack.callback(archive.kill)
         first, second = (
             ClickHouseServer(zketcd_server.port, replica=f"replica-{number}") for number in (1, 2)
         )

@@ -18,7 +18,7 @@ from archive.names import Point, Segment, Snapshot, parse
 from archive.segment import Change, Content, Record
 from archive.stats import Stats
 from archive.store import Directory, Missing, Objects, Store, StoreError, store_of
-from proxy.support.durations import duration_ms
+from proxy.options.archive import duration_ms
 from schema.errors import BadValue
 
 _RUN = "20261123T074501.123Z-cdf818194e3a8c32"

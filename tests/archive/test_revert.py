@@ -11,8 +11,8 @@ from archive.__main__ import main
 from archive.moment import NOW
 from archive.past import state_at
 from archive.store import store_of
+from codec import client as zk
 from codec.jute import OPEN_TO_ALL, Acl
-from lab.client import requests
 from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import EtcdServer, ZketcdServer
 from lab.servers.tls import Authority
@@ -34,20 +34,20 @@ class World:
         self._server = server
         for path, data in ((ROOT, b"root"), (f"{ROOT}/a", b"one"), (f"{ROOT}/a/b", None), (f"{ROOT}/q", b"")):
             client.create(path, data)
-        client.call(requests.set_acl(f"{ROOT}/a/b", _READ))
-        client.call(requests.create_container(f"{ROOT}/container"))
+        client.call(zk.set_acl(f"{ROOT}/a/b", _READ))
+        client.call(zk.create_container(f"{ROOT}/container"))
         client.create(f"{ROOT}/container/child")
         for _ in range(250):
             client.create(f"{ROOT}/q/n", b"x", SEQUENTIAL)
         for number in range(240):
-            client.call(requests.delete(f"{ROOT}/q/n{number:010d}"))
+            client.call(zk.delete(f"{ROOT}/q/n{number:010d}"))
         client.create(f"{ROOT}/session", b"", EPHEMERAL)
         self.good = seen_by(client)
 
     def delete_all(self) -> None:
         """As `deleteall` does."""
         for path in sorted(seen_by(self.client).nodes, reverse=True):
-            self.client.call(requests.delete(path))
+            self.client.call(zk.delete(path))
 
     def at(self) -> str:
         """The moment before the deletion."""
@@ -66,21 +66,12 @@ class World:
 
 @pytest.fixture
 def world(
-    zketcd_server: ZketcdServer,
-    etcd_server: EtcdServer,
-    etcd_prefix: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    zketcd_server: ZketcdServer, etcd_server: EtcdServer, etcd_prefix: str, archive: Archive
 ) -> Iterator[World]:
-    archive = Archive(etcd_server, etcd_prefix, tmp_path, capsys)
     archive.start()
-    try:
-        with Client(zketcd_server.port) as client:
-            yield World(
-                archive, zketcd_server, client, ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
-            )
-    finally:
-        archive.kill()
+    etcd = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
+    with Client(zketcd_server.port) as client:
+        yield World(archive, zketcd_server, client, etcd)
 
 
 def _content(nodes: Nodes) -> dict[str, tuple[bytes | None, tuple[Acl, ...]]]:
@@ -116,7 +107,7 @@ def test_a_deleted_subtree_comes_back(world: World, monkeypatch: pytest.MonkeyPa
     back = seen_by(world.client)
     assert _content(back.nodes) == _content(world.good.nodes)
     assert world.client.create(f"{ROOT}/q/n", b"", SEQUENTIAL) == f"{ROOT}/q/n0000000250"
-    world.client.call(requests.delete(f"{ROOT}/q/n0000000250"))
+    world.client.call(zk.delete(f"{ROOT}/q/n0000000250"))
     assert [line for line in world.revert()[1] if not line.startswith("left out")] == []
     assert world.run("diff", world.at(), "now", ROOT)[1] == [f"deleted {ROOT}/session (0 bytes)"]
     container = state_at(store_of(world.archive.url), NOW).tree.nodes[f"{ROOT}/container"]
@@ -125,10 +116,10 @@ def test_a_deleted_subtree_comes_back(world: World, monkeypatch: pytest.MonkeyPa
 
 def test_what_others_have_changed_is_a_conflict(world: World) -> None:
     client = world.client
-    client.call(requests.delete(f"{ROOT}/a/b"))
+    client.call(zk.delete(f"{ROOT}/a/b"))
     client.write(f"{ROOT}/a", b"wrong")
     client.create(f"{ROOT}/new")
-    client.call(requests.set_acl(f"{ROOT}/q", _READ))
+    client.call(zk.set_acl(f"{ROOT}/q", _READ))
     middle = f"0x{client.zxid:x}"
     client.write(ROOT, b"by another")
     client.create(f"{ROOT}/new/below")
@@ -153,8 +144,8 @@ def test_what_others_have_changed_is_a_conflict(world: World) -> None:
 
 def test_usage(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert world.run("diff", "0x1", "0xffffff")[0] == 2
-    world.client.call(requests.delete(f"{ROOT}/a/b"))
-    world.client.call(requests.delete(f"{ROOT}/a"))
+    world.client.call(zk.delete(f"{ROOT}/a/b"))
+    world.client.call(zk.delete(f"{ROOT}/a"))
     assert "does not exist: revert that" in world.revert(path=f"{ROOT}/a/b")[1][-1]
     odd = (["history", "app"], ["diff", "0x1", "0x2", f"{ROOT}/"], ["revert", f"{ROOT}/", "--to", "0x1"])
     incomplete = (["diff", "0x1"], ["revert", ROOT, "--archive", "x"])
@@ -165,41 +156,28 @@ def test_usage(world: World, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_revert_by_tls_and_sasl(
-    etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    etcd_server: EtcdServer, etcd_prefix: str, archive: Archive, tmp_path: Path
 ) -> None:
     """To a server that takes only TLS, serves only users, and has nodes that only one of them may change."""
     authority = Authority(tmp_path)
     pair = authority.issue("server", "127.0.0.1")
-    archive = Archive(etcd_server, etcd_prefix, tmp_path, capsys)
     archive.start()
     options = ["--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--listen-tls", "detect"]
-    options += ["--tls-ca", str(authority.ca)]
-    options += ["--sasl-user", "bob:secret"]
-    try:
-        with ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, arguments=options) as server:
-            with Client(server.port) as client:
-                client.create("/above")
-                client.create("/above/node", b"data")
-                good = f"0x{client.zxid:x}"
-                client.call(requests.delete("/above/node"))
-                client.call(requests.set_acl("/above", (Acl(31, "sasl", "bob"), Acl(1, "world", "anyone"))))
-                archive.until(client.zxid)
-            etcd = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
-            words = ["/above/node", "--to", good, "--server", server.address, "--yes"]
-            words += [
-                "--archive",
-                archive.url,
-                *etcd,
-                "--server-ca",
-                str(authority.ca),
-                "--server-user",
-                "bob",
-            ]
-            words += ["--server-cert", str(pair.cert), "--server-key", str(pair.key)]
-            status, out = archive.run("revert", *words, "--server-password", "wrong")
-            assert (status, "does not accept the user of --server-user" in out) == (1, True), out
-            assert archive.run("revert", *words, "--server-password", "secret")[0] == 0
-            with Client(server.port) as client:
-                assert client.read("/above/node").data == b"data"
-    finally:
-        archive.kill()
+    options += ["--tls-ca", str(authority.ca), "--sasl-user", "bob:secret"]
+    with ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, arguments=options) as server:
+        with Client(server.port) as client:
+            client.create("/above")
+            client.create("/above/node", b"data")
+            good = f"0x{client.zxid:x}"
+            client.call(zk.delete("/above/node"))
+            client.call(zk.set_acl("/above", (Acl(31, "sasl", "bob"), Acl(1, "world", "anyone"))))
+            archive.until(client.zxid)
+        words = ["/above/node", "--to", good, "--archive", archive.url, "--yes"]
+        words += ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
+        words += ["--server", server.address, "--server-ca", str(authority.ca), "--server-user", "bob"]
+        words += ["--server-cert", str(pair.cert), "--server-key", str(pair.key)]
+        status, out = archive.run("revert", *words, "--server-password", "wrong")
+        assert (status, "does not accept the user of --server-user" in out) == (1, True), out
+        assert archive.run("revert", *words, "--server-password", "secret")[0] == 0
+        with Client(server.port) as client:
+            assert client.read("/above/node").data == b"data"

@@ -1,40 +1,36 @@
 """`serve --read-only`: clients read a moment of an archive, and cannot change it."""
 
 import urllib.request
-from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NotReadOnlyCallError, ZookeeperError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from lab.client import requests
+from codec import client as zk
 from lab.client.blocking import EPHEMERAL, Client
-from lab.servers import EtcdServer, ZketcdServer
+from lab.servers import ZketcdServer
 from lab.servers.four_letter import four_letter_word
 from lab.servers.ports import free_port
 from proxy.__main__ import main
-from proxy.config import parse
-from tests.archive.archives import ROOT, Archive, Capture, seen_by
+from tests.archive.archives import ROOT, Archive, Capture, nodes_of, seen_by
+from tests.kazoo import kazoo
 
 _NOT_READ_ONLY = -119
 
 
 def test_real_clients_read_the_past(
-    zketcd_server: ZketcdServer, etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path, capsys: Capture
+    zketcd_server: ZketcdServer, etcd_prefix: str, archive: Archive, capsys: Capture
 ) -> None:
-    archive = Archive(etcd_server, etcd_prefix, tmp_path, capsys)
     archive.start()
-    try:
-        with Client(zketcd_server.port) as client:
-            client.create(ROOT, b"then")
-            client.create(f"{ROOT}/session", b"", EPHEMERAL)
-            then = seen_by(client)
-            client.write(ROOT, b"now")
-            client.create(f"{ROOT}/new")
-            archive.until(client.zxid)
-    finally:
-        archive.kill()
+    with Client(zketcd_server.port) as client:
+        client.create(ROOT, b"then")
+        client.create(f"{ROOT}/session", b"", EPHEMERAL)
+        then = seen_by(client)
+        client.write(ROOT, b"now")
+        client.create(f"{ROOT}/new")
+        archive.until(client.zxid)
+    archive.kill()
     admin = free_port()
     options = {"prefix": etcd_prefix, "archive": archive.url, "at": f"0x{then.zxid:x}"}
     arguments = [word for name, value in options.items() for word in (f"--{name}", value)]
@@ -43,19 +39,16 @@ def test_real_clients_read_the_past(
         ZketcdServer(None, arguments=[*arguments, "--read-only"], admin_listen=f"127.0.0.1:{admin}") as past,
     ):
         with Client(everybody.port) as client:
-            assert seen_by_reading(client) == then.nodes
-            assert client.refusal(requests.set_data(ROOT, b"x")) == _NOT_READ_ONLY
-            assert client.refusal(requests.multi([requests.delete(f"{ROOT}/new")])) == _NOT_READ_ONLY
+            assert nodes_of(client) == then.nodes
+            assert client.refusal(zk.set_data(ROOT, b"x")) == _NOT_READ_ONLY
+            assert client.refusal(zk.multi([zk.delete(f"{ROOT}/new")])) == _NOT_READ_ONLY
         assert four_letter_word(past.port, "isro").strip() == "ro"
         with urllib.request.urlopen(f"http://127.0.0.1:{admin}/ready") as answer:
             assert answer.status == 200
-        reader = KazooClient(past.address, read_only=True)
-        reader.start(timeout=20)
-        assert reader.get(ROOT, watch=print)[0] == b"then"
-        with pytest.raises(NotReadOnlyCallError):
-            reader.set(ROOT, b"x")
-        reader.stop()
-        reader.close()
+        with kazoo(past, read_only=True) as reader:
+            assert reader.get(ROOT, watch=print)[0] == b"then"
+            with pytest.raises(NotReadOnlyCallError):
+                reader.set(ROOT, b"x")
         # As at a ZooKeeper in read-only mode, a client that does not allow it gets no session.
         writer = KazooClient(past.address)
         with pytest.raises((KazooTimeoutError, ZookeeperError)):
@@ -65,29 +58,3 @@ def test_real_clients_read_the_past(
         assert past.stop() == 0
     assert main([*arguments[:-1], "tomorrow", "--read-only"]) == 2
     assert "--at: 'tomorrow' is no moment" in capsys.readouterr().err
-
-
-def seen_by_reading(client: Client) -> object:
-    """As `seen_by`, without sync, which a read-only server refuses."""
-    nodes = {}
-    paths = [ROOT]
-    for path in paths:
-        data = client.read(path)
-        nodes[path] = (data.data, tuple(data.stat), tuple(client.call(requests.get_acl(path))))
-        paths += [f"{path}/{name}" for name in client.children(path)[0]]
-    return nodes
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        (["--at", "10m"], "--at needs --archive and --read-only"),
-        (["--read-only"], "--read-only needs --archive"),
-        (["--read-only=some", "--archive", "./a"], "invalid choice: 'some'"),
-    ],
-)
-def test_wrong_options_are_refused(arguments: list[str], error: str, capsys: Capture) -> None:
-    with pytest.raises(SystemExit) as ended:
-        parse(arguments)
-    assert ended.value.code == 2
-    assert error in capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.__main__ import main, parser, plan_of
+from bench.__main__ import parser, plan_of
 
 
 def test_quick_plan_is_short() -> None:
@@ -30,10 +30,3 @@ def test_wrong_options_say_which_and_why(
     printed = capsys.readouterr().err
     assert reason in printed
     assert options[0] in printed
-
-
-def test_curves_are_of_two_servers_and_three_workloads(capsys: pytest.CaptureFixture[str]) -> None:
-    for options in (["--servers", "zketcd,etcd"], ["--workloads", "multi"]):
-        with pytest.raises(SystemExit):
-            main(["--curves", *options])
-        assert "--curves are of" in capsys.readouterr().err

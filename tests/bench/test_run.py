@@ -46,11 +46,9 @@ def test_counts_equal_effects(name: str, zookeeper_server: ZooKeeperServer, admi
     assert b"bench-test" not in wire.decode_names(admin.call(wire.GET_CHILDREN, wire.read_body(b"/")))
 
 
-@pytest.mark.parametrize("cell", [Cell("create", 2, 8), Cell("create", 3, 256, offered=2_000)])
-def test_a_run_has_all_its_figures(cell: Cell, zookeeper_server: ZooKeeperServer) -> None:
-    figures = run(Spec(target_of(zookeeper_server, "zookeeper"), cell, 0.1), 77 + cell.offered)
+def test_a_run_has_all_its_figures(zookeeper_server: ZooKeeperServer) -> None:
+    figures = run(Spec(target_of(zookeeper_server, "zookeeper"), Cell("create", 2, 8), 0.1), 77)
     assert figures["operations"] == pytest.approx(figures["rate"] * figures["seconds"])
-    assert figures["operations"] <= (cell.offered * 0.1 + 1 if cell.offered else 1e9)
     assert 0 < figures["p50_ms"] <= figures["p99_ms"] < 60_000
     assert figures["rss_server"] > 10e6
     assert figures["generator"] > 0
@@ -58,10 +56,9 @@ def test_a_run_has_all_its_figures(cell: Cell, zookeeper_server: ZooKeeperServer
 
 def test_raw_etcd_is_asked_for_what_a_workload_says(etcd_server: EtcdServer) -> None:
     target = target_of(etcd_server, "etcd")
-    created = run(Spec(target, Cell("create", 3, 1), 0.05), 1)
-    assert (created["etcd_put"], created["etcd_txn"]) == (2.0, 1.0)
-    appended = run(Spec(target, APPEND, 0.05), 2)
-    assert (appended["etcd_put"], appended["etcd_txn"]) == (1.0, 1.0)
+    for depth, share in ((1, 1.0), (32, 1 / 64)):
+        appended = run(Spec(target, Cell("append", 2, depth), 0.05), depth)
+        assert (appended["etcd_put"], appended["etcd_txn"]) == (share, share)
 
 
 def test_all_cells_are_measured_where_they_can_be(zookeeper_server: ZooKeeperServer) -> None:

@@ -94,7 +94,7 @@ class Refused(Exception):
 
 
 def _open_acl() -> _AclVector:
-    """Everything for everybody."""
+    """All permissions for `world:anyone`."""
     return _AclVector(1, (_Acl * 1)(_Acl(ALL, b"world", b"anyone")))
 
 

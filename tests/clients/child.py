@@ -42,7 +42,7 @@ class Child:
         raise EOFError(self._errors.read_text()[-3000:])
 
     def ends(self) -> None:
-        """Let it end by itself."""
+        """Ask it to end, and wait."""
         assert self._process.stdin
         self._process.stdin.close()
         assert self._process.wait(60) == 0

@@ -68,8 +68,8 @@ def wait_for_rows(replicas: Replicas, query: str, expected: str, timeout: float 
 class Writer:
     """Inserts numbered blocks on one replica, each until it is acknowledged."""
 
-    def __init__(self, number: int, replica: ClickHouseServer, patience: float = 90.0) -> None:
-        """`patience`: for how many seconds a block is tried."""
+    def __init__(self, number: int, replica: ClickHouseServer, timeout: float = 90.0) -> None:
+        """`timeout`: for how many seconds a block is tried."""
         self.number = number
         #: How many were acknowledged.
         self.blocks = 0
@@ -79,7 +79,7 @@ class Writer:
         #: The test has failed: the block that is on its way is not waited for.
         self.given_up = False
         self._replica = replica
-        self._patience = patience
+        self._timeout = timeout
 
     def run(self) -> None:
         """Insert until `ended` is set; the block that is on its way then is finished."""
@@ -98,7 +98,7 @@ class Writer:
         """Insert a block. ClickHouse knows one that it has by a node in ZooKeeper, and stores it once."""
         rows = f"('2020-01-01', {self.number}, {block}, 1)"
         wait_until(
-            lambda: self.given_up or try_insert(self._replica, rows), "a block is taken", self._patience
+            lambda: self.given_up or try_insert(self._replica, rows), "a block is taken", self._timeout
         )
 
 

@@ -27,7 +27,7 @@ class Relay(Link):
     """Relays connections to 127.0.0.1:`port`, until it is closed."""
 
     def __init__(self, port: int) -> None:
-        self.opcodes: Counter[int] = Counter()  # parts of multi and multiRead count by themselves as well
+        self.opcodes: Counter[int] = Counter()  # parts of multi and multiRead are counted as well
         self.read: set[str] = set()  # paths of getData
         self.versions: list[int] = []  # of the handshakes, in order
         super().__init__(port)

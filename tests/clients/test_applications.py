@@ -24,7 +24,7 @@ from tests.clients.conftest import two_servers
 
 Pair = tuple[ServerProcess, ServerProcess]
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_kombu_delivers_each_message_once(servers: Pair) -> None:
             both[number % 2].put({"number": number}, priority=number % 3)
         got = []
         for number in range(20):
-            message = both[number % 2].get(timeout=PATIENCE_S)
+            message = both[number % 2].get(timeout=TIMEOUT_S)
             got.append(message.payload["number"])
             message.ack()
         assert sorted(got) == list(range(20))
@@ -93,8 +93,8 @@ def test_apscheduler_finds_its_jobs_on_the_other_server(servers: Pair) -> None:
         scheduler.add_job(job, "date", run_date=datetime.now(UTC) + timedelta(hours=1), id="once")
     with scheduler_on(servers[1], paused=False) as other:
         other.modify_job("once", next_run_time=datetime.now(UTC), misfire_grace_time=None)
-        assert _ran.wait(PATIENCE_S)
-        wait_until(lambda: [job.id for job in other.get_jobs()] == ["hourly"], "what ran is gone", PATIENCE_S)
+        assert _ran.wait(TIMEOUT_S)
+        wait_until(lambda: [job.id for job in other.get_jobs()] == ["hourly"], "what ran is gone", TIMEOUT_S)
         ahead = other.get_job("hourly").next_run_time - datetime.now(UTC)
         assert timedelta() < ahead <= timedelta(hours=1)
         other.remove_job("hourly")
@@ -105,7 +105,7 @@ def test_apscheduler_finds_its_jobs_on_the_other_server(servers: Pair) -> None:
 
 
 def test_aiozk_and_its_recipes(servers: Pair) -> None:
-    asyncio.run(asyncio.wait_for(_aiozk_at_work(servers), PATIENCE_S))
+    asyncio.run(asyncio.wait_for(_aiozk_at_work(servers), TIMEOUT_S))
 
 
 async def _aiozk_at_work(servers: Pair) -> None:

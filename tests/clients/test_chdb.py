@@ -87,6 +87,6 @@ def test_clickhouse_keeps_its_things(
     if extensions == "off":
         assert asked == set()
     else:
-        # The rest of what is told waits for what only a whole server does, as replicated tables.
+        # The rest needs what only a whole server does, as replicated tables.
         assert asked >= {OpCode.MULTI_READ, KeeperOpCode.CREATE_IF_NOT_EXISTS}
         assert asked <= {OpCode.MULTI_READ, *KeeperOpCode}

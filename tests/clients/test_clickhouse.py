@@ -1,6 +1,6 @@
 """Two ClickHouse servers coordinate through two proxies on one etcd: no row is lost or doubled on either.
 
-What 18.16 does by itself, also on real ZooKeeper: a new session after each lost connection; after an expired
+What 18.16 does of its own, also on real ZooKeeper: a new session after each lost connection; after an expired
 session its ALTER thread stays dead until SYSTEM RESTART REPLICA; it never merges or mutates the last quorum
 part; it refuses inserts for some seconds after its ZooKeeper came back.
 """

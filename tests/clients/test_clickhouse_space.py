@@ -8,12 +8,13 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from datetime import date, timedelta
+from functools import partial
 
 import pytest
 
+from codec import client as zk
 from codec.constants import ErrorCode
-from lab.client import blocking as zk
-from lab.client.blocking import Client
+from lab.client.blocking import OK, SEQUENTIAL, Client
 from lab.servers import EtcdServer, wait_until
 from lab.servers.clickhouse import CLUSTER, ClickHouseServer, QueryRefused
 from lab.servers.operator import etcdctl
@@ -58,7 +59,7 @@ def test_tables_are_writable_after_a_restart_and_drop_partition_makes_room(nearl
             for replica in replicas:
                 replica.start()
             for replica in replicas:
-                wait_until(lambda replica=replica: _is_writable(replica), "it is writable", 60)
+                wait_until(partial(_is_writable, replica), "it is writable", 60)
             with pytest.raises(QueryRefused, match="System error"):
                 _insert(first, 2, _DAYS)
             wait_until(lambda: any(map(_leads, replicas)), "one of them leads", 60)
@@ -113,8 +114,8 @@ def _fill(client: Client) -> None:
 
     def is_full() -> bool:
         nonlocal refused
-        answer = client.refusal(_large("/n/n-", zk.SEQUENTIAL))
-        assert answer in (zk.OK, ErrorCode.SYSTEM_ERROR)
+        answer = client.refusal(_large("/n/n-", SEQUENTIAL))
+        assert answer in (OK, ErrorCode.SYSTEM_ERROR)
         refused = refused + 1 if answer else 0
         return refused == 200
 

@@ -113,7 +113,7 @@ SCRIPT = [
     Step("create /tree/x/y"),
     Step("setAcl -R /tree world:anyone:cdrwa,ip:127.0.0.1:r"),
     Step("getAcl /tree/x/y"),
-    # Nodes that go by themselves
+    # Nodes that the server deletes
     Step("create -c /container data"),
     Step("stat /container"),
     Step("create -t 100000 /container/ttl data"),

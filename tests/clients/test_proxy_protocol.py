@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import make_acl
 
-from lab.oracle import wire
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.four_letter import four_letter_word
 from lab.servers.haproxy import HaproxyServer
 from lab.servers.tls import Authority
+from tests.compat.test_connection_limits import lets_in
+from tests.kazoo import kazoo
 
 pytestmark = pytest.mark.real
 
@@ -56,18 +56,6 @@ def balanced(etcd_server: EtcdServer, tmp_path_factory: pytest.TempPathFactory) 
         yield server
 
 
-@contextlib.contextmanager
-def kazoo(port: int, **options: object) -> Iterator[KazooClient]:
-    """A connected kazoo."""
-    client = KazooClient(f"127.0.0.1:{port}", timeout=30, **options)
-    try:
-        client.start(60)
-        yield client
-    finally:
-        client.stop()
-        client.close()
-
-
 def _connections(server: Balanced) -> list[tuple[str, int]]:
     """Who is connected, as the word `cons` has it."""
     text = four_letter_word(server.port, "cons")
@@ -78,7 +66,7 @@ def _connections(server: Balanced) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("tls", [False, True])
 def test_the_clients_address_is_what_everybody_sees(balanced: Balanced, version: str, tls: bool) -> None:
     options = {"use_ssl": True, "ca": str(balanced.authority.ca)} if tls else {}
-    with kazoo(balanced.ports()[version], **options) as client:
+    with kazoo(f"127.0.0.1:{balanced.ports()[version]}", timeout=30, **options) as client:
         own = client._connection._socket.getsockname()[:2]
         assert own in _connections(balanced)
         path = f"/mine-{version.replace(' ', '-')}-{tls}"
@@ -98,16 +86,6 @@ def test_the_clients_address_is_what_everybody_sees(balanced: Balanced, version:
     )
 
 
-def _lets_in(port: int, address: str, opened: list[socket.socket]) -> bool:
-    """Try to open a session through a port from an address; the connection stays open."""
-    try:
-        opened.append(socket.create_connection(("127.0.0.1", port), 60, (address, 0)))
-        opened[-1].sendall(wire.frame(wire.pack_connect(timeout_ms=40_000)))
-        return opened[-1].recv(1) != b""
-    except ConnectionError:
-        return False
-
-
 @pytest.mark.parametrize("version", ["version 1", "version 2"])
 def test_the_limit_is_one_for_each_client(balanced: Balanced, version: str) -> None:
     port = balanced.ports()[version]
@@ -115,8 +93,8 @@ def test_the_limit_is_one_for_each_client(balanced: Balanced, version: str) -> N
     try:
         for address in ("127.0.0.2", "127.0.0.3"):
             for _ in range(_LIMIT):  # those of the test before may still be counted
-                wait_until(lambda: _lets_in(port, address, opened), "there is room")  # noqa: B023
-            assert not _lets_in(port, address, opened)
+                wait_until(lambda: lets_in(port, address, opened), "there is room")  # noqa: B023
+            assert not lets_in(port, address, opened)
     finally:
         for sock in opened:
             sock.close()

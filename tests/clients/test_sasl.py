@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from kazoo.client import KazooClient
 from kazoo.security import make_acl
 
 from lab.servers import EtcdServer, Kdc, ZketcdServer, wait_until, zookeeper_classpath
@@ -17,6 +16,7 @@ from lab.servers.four_letter import four_letter_word
 from lab.servers.kerberos import REALM
 from lab.servers.process import ServerProcess
 from lab.servers.zookeeper import java_program
+from tests.kazoo import kazoo
 
 pytestmark = pytest.mark.real
 
@@ -53,19 +53,9 @@ def proxies(etcd_server: EtcdServer, kdc: Kdc, tmp_path_factory: pytest.TempPath
         yield Proxies(first, second, audit, folder)
 
 
-def _options(name: str, password: str | None = None) -> dict[str, str]:
-    return {"mechanism": "DIGEST-MD5", "username": name, "password": password or f"{name}s word"}
-
-
-def _client(*servers: ServerProcess, name: str) -> KazooClient:
-    hosts = ",".join(server.address for server in servers)
-    return KazooClient(hosts, timeout=60, sasl_options=_options(name), randomize_hosts=False)
-
-
 def test_a_client_that_moves_authenticates_again(proxies: Proxies) -> None:
-    client = _client(proxies.first, proxies.second, name="amy")
-    client.start(60)
-    try:
+    amy = {"mechanism": "DIGEST-MD5", "username": "amy", "password": "amys word"}
+    with kazoo(proxies.first, proxies.second, timeout=60, sasl_options=amy, randomize_hosts=False) as client:
         session = client.client_id
         assert session is not None
         client.create("/amys", b"1", acl=[make_acl("sasl", credential="amy", all=True)])
@@ -76,9 +66,6 @@ def test_a_client_that_moves_authenticates_again(proxies: Proxies) -> None:
             assert client.client_id == session
         finally:
             proxies.first.start()
-    finally:
-        client.stop()
-        client.close()
 
 
 def _moved(server: ServerProcess, session_id: int) -> bool:
@@ -129,17 +116,12 @@ def _digest(folder: Path, name: str, password: str) -> Path:
 
 
 def _creates(proxies: Proxies, kdc: Kdc, jaas: Path, path: str) -> str:
-    """Whom the Java client's own node belongs to; everybody may see that."""
+    """The owner of the Java client's own node, which every client may read."""
     port = proxies.second.port
     assert f"Created {path}" in _java(port, jaas, kdc, "create", path, "", "auth::crwda,world:anyone:r")
-    client = KazooClient(proxies.second.address, timeout=60)
-    client.start(60)
-    try:
+    with kazoo(proxies.second, timeout=60) as client:
         owner: str = client.get_acls(path)[0][0].id.id
         return owner
-    finally:
-        client.stop()
-        client.close()
 
 
 def test_the_java_client_by_digest_md5(proxies: Proxies, kdc: Kdc) -> None:
@@ -151,7 +133,7 @@ def test_the_java_client_with_a_wrong_password(proxies: Proxies, kdc: Kdc) -> No
     wrong = _digest(proxies.folder, "bob", "wrong")
     before = _failed(proxies.second)
     assert "AuthFailed" in _java(proxies.second.port, wrong, kdc, "ls", "/")
-    # And what the operator is told.
+    # And what the operator sees.
     wait_until(lambda: _failed(proxies.second) > before, "it is counted")
     audited = "user=bob\tip=127.0.0.1\toperation=authenticate\tscheme=sasl\tresult=failure"
     wait_until(lambda: audited in proxies.audit.read_text(), "the audit log has it")

@@ -12,10 +12,10 @@ from tests.clients.child import Child
 from tests.clients.conftest import two_servers
 from tests.clients.spark import SparkMaster, SparkWorker
 
-# Spark asks for a minute; the server grants this, and so long a dead leader goes on to lead.
+# Spark asks for a minute; the server grants this, and so long a dead leader stays the leader.
 SESSION_MS = 5_000
 
-# An application that counts to the number that it is told, again and again. Spark refuses less memory.
+# An application that counts to a given number, again and again. Spark refuses less memory.
 APPLICATION = """
 import sys
 from pyspark import SparkConf, SparkContext

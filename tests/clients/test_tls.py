@@ -15,8 +15,9 @@ from kazoo.security import ACL, Id
 from lab.servers import EtcdServer, ZketcdServer, free_port, wait_until, zookeeper_classpath
 from lab.servers.tls import Authority, Pair
 from lab.servers.zookeeper import java_program
+from tests.kazoo import kazoo
 
-_PATIENCE = 15.0
+_TIMEOUT_S = 60.0
 
 
 class Secure(ZketcdServer):
@@ -37,27 +38,16 @@ class Secure(ZketcdServer):
             secure_listen=f"127.0.0.1:{self.secure_port}",
         )
 
-    @contextlib.contextmanager
-    def kazoo(self, pair: Pair, port: int | None = None) -> Iterator[KazooClient]:
+    def kazoo(self, port: int | None = None) -> contextlib.AbstractContextManager[KazooClient]:
         """A kazoo over TLS with a certificate."""
-        client = KazooClient(
-            f"127.0.0.1:{port or self.port}",
-            use_ssl=True,
-            ca=str(self.authority.ca),
-            certfile=str(pair.cert),
-            keyfile=str(pair.key),
-        )
-        try:
-            yield client
-        finally:
-            client.stop()
-            client.close()
+        files = {"ca": str(self.authority.ca), "certfile": str(self.amy.cert), "keyfile": str(self.amy.key)}
+        return kazoo(f"127.0.0.1:{port or self.port}", use_ssl=True, **files)
 
     def shown(self) -> str:
         """The serial number of the certificate that a new client is shown."""
         context = self.authority.client_context(self.amy)
         with (
-            socket.create_connection(("127.0.0.1", self.port), _PATIENCE) as sock,
+            socket.create_connection(("127.0.0.1", self.port), _TIMEOUT_S) as sock,
             context.wrap_socket(sock, server_hostname="127.0.0.1") as secure,
         ):
             return str((secure.getpeercert() or {})["serialNumber"])
@@ -75,8 +65,7 @@ def test_kazoo(server: Secure, secure_port: bool) -> None:
     port = server.secure_port if secure_port else server.port
     path = f"/kazoo-{secure_port}"
     events: list[WatchedEvent] = []
-    with server.kazoo(server.amy, port=port) as client:
-        client.start(_PATIENCE)
+    with server.kazoo(port) as client:
         client.create(path, b"one")
         client.get(path, watch=events.append)
         client.set(path, b"two")
@@ -88,9 +77,9 @@ def test_kazoo(server: Secure, secure_port: bool) -> None:
 
 
 def _greeted(server: Secure, context: ssl.SSLContext) -> bytes:
-    """What ruok is answered over TLS; nothing, or SSLError or ConnectionError, where nobody is let in."""
+    """What ruok is answered over TLS; nothing, or SSLError or ConnectionError, where none is admitted."""
     with (
-        socket.create_connection(("127.0.0.1", server.port), _PATIENCE) as sock,
+        socket.create_connection(("127.0.0.1", server.port), _TIMEOUT_S) as sock,
         context.wrap_socket(sock, server_hostname="127.0.0.1") as secure,
     ):
         secure.sendall(b"ruok")
@@ -107,8 +96,7 @@ def test_who_has_no_certificate_or_a_foreign_one_is_not_let_in(server: Secure, t
 
 
 def test_renewed_certificates_are_shown_to_new_clients_and_bad_ones_are_not(server: Secure) -> None:
-    with server.kazoo(server.amy) as client:
-        client.start(_PATIENCE)
+    with server.kazoo() as client:
         before = server.shown()
         server.files.cert.write_text("no certificate")
         wait_until(lambda: "holds no certificate in PEM" in server.log_text(), "the server says so")

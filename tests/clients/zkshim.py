@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-# kazoo's harness imports them to make certificates, which nobody here asks of it.
+# kazoo's harness imports them to make certificates, which no test here needs.
 for _name in ("OpenSSL", "jks"):
     sys.modules.setdefault(_name, types.ModuleType(_name))
 
@@ -82,7 +82,7 @@ class Cluster(list[Server]):
         return {name: (folder / file).read_bytes() for name, file in files.items()}
 
     def get_logs(self) -> list[str]:
-        """The servers' logs are shown by those who started them."""
+        """The servers' logs are shown by the fixtures that started them."""
         return []
 
 

@@ -5,81 +5,64 @@ tests with a real server do. Recordings differ from run to run in times, ids and
 that the tests look at; record again when ZooKeeper's version or the scenarios change.
 """
 
-import socket
 import subprocess
-import threading
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 
-from codec import records
-from codec.constants import OpCode, Xid
-from codec.jute import INT, pack_buffer
+from typing_extensions import override
+
+from codec.constants import OpCode
+from codec.framing import Framer
+from codec.jute import INT
+from lab.oracle import wire
+from lab.oracle.requests import (
+    AddWatch,
+    Check,
+    CheckWatches,
+    CloseSession,
+    Create,
+    CreateContainer,
+    CreateTtl,
+    Delete,
+    DeleteContainer,
+    Exists,
+    GetChildren,
+    GetData,
+    Multi,
+    MultiRead,
+    Ping,
+    RemoveWatches,
+    Request,
+    SetData,
+    SetWatches,
+    Sync,
+    encode,
+)
+from lab.oracle.wire import Connection, Event
 from lab.servers import ZooKeeperServer, wait_until, zookeeper_classpath
+from lab.servers.link import Link
 from lab.servers.zookeeper import java_program
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
-OPEN = [{"perms": 31, "id": {"scheme": "world", "id": "anyone"}}]
 
+class Recorder(Link):
+    """A relay that notes each frame with its direction before it passes it on, one list per connection."""
 
-class Recorder:
-    """A TCP proxy that notes each frame with its direction before it hands it on, one list per connection."""
-
-    def __init__(self, server_port: int) -> None:
-        self._server_port = server_port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
+    def __init__(self, port: int) -> None:
         self.connections: list[list[str]] = []
-        self._sockets: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__(port)
 
-    def close(self) -> None:
-        """Stop listening and drop what is open."""
-        self._listener.close()
-        self.drop()
+    @override
+    def listeners(self) -> tuple[Callable[[bytes], object], Callable[[bytes], object]]:
+        frames: list[str] = []
+        self.connections.append(frames)
 
-    def drop(self) -> None:
-        """Cut all connections, as a network would."""
-        for one in self._sockets:
-            _shut(one)
+        def noted(direction: str) -> Callable[[bytes], object]:
+            framer = Framer(1 << 30)
+            return lambda data: frames.extend(f"{direction} {frame.hex()}" for frame in framer.feed(data))
 
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                server = socket.create_connection(("127.0.0.1", self._server_port))
-                frames: list[str] = []
-                self.connections.append(frames)
-                self._sockets += [client, server]
-                threading.Thread(target=self._pump, args=(client, server, ">", frames), daemon=True).start()
-                threading.Thread(target=self._pump, args=(server, client, "<", frames), daemon=True).start()
-
-    @staticmethod
-    def _pump(source: socket.socket, target: socket.socket, direction: str, frames: list[str]) -> None:
-        with source, target:
-            with suppress(OSError, EOFError):
-                while True:
-                    length = _receive(source, 4)
-                    payload = _receive(source, INT.unpack(length)[0])
-                    frames.append(f"{direction} {payload.hex()}")
-                    target.sendall(length + payload)
-            # The other direction's thread still reads from `target`: closing alone would not wake it.
-            _shut(target)
-
-
-def _shut(one: socket.socket) -> None:
-    with suppress(OSError):
-        one.shutdown(socket.SHUT_RDWR)
-
-
-def _receive(source: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        chunk = source.recv(size - len(data))
-        if not chunk:
-            raise EOFError
-        data += chunk
-    return data
+        return noted(">"), noted("<")
 
 
 _COMMANDS = """
@@ -142,7 +125,7 @@ def java_client(recorder: Recorder) -> None:
         for line in _COMMANDS.strip().splitlines():
             run(line)
         before = len(recorder.connections)
-        recorder.drop()
+        recorder.cut()
         # The request's type follows its xid, which is an ordinary one: ClientCnxnSocketNIO overwrites the -8
         # that ClientCnxn chose.
         kind = INT.pack(OpCode.SET_WATCHES2).hex()
@@ -158,69 +141,48 @@ def java_client(recorder: Recorder) -> None:
 
 def rare_requests(recorder: Recorder) -> None:
     """What neither client sends: our own requests after an old client's connect, and the server's answers."""
-    connect = {"protocolVersion": 0, "lastZxidSeen": 0, "timeOut": 9000, "sessionId": 0, "passwd": bytes(16)}
-    new = {"data": None, "acl": OPEN}
-    reads = _parts(
-        (OpCode.GET_DATA, {"path": "/rare", "watch": False}),
-        (OpCode.GET_CHILDREN, {"path": "/", "watch": False}),
-        (OpCode.GET_DATA, {"path": "/none", "watch": False}),
-    )
-    writes = _parts(
-        (OpCode.CREATE, {**new, "path": "/rare/one", "flags": 2}),
-        (OpCode.CREATE2, {**new, "path": "/rare/two", "data": b"2", "flags": 0}),
-        (OpCode.CREATE_TTL, {**new, "path": "/rare/ttl", "data": b"3", "flags": 5, "ttl": 99999}),
-        (OpCode.SET_DATA, {"path": "/rare/two", "data": bytes(range(256)), "version": 0}),
-        (OpCode.CHECK, {"path": "/rare/two", "version": 1}),
-        (OpCode.DELETE, {"path": "/rare/two", "version": -1}),
-    )
-    failing = _parts(
-        (OpCode.CREATE, {**new, "path": "/rare/never", "data": b"", "flags": 0}),
-        (OpCode.CHECK, {"path": "/rare", "version": 9}),
-        (OpCode.DELETE, {"path": "/rare/never", "version": -1}),
-    )
-    watches = {"dataWatches": ["/rare"], "existWatches": ["/rare"], "childWatches": ["/x"]}
-    operations: list[tuple[OpCode, dict[str, object]]] = [
-        (OpCode.CREATE_CONTAINER, {**new, "path": "/rare", "flags": 4}),
-        (OpCode.GET_CHILDREN, {"path": "/rare", "watch": True}),
-        (OpCode.CHECK_WATCHES, {"path": "/rare", "type": 1}),
-        (OpCode.CHECK_WATCHES, {"path": "/rare", "type": 2}),
-        (OpCode.REMOVE_WATCHES, {"path": "/rare", "type": 1}),
-        (OpCode.MULTI_READ, reads),
-        (OpCode.MULTI, writes),
-        (OpCode.MULTI, failing),
-        (OpCode.MULTI, _parts()),
-        (OpCode.SET_WATCHES, {"relativeZxid": 0, **watches}),
-        (OpCode.ADD_WATCH, {"path": "/rare", "mode": 1}),
-        (OpCode.CREATE, {**new, "path": "/rare/wört", "data": "€".encode(), "flags": 1}),
-        (OpCode.CREATE, {**new, "path": "/none/x", "flags": 0}),
-        (OpCode.EXISTS, {"path": "/rare/wört", "watch": False}),
-        (OpCode.EXISTS, {"path": "/none", "watch": False}),
-        (OpCode.CREATE2, {**new, "path": "/rare/ä", "flags": 0}),
-        (OpCode.SET_DATA, {"path": "/rare/ä", "data": b"", "version": -1}),
-        (OpCode.DELETE, {"path": "/rare/ä", "version": -1}),
-        (OpCode.REMOVE_WATCHES, {"path": "/rare", "type": 3}),
-        (OpCode.SYNC, {"path": None}),
-        (OpCode.PING, {}),
-        (OpCode.DELETE_CONTAINER, {"path": "/rare"}),
-        (OpCode.CLOSE_SESSION, {}),
+    requests: list[Request] = [
+        CreateContainer("/rare", None),
+        GetChildren("/rare", True),
+        CheckWatches("/rare", 1),
+        CheckWatches("/rare", 2),
+        RemoveWatches("/rare", 1),
+        MultiRead((GetData("/rare"), GetChildren("/"), GetData("/none"))),
+        Multi(
+            (
+                Create("/rare/one", None, 2),
+                Create("/rare/two", b"2", with_stat=True),
+                CreateTtl("/rare/ttl", b"3", 99999),
+                SetData("/rare/two", bytes(range(256)), 0),
+                Check("/rare/two", 1),
+                Delete("/rare/two"),
+            )
+        ),
+        Multi((Create("/rare/never"), Check("/rare", 9), Delete("/rare/never"))),
+        Multi(()),
+        SetWatches(0, ("/rare",), ("/rare",), ("/x",)),
+        AddWatch("/rare", 1),
+        Create("/rare/wört", "€".encode(), 1),
+        Create("/none/x", None),
+        Exists("/rare/wört"),
+        Exists("/none"),
+        Create("/rare/ä", None, with_stat=True),
+        SetData("/rare/ä"),
+        Delete("/rare/ä"),
+        RemoveWatches("/rare", 3),
+        Sync(None),
+        Ping(),
+        DeleteContainer("/rare"),
+        CloseSession(),
     ]
-    with socket.create_connection(("127.0.0.1", recorder.port), timeout=10) as client:
-        payloads = [records.encode(records.ConnectRequest, {**connect, "readOnly": None})]
-        for number, (kind, fields) in enumerate(operations, 1):
-            xid = Xid.PING if kind == OpCode.PING else number
-            header = records.encode(records.RequestHeader, {"xid": xid, "type": kind})
-            payloads.append(header + records.encode(records.REQUESTS[kind], fields))
-        client.sendall(b"".join(map(pack_buffer, payloads)))
-        with suppress(EOFError, ConnectionResetError):
-            while True:
-                _receive(client, INT.unpack(_receive(client, 4))[0])
-
-
-def _parts(*parts: tuple[OpCode, dict[str, object]]) -> dict[str, object]:
-    """The fields of a multi."""
-    end = {"header": {"type": -1, "done": True, "err": -1}, "body": None}
-    headed = [{"header": {"type": kind, "done": False, "err": -1}, "body": body} for kind, body in parts]
-    return {"operations": [*headed, end]}
+    connection = Connection(recorder.port)
+    connection.send(wire.frame(wire.pack_connect(timeout_ms=9000)[:-1]))
+    connection.receive_session()
+    for xid, request in enumerate(requests, 1):
+        connection.send(wire.frame(encode(request, xid)))
+        while isinstance(connection.receive(), Event):
+            pass
+    connection.close()
 
 
 SCENARIOS = (java_client, rare_requests)

@@ -1,31 +1,27 @@
 """Scripts about who may do what: every scheme and permission under every operation; identities, refusals."""
 
-from tests.compat.building import AMY, BOB, ONLY_AMY, one, watched
-from tests.compat.generate import digest
-from tests.compat.script import (
+from lab.oracle.requests import (
     OPEN,
     SEQUENTIAL,
     AddAuth,
     Check,
     Create,
     Delete,
-    Drop,
     Exists,
     GetAcl,
     GetChildren,
     GetData,
     Multi,
-    Open,
     Ping,
-    Reopen,
     Request,
-    Script,
     SetAcl,
     SetData,
     SetWatches,
     Sync,
-    call,
 )
+from tests.compat.building import AMY, BOB, ONLY_AMY, one, watched
+from tests.compat.generate import digest
+from tests.compat.script import Drop, Open, Reopen, Script, call
 
 SUPER_DIGEST = digest("super:test")  # what both servers are started with
 SUPER = AddAuth("digest", b"super:test")
@@ -83,7 +79,7 @@ def _attempts(path: str) -> list[Request]:
 
 
 def matrix(identity: tuple[str, str]) -> Script:
-    """One node for each set of permissions, under every operation, by its owner and by somebody else."""
+    """One node for each set of permissions, under every operation, by its owner and by another client."""
     steps: Script = [Open(OWNER), Open(STRANGER), call(OWNER, AMY)]
     for place, perms in enumerate(_PERMISSIONS):
         path = f"/n{place}"
@@ -95,7 +91,7 @@ def matrix(identity: tuple[str, str]) -> Script:
 
 
 def _super_matrix() -> Script:
-    """A node for which nobody has any permission, and one that is another's, under every operation."""
+    """A node for which no client has any permission, and one that is another's, under every operation."""
     steps: Script = [Open(OWNER), Open(ROOT), call(OWNER, AMY), call(ROOT, SUPER)]
     for path, acl in (("/none", (0, "world", "anyone")), ("/amys", (31, *_IDS["digest"]))):
         steps += [call(OWNER, Create(path, acls=(acl,)))]

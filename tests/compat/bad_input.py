@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from random import Random
 
 from lab.oracle import wire
-from tests.compat import script
-from tests.compat.script import (
+from lab.oracle.requests import (
     OPEN,
     AddAuth,
     AddWatch,
-    Call,
     Check,
     CheckWatches,
     Create,
@@ -25,27 +23,24 @@ from tests.compat.script import (
     GetChildren,
     GetData,
     GetEphemerals,
-    Handshake,
-    Junk,
     Multi,
     MultiRead,
-    Open,
     Payload,
     Ping,
     Reconfig,
     RemoveWatches,
-    Reopen,
     Request,
     Sasl,
-    Script,
     SetAcl,
     SetData,
     SetWatches,
     SetWatches2,
     Sync,
     WhoAmI,
-    call,
+    encode,
 )
+from tests.compat import script
+from tests.compat.script import Call, Handshake, Junk, Open, Reopen, Script, call
 
 MAX_FRAME = 0xFFFFF
 NEW_CLIENT_CONNECT = wire.pack_connect()
@@ -91,7 +86,7 @@ _NO_CLIENTS_OPERATION = -10
 
 def sample(name: str) -> bytes:
     """Return the payload of a well-formed request."""
-    return script.encode(SAMPLES[name], 7, "", {"zero": 0})
+    return encode(script.resolved(SAMPLES[name], "", {"zero": 0}), 7)
 
 
 def _start() -> Script:
@@ -135,7 +130,7 @@ def extended_script() -> Script:
 
 
 def opcode_script(*codes: int) -> Script:
-    """Return a script that sends packets under opcodes that nobody knows."""
+    """Return a script that sends packets under unknown opcodes."""
     steps = _start()
     for code in codes:
         for body in (b"", wire.pack_string("/") + b"\0", b"\xff" * 20):

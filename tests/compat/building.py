@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.compat.generate import digest
-from tests.compat.script import (
+from lab.oracle.requests import (
     EPHEMERAL,
     SEQUENTIAL,
     AddAuth,
@@ -15,14 +14,13 @@ from tests.compat.script import (
     GetChildren,
     GetData,
     Multi,
-    Open,
     Request,
-    Script,
     SetAcl,
     SetData,
     Sync,
-    call,
 )
+from tests.compat.generate import digest
+from tests.compat.script import Open, Script, call
 
 AMY = AddAuth("digest", b"amy:secret")
 BOB = AddAuth("digest", b"bob:x:y")

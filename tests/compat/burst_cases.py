@@ -1,12 +1,10 @@
 """Multis, requests in one piece, odd packets, much of everything."""
 
-from tests.compat.building import AMY, failing_at, multi_script, one, state, watched
-from tests.compat.script import (
+from lab.oracle.requests import (
     EPHEMERAL,
     EPHEMERAL_SEQUENTIAL,
     SEQUENTIAL,
     Check,
-    Close,
     Create,
     Delete,
     Exists,
@@ -14,15 +12,13 @@ from tests.compat.script import (
     GetChildren,
     GetData,
     Multi,
-    Open,
     Payload,
     Ping,
-    Reopen,
-    Script,
     SetData,
     Sync,
-    call,
 )
+from tests.compat.building import AMY, failing_at, multi_script, one, state, watched
+from tests.compat.script import Close, Open, Reopen, Script, call
 
 CASES: dict[str, Script] = {
     "create_delete_create_in_multi": multi_script(

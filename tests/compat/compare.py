@@ -102,7 +102,7 @@ class ClockMap:
 
 
 class Matcher:
-    """Compares the outcomes of one run; what it has learnt of zxids, times and sessions goes on."""
+    """Compares the outcomes of one run; what it has learnt of zxids, times and sessions is kept."""
 
     def __init__(self, left: str, right: str, strict: bool = True) -> None:
         self._strict = strict
@@ -114,7 +114,7 @@ class Matcher:
         """Raise Mismatch if the outcomes differ.
 
         `unordered`: events come in any order (a session's end deletes its nodes in the order of a hash set);
-        `positions` False leaves out what the servers had applied meanwhile (a session's end comes by itself).
+        `positions` False leaves out what the servers had applied meanwhile (a session may end at any time).
         """
         for slot in sorted(left.keys() | right.keys()):
             ours, theirs = left.get(slot, []), right.get(slot, [])

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from random import Random
 
-from tests.compat.script import (
+from lab.oracle.requests import (
     CONTAINER,
     EPHEMERAL,
     EPHEMERAL_SEQUENTIAL,
@@ -18,17 +18,13 @@ from tests.compat.script import (
     AclList,
     AddAuth,
     AddWatch,
-    Call,
     Check,
     CheckWatches,
-    Close,
     Create,
     CreateContainer,
     CreateTtl,
     Delete,
-    Drop,
     Exists,
-    Expire,
     GetAcl,
     GetAllChildrenNumber,
     GetChildren,
@@ -36,22 +32,19 @@ from tests.compat.script import (
     GetEphemerals,
     Multi,
     MultiRead,
-    Open,
     Ping,
     Reconfig,
     RemoveWatches,
-    Reopen,
     Request,
     Sasl,
-    Script,
     SetAcl,
     SetData,
     SetWatches,
     SetWatches2,
-    Step,
     Sync,
     WhoAmI,
 )
+from tests.compat.script import Call, Close, Drop, Expire, Open, Reopen, Script, Step
 
 SLOTS = 4
 

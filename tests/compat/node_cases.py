@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from tests.compat.building import (
-    BIG,
-    one,
-    paths_script,
-    state,
-    watched,
-    with_stats,
-)
-from tests.compat.script import (
+from lab.oracle.requests import (
     EPHEMERAL,
     EPHEMERAL_SEQUENTIAL,
     OPEN,
     SEQUENTIAL,
     Check,
-    Close,
     Create,
     CreateContainer,
     CreateTtl,
@@ -27,13 +18,19 @@ from tests.compat.script import (
     GetChildren,
     GetData,
     Multi,
-    Open,
-    Script,
     SetAcl,
     SetData,
     Sync,
-    call,
 )
+from tests.compat.building import (
+    BIG,
+    one,
+    paths_script,
+    state,
+    watched,
+    with_stats,
+)
+from tests.compat.script import Close, Open, Script, call
 
 CASES: dict[str, Script] = {
     "not_empty": [

@@ -10,21 +10,10 @@ from typing import NamedTuple
 
 import pytest
 
+from lab.oracle.requests import Ping, Request, SetWatches, SetWatches2, Sync
 from lab.servers import zookeeper_jar_version
 from tests.compat.compare import Matcher, Mismatch, Outcome
-from tests.compat.script import (
-    Call,
-    Close,
-    Expire,
-    Open,
-    Ping,
-    Request,
-    Script,
-    SetWatches,
-    SetWatches2,
-    Step,
-    Sync,
-)
+from tests.compat.script import Call, Close, Expire, Open, Script, Step
 from tests.compat.side import Server, Side
 
 _runs = itertools.count(1)

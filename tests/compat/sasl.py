@@ -1,18 +1,16 @@
 """A ZooKeeper and a zketcd with the same SASL, and connections that play the same to both."""
 
 import re
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from lab.oracle import wire
-from lab.oracle.wire import pack_acls, pack_buffer, pack_int, pack_string
+from lab.oracle.requests import OPEN, AddAuth, Create, GetAcl, GetData, Request, Sasl, WhoAmI, encode
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 from lab.servers.digest_md5 import respond
 
 _PROVIDER = {"authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"}
-_OPEN = [(31, "world", "anyone")]
 PASSWORDS = {
     "bob": "bobs word",
     "amy": 'amys "word" \\ u00fc',
@@ -25,26 +23,18 @@ class Peer:
     """One connection to one server, and all that it has answered."""
 
     def __init__(self, port: int) -> None:
-        self._connection = wire.Connection(port, patience=60)
+        self._connection = wire.Connection(port)
         assert isinstance(self._connection.connect(), wire.Session)
         self._xid = 0
         self.answers: list[object] = []
         self.body = b""  # of the last answer
 
-    def ask(self, opcode: int, body: bytes = b"", xid: int | None = None) -> None:
-        """Send one request and take its answer."""
-        self._xid += 1
-        self._connection.send(
-            wire.frame(struct.pack(">ii", self._xid if xid is None else xid, opcode) + body)
-        )
-        self.hear()
-
-    def ask_together(self, *requests: tuple[int, bytes]) -> None:
-        """Send several in one go, and take their answers."""
+    def ask(self, *requests: Request) -> None:
+        """Send requests in one go and take their answers."""
         packets = b""
-        for opcode, body in requests:
+        for request in requests:
             self._xid += 1
-            packets += wire.frame(struct.pack(">ii", self._xid, opcode) + body)
+            packets += wire.frame(encode(request, self._xid))
         self._connection.send(packets)
         for _ in requests:
             if not self.hear():
@@ -62,8 +52,8 @@ class Peer:
         return True
 
     def token(self, token: bytes | None) -> bytes:
-        """Send a token; the one that comes back."""
-        self.ask(wire.SASL, pack_buffer(token))
+        """Send a token; return the server's."""
+        self.ask(Sasl(token))
         return self.body[4:]
 
     def authenticate(self, name: str, password: str | None = None, **changes: str | None) -> None:
@@ -75,33 +65,32 @@ class Peer:
 
     def addauth(self, scheme: str, auth: bytes) -> None:
         """Prove another identity."""
-        self.ask(wire.AUTH, pack_int(0) + pack_string(scheme) + pack_buffer(auth), wire.AUTH_XID)
+        self.ask(AddAuth(scheme, auth))
 
     def whoami(self) -> None:
         """Ask who I am."""
-        self.ask(wire.WHO_AM_I)
+        self.ask(WhoAmI())
         last = self.answers[-1]
         if isinstance(last, tuple) and not last[2]:
             cursor = wire.Cursor(self.body)
             self.answers[-1] = [(cursor.string(), cursor.string()) for _ in range(cursor.integer())]
 
-    def create(self, path: str, acls: wire.Acls | None = None) -> None:
+    def create(self, path: str, acls: wire.Acls = OPEN) -> None:
         """Create a node."""
-        acl = pack_acls(_OPEN if acls is None else acls)
-        self.ask(wire.CREATE, pack_string(path) + pack_buffer(b"x") + acl + pack_int(0))
+        self.ask(Create(path, b"x", acls=tuple(acls)))
 
     def read(self, path: str) -> None:
         """Read a node's data; its Stat is each server's own."""
-        self.ask(wire.GET_DATA, pack_string(path) + b"\0")
+        self.ask(GetData(path))
         self._forget_stat()
 
     def get_acl(self, path: str) -> None:
         """Read a node's ACL."""
-        self.ask(wire.GET_ACL, pack_string(path))
+        self.ask(GetAcl(path))
         self._forget_stat()
 
     def close(self) -> None:
-        """Leave, without a word."""
+        """Close the socket without a closeSession."""
         self._connection.close()
 
     def _forget_stat(self) -> None:

@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+from lab.oracle.requests import (
+    EPHEMERAL,
+    EPHEMERAL_SEQUENTIAL,
+    Create,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    Multi,
+    Ping,
+    SetAcl,
+    SetData,
+    SetWatches,
+)
 from tests.compat.building import (
     AMY,
     ONLY_AMY,
@@ -9,26 +23,7 @@ from tests.compat.building import (
     state,
     watched,
 )
-from tests.compat.script import (
-    EPHEMERAL,
-    EPHEMERAL_SEQUENTIAL,
-    Close,
-    Create,
-    Delete,
-    Drop,
-    Exists,
-    Expire,
-    GetChildren,
-    GetData,
-    Multi,
-    Open,
-    Ping,
-    Reopen,
-    Script,
-    SetAcl,
-    SetData,
-    SetWatches,
-)
+from tests.compat.script import Close, Drop, Expire, Open, Reopen, Script
 
 CASES: dict[str, Script] = {
     "watches_of_every_kind": [

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from tests.compat.script import Call, Multi, Script, Step
+from lab.oracle.requests import Multi
+from tests.compat.script import Call, Script, Step
 
 Item = TypeVar("Item")
 

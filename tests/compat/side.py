@@ -1,4 +1,4 @@
-"""Plays the steps of a script against one server and records what comes back, in order.
+"""Plays the steps of a script against one server and records the answers, in order.
 
 A step is begun on both servers before it is completed on either, so that they work at the same time. Judging
 the records is `compare`'s.
@@ -8,14 +8,26 @@ from __future__ import annotations
 
 import ssl
 import time
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from lab.oracle import wire
+from lab.oracle import requests, wire
+from lab.oracle.client import Client
+from lab.oracle.requests import (
+    EPHEMERAL,
+    Create,
+    Delete,
+    Exists,
+    GetAcl,
+    GetChildren,
+    GetData,
+    Payload,
+    Request,
+)
 from lab.oracle.wire import Closed, Connection, Event, Reply, Session, Silent
 from tests.compat import fields, script
-from tests.compat.asking import Asking
 from tests.compat.compare import Answer, Notice, Outcome, Seen
-from tests.compat.script import Call, Close, Drop, Expire, Handshake, Junk, Open, Payload, Reopen, Step
+from tests.compat.script import Call, Close, Drop, Expire, Handshake, Junk, Open, Reopen, Step
 
 SESSION_TIMEOUT_MS = 60000  # a slot without a connection is silent for many steps
 SHORT_TIMEOUT_MS = 800
@@ -58,13 +70,13 @@ class Side:
         self._xid = 0
         self._fresh: Connection | None = None
         self._expiring: list[Seen] = []
-        self._marker = script.Create(None)
+        self._marker = Create(None)
         self._admin = Connection(server.ports[0])
         session = self._admin.connect(timeout_ms=SESSION_TIMEOUT_MS)
         if not isinstance(session, Session) or session.id == 0:
             raise RuntimeError(f"{server.name} refused a session: {session}")
-        self._admin_request(script.Create("@" + MARKERS))
-        reply = self._admin_request(script.Create("@" + root))
+        self._admin_request(Create("@" + MARKERS))
+        reply = self._admin_request(Create("@" + root))
         if reply.err != 0:
             raise RuntimeError(f"{server.name} cannot create {root}: {reply}")
 
@@ -118,11 +130,11 @@ class Side:
             case Handshake():
                 return {-1: self._complete_handshake()}
 
-    def begin_barrier(self, request: script.Request) -> None:
+    def begin_barrier(self, request: Request) -> None:
         """Send a ping or sync on every connection: what the last step caused comes before its reply."""
         for slot in self._slots.values():
             if slot.connection is not None:
-                slot.connection.send(wire.frame(script.encode(request, _PROBE_XID, self.root, {})))
+                slot.connection.send(_frame(request, _PROBE_XID, self.root))
 
     def complete_barrier(self, outcome: Outcome) -> None:
         """Add to `outcome` what comes up to the replies."""
@@ -133,8 +145,8 @@ class Side:
                 if isinstance(seen, Answer):
                     break
 
-    def _admin_request(self, request: script.Request) -> Reply:
-        self._admin.send(wire.frame(script.encode(request, 1, "", {})))
+    def _admin_request(self, request: Request) -> Reply:
+        self._admin.send(_frame(request, 1))
         while True:
             message = self._admin.receive()
             if isinstance(message, Reply):
@@ -163,7 +175,7 @@ class Side:
             connection.close()
             self._slots[number].connection = None
 
-    def _read(self, slot: _Slot, request: script.Request | None = None) -> Seen:
+    def _read(self, slot: _Slot, request: Request | None = None) -> Seen:
         """Return the next message, decoded as the reply to `request`; drops a connection that has ended."""
         if slot.connection is None:
             return Closed()
@@ -179,10 +191,10 @@ class Side:
         slot.connection = None
         return message
 
-    def _answer(self, reply: Reply, request: script.Request | None) -> Answer:
-        code = 0 if request is None else script.opcode(request)
+    def _answer(self, reply: Reply, request: Request | None) -> Answer:
+        code = 0 if request is None else requests.opcode(request)
         values = fields.decode(code, reply.body, self.root)
-        wrote = request is not None and reply.err == 0 and script.writes(request)
+        wrote = request is not None and reply.err == 0 and requests.writes(request)
         return Answer(reply.xid, reply.zxid, reply.err, values, wrote and not _failed_multi(code, values))
 
     def _read_until_closed(self, number: int) -> list[Seen]:
@@ -240,9 +252,9 @@ class Side:
         """
         self._begin_reopen(number, Reopen(number), SHORT_TIMEOUT_MS)
         fresh = self._fresh
-        self._marker = script.Create(f"@{MARKERS}{self.root}-{number}", flags=script.EPHEMERAL)
+        self._marker = Create(f"@{MARKERS}{self.root}-{number}", flags=EPHEMERAL)
         if fresh is not None:
-            fresh.send(wire.frame(script.encode(self._marker, 1, "", {})))
+            fresh.send(_frame(self._marker, 1))
         self._expiring = self._complete_reopen(number)
         slot = self._slots.get(number)
         if slot is not None and slot.connection is not None and slot.connection is fresh:
@@ -253,8 +265,8 @@ class Side:
         seen, self._expiring = self._expiring, []
         if self._connection(number) is None:
             return seen
-        deadline = time.monotonic() + self._admin.patience
-        while self._admin_request(script.Exists(self._marker.path)).err == 0:
+        deadline = time.monotonic() + self._admin.timeout
+        while self._admin_request(Exists(self._marker.path)).err == 0:
             if time.monotonic() > deadline:
                 return [*seen, Silent()]
             time.sleep(0.02)
@@ -268,9 +280,9 @@ class Side:
         frames = b""
         for request in step.requests:
             self._xid += 1
-            frames += wire.frame(script.encode(request, self._xid, self.root, zxids))
+            frames += _frame(request, self._xid, self.root, zxids)
         if _probed(step):
-            frames += wire.frame(script.encode(script.Exists("@/"), _PROBE_XID, "", {}))
+            frames += _frame(Exists("/"), _PROBE_XID)
         self._send(step.slot, frames)
 
     def _complete_call(self, step: Call) -> list[Seen]:
@@ -314,6 +326,10 @@ class Side:
         slot.connection = None
 
 
+def _frame(request: Request, xid: int, root: str = "", zxids: Mapping[str, int] = {}) -> bytes:
+    return wire.frame(requests.encode(script.resolved(request, root, zxids), xid))
+
+
 def _say_goodbye(connection: Connection) -> None:
     """Close the session of a connection and wait for the server to close."""
     connection.send(wire.frame(_header(1, wire.CLOSE_SESSION)))
@@ -337,7 +353,7 @@ def _header(xid: int, code: int) -> bytes:
 
 
 def _probed(step: Call) -> bool:
-    """Return whether a plain request must follow, because nobody knows what the step's is answered with."""
+    """Return whether a plain request must follow, because the step's own answer is not known."""
     return any(isinstance(request, Payload) for request in step.requests)
 
 
@@ -348,32 +364,32 @@ def _failed_multi(code: int, values: tuple[fields.Value, ...]) -> bool:
 
 def remove(server: Server, path: str) -> None:
     """Remove a node and everything below it, if it is there."""
-    with Asking(server.ports[0]) as session:
+    with Client(server.ports[0]) as session:
         _remove(session, path)
-        session.end()
+        session.close()
 
 
-def _remove(session: Asking, path: str) -> None:
-    reply = session.ask(script.GetChildren(path))
+def _remove(session: Client, path: str) -> None:
+    reply = session.ask(GetChildren(path))
     if isinstance(reply, Reply) and reply.err == 0:
         for name in wire.Cursor(reply.body).strings():
             _remove(session, f"{path}/{name}")
-        session.ask(script.Delete(path))
+        session.ask(Delete(path))
 
 
 def dump(server: Server, path: str = "/") -> dict[str, tuple[Reply, ...]]:
     """Return what a server answers about every node from `path` down: data, ACL, children, Stats."""
     found: dict[str, tuple[Reply, ...]] = {}
     unread = [path]
-    with Asking(server.ports[0]) as session:
+    with Client(server.ports[0]) as session:
         while unread:
             path = unread.pop()
-            requests = script.GetData(path), script.GetAcl(path), script.Exists(path)
+            requests = GetData(path), GetAcl(path), Exists(path)
             replies = [session.ask_for_reply(request) for request in requests]
-            children = session.ask_for_reply(script.GetChildren(path))
+            children = session.ask_for_reply(GetChildren(path))
             names = sorted(map(str, wire.Cursor(children.body).strings())) if children.err == 0 else []
             replies.append(Reply(0, 0, children.err, "\0".join(names).encode("utf-8", "surrogateescape")))
             unread += (f"{path.rstrip('/')}/{name}" for name in names)
             found[path] = tuple(reply._replace(xid=0, zxid=0) for reply in replies)
-        session.end()
+        session.close()
     return found

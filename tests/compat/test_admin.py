@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from lab.oracle import wire
+from lab.oracle.client import Client
+from lab.oracle.requests import EPHEMERAL, Create, Exists, GetData
 from lab.servers import EtcdServer, ZketcdServer, free_port, wait_until
 from lab.servers.operator import ask
 from tests.clients.jvm import Jvm, java_virtual_machine
-from tests.compat.asking import Asking
-from tests.compat.script import EPHEMERAL, Create, Exists, GetData
 from tests.compat.test_four_letter import OWN_METRICS
 
 pytestmark = pytest.mark.real
@@ -118,7 +118,7 @@ def ours(etcd_server: EtcdServer) -> Iterator[Ours]:
 @pytest.fixture(scope="module")
 def clients(real: Real, ours: Ours) -> Iterator[None]:
     """A client with an ephemeral node and watches on each."""
-    with Asking(real.port) as first, Asking(ours.port) as second:
+    with Client(real.port) as first, Client(ours.port) as second:
         for client in (first, second):
             for request in (Create("/e", flags=EPHEMERAL), GetData("/e", True), Exists("/missing", True)):
                 client.ask_for_reply(request)

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
-from lab.servers.waiting import wait_until
-from tests.compat.asking import Asking
-from tests.compat.script import (
+from lab.oracle.client import Client
+from lab.oracle.requests import (
     EPHEMERAL,
     EPHEMERAL_SEQUENTIAL,
     OPEN,
@@ -29,6 +27,8 @@ from tests.compat.script import (
     SetData,
     Sync,
 )
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
+from lab.servers.waiting import wait_until
 
 pytestmark = pytest.mark.real
 
@@ -88,15 +88,15 @@ REQUESTS: list[Request] = [
 
 def _run(port: int) -> str:
     """Send them one after the other, and end the session; its id as logs have it."""
-    with Asking(port) as session:
+    with Client(port) as session:
         for request in REQUESTS:
             session.ask_for_reply(request)
-        session.end()
+        session.close()
         return f"0x{session.session.id & (1 << 64) - 1:x}"
 
 
 def _lines(log: str, session: str, mark: str) -> list[str]:
-    """A session's lines. The order of ephemerals at its end is nobody's promise."""
+    """A session's lines. The order of ephemerals at its end is not promised."""
     found = []
     for line in log.splitlines():
         _, marked, text = line.partition(mark)

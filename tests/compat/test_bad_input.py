@@ -1,4 +1,4 @@
-"""Malformed input on real ZooKeeper and zketcd: same answer or same close, and nobody else notices."""
+"""Malformed input on real ZooKeeper and zketcd: same answer or same close, and no other client notices."""
 
 import os
 

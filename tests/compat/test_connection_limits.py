@@ -1,4 +1,4 @@
-"""maxClientCnxns and maxCnxns on real ZooKeeper and zketcd: who is let in, and who is one too many."""
+"""maxClientCnxns and maxCnxns on real ZooKeeper and zketcd: which connection is one too many."""
 
 import socket
 from collections.abc import Iterator
@@ -31,11 +31,11 @@ def server(request: pytest.FixtureRequest, etcd_server: EtcdServer) -> Iterator[
         yield server
 
 
-def _lets_in(server: ServerProcess, address: str, opened: list[socket.socket]) -> bool:
-    """Try to open a session from an address; the connection stays open."""
+def lets_in(port: int, address: str, opened: list[socket.socket]) -> bool:
+    """Try to open a session through a port from an address; the connection stays open."""
     # One that is turned away may find out while it still connects.
     try:
-        opened.append(socket.create_connection(("127.0.0.1", server.port), 60, (address, 0)))
+        opened.append(socket.create_connection(("127.0.0.1", port), 60, (address, 0)))
         opened[-1].sendall(wire.frame(wire.pack_connect(timeout_ms=40_000)))
         return opened[-1].recv(1) != b""
     except ConnectionError:
@@ -47,11 +47,11 @@ def test_one_too_many_is_turned_away(server: ServerProcess) -> None:
     try:
         for address, room in (("127.0.0.1", _EACH), ("127.0.0.2", _ALL - _EACH)):
             for _ in range(room):  # who asked whether the server serves may still be counted
-                wait_until(lambda: _lets_in(server, address, opened), "there is room")  # noqa: B023
-            assert not any(_lets_in(server, address, opened) for _ in range(3))
+                wait_until(lambda: lets_in(server.port, address, opened), "there is room")  # noqa: B023
+            assert not any(lets_in(server.port, address, opened) for _ in range(3))
         opened[0].close()
-        wait_until(lambda: _lets_in(server, "127.0.0.3", opened), "a place is free again")
-        assert not _lets_in(server, "127.0.0.3", opened)
+        wait_until(lambda: lets_in(server.port, "127.0.0.3", opened), "a place is free again")
+        assert not lets_in(server.port, "127.0.0.3", opened)
     finally:
         for sock in opened:
             sock.close()

@@ -5,11 +5,8 @@ import re
 
 import pytest
 
-from lab.oracle.wire import Connection
-from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
-from proxy.admin import words
-from tests.compat.asking import Asking
-from tests.compat.script import (
+from lab.oracle.client import Client
+from lab.oracle.requests import (
     EPHEMERAL,
     Create,
     CreateTtl,
@@ -20,6 +17,9 @@ from tests.compat.script import (
     Multi,
     Request,
 )
+from lab.oracle.wire import Connection
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
+from proxy.options import words
 from tests.compat.side import Server
 
 pytestmark = pytest.mark.real
@@ -94,7 +94,7 @@ def test_equal_but_for_numbers(pair_oracle: Server, pair: Server, word: bytes) -
     def answer(server: Server) -> list[str]:
         return sorted(_without_sets(masked(ask(server, word))).splitlines())  # in no order
 
-    with Asking(pair.ports[0]) as ours, Asking(pair_oracle.ports[0]) as theirs:
+    with Client(pair.ports[0]) as ours, Client(pair_oracle.ports[0]) as theirs:
         looks = GetData("/e", True), GetChildren("/e", True), Exists("/missing")
         for request in (Create("/e", flags=EPHEMERAL), *looks):
             for client in (ours, theirs):
@@ -103,7 +103,7 @@ def test_equal_but_for_numbers(pair_oracle: Server, pair: Server, word: bytes) -
             wait_until(lambda: answer(pair) == answer(pair_oracle), "the same", 15)
         assert answer(pair) == answer(pair_oracle)
         for client in (ours, theirs):
-            client.end()
+            client.close()
 
 
 def test_mode_of_one_and_of_several(oracle: Server, subject: Server, pair: Server) -> None:
@@ -147,7 +147,7 @@ def test_trace_mask(pair_oracle: Server, pair: Server, mask: bytes) -> None:
 
 def test_what_the_resets_leave(pair_oracle: Server, pair: Server) -> None:
     for server in (pair, pair_oracle):
-        client = Asking(server.ports[0])
+        client = Client(server.ports[0])
         client.ask_for_reply(Exists("/"))
         # ZooKeeper counts a reply after it was sent.
         wait_until(lambda server=server: ",sent=2," in ask(server, b"cons"), "the reply counts")  # type: ignore[misc]
@@ -267,10 +267,10 @@ def test_operations_are_counted(oracle: Server, subject: Server) -> None:
         Delete("/ttl"),
     )
     for server in (oracle, subject):  # both: other tests compare the root's Stat
-        with Asking(server.ports[0]) as client:
+        with Client(server.ports[0]) as client:
             for request in requests:
                 client.ask_for_reply(request)
-            client.end()
+            client.close()
     assert {name: count - before[name] for name, count in counted().items()} == {
         "op_count_create": 2,
         "op_count_get_data": 1,

@@ -108,7 +108,7 @@ def test_what_is_no_ticket(kerberos: Pair) -> None:
 
 
 def test_a_ticket_is_good_once(kerberos: Pair, kdc: Kdc) -> None:
-    """Whoever has heard a token cannot use it for a connection of its own."""
+    """A process that has overheard a token cannot use it for a connection of its own."""
     gssapi = pytest.importorskip("gssapi")
     kdc.get_ticket(kdc.add("bob", "bob.keytab"), "bob")
     tokens = [

@@ -1,6 +1,6 @@
 """SASL compared with real ZooKeeper's: DIGEST-MD5, Kerberos, their identities, clients that must have one.
 
-Each test plays the same requests to both servers. All that comes back must be equal, byte by byte, but for
+Each test plays the same requests to both servers. All answers must be equal, byte by byte, but for
 nonces and what depends on them.
 """
 
@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from lab.oracle import wire
-from lab.oracle.wire import pack_buffer, pack_int, pack_string
+from lab.oracle.requests import AddAuth, Exists, Payload, Sync, encode_body
+from lab.oracle.wire import pack_int
 from lab.servers import EtcdServer
 from lab.servers.digest_md5 import respond
 from tests.compat.sasl import PASSWORDS, Pair, Peer, both_servers
@@ -49,7 +50,7 @@ def _served(prefix: str, properties: dict[str, str], **options: object) -> Calla
 
 # Both with users and a super user.
 pair = _served("compat-sasl", {"zookeeper.superUser": "root"}, sasl_super_users="root")
-# Both serve nobody without SASL.
+# Both serve no client without SASL.
 demanding = _served(
     "compat-sasl-demanded",
     {"zookeeper.sessionRequireClientSASLAuth": "true", "zookeeper.allowSaslFailedClients": "true"},
@@ -248,7 +249,7 @@ def test_addauth_proves_no_sasl_user(pair: Pair) -> None:
 @pytest.mark.parametrize("opcode", [wire.PING, wire.WHO_AM_I, wire.CLOSE_SESSION, wire.CREATE, 999])
 def test_nobody_is_served_without_sasl(demanding: Pair, opcode: int) -> None:
     def play(peer: Peer) -> None:
-        peer.ask(opcode)
+        peer.ask(Payload(pack_int(1) + pack_int(opcode)))
         peer.hear()
 
     assert demanding.alike(play) == [(1, False, -124, b""), "Closed"]
@@ -259,7 +260,7 @@ def test_with_sasl_they_are(demanding: Pair) -> None:
         peer.authenticate("bob")
         peer.whoami()
         peer.create("/demanded")
-        peer.ask_together((wire.EXISTS, pack_string("/none") + b"\0"), (wire.SYNC, pack_string("/")))
+        peer.ask(Exists("/none"), Sync("/"))
 
     demanding.alike(play)
 
@@ -290,11 +291,8 @@ def test_another_scheme_may_be_demanded(lenient: Pair) -> None:
         peer.whoami()
 
     def together(peer: Peer) -> None:
-        peer.ask_together(
-            (wire.AUTH, pack_int(0) + pack_string("digest") + pack_buffer(b"a:b")),
-            (wire.EXISTS, pack_string("/none") + b"\0"),
-            (wire.SYNC, pack_string("/")),
-        )
+        auth = pack_int(1) + pack_int(wire.AUTH) + encode_body(AddAuth("digest", b"a:b"))
+        peer.ask(Payload(auth), Exists("/none"), Sync("/"))
 
     answers = lenient.alike(without, together)
     assert (3, False, -124, b"") in answers

@@ -1,7 +1,8 @@
 """The shrinker finds the few steps that matter, and the generator is a function of its seed."""
 
+from lab.oracle.requests import Create, Delete, Exists, Multi, SetData
 from tests.compat.generate import Generator
-from tests.compat.script import Call, Create, Delete, Exists, Multi, Open, Script, SetData, call
+from tests.compat.script import Call, Open, Script, call
 from tests.compat.shrink import shrink
 
 

@@ -10,14 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from lab.oracle.wire import Stat
-from lab.servers import EtcdServer
-from proxy.etcd.client import EtcdClient
-from schema.keys import Keyspace
-from tests.compat import fields, script
-from tests.compat.asking import Asking
-from tests.compat.conftest import real_zookeeper, zketcd_proxy
-from tests.compat.script import (
+from lab.oracle.client import Client
+from lab.oracle.requests import (
     OPEN,
     SEQUENTIAL,
     Check,
@@ -28,7 +22,14 @@ from tests.compat.script import (
     Request,
     SetAcl,
     SetData,
+    opcode,
 )
+from lab.oracle.wire import Stat
+from lab.servers import EtcdServer
+from proxy.etcd.client import EtcdClient
+from schema.keys import Keyspace
+from tests.compat import fields
+from tests.compat.conftest import real_zookeeper, zketcd_proxy
 from tests.pipeline.etcd.rows import FIXED, load_tree
 from tests.pipeline.trees import node, write_snapshot
 
@@ -91,10 +92,10 @@ def _timeless(value: Any) -> Any:
 
 def _play(port: int, requests: Iterable[Request]) -> list[Shown]:
     found = []
-    with Asking(port) as session:
+    with Client(port) as session:
         for request in requests:
             reply = session.ask_for_reply(request)
-            values = fields.decode(script.opcode(request), reply.body, "")
+            values = fields.decode(opcode(request), reply.body, "")
             found.append(Shown(request, reply.zxid, reply.err, _timeless(values)))
     return found
 
@@ -126,7 +127,7 @@ def test_versions_and_counters_wrap_as_zookeepers(ports: tuple[int, int]) -> Non
 
 
 def test_names_after_the_last_one_of_a_directory(ports: tuple[int, int]) -> None:
-    """ZooKeeper's counter stays where it is (DataTree.createNode takes a larger one only); ours goes on."""
+    """ZooKeeper's counter stays where it is (DataTree.createNode takes a larger one only); ours counts on."""
     path = f"/parent{_MAX - 2}"
     steps: list[Request] = [
         *[_sequential(f"{path}/n-")] * 3,

@@ -8,11 +8,12 @@ from cryptography.x509 import Name, NameAttribute, ObjectIdentifier, RelativeDis
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
 
+from lab.oracle.requests import AddAuth, Create, GetAcl, GetData, SetAcl
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 from lab.servers.tls import Authority, Pair
 from tests.compat.acl_cases import matrix
 from tests.compat.runner import demand_equal
-from tests.compat.script import AddAuth, Create, GetAcl, GetData, Open, Reopen, Script, SetAcl, call
+from tests.compat.script import Open, Reopen, Script, call
 from tests.compat.side import Server
 
 pytestmark = pytest.mark.real

@@ -9,16 +9,16 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from lab.oracle import wire
 from lab.oracle.wire import Closed, Connection, Event, Reply, Session, Silent
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, free_port, wait_until
-from schema.entry import Kind
+from lab.servers.operator import count_keys, metric
+from lab.servers.relay import Quality, Relays
 from tests.compat.conftest import real_zookeeper, zketcd_proxy
-from tests.faults.gateway import Append, Fate, Gateway
 
 pytestmark = pytest.mark.real
 
@@ -290,7 +290,7 @@ def test_zxids_are_counted_as_zookeepers(etcd_server: EtcdServer) -> None:
     assert {taken.spent for taken in expected} == {0, 1}
 
 
-# Reads and sync are left out: ZooKeeper's old server answers them until it hears of the move. So is
+# Reads and sync are left out: ZooKeeper's old server answers them until it is notified of the move. So is
 # closeSession, whose sender ZooKeeper does not check (PrepRequestProcessor).
 MOVED: list[tuple[str, int, bytes]] = [
     ("create", wire.CREATE, _create("/moved")),
@@ -322,14 +322,32 @@ def _ensemble() -> Iterator[tuple[ZooKeeperServer, ZooKeeperServer]]:
         yield servers[0], servers[1]
 
 
-def _holding(append: Append) -> Fate:
-    return Fate.HOLD if append.kinds == {Kind.CLIENT} else Fate.PASS
+_WAY = "proxy", "etcd"
 
 
-def _play_moved(first: int, second: int, gateway: Gateway | None) -> Iterator[Taken]:
+class _Way:
+    """The way from a proxy to etcd, which holds back what the proxy sends."""
+
+    def __init__(self, relays: Relays, etcd: EtcdServer, prefix: str, admin: int) -> None:
+        self._relays, self._etcd, self._log, self._admin = relays, etcd, f"{prefix}/live/log/", admin
+
+    def stop(self) -> None:
+        self._relays.change({_WAY: Quality(stopped=True)})
+
+    def await_append(self) -> None:
+        wait_until(lambda: metric(self._admin, "outstanding_requests") == 1, "the request")
+
+    def mend(self) -> None:
+        """Returns when the append that was held back is in the log."""
+        before = count_keys(self._etcd, self._log)
+        self._relays.change({_WAY: Quality()})
+        wait_until(lambda: count_keys(self._etcd, self._log) > before, "the append", interval=0.1)
+
+
+def _play_moved(first: int, second: int, way: _Way | None) -> Iterator[Taken]:
     """Sessions move from the first server to the second with a request on its way.
 
-    ZooKeeper's old server does not hear of the move; ours does, so its append is held back by the `gateway`.
+    ZooKeeper's old server is not notified of the move. Ours is, so its append is held back on its `way`.
     """
     history = _History(second)
     for step, opcode, body in MOVED:
@@ -338,18 +356,17 @@ def _play_moved(first: int, second: int, gateway: Gateway | None) -> Iterator[Ta
         session = connection.connect(timeout_ms=_LONG_MS)  # its end would take a zxid
         assert isinstance(session, Session)
         request = wire.frame(struct.pack(">ii", 1, opcode) + body)
-        if gateway is not None:
-            gateway.decide(_holding)
+        if way is not None:
+            way.stop()
             connection.send(request)
-            gateway.await_held()
+            way.await_append()
         _, again = history.session(session=session.id, password=session.password, timeout_ms=_LONG_MS)
         assert (again.id, again.timeout_ms) == (session.id, _LONG_MS)
         history.taken("the session moves")
-        if gateway is None:
+        if way is None:
             connection.send(request)
         else:
-            gateway.release()
-            wait_until(lambda: not gateway.held, "the append")
+            way.mend()
         assert isinstance(connection.receive(), Closed), "it is not answered"
         yield history.taken(step)
     for each in history.connections:
@@ -359,12 +376,13 @@ def _play_moved(first: int, second: int, gateway: Gateway | None) -> Iterator[Ta
 def test_requests_of_a_session_that_has_moved(etcd_server: EtcdServer) -> None:
     with _ensemble() as (first, second):
         expected = list(_play_moved(first.port, second.port, None))
-    with ExitStack() as stack:
-        prefix = f"/moved-{os.getpid()}"
-        gateway = stack.enter_context(Gateway(etcd_server, prefix))
-        options = {"prefix": prefix, "tick_time": 200, "max_session_timeout": _LONG_MS}
-        old = stack.enter_context(ZketcdServer(gateway.endpoint, **options))  # type: ignore[arg-type]
-        new = stack.enter_context(ZketcdServer(etcd_server.endpoint, **options))  # type: ignore[arg-type]
-        found = list(_play_moved(old.port, new.port, gateway))
+    with Relays() as relays:
+        prefix, admin = f"/moved-{os.getpid()}", free_port()
+        options: dict[str, Any] = {"prefix": prefix, "tick_time": 200, "max_session_timeout": _LONG_MS}
+        relayed = f"http://127.0.0.1:{relays.listen('proxy', 'etcd', etcd_server.port)}"
+        old = ZketcdServer(relayed, proxy_lease=60, admin_listen=f"127.0.0.1:{admin}", **options)
+        with old, ZketcdServer(etcd_server.endpoint, **options) as new:
+            way = _Way(relays, etcd_server, prefix, admin)
+            found = list(_play_moved(old.port, new.port, way))
     assert found == expected
     assert {taken.spent for taken in expected} == {1}

@@ -2,42 +2,36 @@
 
 from collections.abc import Iterable
 
-from tests.compat.building import AMY, ONLY_AMY, one
-from tests.compat.script import (
+from lab.oracle.requests import (
     EPHEMERAL,
     EPHEMERAL_SEQUENTIAL,
     AddAuth,
     AddWatch,
     Check,
     CheckWatches,
-    Close,
     Create,
     Delete,
-    Drop,
     Exists,
-    Expire,
     GetAllChildrenNumber,
     GetChildren,
     GetData,
     GetEphemerals,
     Multi,
     MultiRead,
-    Open,
     Ping,
     Reconfig,
     RemoveWatches,
-    Reopen,
     Request,
     Sasl,
-    Script,
     SetAcl,
     SetData,
     SetWatches,
     SetWatches2,
     Sync,
     WhoAmI,
-    call,
 )
+from tests.compat.building import AMY, ONLY_AMY, one
+from tests.compat.script import Close, Drop, Expire, Open, Reopen, Script, call
 
 PERSISTENT, RECURSIVE = 0, 1
 KINDS = {"children": 1, "data": 2, "any": 3, "persistent": 4, "recursive": 5}
@@ -93,7 +87,7 @@ def _removal(kinds: Iterable[int]) -> Script:
 
 
 def _lasting(mode: int, *paths: str) -> Script:
-    """Return a script of all changes under lasting watches, seen by others and by the one who makes them."""
+    """Return a script of all changes under lasting watches, seen by other clients and by their maker."""
     add = [AddWatch(path, mode) for path in paths]
     return [
         *(Open(slot) for slot in range(3)),

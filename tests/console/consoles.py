@@ -1,4 +1,4 @@
-"""A whole server on the fake etcd with a console on a real socket, and those who ask it."""
+"""A whole server on the fake etcd with a console on a real socket, and the clients that ask it."""
 
 import base64
 import functools
@@ -10,11 +10,12 @@ from typing import Any
 
 import aiohttp
 
+from codec import client as zk
+from codec.client import packet
 from console.assets import read_assets
 from console.guard import HEADER
 from console.http import Console, ConsoleSettings
 from console.passwords import Secret, make
-from lab.client import packets
 from lab.fakes.etcd import FakeEtcd
 from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
@@ -126,7 +127,7 @@ async def place(
 
 @asynccontextmanager
 async def alone(*, write: bool = False, **settings: Any) -> AsyncIterator[tuple[Place, Operator]]:
-    """A console without logins, and somebody who has opened its page."""
+    """A console without logins, and a user that has opened its page."""
     async with place(write=write, **settings) as where, where.operator() as operator:
         await operator.got("session")
         yield where, operator
@@ -161,5 +162,5 @@ async def answered(client: Client, *requests: bytes) -> None:
 async def create(client: Client, *nodes: tuple[str, bytes], flags: int = 0) -> None:
     """Create nodes one after another."""
     await answered(
-        client, *(packets.create(xid, path, data, flags) for xid, (path, data) in enumerate(nodes, 1))
+        client, *(packet(xid, zk.create(path, data, flags)) for xid, (path, data) in enumerate(nodes, 1))
     )

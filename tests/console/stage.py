@@ -63,7 +63,7 @@ async def staged() -> AsyncIterator[Stage]:
 
 
 async def quiet(page: Page, stage: Stage) -> None:
-    """The page has reported nothing, and has asked nobody but its own proxy."""
+    """The page has reported nothing, and has sent requests only to its own proxy."""
     assert page.complaints == []
     strangers = [url for url in page.requested if not url.startswith((stage.url, "about:", "data:"))]
     assert strangers == []

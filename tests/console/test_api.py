@@ -7,9 +7,10 @@ from unittest import mock
 
 import pytest
 
+from codec import client as zk
+from codec.client import get, packet, set_acl
 from codec.jute import Acl
 from console import trees
-from lab.client import packets
 from proxy.state.auth.digest import digest_identity
 from tests.console.consoles import alone, answered, create, text
 
@@ -97,7 +98,7 @@ async def test_acls_bind_the_console() -> None:
     async with alone() as (where, operator):
         client = await where.client(("/hers", b"data"), ("/hers/below", b""))
         acl = [Acl(31, "digest", _AMY.id), Acl(8, "world", "anyone")]
-        await answered(client, packets.set_acl(3, "/hers", acl))
+        await answered(client, packet(3, set_acl("/hers", acl)))
         for identities in (None, "amy:wrong", "ben:secret"):
             if identities:
                 await operator.got("identities", {"credentials": identities})
@@ -115,9 +116,9 @@ async def test_acls_bind_the_console() -> None:
         assert (await operator.got("search", text="hers"))["paths"] == ["/hers", "/hers/below"]
         await operator.got("identities/forget", {})
         await operator.refused(403, "", "node", path="/hers")
-        # Password hashes are only for those who may set the ACL.
+        # Password hashes are only for users that may set the ACL.
         readable = [Acl(31, "digest", _AMY.id), Acl(1, "world", "anyone")]
-        await answered(client, packets.create(4, "/shared"), packets.set_acl(5, "/shared", readable))
+        await answered(client, packet(4, zk.create("/shared")), packet(5, set_acl("/shared", readable)))
         assert (await operator.got("node", path="/shared"))["acl"][0]["id"] == "amy:x"
 
 
@@ -127,12 +128,12 @@ async def test_acls_bind_the_console() -> None:
 async def test_sessions_with_their_ephemerals_and_watches() -> None:
     async with alone() as (where, operator):
         clients = [await where.client(("/e", b""), flags=1), await where.client(), await where.client()]
-        await answered(clients[0], packets.get(2, "/e", watch=True))
+        await answered(clients[0], packet(2, get("/e", watch=True)))
         first = await operator.got("sessions", limit=2)
         second = await operator.got("sessions", limit=2, after=first["next"])
         assert (first["total"], second["next"]) == (3, None)
         rows = {row["id"]: row for row in (*first["sessions"], *second["sessions"])}
-        own, *_ = ids = [f"0x{client.session.session_id:x}" for client in clients]
+        own, *_ = ids = [f"0x{client.session.session:x}" for client in clients]
         assert set(rows) == set(ids)
         assert (rows[own]["ephemerals"], rows[own]["watches"], rows[own]["here"]) == (1, 1, True)
         found = await operator.got("sessions/one", id=own)
@@ -152,7 +153,7 @@ async def test_sessions_are_sorted_and_filtered() -> None:
         clients = [await where.client() for _ in range(5)]
         for place, client in enumerate(clients):
             await create(client, *((f"/{place}-{number}", b"") for number in range(place)), flags=1)
-        ids = [f"0x{client.session.session_id:x}" for client in clients]
+        ids = [f"0x{client.session.session:x}" for client in clients]
 
         async def found(**query: Any) -> list[int]:
             rows = (await operator.got("sessions", **query))["sessions"]
@@ -177,7 +178,7 @@ async def test_sessions_are_sorted_and_filtered() -> None:
 async def test_traffic_log_and_proxies() -> None:
     async with alone() as (where, operator):
         client = await where.client(("/a", b""))
-        await answered(client, packets.get(2, "/a"), packets.get(3, "/a"))
+        await answered(client, packet(2, get("/a")), packet(3, get("/a")))
         reads = (await operator.got("traffic"))["operations"]["get_data"]
         assert (reads["count"], reads["update"]) == (2, False)
         assert sum(count for _, count in reads["buckets"]) == 2
@@ -230,9 +231,9 @@ async def test_the_documents_example_is_what_a_new_tree_answers() -> None:
 async def test_sessions_are_ended_by_those_who_may_write() -> None:
     async with alone(write=True) as (where, operator):
         client = await where.client(("/e", b""))
-        session = f"0x{client.session.session_id & (1 << 64) - 1:x}"
+        session = f"0x{client.session.session & (1 << 64) - 1:x}"
         await operator.refused(404, "no such session", "sessions/end", {"id": "0x1"})
         assert await operator.got("sessions/end", {"id": session}) == {"id": session}
-        assert client.session.session_id not in where.server.machine.sessions
+        assert client.session.session not in where.server.machine.sessions
     async with alone() as (_, operator):
         await operator.refused(403, "only reads", "sessions/end", {"id": session})

@@ -1,8 +1,6 @@
 """Who waits for what, of clients that are made up."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from time import perf_counter_ns
 
 from codec.constants import OpCode
@@ -13,14 +11,6 @@ from proxy.support.latency import ConnectionLatency, Latency
 from tests.proxy.admin import subjects
 
 
-@dataclass(eq=False)
-class _Client(subjects.Connection):
-    requests: list[Waiting] = field(default_factory=list)
-
-    def waiting(self, most: int) -> Sequence[Waiting]:
-        return self.requests[:most]
-
-
 async def test_requests_without_an_answer_are_told_with_what_they_wait_for() -> None:
     now = perf_counter_ns()
     requests = [
@@ -28,8 +18,8 @@ async def test_requests_without_an_answer_are_told_with_what_they_wait_for() -> 
         Waiting(OpCode.GET_DATA, None, False, now),
     ]
     latency = Latency(())
-    busy = _Client(ConnectionLatency(latency), session_id=0x1F, outstanding=2, requests=requests * 20)
-    connections = subjects.connected(_Client(ConnectionLatency(latency)), busy)
+    busy = subjects.Connection(ConnectionLatency(latency), requests * 20, session_id=0x1F, outstanding=2)
+    connections = subjects.connected(subjects.Connection(ConnectionLatency(latency)), busy)
     subject = subjects.subject_of(replicated=subjects.LogFacts(outstanding=1), connections=connections)
     found = await pending(subject, Pace(asyncio.Lock()))
     (row,) = found["rows"]
@@ -48,7 +38,7 @@ async def test_requests_without_an_answer_are_told_with_what_they_wait_for() -> 
 async def test_of_very_many_clients_some_are_told_and_all_counted() -> None:
     latency = ConnectionLatency(Latency(()))
     connections = subjects.connected(
-        *(_Client(latency, session_id=number, outstanding=1) for number in range(1000))
+        *(subjects.Connection(latency, session_id=number, outstanding=1) for number in range(1000))
     )
     subject = subjects.subject_of(connections=connections)
     found = await pending(subject, Pace(asyncio.Lock()))

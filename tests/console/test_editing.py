@@ -1,17 +1,17 @@
 """Changes by the console, and what refuses them."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
 
 import pytest
 
+from codec.client import packet, set_acl
 from codec.jute import INT, Acl
-from lab.client import packets
 from proxy.frontend.connection import Connection
 from proxy.sasl.options import SaslSettings
 from proxy.state.auth.digest import digest_identity
-from proxy.state.auth.scheme import Identities
 from tests.console.consoles import Operator, alone, amy_and_ben, answered, text
 
 _AMY = digest_identity(b"amy:secret")
@@ -158,12 +158,12 @@ async def test_a_deletion_of_what_cannot_be_listed_or_deleted_is_refused() -> No
     async with alone(write=True) as (where, operator):
         paths = ("/d", "/d/hers", "/d/hers/x", "/d/kept", "/d/kept/x")
         client = await where.client(*((path, b"") for path in paths))
-        await answered(client, packets.set_acl(6, "/d/kept", [Acl(1, "world", "anyone")]))
+        await answered(client, packet(6, set_acl("/d/kept", [Acl(1, "world", "anyone")])))
         asked = await operator.got("deletions", {"path": "/d"})
         status, body = await operator.ask("deletions/confirm", _confirmation(asked))
         assert (status, body["error"].endswith("0 of 5 znodes were deleted")) == (403, True)
         assert body["error"].startswith("/d/kept/x: ")
-        await answered(client, packets.set_acl(7, "/d/hers", [Acl(31, "digest", _AMY.id)]))
+        await answered(client, packet(7, set_acl("/d/hers", [Acl(31, "digest", _AMY.id)])))
         for path in ("/d", "/d/hers"):  # the second: nothing comes behind what cannot be listed
             await operator.refused(403, "", "deletions", {"path": path})
 
@@ -190,9 +190,8 @@ async def test_a_server_that_does_not_answer(answers: int, status: int, words: s
 class _Silent:
     """A connection that answers the first packets alone, the first of which asks for a session."""
 
-    identities: Identities = ()
-
     def __init__(self, answers: int) -> None:
+        self.identity = SimpleNamespace(identities=())
         self._answers = answers
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -12,17 +12,16 @@ from typing import Any, NamedTuple
 import aiohttp
 import pytest
 
-from archive.names import Segment, parse
-from archive.store import store_of
+from codec.client import delete, set_acl
 from codec.jute import Acl
 from console.past_worker import Answers
-from lab.client import requests
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.browser import browsing
 from lab.servers.ports import free_port
 from lab.servers.process import lives
 from proxy.state.auth.digest import digest_identity
+from tests.archive.archives import until_archived
 from tests.console.consoles import Operator, alone, text
 
 pytestmark = pytest.mark.real
@@ -66,20 +65,15 @@ def world(etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path) -> Iterator
         note("set")
         client.create("/secret", b"once")
         note("open")
-        client.call(requests.set_acl("/secret", _HERS))
+        client.call(set_acl("/secret", _HERS))
         client.create("/gone", b"hidden")
-        client.call(requests.set_acl("/gone", _HERS))
+        client.call(set_acl("/gone", _HERS))
         note("closed")
-        client.call(requests.delete("/gone"))
-        client.call(requests.set_acl("/secret", [Acl(31, "world", "anyone")]))
-        client.call(requests.delete("/a/b"))
+        client.call(delete("/gone"))
+        client.call(set_acl("/secret", [Acl(31, "world", "anyone")]))
+        client.call(delete("/a/b"))
         note("end")
-
-        def newest() -> int:
-            found = [each[1] for each in map(parse, store_of(str(url)).list()) if each]
-            return max((each.end.zxid for each in found if isinstance(each, Segment)), default=0)
-
-        wait_until(lambda: newest() >= zxids["end"], "all is archived")
+        until_archived(url, zxids["end"])
         yield World(proxy, admin, url, zxids)
 
 
@@ -101,7 +95,7 @@ def _readers(world: World) -> list[int]:
 async def test_what_was_and_who_may_see_it(world: World) -> None:
     zxids = {name: f"0x{zxid:x}" for name, zxid in world.zxids.items()}
     async with _asking(world) as operator:
-        assert _readers(world) == []  # nobody has asked
+        assert _readers(world) == []  # no user has asked
 
         async def at(path: str, name: str) -> Any:
             return await operator.got("past/node", path=path, at=zxids[name])

@@ -5,24 +5,16 @@ One browser for all tests, and one server that only they use: each test works be
 
 import io
 import json
-from collections.abc import AsyncIterator
 
 import matplotlib.image
 import pytest
-import pytest_asyncio
 
-from lab.client import packets
+from codec.client import get, packet
 from lab.servers.browser import Page
 from tests.console.consoles import PASSWORD, answered, create
-from tests.console.stage import HOSTILE, SCRIPT, Stage, connected, quiet, staged, title_of
+from tests.console.stage import HOSTILE, SCRIPT, Stage, connected, quiet, title_of
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stage() -> AsyncIterator[Stage]:
-    async with staged() as made:
-        yield made
 
 
 async def _brightness(page: Page) -> float:
@@ -104,9 +96,9 @@ async def test_a_screen_reader_finds_its_way(stage: Stage) -> None:
 
 async def test_tabs_are_moved_in_by_keys_and_each_view_shows_its_facts(stage: Stage) -> None:
     await create(stage.client, ("/lock", b""), flags=1)
-    await answered(stage.client, packets.get(2, "/app", watch=True))
+    await answered(stage.client, packet(2, get("/app", watch=True)))
     page = await stage.page()
-    session = f"0x{stage.client.session.session_id:x}"
+    session = f"0x{stage.client.session.session:x}"
     await page.run("document.querySelector('[role=tab]').focus()")
     for title, words in (
         ("Sessions", session),

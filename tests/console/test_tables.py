@@ -15,9 +15,9 @@ import pandas
 import pytest
 
 from archive import query
+from codec.client import set_acl
 from codec.jute import Acl
 from console.passwords import line, make
-from lab.client import requests
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.ports import free_port
@@ -80,7 +80,7 @@ def test_the_tree_and_its_history_as_tables(world: World) -> None:
     client.create("/app/secret/below")
     client.create("/apples")
     then = client.zxid
-    client.call(requests.set_acl("/app/secret", (Acl(31, "digest", "x:y"),)))
+    client.call(set_acl("/app/secret", (Acl(31, "digest", "x:y"),)))
     client.write("/app", b"now")
 
     rows = world.tree("path=/app")

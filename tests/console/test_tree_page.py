@@ -2,24 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
-from lab.client import packets
+from codec.client import delete, packet, set_data
 from lab.servers.browser import Page
 from schema.budgets import BudgetsValue, BudgetValue
 from tests.console.consoles import answered, create
-from tests.console.stage import Stage, connected, quiet, staged, title_of
+from tests.console.stage import Stage, connected, quiet, title_of
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stage() -> AsyncIterator[Stage]:
-    async with staged() as made:
-        yield made
 
 
 _DATA = "document.querySelector('pre.data')?.textContent"
@@ -170,14 +162,14 @@ async def test_the_tree_and_the_panel_follow_what_happens(stage: Stage) -> None:
     parent = "document.querySelector('[role=treeitem][aria-label=\"live, 2 children\"]')"
     await page.until(f"{parent} && {row('a', 'new')}")
     await page.run(f"{parent}.focus()")
-    await answered(stage.client, packets.put(3, "/live/a", b"two"))
+    await answered(stage.client, packet(3, set_data("/live/a", b"two")))
     await soon(f"{_DATA} === 'two'")
     await soon("document.querySelector('.node .changed').textContent.startsWith('changed ')")
     await soon(row("a", "changed"))
     await create(stage.client, ("/live/aa", b""), ("/live/b/c", b""))
     await soon(row("aa", "new"))
     await soon("document.querySelector('[role=treeitem][aria-label=\"b, 1 child\"][aria-expanded=false]')")
-    await answered(stage.client, packets.delete(4, "/live/a"))
+    await answered(stage.client, packet(4, delete("/live/a")))
     await soon(row("a, deleted", "deleted"))
     await page.text("This znode was deleted. Below is what it was last.")
     # Rows that stay are not made anew, so the focus stays.
@@ -186,7 +178,7 @@ async def test_the_tree_and_the_panel_follow_what_happens(stage: Stage) -> None:
     await create(stage.client, ("/live/aa/last", b""))
     await page.run("location.hash = '#tree:%2Flive%2Faa%2Flast'")
     await soon(f"{row('last', 'new')} && {title_of('/live/aa/last')}")
-    await answered(stage.client, packets.delete(5, "/live/aa/last"))
+    await answered(stage.client, packet(5, delete("/live/aa/last")))
     await soon(row("last, deleted", "deleted"))
     await page.run("location.hash = '#tree:%2Flive%2Fa'")
     await page.text("there is no znode '/live/a'")
@@ -257,7 +249,7 @@ async def test_sessions_are_sorted_and_filtered(stage: Stage) -> None:
     other = await connected(stage.console)
     await create(other, *((f"/sorted-{number}", b"") for number in range(9)), flags=1)
     page = await stage.page("#sessions")
-    own = f"0x{other.session.session_id:x}"
+    own = f"0x{other.session.session:x}"
     await page.run("new Promise((done) => setTimeout(done, 100))")
     await page.until("document.querySelector('[data-sort=ephemerals]')")
     await page.run("document.querySelector('[data-sort=ephemerals]').click()")
@@ -275,7 +267,7 @@ async def test_sessions_are_sorted_and_filtered(stage: Stage) -> None:
     await page.text("9 ephemerals are deleted with it")
     await page.click("End session", "dialog")
     await page.until("!document.querySelector('dialog')")
-    assert other.session.session_id not in stage.console.server.machine.sessions
+    assert other.session.session not in stage.console.server.machine.sessions
     await quiet(page, stage)
     await other.close()
 

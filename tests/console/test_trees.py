@@ -3,10 +3,11 @@
 import json
 from typing import Any
 
+from codec import client as zk
+from codec.client import delete, packet, set_acl, set_data
 from codec.jute import Acl
 from console import trees
 from console.guard import HEADER
-from lab.client import packets
 from proxy.state.auth.digest import digest_identity
 from tests.console.consoles import Operator, Place, alone, answered, create, text
 from tests.proxy.test_server import Client
@@ -32,10 +33,10 @@ async def test_a_look_has_only_what_has_changed() -> None:
         assert (again["windows"], again["node"]) == ([{"same": True}], {"same": True})
         # Data, a child of a child, an ACL: each shows in the row.
         for change in (
-            packets.put(3, "/d/a", b"new"),
-            packets.create(4, "/d/b/x"),
-            packets.set_acl(5, "/d/b", [Acl(31, "digest", _AMY.id)]),
-            packets.delete(6, "/d/a"),
+            packet(3, set_data("/d/a", b"new")),
+            packet(4, zk.create("/d/b/x")),
+            packet(5, set_acl("/d/b", [Acl(31, "digest", _AMY.id)])),
+            packet(6, delete("/d/a")),
         ):
             await answered(client, change)
             (found,) = (await _look(operator, window))["windows"]
@@ -50,7 +51,7 @@ async def test_a_look_has_only_what_has_changed() -> None:
 async def test_a_look_at_what_is_gone_or_hidden_says_so() -> None:
     async with alone() as (where, operator):
         client = await where.client(("/a", b""), ("/h", b""))
-        await answered(client, packets.set_acl(3, "/h", [Acl(31, "digest", _AMY.id)]))
+        await answered(client, packet(3, set_acl("/h", [Acl(31, "digest", _AMY.id)])))
         found = await _look(
             operator, {"path": "/none"}, {"path": "/h"}, {"path": "/a"}, node={"path": "/none"}
         )
@@ -95,7 +96,7 @@ async def _filled(where: Place, operator: Operator) -> Client:
     await create(client, ("/a/e", b"gone"), flags=1)
     await operator.got("create", {"path": "/a/k", "data": text("4"), "mode": "container"})
     await answered(
-        client, packets.set_acl(9, "/a/b", [Acl(31, "digest", _AMY.id), Acl(1, "world", "anyone")])
+        client, packet(9, set_acl("/a/b", [Acl(31, "digest", _AMY.id), Acl(1, "world", "anyone")]))
     )
     return client
 
@@ -144,7 +145,7 @@ async def test_what_a_login_may_not_read_is_neither_exported_nor_copied() -> Non
         await operator.refused(
             400, "does not have the ACL", "import", {"path": "/x", "znodes": [rows[2] | {"path": ""}]}
         )
-        await answered(client, packets.set_acl(10, "/a/b/c", [Acl(31, "digest", _AMY.id)]))  # a leaf
+        await answered(client, packet(10, set_acl("/a/b/c", [Acl(31, "digest", _AMY.id)])))  # a leaf
         assert (await _export(operator, "/a"))[0] == 403
         await operator.refused(403, "does not let this login read", "copy", {"path": "/a", "to": "/x"})
         assert "/x" not in where.nodes

@@ -84,7 +84,7 @@ def _routes() -> set[str]:
 
 
 def check_security(pod: Manifest, container: Manifest) -> None:
-    """The container is nobody, may nothing, and writes nowhere: as the image is made."""
+    """The container's user is `nobody`, may nothing, and writes nowhere: as the image is made."""
     user = re.findall(r"^USER (\d+):(\d+)$", (REPOSITORY / "Dockerfile").read_text(), re.MULTILINE)[-1]
     context = {**pod["securityContext"], **container["securityContext"]}
     assert (str(context["runAsUser"]), str(context["runAsGroup"])) == user

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from codec.client import create
 from examples import program
 from examples.invariants import Violation
 from examples.program import Findings, Surroundings, Workload
 from examples.tree import paths_below
 from lab.arguments import count
-from lab.client.requests import create
 from lab.client.session import Address, connect, connected
 from lab.servers import ZooKeeperServer
 from lab.servers.ports import free_port

@@ -2,9 +2,9 @@
 
 from contextlib import suppress
 
-from lab.client import blocking as zk
-from lab.client.blocking import Client, Refused
-from lab.client.requests import Children, Data, Stat
+from codec import client as zk
+from codec.client import Children, Data, Stat, ZooKeeperError
+from lab.client.blocking import Client
 from lab.servers import EtcdServer
 from lab.servers.operator import ctl
 
@@ -16,7 +16,7 @@ def truncate(etcd: EtcdServer, client: Client) -> None:
     for _ in range(2):
         # A snapshot needs a new entry. A sync is one while etcd is full, else a write that fails.
         client.sync()
-        with suppress(Refused):
+        with suppress(ZooKeeperError):
             client.call(zk.delete("/there is no such node"))
         ctl(etcd, "snapshot")
 

@@ -1,7 +1,7 @@
 """Faults of all servers, one after the other, while a workload of `examples` runs in this process.
 
 Proxies are killed and paused, etcd's leader is killed; each is back soon. A workload gets this as what
-happens meanwhile, and goes on until it is over.
+happens meanwhile, and runs until it is over.
 """
 
 import asyncio

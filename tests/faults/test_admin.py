@@ -6,20 +6,22 @@ import signal
 import socket
 
 import pytest
-from kazoo.client import KazooClient
 
 from lab.servers import EtcdServer, StartFailed, ZketcdServer, free_port, wait_until
 from lab.servers.operator import ask, metric
+from tests.kazoo import kazoo
 
 pytestmark = pytest.mark.real
 
 
 def test_it_says_that_the_server_is_not_ready_before_the_drain_ends(own_etcd_server: EtcdServer) -> None:
     admin = free_port()
-    with ZketcdServer(own_etcd_server.endpoint, admin_listen=f"127.0.0.1:{admin}") as server:
+    with (
+        ZketcdServer(own_etcd_server.endpoint, admin_listen=f"127.0.0.1:{admin}") as server,
+        contextlib.ExitStack() as stack,
+    ):
         assert ask(admin, "/ready")[0] == 200
-        client = KazooClient(hosts=server.address)
-        client.start()
+        client = stack.enter_context(kazoo(server))
         own_etcd_server.pause()
         try:
             waiting = client.create_async("/a")
@@ -33,8 +35,6 @@ def test_it_says_that_the_server_is_not_ready_before_the_drain_ends(own_etcd_ser
         assert server.wait() == 0
         assert waiting.get(timeout=10) == "/a"
         assert ask(admin, "/live") == (0, None)
-        client.stop()
-        client.close()
 
 
 def test_it_answers_while_etcd_is_out_of_reach_and_the_tree_not_loaded() -> None:
@@ -64,7 +64,7 @@ def test_a_port_that_was_asked_for_and_is_taken_ends_the_start(etcd_server: Etcd
 
 def test_the_default_port_is_done_without_if_it_is_taken(etcd_server: EtcdServer) -> None:
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # somebody else has it: as well
+        with contextlib.suppress(OSError):  # another process has it: as well
             stack.enter_context(socket.create_server(("127.0.0.1", 8080)))
         with ZketcdServer(etcd_server.endpoint, prefix="/admin-default", admin_listen=None) as server:
             assert "no admin HTTP server: cannot listen on 127.0.0.1:8080" in server.log_text()

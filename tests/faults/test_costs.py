@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from lab.client import blocking as zk
+from codec import client as zk
 from lab.client.blocking import EPHEMERAL, LONG_MS, SEQUENTIAL, Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from proxy.etcd.versions import reads_are_new
@@ -73,7 +73,7 @@ class Meter:
 
 @pytest.fixture(scope="module")
 def etcd() -> Iterator[EtcdServer]:
-    """An etcd that nobody else uses."""
+    """An etcd that no other test uses."""
     with EtcdServer() as etcd:
         yield etcd
 

@@ -68,7 +68,7 @@ def history_of(python: str, seed: int, hash_seed: int) -> str:
     source = _CRAMJAM + _HISTORY.format(seed=seed)
     path = os.pathsep.join([str(REPOSITORY), sysconfig.get_paths()["purelib"]])
     result = subprocess.run(
-        [python, "-B", "-c", source],
+        [python, "-c", source],
         env={"PATH": os.environ["PATH"], "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": path},
         capture_output=True,
         text=True,

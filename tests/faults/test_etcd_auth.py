@@ -20,7 +20,6 @@ from lab.servers.operator import ask
 from lab.servers.ports import free_port
 from proxy.etcd.client import EtcdClient
 from tests.faults.conftest import Start
-from tests.faults.workers import BUSY
 from tests.faults.writers import Writers
 from tests.proxy.etcd import admin
 from tests.proxy.log.proxies import Proxy, answered, until
@@ -29,7 +28,6 @@ _TOKEN_TTL_S = 1
 _PREFIX = "/tenant"
 _RANGE = b"/tenant/", b"/tenant0"
 _DATABASE = "zketcd_etcd_db_in_use_bytes "
-_SHORT_S = 5.0  # for writes to go on; the proxies need 0.1 s on an idle machine
 
 
 @contextmanager
@@ -49,7 +47,7 @@ def etcd() -> Iterator[EtcdServer]:
 
 @pytest.fixture
 def forgetful_etcd() -> Iterator[EtcdServer]:
-    """The same, and tokens that nobody uses end soon: on a busy machine also those of a proxy that lives."""
+    """The same, and unused tokens end soon: on a busy machine also those of a proxy that lives."""
     with _served(f"--auth-token-ttl={_TOKEN_TTL_S}") as server:
         yield server
 
@@ -139,7 +137,7 @@ class Password:
         self._as_root("auth/user/grant", {"user": "tenant", "role": "tenant"})
 
     def forbid_writing(self) -> None:
-        """Reads and keep-alives go on."""
+        """Reads and keep-alives still work."""
         admin.grant(self._etcd.endpoint, *_RANGE, self._root_token(), write=False)
 
     def _as_root(self, path: str, body: dict[str, str]) -> None:
@@ -171,39 +169,26 @@ def _snapshots(proxies: list[ZketcdServer]) -> int:
     return sum(proxy.log_text().count(" snapshot: {") for proxy in proxies)
 
 
-def test_a_password_that_changes_first_in_the_file(proxies: list[ZketcdServer], password: Password) -> None:
-    with Writers(*(proxy.port for proxy in proxies)) as writers:
-        for word in ("second", "third"):
-            calm = writers.calm()
-            password.change_file(word)
-            writers.progress()
-            changed = time.monotonic()
-            password.change_etcd(word)
-            writers.progress()
-            assert time.monotonic() - changed < _SHORT_S + BUSY * calm
-        writers.verify()
-    assert _said(proxies, f"etcd accepts the password of user tenant in {password.file}")
-    assert not any("etcd refuses" in proxy.log_text() for proxy in proxies)
-
-
 def test_a_password_that_changes_first_in_etcd(proxies: list[ZketcdServer], password: Password) -> None:
     refused, accepted = (
         f"etcd {verb} the password of user tenant in {password.file}" for verb in ("refuses", "accepts")
     )
     with Writers(*(proxy.port for proxy in proxies)) as writers:
-        calm = writers.calm()
+        writers.progress()
         password.change_etcd("second")
         wait_until(lambda: _said(proxies, refused), "the proxies miss the new password")
-        changed = time.monotonic()
         password.change_file("second")
         writers.progress()
-        assert time.monotonic() - changed < _SHORT_S + BUSY * calm
         wait_until(lambda: _said(proxies, accepted), "each proxy has a token")
         # The child processes that write snapshots read it, too.
         before = _snapshots(proxies)
         wait_until(lambda: _snapshots(proxies) > before, "a snapshot")
         writers.verify()
     assert not any("is over" in proxy.log_text() for proxy in proxies)
+
+
+def _keep_alives(etcd: EtcdServer) -> float:
+    return etcd.metric("grpc_server_msg_received_total", grpc_method="LeaseKeepAlive")
 
 
 @pytest.mark.parametrize(
@@ -217,7 +202,7 @@ def test_a_password_that_changes_first_in_etcd(proxies: list[ZketcdServer], pass
 def test_a_proxy_that_etcd_refuses_does_not_hold_its_sessions(
     start: Start, etcd: EtcdServer, password: Password, refuse: Callable[[Password], None], reason: str
 ) -> None:
-    """It serves nobody, and another proxy ends the sessions of its clients that are gone."""
+    """It serves no client, and another proxy ends the sessions of its clients that are gone."""
     options = {"prefix": _PREFIX, "max_staleness": 2, "proxy_lease": 2}
     admin_port = free_port()
     refused = start(
@@ -231,7 +216,7 @@ def test_a_proxy_that_etcd_refuses_does_not_hold_its_sessions(
     with Client(refused.port, timeout_ms=2000) as gone, Client(other.port) as waiting:
         gone.create("/lock", b"", EPHEMERAL)
         waiting.sync()
-        time.sleep(1)  # the keep-alives of the proxy's lease have begun
+        wait_until(lambda: _keep_alives(etcd) > 4, "the keep-alives of the leases have begun")
         refuse(password)
         gone.drop()
         wait_until(lambda: waiting.stat("/lock") is None, "the end of the session")

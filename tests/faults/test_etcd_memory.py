@@ -7,7 +7,8 @@ import os
 import re
 from pathlib import Path
 
-from lab.client.blocking import Client, set_data
+from codec.client import set_data
+from lab.client.blocking import Client
 from lab.servers import EtcdServer
 from lab.servers.operator import compact
 from tests.faults.conftest import Start

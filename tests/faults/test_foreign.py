@@ -35,7 +35,7 @@ def test_keys_under_the_prefix_that_nobody_knows_are_ignored(
         before = client.children("/"), client.children("/a")
         with Client(start(own_etcd_server).port) as other:
             assert (other.children("/"), other.children("/a")) == before
-        # Neither do those who write snapshots and truncate, nor who starts from there.
+        # Neither do proxies that write snapshots and truncate, nor one that starts from there.
         for path in ("/a/c", "/a/d"):
             client.create(path)
             ctl(own_etcd_server, "snapshot")

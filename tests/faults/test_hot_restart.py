@@ -12,15 +12,14 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from lab.client import blocking as zk
-from lab.client import requests
+from codec import client as zk
 from lab.client.blocking import EPHEMERAL, Client
 from lab.servers import EtcdServer, UpgradableServer, free_port, wait_until
-from tests.faults import heirs
+from tests.faults import failing_takeover
 
 
 class Upgradable(UpgradableServer):
-    """A zketcd whose heirs can fail."""
+    """A zketcd whose successors can fail."""
 
     def __init__(self, etcd: str, prefix: str, folder: Path) -> None:
         self.file = folder / "zketcd.toml"
@@ -36,7 +35,7 @@ class Upgradable(UpgradableServer):
     @override
     def command(self) -> Sequence[str]:
         interpreter, _, _, *options = super().command()
-        return [interpreter, "-m", heirs.__name__, *options]
+        return [interpreter, "-m", failing_takeover.__name__, *options]
 
     @override
     def environment(self) -> Mapping[str, str]:
@@ -60,14 +59,14 @@ def test_a_connection_ends_when_the_process_that_serves_closes_it(server: Upgrad
     with Client(server.port) as client:
         for _ in range(2):
             server.upgrade()
-        client.call(zk.CLOSE)
+        client.call(zk.close())
         client.until_closed()
 
 
 def test_clients_that_do_not_read_hold_nothing_up(server: Upgradable) -> None:
     with Client(server.port) as other, Client(server.port) as unread:
         other.create("/large", b"x" * 1_000_000)
-        unread.send(*[requests.get("/large")] * 40)
+        unread.send(*[zk.get("/large")] * 40)
         other.sync()
         assert server.upgrade() == f"process {server.serving} has taken over\n"
         assert other.stat("/large") is not None
@@ -123,7 +122,7 @@ def test_an_etcd_that_does_not_answer_is_not_waited_for(server: Upgradable, etcd
 def test_a_release_with_another_form_starts_as_after_a_restart(server: Upgradable) -> None:
     with Client(server.port) as client:
         client.create("/kept", mode=EPHEMERAL)
-        assert "takes over in form 4, this one in form 3" in server.upgrade(heirs.OTHER_FORM)
+        assert "takes over in form 4, this one in form 3" in server.upgrade(failing_takeover.OTHER_FORM)
         client.until_closed()
         wait_until(lambda: server.log_text().count("\nready: ") == 2, "the new process serves")
         client.reconnect(server.port)

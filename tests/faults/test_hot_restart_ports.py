@@ -11,13 +11,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from queue import Queue
+from typing import Self
 
 import pytest
-from kazoo.client import KazooClient, KazooState
+from kazoo.client import KazooState
 from typing_extensions import override
 
 from lab.client.blocking import EPHEMERAL, Client
@@ -25,24 +26,35 @@ from lab.servers import EtcdServer, UpgradableServer, free_port, wait_until
 from lab.servers.process import REPOSITORY, lives
 from lab.servers.tls import Authority
 from proxy.handover.supervisor import descendants
-from tests.faults.workers import Threads
+from tests.kazoo import kazoo
 
 
-class Scrapes(Threads):
+class Scrapes:
     """Asks the admin port all the time: by a new connection for each request, and by one that is kept.
 
     Prometheus keeps its connections, and asks again by another one if the server has closed an idle one.
     """
 
     def __init__(self, port: int) -> None:
-        super().__init__([partial(self._run, kept) for kept in (False, True)])
         self.answered = 0
         self._port = port
+        self._over = threading.Event()
+        self._threads = ThreadPoolExecutor(2)
+
+    def __enter__(self) -> Self:
+        self._runs = [self._threads.submit(self._run, kept) for kept in (False, True)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._threads.shutdown()
+        for run in self._runs:
+            run.result()
 
     def _run(self, kept: bool) -> None:
         connection = self._connection()
         fresh = True
-        while not self.over.wait(0.01):
+        while not self._over.wait(0.01):
             try:
                 connection.request("GET", "/metrics")
                 answer = connection.getresponse()
@@ -86,23 +98,21 @@ def test_the_admin_port_answers_and_clients_with_tls_continue(
         tls_key=files.key,
         tls_client_auth="none",
     ) as server:
-        secure = KazooClient(server.address, use_ssl=True, verify_certs=False, timeout=20)
         states: list[str] = []
-        secure.add_listener(states.append)  # what it returns is not looked at but for True
-        secure.start(30)
-        secure.create("/by-tls", b"", ephemeral=True)
-        session = secure.client_id
-        (before,) = _homes(server, etcd_server, etcd_prefix)
-        with Scrapes(admin) as scrapes:
-            assert "has taken over" in server.upgrade()
-            wait_until(lambda: len(states) == 3, "the client with TLS is back")
-            enough = scrapes.answered + 5
-            wait_until(lambda: scrapes.answered > enough, "metrics are answered")
-        assert states == [KazooState.CONNECTED, KazooState.SUSPENDED, KazooState.CONNECTED]
-        assert secure.client_id == session
-        assert secure.exists("/by-tls").ephemeralOwner == session[0]
-        secure.stop()
-        secure.close()
+        moved = [KazooState.SUSPENDED, KazooState.CONNECTED]
+        with kazoo(server, use_ssl=True, verify_certs=False, timeout=20) as secure:
+            secure.add_listener(states.append)  # what it returns is not looked at but for True
+            secure.create("/by-tls", b"", ephemeral=True)
+            session = secure.client_id
+            (before,) = _homes(server, etcd_server, etcd_prefix)
+            with Scrapes(admin) as scrapes:
+                assert "has taken over" in server.upgrade()
+                wait_until(lambda: states[-2:] == moved, "the client with TLS is back")
+                enough = scrapes.answered + 5
+                wait_until(lambda: scrapes.answered > enough, "metrics are answered")
+            assert states.count(KazooState.SUSPENDED) == 1
+            assert secure.client_id == session
+            assert secure.exists("/by-tls").ephemeralOwner == session[0]
         (after,) = _homes(server, etcd_server, etcd_prefix)
         assert [after[name] for name in ("host", "listen", "admin")] == [
             before[name] for name in ("host", "listen", "admin")

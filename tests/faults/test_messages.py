@@ -3,12 +3,12 @@
 import re
 
 import pytest
-from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError
 
 from lab.client.blocking import Client, Disconnected
 from lab.servers import ZketcdServer
 from lab.servers.waiting import wait_until
+from tests.kazoo import kazoo
 
 
 def test_sessions_and_refusals_have_a_line_each(zketcd_server: ZketcdServer) -> None:
@@ -38,12 +38,6 @@ def test_sessions_and_refusals_have_a_line_each(zketcd_server: ZketcdServer) -> 
     silent.drop()
     told(r"refused to 127\.0\.0\.1:\d+: it has ended, or the password is wrong", second)
 
-    kazoo = KazooClient(server.address)
-    kazoo.start(timeout=60)
-    try:
-        with pytest.raises(AuthFailedError):
-            kazoo.add_auth("nonsense", "who")
-    finally:
-        kazoo.stop()
-        kazoo.close()
+    with kazoo(server) as unknown, pytest.raises(AuthFailedError):
+        unknown.add_auth("nonsense", "who")
     told(r"WARNING \S+: session 0x\w+: authentication of 127\.0\.0\.1:\d+ refused, scheme 'nonsense'")

@@ -1,4 +1,4 @@
-"""More than a proxy can take at once: it stops reading and goes on, and its memory stays bounded."""
+"""More than a proxy can take at once: it stops reading and starts again, and its memory stays bounded."""
 
 import threading
 from contextlib import ExitStack
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.client.blocking import CHILDREN, Client, children, create, events_of, get, multi, set_data
-from lab.client.requests import packet
+from codec.client import children, create, get, multi, packet, set_data
+from lab.client.blocking import CHILDREN, Client, events_of
 from lab.oracle import wire
 from lab.servers import EtcdServer, ZketcdServer, free_port, wait_until
 from lab.servers.operator import metric

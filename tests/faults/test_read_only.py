@@ -1,17 +1,18 @@
-"""etcd is silent: clients that allow it are served read-only, a ClickHouse is sent on; then all goes on."""
+"""etcd is silent: clients that allow it are served read-only, and a ClickHouse is turned away."""
 
 import socket
 import struct
 from contextlib import ExitStack
 
 import pytest
-from kazoo.client import KazooClient, KazooState, KeeperState
+from kazoo.client import KazooState, KeeperState
 from kazoo.exceptions import NotReadOnlyCallError
 
 from lab.client.blocking import EPHEMERAL, Client, Disconnected
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.four_letter import four_letter_word
 from tests.faults.conftest import Start
+from tests.kazoo import kazoo
 
 _WIDE = struct.pack(">iibqiqi", 45, 11, 0, 0, 4000, 0, 16) + bytes(16) + b"\1"
 
@@ -41,12 +42,9 @@ def test_reads_go_on_and_writes_come_back(start: Start, own_etcd_server: EtcdSer
         assert _version(proxy) == 42
         with pytest.raises(Disconnected):
             Client(proxy.port)
-        reader = KazooClient(f"127.0.0.1:{proxy.port}", read_only=True, timeout=4)
-        stack.callback(reader.close)
-        stack.callback(reader.stop)
         states: list[str] = []
+        reader = stack.enter_context(kazoo(proxy, read_only=True, timeout=4))
         reader.add_listener(states.append)
-        reader.start()
         assert reader.client_state == KeeperState.CONNECTED_RO
         assert reader.get("/a")[0] == b"data"
         with pytest.raises(NotReadOnlyCallError):
@@ -55,7 +53,7 @@ def test_reads_go_on_and_writes_come_back(start: Start, own_etcd_server: EtcdSer
         wait_until(lambda: reader.client_state == KeeperState.CONNECTED, "the reader may write")
         assert KazooState.LOST in states  # its read-only session was this server's own affair
         assert reader.set("/a", b"new").version == 1
-        assert _version(proxy) == 11
+        wait_until(lambda: _version(proxy) == 11, "a ClickHouse is served")
         # The session of before has lost nothing.
         assert writer.read("/a")[0] == b"new"
         assert writer.stat("/mine") is not None
@@ -68,9 +66,6 @@ def test_who_comes_before_the_silence_is_known_is_served_too(
     with ExitStack() as stack:
         own_etcd_server.pause()
         stack.callback(own_etcd_server.resume)
-        reader = KazooClient(f"127.0.0.1:{proxy.port}", read_only=True, timeout=10, connection_retry=None)
-        stack.callback(reader.close)
-        stack.callback(reader.stop)
-        reader.start(timeout=30)
+        reader = stack.enter_context(kazoo(proxy, read_only=True, timeout=10, connection_retry=None))
         assert reader.client_state == KeeperState.CONNECTED_RO
         assert reader.exists("/zookeeper")

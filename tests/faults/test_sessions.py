@@ -3,13 +3,8 @@
 import time
 from contextlib import ExitStack
 
-from lab.client import blocking as zk
-from lab.client.blocking import (
-    DELETED,
-    EPHEMERAL,
-    Client,
-    events_of,
-)
+from codec import client as zk
+from lab.client.blocking import DELETED, EPHEMERAL, Client, events_of
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
 from lab.servers.operator import count_keys, ctl
 from tests.faults.conftest import Start
@@ -42,7 +37,7 @@ def test_a_drained_proxy_answers_what_is_in_flight_and_leaves_sessions_alone(pai
             assert not any(reply.err for reply in replies)
             answered.update(f"{number}-{place}" for place in range(1 + len(replies)))
         watcher.sync()
-        # What was answered is there, and what was applied was answered: nobody had to guess.
+        # What was answered is there, and what was applied was answered: no client had to guess.
         assert watcher.children("/d")[0] == answered
         for client in clients:
             client.reconnect(second.port)

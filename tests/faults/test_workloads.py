@@ -6,15 +6,14 @@ ZKETCD_TEST_WORKLOAD_ROUNDS makes it longer: so often all faults come.
 import asyncio
 import os
 
+from codec.client import create
 from examples.database_replicated import run as database
 from examples.database_replicated.__main__ import WORKLOAD
 from examples.database_replicated.ledger import Ledger
 from examples.program import Surroundings, parser
-from examples.replicated_merge_tree import run as merge_tree
 from examples.zero_copy import run as zero_copy
 from examples.zero_copy.host import Settings as ZeroCopySettings
 from lab.client.meter import Meter
-from lab.client.requests import create
 from lab.servers import ZketcdServer
 from lab.servers.clusters import running_cluster
 from lab.servers.waiting import eventually
@@ -45,9 +44,6 @@ async def test_all_workloads(start: Start) -> None:
                 await storm.faults(cluster, proxies)
             over.set()
 
-        async def wait() -> None:
-            await over.wait()
-
         async def wait_for_entries(ledger: Ledger) -> None:
             await over.wait()
             last = ledger.last
@@ -57,32 +53,20 @@ async def test_all_workloads(start: Start) -> None:
 
             await eventually(more, f"entries after {last}", 120.0)
 
-        tables = merge_tree.run(
-            await surroundings(proxies, "/merge-tree"),
-            merge_tree.Shape(hosts=3, tables=2, writers=1, rate=40.0, seconds=1.0),
-            storm.CONNECTING,
-            seed=1,
-            meanwhile=faults,
-        )
         shared = zero_copy.run(
             await surroundings(proxies, "/zero-copy"),
             hosts=3,
             seconds=1.0,
             seed=1,
             settings=ZeroCopySettings(storm.CONNECTING, to_merge=2),
-            meanwhile=wait,
+            meanwhile=faults,
         )
         options = parser(WORKLOAD).parse_args(["localhost:1", "--seconds", "0.5", "--replicas", "6"])
         options.losses, options.session_timeout, options.logs_to_keep = 0, 3.0, 10
         entries = database.run(await surroundings(proxies, "/database"), options, meanwhile=wait_for_entries)
         async with asyncio.TaskGroup() as group:
-            of_tables = group.create_task(tables)
             of_shared = group.create_task(shared)
             of_entries = group.create_task(entries)
-        facts = of_tables.result().facts
-        assert facts["session: done"] > 3, "a host has lost its session"
-        for step in ("insert", "copy of the log", "fetch", "DDL, all hosts"):
-            assert facts[f"{step}: done"] > 0
         facts = of_shared.result().facts
         assert facts["session: done"] > 3, "a host has lost its session"
         for step in ("insert", "fetch", "merge", "unmark"):

@@ -4,7 +4,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from lab.client.blocking import NO_NODE, OK, SYSTEM_ERROR, Client, create, multi
+from codec.client import create, multi
+from lab.client.blocking import NO_NODE, OK, SYSTEM_ERROR, Client
 from lab.servers import EtcdServer
 from lab.servers.prepared import POISON, prepared
 from tests.faults.conftest import Start

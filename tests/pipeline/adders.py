@@ -72,7 +72,7 @@ class Curator:
         self._client: Any = None
 
     def start(self) -> None:
-        """Connect, and go on with that for as long as it takes."""
+        """Connect, and try until it succeeds."""
         policy = self._jvm.find("org.apache.curator.retry.RetryNTimes")(50, 200)
         factory = self._jvm.find("org.apache.curator.framework.CuratorFrameworkFactory")
         self._client = factory.newClient(self._address, self._timeout_ms, 30_000, policy)

@@ -1,14 +1,19 @@
-"""One small Spark for all tests of the pipeline: starting it costs more than most of them."""
+"""What tests of the pipeline share: one small Spark, trees of a real ZooKeeper, a tree in memory."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from unittest import mock
 
 import pytest
 from pyspark.sql import SparkSession
 
-from lab.servers import ZooKeeperServer
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from lab.oracle.client import Client
+from lab.servers import EtcdServer, ZooKeeperServer
 from lab.servers.zookeeper import java_program
 from pipeline.spark import session
-from tests.pipeline.ensembles import Client, Origin, make_origin, populate, zookeeper
+from proxy.log.upkeep import truncation
+from tests.pipeline.ensembles import Origin, make_origin, populate, zookeeper
+from tests.proxy.log.trees import Tree
 
 
 @pytest.fixture(scope="session")
@@ -40,3 +45,24 @@ def live_server() -> Iterator[ZooKeeperServer]:
         populate(client)
         client.close()
         yield server
+
+
+@pytest.fixture
+def options(etcd_server: EtcdServer, etcd_prefix: str) -> list[str]:
+    """Where a command finds its tree in etcd."""
+    return ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
+
+
+@pytest.fixture
+def etcd() -> FakeEtcdClient:
+    """An etcd in memory."""
+    return FakeEtcdClient(FakeEtcd())
+
+
+@pytest.fixture
+async def tree(etcd: FakeEtcdClient) -> AsyncIterator[Tree]:
+    """A tree in memory with two proxies, whose log is truncated at once."""
+    tree = await Tree(etcd).make()
+    await tree.come("a", "b")
+    with mock.patch.object(truncation, "_PAUSE", 0):
+        yield tree

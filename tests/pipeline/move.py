@@ -42,7 +42,7 @@ PREFIX = "/move"
 _TIMEOUT_MS = 60_000
 _JAVA = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _STANDS_BY = "waiting for `python -m pipeline follow"  # what a zketcd says before the cut-over
-_MORE = 5  # creates that show that a client goes on
+_MORE = 5  # creates that show that a client still works
 
 
 class Member(ZooKeeperServer):
@@ -217,7 +217,7 @@ class Move:
         return client
 
     def _go_on(self) -> None:
-        """Wait until all that write go on."""
+        """Wait until all clients that write do so again."""
         self._created(_MORE)
         wait_for_progress(self._writers, self._left())
         self._worker_is_known()

@@ -13,7 +13,7 @@ from pipeline.follow.outward import mirror
 from pipeline.sources.parquet import ParquetReader, ParquetWriter
 from pipeline.sources.zookeeper_sink import ZooKeeperWriter, options_of
 from pipeline.table import ZNODES, ZnodeRow
-from proxy.log import start
+from proxy.log.load import start
 from schema.keys import Keyspace
 from schema.paths import CONFIG
 from tests.pipeline.etcd.rows import load_tree, rows
@@ -45,8 +45,9 @@ async def test_import_leaves_it_out() -> None:
     assert (machine.tree.nodes[CONFIG].data, machine.tree.nodes[CONFIG].version) == (b"", 0)
 
 
-async def test_follow_leaves_it_out(tmp_path: Path) -> None:
-    """Both what is there at first, and what the members change later."""
+async def test_follow_leaves_it_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both the members that exist at first, and what the members change later."""
+    monkeypatch.setattr("pipeline.follow.finishing._ANSWER_WITHIN", 0.0)
     etcd = FakeEtcdClient(FakeEtcd())
     write_snapshot(tmp_path / "version-2", 0, TREE)
     options = Options(str(tmp_path), patience=0.0, interval=0.001, until_level=True)

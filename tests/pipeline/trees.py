@@ -16,20 +16,20 @@ from codec import snapshot_file
 from codec.constants import OpCode
 from codec.seal import sealed_tail
 from codec.snapshot_file import pack_head, pack_node
+from pipeline.batches import of_rows
 from pipeline.formats import digest, directory, log, snapshot, transactions
 from pipeline.formats.compression import opened
 from pipeline.formats.directory import Survey
 from pipeline.formats.snapshot import SnapshotReader
-from pipeline.running.here import Here
-from pipeline.running.progress import Reporter
-from pipeline.running.table import Table
-from pipeline.sources.batches import of_rows
+from pipeline.progress import Reporter
+from pipeline.reading import Table
+from pipeline.running.runner import Here
 from pipeline.table import ZNODES, AclRow, SessionRow, TransactionRow, ZnodeRow
 from schema.paths import parent_of
 
 SAMPLES = Path(__file__).parent / "samples"
 NAMES = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())
-# Changed by servers without a word in the log.
+# Changed by servers without an entry in the log.
 STATS = "/zookeeper/quota/misc/zookeeper_stats"
 OPEN = (AclRow(31, "world", "anyone"),)
 
@@ -135,19 +135,7 @@ def digest_of(nodes: Iterable[ZnodeRow]) -> int:
     """The tree's digest."""
     return digest.signed(
         sum(
-            digest.of_node(
-                b"" if node.path == "/" else node.path.encode(),
-                node.data,
-                node.czxid,
-                node.mzxid,
-                node.pzxid,
-                node.ctime,
-                node.mtime,
-                node.version,
-                node.created,
-                node.aversion,
-                node.owner,
-            )
+            digest.of_node(b"" if node.path == "/" else node.path.encode(), node.data, *node[3:])
             for node in nodes
         )
     )
@@ -204,7 +192,7 @@ class MemoryReader(NamedTuple):
         return [0, 1]
 
     def read(self, partition: int) -> Iterator[pa.RecordBatch]:
-        return of_rows(self.nodes[partition::2], ZNODES)
+        return of_rows(self.nodes[partition::2])
 
 
 def table_of(*nodes: ZnodeRow) -> Table:
@@ -221,5 +209,5 @@ def write_parquet(folder: Path, *nodes: ZnodeRow) -> str:
     """Nodes as a table of Parquet files; returns it as a source of the command line."""
     folder.mkdir()
     for number, part in enumerate((nodes[::2], nodes[1::2])):
-        pq.write_table(pa.Table.from_batches(of_rows(part, ZNODES), ZNODES), folder / f"{number}.parquet")
+        pq.write_table(pa.Table.from_batches(of_rows(part), ZNODES), folder / f"{number}.parquet")
     return f"parquet:{folder}"

@@ -17,7 +17,7 @@ from schema.budgets import Rule
 
 pytestmark = pytest.mark.usefixtures("no_environment")
 
-_ONE_LINE = str(Path(__file__).parents[1] / "__init__.py")
+_ONE_LINE = str(Path(__file__).parent / "__init__.py")
 _SUPER = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 # option -> (the field or fields, what is written, what it means)
 _OPTIONS: dict[str, tuple[str, str, Any]] = {
@@ -278,7 +278,7 @@ _USERS = f"--console-users={__file__}"
         (["--etcd=http://one:2379,https://two:2379"], "argument --etcd: some endpoints are https:// and"),
         (["--etcd=https://one:2379,two:2379"], "argument --etcd: some endpoints are https:// and"),
         (["--min-session-timeout=5000", "--max-session-timeout=4000"], "5000.*4000"),
-        (["--tick-time=2000000000"], "40000000000 ms"),  # more than a client can be told
+        (["--tick-time=2000000000"], "40000000000 ms"),  # more than fits into the reply to a client
         # A console that anybody could use.
         ([_ALL, "--console=on"], "--console-users is missing"),
         ([_ALL, "--console-write=on"], "--console-users is missing"),

@@ -8,29 +8,31 @@ import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 from unittest import mock
 
 import pytest
 
+from codec import client as zk
+from codec.client import NO_SESSION, PING, Reply, connect, connected, create, delete, get, packet, set_data
 from codec.constants import ErrorCode, EventType
-from lab.client import packets
-from lab.client.packets import ConnectReply
-from lab.client.requests import Reply
+from lab.fakes.connection import take_apart
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.config import parse
 from proxy.etcd.access import Access
 from proxy.etcd.model import Get
 from proxy.frontend.listener import bound_socket
+from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.staleness import Staleness
-from proxy.log.snapshots import WriterProcess
+from proxy.log.upkeep.snapshots import run_process
 from proxy.server import Server
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import until
 
 KEYS = Keyspace("/zketcd")
 _CONFIG = parse(["--listen", "127.0.0.1:0", "--tick-time", "200", "--four-letter-words", "*"])
-_WRITER = WriterProcess(Access(()))  # no test here writes a snapshot
+_WRITER = partial(run_process, Access(()))  # no test here writes a snapshot
 
 
 class Client:
@@ -42,7 +44,7 @@ class Client:
         self.opened.append(self)
         self._reader = reader
         self._writer = writer
-        self.session = ConnectReply(0, 0, b"")
+        self.session = NO_SESSION
 
     @classmethod
     async def open(cls, server: Server) -> "Client":
@@ -51,16 +53,16 @@ class Client:
     @classmethod
     async def connected(cls, server: Server, *, timeout_ms: int = 4000) -> "Client":
         client = await cls.open(server)
-        client.send(packets.connect(timeout_ms=timeout_ms))
-        client.session = packets.connect_reply(await client.frame())
+        client.send(connect(timeout_ms))
+        client.session = connected(await client.frame())
         return client
 
     async def moved(self, server: Server) -> "Client":
         """Another client that continues this one's session, if it may."""
         client = await Client.open(server)
-        _, session_id, password = self.session
-        client.send(packets.connect(session_id=session_id, password=password))
-        client.session = packets.connect_reply(await client.frame())
+        session, password, _ = self.session
+        client.send(connect(4000, session=session, password=password))
+        client.session = connected(await client.frame())
         return client
 
     def send(self, *chunks: bytes) -> None:
@@ -72,7 +74,7 @@ class Client:
             return await self._reader.readexactly(size)
 
     async def reply(self) -> Reply:
-        (reply,) = packets.replies([await self.frame()])
+        (reply,) = [*map(zk.reply, [await self.frame()])]
         return reply
 
     async def rest(self) -> bytes:
@@ -124,12 +126,12 @@ async def test_requests_of_all_kinds_are_answered_in_order() -> None:
     async with serving(FakeEtcd()) as server:
         client = await Client.connected(server)
         client.send(
-            packets.create(1, "/a", b"1"),
-            packets.get(2, "/a", watch=True),
-            packets.put(3, "/a", b"2"),
-            packets.ping(),
-            packets.create(4, "/a/e", flags=1),
-            packets.delete(5, "/a"),
+            packet(1, create("/a", b"1")),
+            packet(2, get("/a", watch=True)),
+            packet(3, set_data("/a", b"2")),
+            PING,
+            packet(4, create("/a/e", mode=1)),
+            packet(5, delete("/a")),
         )
         replies = [await client.reply() for _ in range(7)]
         assert [reply.xid for reply in replies] == [1, 2, -1, 3, -2, 4, 5]
@@ -145,11 +147,11 @@ async def test_a_silent_client_expires_though_its_connection_is_open() -> None:
     async with serving(FakeEtcd(), min_session_timeout=800) as server:
         client = await Client.connected(server, timeout_ms=800)
         assert client.session.timeout_ms == 800
-        client.send(packets.create(1, "/e", flags=1))
+        client.send(packet(1, create("/e", mode=1)))
         await client.reply()
         await until(lambda: "/e" not in server.machine.tree.nodes)
         assert await client.rest() == b""
-        assert (await client.moved(server)).session == (0, 0, bytes(16))
+        assert (await client.moved(server)).session == NO_SESSION
 
 
 async def test_a_session_lives_on_with_another_server() -> None:
@@ -157,12 +159,12 @@ async def test_a_session_lives_on_with_another_server() -> None:
     async with serving(store) as second:
         async with serving(store) as first:
             client = await Client.connected(first)
-            client.send(packets.create(1, "/e", flags=1))
+            client.send(packet(1, create("/e", mode=1)))
             await client.reply()
         assert await client.rest() == b""
         moved = await client.moved(second)
-        assert moved.session.session_id == client.session.session_id
-        moved.send(packets.delete(1, "/e"))
+        assert moved.session.session == client.session.session
+        moved.send(packet(1, delete("/e")))
         assert (await moved.reply()).err == 0
 
 
@@ -183,10 +185,10 @@ async def test_sessions_outlive_their_server_by_a_lease() -> None:
     async with serving(store) as second:
         async with serving(store) as first:
             client = await Client.connected(first, timeout_ms=400)
-            client.send(packets.create(1, "/a"))
+            client.send(packet(1, create("/a")))
             await client.reply()
         await asyncio.sleep(0.6)
-        assert client.session.session_id in second.machine.sessions
+        assert client.session.session in second.machine.sessions
         assert _proxies(store) == 2
 
 
@@ -194,11 +196,11 @@ async def test_a_drain_answers_what_is_here() -> None:
     store = FakeEtcd()
     async with serving(store) as server:
         client = await Client.connected(server)
-        client.send(packets.put(1, "/", b"1"), packets.get(2, "/"))
+        client.send(packet(1, set_data("/", b"1")), packet(2, get("/")))
         async with asyncio.timeout(10):
             while not server.log.outbox.outstanding and server.machine.zxid < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0)
-    rest = packets.replies(packets.take_apart(await client.rest()))
+    rest = [*map(zk.reply, take_apart(await client.rest()))]
     assert [reply.xid for reply in rest] == [1, 2]
 
 
@@ -210,10 +212,34 @@ async def test_a_server_that_is_behind_closes_its_connections_and_lets_nobody_in
             assert await client.rest() == b""
             assert not _is_ready(server)
             late = await Client.open(server)
-            late.send(packets.connect())
+            late.send(connect(4000))
             assert await late.rest() == b""
         assert _is_ready(server)
-        assert (await client.moved(server)).session.session_id == client.session.session_id
+        assert (await client.moved(server)).session.session == client.session.session
+
+
+async def test_a_server_that_distrusts_its_state_serves_nobody_read_only() -> None:
+    async with serving(FakeEtcd(), read_only_mode=True) as server:
+        client = await Client.connected(server)
+        may_load = asyncio.Event()
+        load_anew = server.log.load_anew
+
+        async def load_later(*, is_wrong: bool) -> Loaded:
+            await may_load.wait()
+            return await load_anew(is_wrong=is_wrong)
+
+        with mock.patch.object(server.log, "load_anew", load_later):
+            server.log.follow.distrust()
+            assert await client.rest() == b""
+            late = await Client.open(server)
+            late.send(connect(4000)[:-1] + b"\1")  # it may be served read-only
+            assert await late.rest() == b""
+            asked = await Client.open(server)
+            asked.send(b"isro")
+            assert await asked.rest() == b"null"
+            may_load.set()
+            await until(lambda: _is_ready(server))
+        assert (await client.moved(server)).session.session == client.session.session
 
 
 async def test_too_many_connections_of_one_address_are_closed() -> None:
@@ -225,7 +251,7 @@ async def test_too_many_connections_of_one_address_are_closed() -> None:
         await first.close()
         await until(lambda: not server.connections)
         third = await Client.connected(server)
-        assert third.session.session_id
+        assert third.session.session
 
 
 async def test_a_fault_of_the_log_ends_the_server() -> None:
@@ -233,7 +259,7 @@ async def test_a_fault_of_the_log_ends_the_server() -> None:
         async with serving(FakeEtcd()) as server:
             with mock.patch.object(server.machine, "begin", side_effect=ZeroDivisionError):
                 client = await Client.open(server)
-                client.send(packets.connect())
+                client.send(connect(4000))
                 fault = await asyncio.wait_for(server.failed(), 10)
             assert isinstance(fault, ZeroDivisionError)
 
@@ -244,7 +270,7 @@ def test_an_address_that_is_not_ours_is_named() -> None:
 
 
 async def test_a_port_that_was_taken_while_the_tree_was_loading_is_named() -> None:
-    # Both sockets are bound, as of two servers that start at the same time: only listening tells them apart.
+    # Both sockets are bound, as by two servers that start together: only listening fails.
     with bound_socket("127.0.0.1", 0) as ours:
         port = ours.getsockname()[1]
         with bound_socket("127.0.0.1", port) as theirs:
@@ -265,7 +291,9 @@ async def test_a_connection_that_is_gone_is_freed_without_the_garbage_collector(
         gone = weakref.ref(connection)
         del connection
         client.send(
-            packets.create(1, "/a"), packets.get(2, "/a", watch=True), packets.create(3, "/e", flags=1)
+            packet(1, create("/a")),
+            packet(2, get("/a", watch=True)),
+            packet(3, create("/e", mode=1)),
         )
         for _ in range(3):
             await client.reply()

@@ -91,7 +91,7 @@ def test_they_are_the_special_paths_parents_first() -> None:
 def test_all_fields_are_zero_but_the_config_nodes_acl() -> None:
     others = fixed_nodes()
     for path, node in fixed_nodes().items():
-        assert node is not others[path]  # nobody gets another one's
+        assert node is not others[path]  # no reader gets another's
         expected: dict[str, object] = {**dict.fromkeys(fields(node), 0), "data": b"", "acl": OPEN_ACL}
         if path == "/zookeeper/config":
             expected |= {"acl": (Acl(1, "world", "anyone"),), "aversion": -1}

@@ -7,9 +7,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from codec import client as zk
 from codec.constants import CreateMode
 from codec.errors import MalformedPacket
-from codec.jute import Acl
+from codec.jute import OPEN_TO_ALL, Acl
 from proxy.ctl.client import Client, Refused, connected
 from proxy.ctl.output import counted, visible
 from schema.paths import ROOT
@@ -60,18 +61,18 @@ def _create(session: Client, given: Any) -> int:
     if given.parents:
         nodes.create_parents(session, given.path)
     mode = (_WITH_TTL if given.ttl else _MODES)[given.mode]
-    _show(nodes.create(session, given.path, data, given.acl or nodes.OPEN, mode, given.ttl))
+    _show(session.call(zk.create(given.path, data, mode, given.acl or OPEN_TO_ALL, given.ttl)))
     return 0
 
 
 def _set(session: Client, given: Any) -> int:
-    stat = nodes.set_data(session, given.path, _data(given), given.if_version)
+    stat = session.call(zk.set_data(given.path, _data(given), given.if_version))
     _show(f"{given.path} has version {stat.version}, zxid 0x{stat.mzxid:x}")
     return 0
 
 
 def _delete(session: Client, given: Any) -> int:
-    nodes.delete(session, given.path, given.if_version)
+    session.call(zk.delete(given.path, given.if_version))
     return 0
 
 
@@ -94,14 +95,14 @@ def _rmr(session: Client, given: Any) -> int:
 def _acl(session: Client, given: Any) -> int:
     changed = 0
     for path in nodes.walk(session, given.path) if given.recursive else [given.path]:
-        before, version = nodes.acl_of(session, path)
+        before, stat = session.call(zk.get_acl(path))
         after = changed_acl(before, given)
         if after == before:
             continue
         if not after:
             raise Refused(f"{path}: no entry would be left")
         if given.yes:
-            nodes.set_acl(session, path, after, version)
+            session.call(zk.set_acl(path, after, stat.aversion))
         changed += 1
         _show(f"{path}: {nodes.acl_text(before)} -> {nodes.acl_text(after)}")
     what = "changed" if given.yes else "would change; --yes writes it"

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from codec import client as zk
 from codec.client import Stat
 from codec.constants import CreateMode
 from codec.errors import MalformedPacket
+from codec.jute import OPEN_TO_ALL
 from proxy.ctl.client import Client, Refused
 from proxy.ctl.output import counted, date, visible
 from schema.paths import ROOT, is_valid, join, parent_of
@@ -118,7 +120,7 @@ class Shell:
         folder = self._place(above + slash if above or slash else "")
         found: list[str] = []
         with suppress(Refused, MalformedPacket, ValueError), self._lock:
-            found = [name for name in nodes.children(self._session, folder).names if name.startswith(begun)]
+            found = [name for name in self._session.call(zk.children(folder)).names if name.startswith(begun)]
         return [f"{above}{slash}{name}" for name in sorted(found)]
 
     # -- commands --------------------------------------------------------------------------------------------
@@ -130,12 +132,12 @@ class Shell:
             for each in nodes.walk(self._session, path):
                 _show(each)
         else:
-            for name in sorted(nodes.children(self._session, path).names):
+            for name in sorted(self._session.call(zk.children(path)).names):
                 _show(name)
 
     def _cd(self, words: list[str]) -> None:
         path = self._only(words) if words else ROOT
-        if not nodes.exists(self._session, path):
+        if not self._session.call(zk.exists(path)):
             raise ValueError(f"there is no node {path}")
         self._here = path
 
@@ -143,7 +145,7 @@ class Shell:
         _show(self._here)
 
     def _get(self, words: list[str]) -> None:
-        data, _ = nodes.get(self._session, self._only(words))
+        data, _ = self._session.call(zk.get_nullable(self._only(words)))
         if data is None:
             _show("(null)")
             return
@@ -153,7 +155,7 @@ class Shell:
             _show(data.hex(" "))
 
     def _stat(self, words: list[str]) -> None:
-        _, stat = nodes.get(self._session, self._only(words))
+        _, stat = self._session.call(zk.get(self._only(words)))
         for line in stat_lines(stat):
             _show(line)
 
@@ -163,19 +165,20 @@ class Shell:
         if flags not in _FLAGS or not 1 <= len(rest) <= 3:
             raise ValueError(_HELP["create"])
         data = rest[1] if len(rest) > 1 else ""
-        acl = nodes.parsed_acl(rest[2]) if len(rest) > 2 else nodes.OPEN
-        _show(nodes.create(self._session, self._path(rest[0]), _bytes(data), acl, _FLAGS[flags]))
+        acl = nodes.parsed_acl(rest[2]) if len(rest) > 2 else OPEN_TO_ALL
+        created = zk.create(self._path(rest[0]), _bytes(data), _FLAGS[flags], acl)
+        _show(self._session.call(created))
 
     def _set(self, words: list[str]) -> None:
         if not 2 <= len(words) <= 3:
             raise ValueError(_HELP["set"])
         version = int(words[2]) if len(words) > 2 else -1
-        nodes.set_data(self._session, self._path(words[0]), _bytes(words[1]), version)
+        self._session.call(zk.set_data(self._path(words[0]), _bytes(words[1]), version))
 
     def _delete(self, words: list[str]) -> None:
         if not 1 <= len(words) <= 2:
             raise ValueError(_HELP["delete"])
-        nodes.delete(self._session, self._path(words[0]), int(words[1]) if len(words) > 1 else -1)
+        self._session.call(zk.delete(self._path(words[0]), int(words[1]) if len(words) > 1 else -1))
 
     def _rmr(self, words: list[str]) -> None:
         if len(words) != 1 or (path := self._path(words[0])) == ROOT:
@@ -186,17 +189,16 @@ class Shell:
         print(f"deleted {counted(done, 'node')}")
 
     def _getacl(self, words: list[str]) -> None:
-        acl, _ = nodes.acl_of(self._session, self._only(words))
-        for each in acl:
+        for each in self._session.call(zk.get_acl(self._only(words))).acl:
             _show(nodes.acl_text([each]))
 
     def _setacl(self, words: list[str]) -> None:
         if len(words) != 2:
             raise ValueError(_HELP["setacl"])
-        nodes.set_acl(self._session, self._path(words[0]), nodes.parsed_acl(words[1]))
+        self._session.call(zk.set_acl(self._path(words[0]), nodes.parsed_acl(words[1])))
 
     def _exists(self, words: list[str]) -> None:
-        print(int(nodes.exists(self._session, self._only(words))))
+        print(int(self._session.call(zk.exists(self._only(words))) is not None))
 
     def _help(self, _words: list[str]) -> None:
         print("\n".join(_HELP.values()))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from typing import Any
 
+from lab.fakes.connection import FakeLoop
 from proof.fuzzing.target import Target, Wrong
 from proof.fuzzing.targets.pieces import Pieces, cut
 from proxy.etcd.http2 import Call, Connection, request_headers
@@ -18,7 +19,7 @@ SERVER, TIME, REQUEST, STREAM, WRITE, CANCEL = range(6)
 _MEANINGS = 6
 _MOST_STEPS = 60
 _UNIT = 300  # bytes of a message for each number of the input
-_PATIENCE = 5.0  # seconds that a call may take
+_TIMEOUT = 5.0  # seconds that a call may take
 _WINDOW, _FRAME = 65_535, 16_384  # of RFC 9113, until the server says otherwise
 _FRAME_HEADER = 9
 _UNWANTED = b"!"  # how a message begins that its listener does not take
@@ -44,53 +45,11 @@ class _Future:
         yield self
 
 
-class _Timer:
-    def __init__(self, due: float, callback: Callable[[], object]) -> None:
-        self.due, self.callback = due, callback
-        self.is_cancelled = False
-
-    def cancel(self) -> None:
-        self.is_cancelled = True
-
-
-class _Loop:
-    """Nothing happens unless it is called."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self._soon: list[Callable[[], object]] = []
-        self._timers: list[_Timer] = []
-
-    def time(self) -> float:
-        return self.now
+class _Loop(FakeLoop):
+    """Its futures are those that a call waits for."""
 
     def create_future(self) -> _Future:
         return _Future()
-
-    def call_soon(self, callback: Callable[[], object]) -> None:
-        self._soon.append(callback)
-
-    def call_later(self, delay: float, callback: Callable[[], object]) -> _Timer:
-        return self.call_at(self.now + delay, callback)
-
-    def call_at(self, when: float, callback: Callable[[], object]) -> _Timer:
-        self._timers.append(_Timer(when, callback))
-        return self._timers[-1]
-
-    def run(self) -> None:
-        """Do what is due."""
-        while self._soon:
-            self._soon.pop(0)()
-
-    def wait(self, seconds: float) -> None:
-        """Let time pass."""
-        self.now += seconds
-        due = [timer for timer in self._timers if timer.due <= self.now]
-        self._timers = [timer for timer in self._timers if timer.due > self.now]
-        for timer in due:
-            if not timer.is_cancelled:
-                timer.callback()
-        self.run()
 
 
 class _Server:
@@ -216,18 +175,16 @@ class _Run:
         call = self._open()
         answers: list[bytes | RpcError] = []
         self._answers.append(answers)
-        call.answer(_PATIENCE, answers.append)
-        self._connection.send(call, bytes(size), last=True)
+        call.answer(_TIMEOUT, answers.append)
+        self._connection.sender.send(call.upload, bytes(size), last=True)
 
     def _open(self) -> Call:
-        call = self._connection.open(
-            request_headers("http", "etcd", "/p.S/M", _PATIENCE, (("a", "b" * 130),))
-        )
+        call = self._connection.open(request_headers("http", "etcd", "/p.S/M", _TIMEOUT, (("a", "b" * 130),)))
         self._calls.append(call)
         return call
 
     def go_on(self) -> None:
-        """What has come up by the step."""
+        """Continue the calls whose answers have arrived."""
         self.loop.run()
         for listener in self._listeners:
             listener.go_on()

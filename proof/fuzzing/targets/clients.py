@@ -187,8 +187,6 @@ def header(data: bytes) -> None:
         same(f"its first {end} bytes", proxy_protocol.parse(data[:end]), None)
 
 
-_CODEC = ("codec.jute", "codec.packets", "codec.records")
-
 CLIENTS = (
     Target("framing", "A limit, then a connection's bytes.", framing, ()),
     Target("opening", "A limit, then a connection's first bytes.", opening, ()),

@@ -77,7 +77,7 @@ def _requests(data: bytes, header: Struct) -> bytes:
 
 
 class _Played(NamedTuple):
-    """What became of a client."""
+    """The end of a client."""
 
     sent: bytes
     is_closed: bool

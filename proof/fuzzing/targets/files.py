@@ -115,7 +115,6 @@ def _file(data: bytes, name: str) -> Iterator[str]:
         yield str(path)
 
 
-_FORMATS = "pipeline.formats"
 _CHUNKS = 4 * compression.CHUNK  # bytes that reading a compressed file may keep, whatever it holds
 
 FILES = (

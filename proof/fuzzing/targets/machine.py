@@ -20,8 +20,7 @@ from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.state.operation import Reading
 from proxy.state.ops import EXTENDED
-from proxy.state.outcome import Outcome
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Outcome, Refusal
 from proxy.state.watches import WatchTable
 from schema.entry import Identity, Kind, Request, Rules, encode_open
 from schema.errors import BadValue
@@ -66,7 +65,7 @@ class _Errors(logging.Handler):
         self._last = record.exc_info[1] if record.exc_info else None
 
     def take(self) -> BaseException | None:
-        """The last one, once."""
+        """Return the last error, and forget it."""
         error, self._last = self._last, None
         return error
 
@@ -127,7 +126,7 @@ class _Run:
         if outcome.err:
             same("the state after a refused request", state, self._state)
         self._state = state
-        for event in machine.events:
+        for event in machine.transaction.events:
             self._watches.fire(event, machine.zxid)
         if self._twin is not None:
             same("the answer of a machine from a snapshot", self._execute(self._twin, request), outcome)

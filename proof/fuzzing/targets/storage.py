@@ -131,8 +131,6 @@ def key(data: bytes) -> None:
     same("parsed again", keyspace.parse(name), found)
 
 
-_PAGES = ("schema.pages", "schema.text", "schema.znode")
-
 STORAGE = (
     Target("envelope", "Whether to mend the checksum, then a value.", envelope, (BadValue,)),
     Target("entry", "An entry's body, uncompressed.", an_entry, (BadValue,)),

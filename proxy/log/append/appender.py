@@ -36,8 +36,6 @@ _FIRST_PAUSE = 0.05  # seconds before the next attempt if an attempt fails at on
 _LONGEST_PAUSE = 0.5
 _REFUSED_PAUSE = 1.0  # seconds, after a refusal that only an operator can end, such as missing permission
 _PROBE_INTERVAL = 1.0  # seconds between two writes that ask a full etcd whether it has space again
-_LEAST_WINDOW = 2  # Txns in flight; near etcd, more would only make the proxy and etcd wait for each other
-_LARGEST_WINDOW = 8
 _WINDOW_PER = 0.0025  # seconds of round trip for each Txn in flight; 8 at 20 ms
 _WINDOW_BYTES = 2 << 20  # in flight together; one entry is sent in any case
 _LONG_ENTRY = 64 << 10  # bytes; after making a longer entry the loop does other work before the next one
@@ -67,7 +65,10 @@ async def _answer_to(etcd: Etcd, txn: Txn, timeout: float) -> TxnResult | EtcdEr
 
 
 class Appender:
-    """Appends the entries of one incarnation after the other."""
+    """Appends the entries of one incarnation after the other.
+
+    More than twelve attributes: what is used of the context for each entry is looked up once.
+    """
 
     def __init__(
         self,
@@ -87,6 +88,7 @@ class Appender:
         self._machine = context.machine
         self._stats = context.stats
         self._rules = int(context.settings.rules)
+        self._window = context.settings.window
         self._clock = context.environment.clock
         self._outbox = outbox
         self._head = head
@@ -104,7 +106,8 @@ class Appender:
     def window(self) -> int:
         """How many Txns may be in flight: enough to keep a connection with this round trip busy."""
         wanted = int(self._stats.round_trip.seconds / _WINDOW_PER) + 1
-        return max(_LEAST_WINDOW, min(_LARGEST_WINDOW, wanted))
+        least, most = self._window
+        return max(least, min(most, wanted))
 
     def start(self, incarnation: Incarnation) -> None:
         """Append under this incarnation from now on."""

@@ -22,8 +22,8 @@ from proxy.etcd.model import (
     TxnResult,
 )
 from proxy.log.append.outbox import Sent
-from proxy.log.contact import keep_alive_interval
 from proxy.log.context import Context
+from proxy.log.status import keep_alive_interval
 from proxy.support.throttled_log import ThrottledLog
 from schema.keys import Keyspace
 from schema.record import ProxyValue, encode_proxy
@@ -161,7 +161,9 @@ class Membership:
         self._environment = context.environment
         self._throttled_log = ThrottledLog(log, context.environment.clock)
         # A stream that does not answer is replaced while the lease still has two thirds of its time.
-        self._keeper = context.etcd.lease_keeper(self._kept_alive, keep_alive_interval(self._lease_seconds))
+        self._ask_for_time = context.etcd.lease_keeper(
+            self._kept_alive, keep_alive_interval(self._lease_seconds)
+        )
         #: The incarnation under which this proxy appends, did so last, or is about to; nameless at first.
         self.current = Incarnation(context.keys, "", settings.lease_seconds)
 
@@ -195,7 +197,7 @@ class Membership:
         """Keep the lease alive, for ever. While etcd answers nothing else, other proxies are to take over."""
         while True:
             if not is_cut_off() and self.current.ask_for_time(self._environment.clock.monotonic()):
-                self._keeper.send(self.current.lease)
+                self._ask_for_time(self.current.lease)
             await asyncio.sleep(keep_alive_interval(self.current.granted))
 
     # -- how -----------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from codec.constants import CREATES, CreateMode, KeeperOpCode, OpCode
 from codec.errors import MalformedPacket
 from proxy.log.append.pending import Pending
-from proxy.log.stats import Stats
+from proxy.log.status import Pressure, Stats
 from proxy.state.machine import Machine
 from proxy.state.node import Node
 from proxy.state.ops import EXTENDED
@@ -53,17 +53,11 @@ _SIZED = (OpCode.SET_DATA, OpCode.SET_ACL, *_DELETES)  # what they change depend
 UNMETERED = (OpCode.CLOSE_SESSION, OpCode.SYNC)
 
 
-class Pressure(NamedTuple):
-    """The reserve is touched. Sizes in bytes."""
-
-    reserve: int
-    room: int  # of the quota that is not in use
-    snapshot: int  # what one more snapshot takes at most, about, and what has to stay free besides
-    is_last: bool = False  # the room is kept for that snapshot
-
-
 class Space:
-    """The space in etcd, as one proxy knows it."""
+    """The space in etcd, as one proxy knows it.
+
+    More than twelve attributes: between two looks at etcd each request is judged by sums that were made once.
+    """
 
     def __init__(self, percent: int, machine: Machine, stats: Stats) -> None:
         """`percent`: the share of the quota that is the reserve; 0 for none."""

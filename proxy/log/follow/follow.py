@@ -10,7 +10,7 @@ import logging
 from typing import NamedTuple, Protocol
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import DELETE, EtcdError, KeyValue, WatchCompacted, WatchMessage
+from proxy.etcd.model import DELETE, EtcdError, Event, KeyValue, WatchCompacted, WatchMessage
 from proxy.log.follow.catch_up import Caught, Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
 from proxy.log.follow.follower import Follower, Item, RecordChanged
 from proxy.log.follow.staleness import LIMIT, Staleness
@@ -66,15 +66,11 @@ class LastLoad(NamedTuple):
     fell_back: bool = False  # the current snapshot could not be used
 
 
-class _Deletion(NamedTuple):
-    """An event as etcd would send it."""
-
-    type: int
-    kv: KeyValue
-
-
 class Follow:
-    """One follower of the log: the watch, its order, and whether the state is right and recent."""
+    """One follower of the log: the watch, its order, and whether the state is right and recent.
+
+    More than twelve attributes: the parts of this room meet here, and the consumer uses each of them.
+    """
 
     def __init__(
         self,
@@ -252,7 +248,7 @@ class Follow:
             log.error("etcd was restored from a backup, as of revision %d", revision)
             # The revisions of the proxy keys belong to another history: all living proxies count as new.
             gone = [KeyValue(self._keys.proxy(name), b"", 0, revision, 0, 0) for name in follower.living]
-            items += follower.items_of([_Deletion(DELETE, pair) for pair in gone])
+            items += follower.items_of([Event(DELETE, pair) for pair in gone])
         items += await self.continue_from(loaded)
         await self._consumer.replace(loaded.machine, restored=restored)
         self._deliver(items)

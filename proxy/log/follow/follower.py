@@ -6,7 +6,7 @@ Every follower computes the same order from the same events, by rules 1 to 3 of 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from proxy.etcd.model import PUT, Event, EventKeyValue, KeyValue
+from proxy.etcd.model import PUT, Event, KeyValue
 from proxy.log.record import unreadable
 from proxy.state.pause import NO_PAUSE, Pause
 from schema.entry import Entry, decode_entry
@@ -66,6 +66,8 @@ class Follower:
         self._waiting: dict[str, dict[int, Apply]] = {}  # by incarnation and number
         self._living: dict[str, int] = {}  # create_revision of the proxy keys that exist
         self._expected: dict[str, int] = {}  # the same, of keys that no event has shown yet
+        #: The incarnations whose keys are gone, until a question has looked for what was left out of them.
+        self.gone: list[str] = []
         #: All events up to this etcd revision have been processed.
         self.revision = 0
 
@@ -95,6 +97,7 @@ class Follower:
         """Continue from a loaded state, which has these numbers; `catch_up` has to follow."""
         self._delivered = dict(applied)
         self._waiting.clear()
+        self.gone.clear()
         self.revision = 0
 
     def expect(self, incarnation: str, revision: int) -> None:
@@ -213,7 +216,7 @@ class Follower:
                     del self._waiting[incarnation]
         self._delivered[incarnation] = number
 
-    def _came(self, items: list[Item], incarnation: str, pair: EventKeyValue) -> None:
+    def _came(self, items: list[Item], incarnation: str, pair: KeyValue) -> None:
         self._expected.pop(incarnation, None)
         self._living[incarnation] = pair.create_revision
         items.append(ProxyCame(incarnation, pair.create_revision, pair.value))
@@ -222,6 +225,7 @@ class Follower:
         self._living.pop(incarnation, None)
         self._expected.pop(incarnation, None)
         self._waiting.pop(incarnation, None)  # rule 3
+        self.gone.append(incarnation)
         items.append(ProxyGone(incarnation, revision))
 
 

@@ -67,7 +67,10 @@ def _proxies(keys: Keyspace, pairs: Iterable[KeyValue]) -> Iterator[tuple[str, K
 
 
 class Staleness:
-    """Compares the state of one proxy with etcd, and decides whether clients may see it."""
+    """Compares the state of one proxy with etcd, and decides whether clients may see it.
+
+    More than twelve attributes: each of the four ways in which a state can be old or wrong has its own.
+    """
 
     def __init__(
         self,
@@ -94,7 +97,8 @@ class Staleness:
         # Monotonic time since which questions have no answer, while other requests have.
         self._unanswered_since: float | None = None
         self._obstacle = ""
-        self._wrong = False
+        #: Whether the state is what the log makes, as far as this proxy knows.
+        self.right = True
         self._recent = asyncio.Event()
         #: Everything that was in etcd at this monotonic time is applied.
         self.caught_up_at = -float("inf")
@@ -102,7 +106,7 @@ class Staleness:
     @property
     def serving(self) -> bool:
         """Whether clients may see the state."""
-        return self._recent.is_set() and not self._wrong
+        return self._recent.is_set() and self.right
 
     @property
     def silence(self) -> float:
@@ -126,12 +130,12 @@ class Staleness:
 
     def distrust(self) -> None:
         """The state differs from what the log makes: clients may not see it before it was loaded anew."""
-        self._wrong = True
+        self.right = False
         self._stopped("this proxy's state is not what the log says: loading the tree anew")
 
     def trust(self) -> None:
         """The state was loaded anew: clients may see it."""
-        self._wrong = False
+        self.right = True
 
     async def run(self) -> None:
         """Ask, and decide by the answers, for ever."""
@@ -159,7 +163,7 @@ class Staleness:
         """Ask once. Raises EtcdError."""
         follower = self._follower
         keys = follower.keys
-        living, processed = list(follower.living), follower.revision
+        living, gone_by, processed = list(follower.living), follower.gone[:], follower.revision
         before = {name: self._machine.applied.get(name, 0) for name in living}
         asked = self._now()
         found: list[RangeResult] = []
@@ -168,21 +172,26 @@ class Staleness:
         for name in living:
             _, end = keys.entries_of(name)
             ops.append(Get(keys.entry(name, before[name] + 1), end, keys_only=True, limit=1))
+        # No entry of these can follow. One that was not delivered before their end was left out.
+        for name in gone_by:
+            _, end = keys.entries_of(name)
+            ops.append(Get(keys.entry(name, follower.delivered(name) + 1), end, keys_only=True, limit=1))
         for start in range(0, len(ops), MOST_OPS):
             answer = await self._etcd.txn(Txn((), ops[start : start + MOST_OPS]), _TIMEOUT)
             if answer.revision < processed:  # etcd's issue 20418
                 raise EtcdUnknown(f"an answer as of revision {answer.revision}, after {processed}")
             found += [result for result in answer.responses if isinstance(result, RangeResult)]
+        follower.gone = [name for name in follower.gone if name not in gone_by]
         there = dict(_proxies(keys, found[0].kvs))
         entries = [
             (name, before[name], result.count)
-            for name, result in zip(living, found[1:], strict=True)
+            for name, result in zip(living, found[1 : 1 + len(living)], strict=True)
             if result.count
         ]
         new = [kv for name, kv in there.items() if name not in living]
         first = sorted((kv for result in found[1:] for kv in result.kvs), key=revision_of)
         # A key that was there when the watch had passed it, and still is, was there all the time.
-        if not self._wrong and (
+        if self.right and (
             follower.left_out(first) is not None or any(kv.create_revision <= processed for kv in new)
         ):
             self._watch_guard.left_out()  # etcd's issue 17529

@@ -1,4 +1,4 @@
-"""The table of operations: every request that this server answers, by opcode. One file an operation.
+"""The table of operations: every request that this server answers, by opcode. Those of a kind share a file.
 
 Ping, auth and sasl concern the connection rather than the state: the frontend answers those.
 """
@@ -7,14 +7,11 @@ from collections.abc import Mapping
 
 from codec.constants import KeeperFeature, KeeperOpCode, OpCode
 from proxy.state.operation import Operations, ReadOperation, WriteOperation
-from proxy.state.ops.add_watch import add_watch
-from proxy.state.ops.check_not_exists import CHECK_NOT_EXISTS
-from proxy.state.ops.check_stat import CHECK_STAT
-from proxy.state.ops.check_watches import check_watches
+from proxy.state.ops.checks import CHECK_NOT_EXISTS, CHECK_STAT
 from proxy.state.ops.close_session import CLOSE_SESSION
 from proxy.state.ops.create import CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL
 from proxy.state.ops.create_if_not_exists import CREATE_IF_NOT_EXISTS
-from proxy.state.ops.delete import DELETE
+from proxy.state.ops.delete import DELETE, TRY_REMOVE
 from proxy.state.ops.delete_container import DELETE_CONTAINER
 from proxy.state.ops.get_all_children_number import get_all_children_number
 from proxy.state.ops.get_ephemerals import get_ephemerals
@@ -26,12 +23,16 @@ from proxy.state.ops.read_only import close_session, not_read_only
 from proxy.state.ops.reads import exists, get_acl, get_children, get_children2, get_data
 from proxy.state.ops.reconfig import RECONFIG
 from proxy.state.ops.remove_recursive import REMOVE_RECURSIVE
-from proxy.state.ops.remove_watches import remove_watches
 from proxy.state.ops.set_acl import SET_ACL
 from proxy.state.ops.set_data import SET_DATA
-from proxy.state.ops.set_watches import set_watches, set_watches2
 from proxy.state.ops.sync import SYNC
-from proxy.state.ops.try_remove import TRY_REMOVE
+from proxy.state.ops.watch_requests import (
+    add_watch,
+    check_watches,
+    remove_watches,
+    set_watches,
+    set_watches2,
+)
 from proxy.state.ops.who_am_i import who_am_i
 
 READS: dict[int, ReadOperation] = {

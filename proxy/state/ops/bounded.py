@@ -4,7 +4,7 @@ Pure. Without the limit, one multiRead that names a large node very often would 
 """
 
 from codec.constants import ErrorCode
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 
 # More pieces than these are joined early, since joining very many at the end is slow.
 _LOOSE = 2048

@@ -8,8 +8,7 @@ from codec.packets import Create, CreateTtl, decode_create, decoder, read_create
 from proxy.state.acl import demand
 from proxy.state.node import Node
 from proxy.state.operation import WriteOperation
-from proxy.state.ops.missing import missing
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from proxy.state.transaction import Transaction
 from schema.paths import ROOT, is_valid
 from schema.znode import CONTAINER_OWNER, MAX_TTL, OPEN_ACL, session_of, ttl_owner
@@ -43,7 +42,7 @@ def create(tx: Transaction, fields: Create, owner: int = 0) -> Created:
     above = path[:slash] or ROOT
     parent = tx.nodes.get(above)
     if parent is None:
-        raise missing(tx, path)
+        raise tx.missing(path)
     if parent.acl is not OPEN_ACL:
         demand(parent.acl, Perms.CREATE, tx.identities)
     if flags:

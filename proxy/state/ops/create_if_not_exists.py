@@ -5,7 +5,7 @@ from codec.jute import Acl, pack_string
 from codec.packets import decode_create, present
 from proxy.state.operation import WriteOperation
 from proxy.state.ops.create import SEQUENTIAL, create
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from proxy.state.transaction import Transaction
 
 _Fields = tuple[str, bytes | None, tuple[Acl, ...] | None, int]

@@ -1,14 +1,15 @@
-"""delete: PrepRequestProcessor.pRequest2Txn, case delete."""
+"""delete (PrepRequestProcessor.pRequest2Txn), and tryRemove of Keeper."""
 
 from codec.constants import ErrorCode, Perms
 from codec.packets import decode_path_version
 from proxy.state.acl import demand
 from proxy.state.operation import WriteOperation, nothing
-from proxy.state.ops.missing import missing
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from proxy.state.transaction import Transaction
 from schema.paths import ROOT, SPECIAL_PATHS
 from schema.znode import OPEN_ACL
+
+_NO_MATTER = (ErrorCode.NO_NODE, ErrorCode.BAD_VERSION, ErrorCode.NOT_EMPTY)  # to tryRemove
 
 
 def apply(tx: Transaction, fields: tuple[str, int]) -> None:
@@ -20,12 +21,12 @@ def apply(tx: Transaction, fields: tuple[str, int]) -> None:
     above = path[:slash] or ROOT
     parent = tx.nodes.get(above)
     if parent is None:
-        raise missing(tx, path)
+        raise tx.missing(path)
     if parent.acl is not OPEN_ACL:
         demand(parent.acl, Perms.DELETE, tx.identities)
     node = tx.nodes.get(path)
     if node is None:
-        raise missing(tx, path)
+        raise tx.missing(path)
     if version not in (-1, node.version):
         raise Refusal(ErrorCode.BAD_VERSION)
     if node.children:
@@ -33,4 +34,14 @@ def apply(tx: Transaction, fields: tuple[str, int]) -> None:
     tx.delete(path, above, parent, node)
 
 
+def try_remove(tx: Transaction, fields: tuple[str, int]) -> None:
+    """Delete the node if it exists, has that version and is empty."""
+    try:
+        apply(tx, fields)
+    except Refusal as refusal:
+        if refusal.code not in _NO_MATTER:
+            raise
+
+
 DELETE = WriteOperation(decode_path_version, apply, nothing)
+TRY_REMOVE = WriteOperation(decode_path_version, try_remove, nothing)

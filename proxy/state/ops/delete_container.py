@@ -9,7 +9,7 @@ from codec.packets import decoder
 from proxy.state.acl import demand
 from proxy.state.node import Node
 from proxy.state.operation import WriteOperation, nothing
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from proxy.state.transaction import Transaction
 from schema.entry import NodeDue
 from schema.paths import ROOT, SPECIAL_PATHS, parent_of

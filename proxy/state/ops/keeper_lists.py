@@ -11,7 +11,7 @@ from proxy.state.node import PACKED_PER_STEP, Node, pack_children, pack_names
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.bounded import Body
 from proxy.state.ops.reads import find
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from schema.paths import ROOT
 from schema.znode import session_of
 

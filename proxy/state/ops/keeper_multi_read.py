@@ -10,8 +10,8 @@ from proxy.state.ops.keeper_lists import children_of, filtered_list, list_with_s
 from proxy.state.ops.multi import END_OF_PARTS
 from proxy.state.ops.multi_read import BYTES_PER_PART, multi_read
 from proxy.state.ops.reads import exists, get_children, get_children2, get_data
+from proxy.state.outcome import Refusal
 from proxy.state.pause import Pause
-from proxy.state.refusal import Refusal
 
 # The read of each kind of part, and how many bytes the part has after its path.
 _PARTS = {

@@ -12,13 +12,13 @@ from codec.errors import MalformedPacket
 from codec.jute import INT
 from codec.packets import MULTI_HEADER, present
 from proxy.state.operation import WriteOperation
-from proxy.state.ops.check import CHECK
+from proxy.state.ops.checks import CHECK
 from proxy.state.ops.create import CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL, TTL_MODES
 from proxy.state.ops.delete import DELETE
 from proxy.state.ops.set_data import SET_DATA
 from proxy.state.ops.unreadable import NullAcl
+from proxy.state.outcome import Refusal
 from proxy.state.pause import NO_PAUSE, Pause
-from proxy.state.refusal import Refusal
 from proxy.state.transaction import Transaction
 
 PARTS: dict[int, WriteOperation] = {

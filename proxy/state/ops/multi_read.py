@@ -9,8 +9,8 @@ from proxy.state.operation import Client, Reading
 from proxy.state.ops.bounded import Body
 from proxy.state.ops.multi import END_OF_PARTS, decode_part
 from proxy.state.ops.reads import find
+from proxy.state.outcome import Refusal
 from proxy.state.pause import Pause
-from proxy.state.refusal import Refusal
 
 
 def _get_data(reading: Reading, client: Client, path: str) -> bytes:

@@ -4,7 +4,7 @@ from typing import NoReturn
 
 from codec.constants import ErrorCode
 from proxy.state.operation import Client, Reading
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 
 
 def not_read_only(_reading: Reading, _client: Client, _frame: bytes, _position: int) -> NoReturn:

@@ -10,7 +10,7 @@ from proxy.state.acl import demand, masked, permits
 from proxy.state.node import Node
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.features import TELLING
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from schema.paths import ROOT
 from schema.znode import OPEN_ACL
 

@@ -10,7 +10,7 @@ from codec.constants import ErrorCode
 from codec.jute import Reader
 from codec.packets import decoder
 from proxy.state.operation import WriteOperation, nothing
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from proxy.state.transaction import Transaction
 
 

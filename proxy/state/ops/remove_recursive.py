@@ -5,8 +5,7 @@ from codec.keeper import read_path_limit
 from codec.packets import decoder
 from proxy.state.acl import demand
 from proxy.state.operation import WriteOperation, nothing
-from proxy.state.ops.missing import missing
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from proxy.state.transaction import Transaction
 from schema.paths import ROOT, SPECIAL_PATHS, parent_of
 
@@ -38,7 +37,7 @@ def _leaving(tx: Transaction, fields: tuple[str, int]) -> list[str]:
         return []
     demand(parent.acl, Perms.DELETE, tx.identities)
     if path not in nodes:
-        raise missing(tx, path)
+        raise tx.missing(path)
     paths = _subtree(tx, path, min(limit, MOST))
     for below in tx.pause.each(paths):
         demand(nodes[below].acl, Perms.DELETE, tx.identities)

@@ -5,8 +5,7 @@ from codec.packets import SetAcl, decoder, read_set_acl
 from proxy.state.acl import demand
 from proxy.state.node import Node
 from proxy.state.operation import WriteOperation, stat
-from proxy.state.ops.missing import missing
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from proxy.state.transaction import Transaction
 from schema.paths import is_valid
 
@@ -19,7 +18,7 @@ def apply(tx: Transaction, fields: SetAcl) -> Node:
     acl = tx.expand(sent_acl)
     node = tx.nodes.get(path)
     if node is None:
-        raise missing(tx, path)
+        raise tx.missing(path)
     demand(node.acl, Perms.ADMIN, tx.identities)
     if version not in (-1, node.aversion):
         raise Refusal(ErrorCode.BAD_VERSION)

@@ -5,8 +5,7 @@ from codec.packets import decode_set_data
 from proxy.state.acl import demand
 from proxy.state.node import Node
 from proxy.state.operation import WriteOperation, stat
-from proxy.state.ops.missing import missing
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from proxy.state.transaction import Transaction
 from schema.paths import is_valid
 from schema.znode import OPEN_ACL
@@ -19,7 +18,7 @@ def apply(tx: Transaction, fields: tuple[str, bytes | None, int]) -> Node:
     if node is None:
         if not is_valid(path):  # ZooKeeper checks this first, but no node has such a path
             raise Refusal(ErrorCode.BAD_ARGUMENTS)
-        raise missing(tx, path)
+        raise tx.missing(path)
     if node.acl is not OPEN_ACL:
         demand(node.acl, Perms.WRITE, tx.identities)
     if tx.tree.quotas:

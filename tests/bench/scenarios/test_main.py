@@ -32,13 +32,13 @@ def test_an_unknown_scenario_is_named(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.real
-# One of each kind: sessions that wait, load on many proxies, other programs, relays. `make scenarios
+# One of each kind: sessions that wait, load on many proxies, other programs, relays, files. `make scenarios
 # ARGS="--scale 0.002"` is the short form of all.
-@pytest.mark.parametrize("name", ["idle", "sidecars", "clickhouse", "deployed"])
+@pytest.mark.parametrize("name", ["idle", "sidecars", "clickhouse", "deployed", "pipeline"])
 def test_a_scenario_runs(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "figures.json"
     assert main([name, "--scale", "0.002", "--json", str(path)]) == 0
-    assert re.search(r"^\| (zketcd|1 proxy|0.5) ", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(r"^\| (zketcd|1 proxy|0.5|import --no-spark) ", capsys.readouterr().out, re.MULTILINE)
     table = json.loads(path.read_text())[name]
     assert table["rows"]
     assert all(len(row) == len(table["head"]) for row in table["rows"])

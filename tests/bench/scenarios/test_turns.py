@@ -1,6 +1,6 @@
 """No single request holds the loop for long: the longest turn, in calls of functions.
 
-A clock that goes on by 3 ms at each look stands in for the real one, so that a slice of 10 ms ends at the
+A clock that advances by 3 ms at each look stands in for the real one, so that a slice of 10 ms ends at the
 fourth look, however fast the machine is. So the figures depend on nothing but the code.
 """
 

@@ -10,8 +10,8 @@ from lab.servers import EtcdServer
 from lab.servers.process import ServerProcess
 from tests.clients.conftest import two_servers
 from tests.clients.curator.shared import (
-    PATIENCE_S,
     SESSION_MS,
+    TIMEOUT_S,
     Client,
     Connect,
     seconds,
@@ -40,10 +40,10 @@ def connect(jvm: Jvm, servers: tuple[ServerProcess, ServerProcess]) -> Iterator[
             addresses = ",".join(servers[number].address for number in numbers or (0,))
             policy = jvm.find("org.apache.curator.retry.RetryNTimes")(200, 100)
             factory = jvm.find("org.apache.curator.framework.CuratorFrameworkFactory")
-            client = factory.newClient(addresses, SESSION_MS, PATIENCE_S * 1000, policy)
+            client = factory.newClient(addresses, SESSION_MS, TIMEOUT_S * 1000, policy)
             stack.callback(client.close)
             client.start()
-            assert client.blockUntilConnected(PATIENCE_S, seconds(jvm))
+            assert client.blockUntilConnected(TIMEOUT_S, seconds(jvm))
             return client
 
         yield new

@@ -10,8 +10,8 @@ from py4j.protocol import Py4JJavaError
 from tests.clients.jvm import Jvm
 
 RECIPES = "org.apache.curator.framework.recipes"
-SESSION_MS = 10_000
-PATIENCE_S = 30
+SESSION_MS = 30_000
+TIMEOUT_S = 60
 
 # py4j hands Java's objects over without types.
 Client = Any

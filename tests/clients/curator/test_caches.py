@@ -6,7 +6,7 @@ from typing import Any
 
 from lab.servers import wait_until
 from lab.servers.process import ServerProcess
-from tests.clients.curator.shared import PATIENCE_S, RECIPES, Client, Connect, read, recipe, refused, started
+from tests.clients.curator.shared import RECIPES, TIMEOUT_S, Client, Connect, read, recipe, refused, started
 from tests.clients.jvm import Callback, Jvm
 
 # Caches
@@ -26,7 +26,7 @@ class Events(Callback):
         self.told.put(("INITIALIZED", "", b""))
 
     def next(self, number: int) -> list[tuple[str, str, bytes]]:
-        return [self.told.get(timeout=PATIENCE_S) for _ in range(number)]
+        return [self.told.get(timeout=TIMEOUT_S) for _ in range(number)]
 
     class Java:
         implements = [f"{RECIPES}.cache.CuratorCacheListener"]  # noqa: RUF012 - what py4j reads
@@ -101,7 +101,7 @@ class Watcher(Callback):
         self.told.put((event.getType().toString(), event.getPath()))
 
     def next(self) -> tuple[str, str]:
-        return self.told.get(timeout=PATIENCE_S)
+        return self.told.get(timeout=TIMEOUT_S)
 
     class Java:
         implements = ["org.apache.curator.framework.api.CuratorWatcher"]  # noqa: RUF012 - what py4j reads
@@ -149,6 +149,6 @@ def test_cache_outlives_its_server(
             server.kill()
             server.start()
             writer.setData().forPath(path, b"%d" % number)
-            # One that reconnects may be told more than once.
-            while events.told.get(timeout=PATIENCE_S) != ("NODE_CHANGED", path, b"%d" % number):
+            # One that reconnects may get an event more than once.
+            while events.told.get(timeout=TIMEOUT_S) != ("NODE_CHANGED", path, b"%d" % number):
                 pass

@@ -8,7 +8,7 @@ from py4j.protocol import Py4JJavaError
 
 from lab.servers import wait_until
 from tests.clients.curator.shared import (
-    PATIENCE_S,
+    TIMEOUT_S,
     Client,
     Connect,
     children,
@@ -31,7 +31,7 @@ def _persistent_node(jvm: Jvm, client: Client, path: str) -> Any:
 def test_ephemeral_node_comes_back(jvm: Jvm, clients: tuple[Client, Client], path: str) -> None:
     node = _persistent_node(jvm, clients[0], path)
     with started(node):
-        assert node.waitForInitialCreate(PATIENCE_S, seconds(jvm))
+        assert node.waitForInitialCreate(TIMEOUT_S, seconds(jvm))
         clients[1].sync().forPath(path)
         made = clients[1].checkExists().forPath(path)
         clients[1].delete().forPath(path)
@@ -84,7 +84,7 @@ def test_nodes_with_a_time_to_live(jvm: Jvm, clients: tuple[Client, Client], pat
     # This recipe is a container with a child whose time is short, and which it touches again and again.
     node = recipe(jvm, "nodes.PersistentTtlNode")(writer, f"{path}/touched", 1000, b"x")
     with started(node):
-        assert node.waitForInitialCreate(PATIENCE_S, seconds(jvm))
+        assert node.waitForInitialCreate(TIMEOUT_S, seconds(jvm))
 
         def touched() -> bool:
             stat = reader.checkExists().forPath(f"{path}/touched/touch")

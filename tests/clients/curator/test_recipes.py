@@ -8,8 +8,8 @@ from typing import Any
 from lab.servers import wait_until
 from lab.servers.process import ServerProcess
 from tests.clients.curator.shared import (
-    PATIENCE_S,
     RECIPES,
+    TIMEOUT_S,
     Client,
     Connect,
     children,
@@ -28,14 +28,14 @@ def test_leader_latch(jvm: Jvm, connect: Connect, path: str) -> None:
     one, two = connect(0), connect(1)
     first, second = latch(one, path, "first"), latch(two, path, "second")
     first.start()
-    assert getattr(first, "await")(PATIENCE_S, seconds(jvm))
+    assert getattr(first, "await")(TIMEOUT_S, seconds(jvm))
     with started(second):
         wait_until(lambda: len(first.getParticipants()) == 2, "both take part")
         assert not second.hasLeadership()
         two.sync().forPath(path)
         assert second.getLeader().getId() == "first"
         one.close()  # and with its session the node
-        assert getattr(second, "await")(PATIENCE_S, seconds(jvm))
+        assert getattr(second, "await")(TIMEOUT_S, seconds(jvm))
         assert second.getLeader().getId() == "second"
 
 
@@ -46,7 +46,7 @@ class Leader(Callback):
 
     def takeLeadership(self, client: Client) -> None:
         self.taken.put("leads")
-        assert self.resign.wait(PATIENCE_S)
+        assert self.resign.wait(TIMEOUT_S)
         self.resign.clear()
 
     def stateChanged(self, client: Client, state: Any) -> None: ...
@@ -63,14 +63,14 @@ def test_leader_selector(jvm: Jvm, clients: tuple[Client, Client], path: str) ->
         selector.autoRequeue()
         selectors.append(selector)
     with started(selectors[0]):
-        leaders[0].taken.get(timeout=PATIENCE_S)
+        leaders[0].taken.get(timeout=TIMEOUT_S)
         with started(selectors[1]):
             for leading, waiting in ((0, 1), (1, 0), (0, 1)):
                 # Who resigns stands in line again, behind the other only if that one has come meanwhile.
                 wait_until(lambda: len(children(clients[0], path)) == 2, "the other waits in line")
                 assert leaders[waiting].taken.empty()
                 leaders[leading].resign.set()
-                leaders[waiting].taken.get(timeout=PATIENCE_S)
+                leaders[waiting].taken.get(timeout=TIMEOUT_S)
             leaders[1].resign.set()
 
 
@@ -79,15 +79,15 @@ def test_leader_selector(jvm: Jvm, clients: tuple[Client, Client], path: str) ->
 
 def test_mutex(jvm: Jvm, clients: tuple[Client, Client], path: str) -> None:
     one, two = (recipe(jvm, "locks.InterProcessMutex")(client, path) for client in clients)
-    assert one.acquire(PATIENCE_S, seconds(jvm))
-    assert one.acquire(PATIENCE_S, seconds(jvm)), "its thread may take it again"
+    assert one.acquire(TIMEOUT_S, seconds(jvm))
+    assert one.acquire(TIMEOUT_S, seconds(jvm)), "its thread may take it again"
     assert not two.acquire(0, seconds(jvm))
     one.release()
     assert not two.acquire(0, seconds(jvm))
     with ThreadPoolExecutor(1) as threads:
 
         def wait_in_line() -> bool:
-            got: bool = two.acquire(PATIENCE_S, seconds(jvm))
+            got: bool = two.acquire(TIMEOUT_S, seconds(jvm))
             two.release()
             return got
 
@@ -112,23 +112,23 @@ def test_mutex_is_asked_to_yield(jvm: Jvm, clients: tuple[Client, Client], path:
     asked = Asked()
     one = recipe(jvm, "locks.InterProcessMutex")(clients[0], path)
     one.makeRevocable(asked)
-    assert one.acquire(PATIENCE_S, seconds(jvm))
+    assert one.acquire(TIMEOUT_S, seconds(jvm))
     [holder] = children(clients[1], path)
     recipe(jvm, "locks.Revoker").attemptRevoke(clients[1], f"{path}/{holder}")
-    assert asked.event.wait(PATIENCE_S)
+    assert asked.event.wait(TIMEOUT_S)
     one.release()
 
 
 def test_read_write_lock(jvm: Jvm, clients: tuple[Client, Client], path: str) -> None:
     one, two = (recipe(jvm, "locks.InterProcessReadWriteLock")(client, path) for client in clients)
     assert one.readLock().acquire(0, seconds(jvm))
-    assert two.readLock().acquire(PATIENCE_S, seconds(jvm)), "readers share it"
+    assert two.readLock().acquire(TIMEOUT_S, seconds(jvm)), "readers share it"
     with ThreadPoolExecutor(1) as threads:
         writing = threads.submit(one.writeLock().acquire, 0, seconds(jvm))
         assert not writing.result()
     one.readLock().release()
     two.readLock().release()
-    assert two.writeLock().acquire(PATIENCE_S, seconds(jvm))
+    assert two.writeLock().acquire(TIMEOUT_S, seconds(jvm))
     assert not one.readLock().acquire(0, seconds(jvm))
     two.writeLock().release()
 
@@ -137,24 +137,24 @@ def test_several_locks_as_one(jvm: Jvm, clients: tuple[Client, Client], path: st
     paths = [f"{path}/a", f"{path}/b"]
     both = recipe(jvm, "locks.InterProcessMultiLock")(clients[0], paths)
     single = recipe(jvm, "locks.InterProcessSemaphoreMutex")(clients[1], f"{path}/other")
-    assert both.acquire(PATIENCE_S, seconds(jvm))
-    assert single.acquire(PATIENCE_S, seconds(jvm))
+    assert both.acquire(TIMEOUT_S, seconds(jvm))
+    assert single.acquire(TIMEOUT_S, seconds(jvm))
     other = recipe(jvm, "locks.InterProcessMutex")(clients[1], paths[1])
     assert not other.acquire(0, seconds(jvm))
     both.release()
-    assert other.acquire(PATIENCE_S, seconds(jvm))
+    assert other.acquire(TIMEOUT_S, seconds(jvm))
     other.release()
     single.release()
 
 
 def test_semaphore(jvm: Jvm, clients: tuple[Client, Client], path: str) -> None:
     one, two = (recipe(jvm, "locks.InterProcessSemaphoreV2")(client, path, 3) for client in clients)
-    leases = one.acquire(2, PATIENCE_S, seconds(jvm))
-    last = two.acquire(PATIENCE_S, seconds(jvm))
+    leases = one.acquire(2, TIMEOUT_S, seconds(jvm))
+    last = two.acquire(TIMEOUT_S, seconds(jvm))
     assert last is not None
     assert two.acquire(1, seconds(jvm)) is None, "all three are taken"
     one.returnAll(leases)
-    more = two.acquire(2, PATIENCE_S, seconds(jvm))
+    more = two.acquire(2, TIMEOUT_S, seconds(jvm))
     clients[0].sync().forPath(path)
     assert len(one.getParticipantNodes()) == 3
     two.returnAll(more)
@@ -170,7 +170,7 @@ def test_barrier(jvm: Jvm, clients: tuple[Client, Client], path: str) -> None:
     clients[1].sync().forPath(path)
     assert not two.waitOnBarrier(0, seconds(jvm))
     with ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(two.waitOnBarrier, PATIENCE_S, seconds(jvm))
+        waiting = threads.submit(two.waitOnBarrier, TIMEOUT_S, seconds(jvm))
         one.removeBarrier()
         assert waiting.result()
 
@@ -182,10 +182,10 @@ def test_double_barrier(jvm: Jvm, clients: tuple[Client, Client], path: str) -> 
 
     def work(number: int) -> bool:
         barrier = recipe(jvm, "barriers.DistributedDoubleBarrier")(clients[number % 2], path, members)
-        assert barrier.enter(PATIENCE_S, seconds(jvm))
+        assert barrier.enter(TIMEOUT_S, seconds(jvm))
         assert not left
         entered.append(number)
-        assert barrier.leave(PATIENCE_S, seconds(jvm))
+        assert barrier.leave(TIMEOUT_S, seconds(jvm))
         left.append(number)
         return len(entered) == members
 
@@ -235,7 +235,7 @@ def test_queue(jvm: Jvm, clients: tuple[Client, Client], path: str) -> None:
         items = [f"item {number}" for number in range(20)]
         for item in items:
             producing.put(item)
-        assert sorted(consumer.items.get(timeout=PATIENCE_S) for _ in items) == sorted(items)
+        assert sorted(consumer.items.get(timeout=TIMEOUT_S) for _ in items) == sorted(items)
         wait_until(lambda: children(clients[0], path) == [], "what was consumed is gone")
 
 
@@ -259,7 +259,7 @@ def test_simple_queue(jvm: Jvm, clients: tuple[Client, Client], path: str) -> No
         assert bytes(taking.result()) == b"first"
     clients[0].sync().forPath(path)
     assert bytes(one.peek()) == b"second"
-    assert [bytes(one.poll()), bytes(two.poll(PATIENCE_S, seconds(jvm))), one.poll()] == [
+    assert [bytes(one.poll()), bytes(two.poll(TIMEOUT_S, seconds(jvm))), one.poll()] == [
         b"second",
         b"third",
         None,
@@ -271,12 +271,12 @@ def test_mutex_outlives_its_server(
 ) -> None:
     holder, other = connect(0, 1), connect(1, 0)
     one, two = (recipe(jvm, "locks.InterProcessMutex")(client, path) for client in (holder, other))
-    assert one.acquire(PATIENCE_S, seconds(jvm))
+    assert one.acquire(TIMEOUT_S, seconds(jvm))
     session = holder.getZookeeperClient().getZooKeeper().getSessionId()
     with ThreadPoolExecutor(1) as threads:
 
         def wait_in_line() -> bool:
-            got: bool = two.acquire(2 * PATIENCE_S, seconds(jvm))
+            got: bool = two.acquire(2 * TIMEOUT_S, seconds(jvm))
             two.release()
             return got
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from codec.client import create
 from codec.constants import CreateMode
 from examples.database_replicated.__main__ import WORKLOAD
 from examples.database_replicated.ledger import Ledger
@@ -15,7 +16,6 @@ from examples.invariants import Violation
 from examples.program import Findings, Surroundings, main, parser
 from examples.tree import delete_tree
 from lab.client.meter import Meter
-from lab.client.requests import create
 from lab.client.session import Address, connected
 from lab.servers import ZketcdServer, ZooKeeperServer
 from lab.servers.waiting import eventually
@@ -100,5 +100,5 @@ async def test_a_wrong_replica_is_found(zookeeper: list[Address]) -> None:
         return (_SkipsAnEntry if number == 1 else Replica)(number, settings)
 
     with pytest.raises(Violation) as found:
-        await _run(zookeeper, _options(), kind=kind, patience_s=60.0)
+        await _run(zookeeper, _options(), kind=kind, timeout_s=60.0)
     assert found.value.invariant in {"lost", "agreement"}, found.value

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from codec.client import Request
 from examples.offkv import __main__ as command
 from examples.offkv import checking
 from examples.offkv.checking import check_line
 from examples.offkv.conformance import LINES, Line
 from examples.offkv.store import Store
-from lab.client.requests import Request
 from lab.client.session import Address, Session, Watch
 from lab.servers import ZketcdServer, ZooKeeperServer
 from lab.servers.ports import free_port

@@ -1,16 +1,16 @@
-"""The program on zketcd: a run without faults, and one in which somebody else takes a mark away."""
+"""The program on zketcd: a run without faults, and one in which another client takes a mark away."""
 
 from collections.abc import Awaitable, Callable
 
 import pytest
 
+from codec.client import children, create, delete
 from examples.invariants import Violation
 from examples.program import Findings, Surroundings
 from examples.world import Connecting
 from examples.zero_copy.host import Settings
 from examples.zero_copy.run import run
 from lab.client.meter import Meter
-from lab.client.requests import children, create, delete
 from lab.client.session import Address, Session
 from lab.servers import ZketcdServer
 from lab.servers.waiting import eventually
@@ -19,7 +19,7 @@ _SHARED = "/run/table/zero_copy_s3/shared"
 
 
 async def run_on(
-    server: ZketcdServer, meanwhile: Callable[[], Awaitable[None]] | None = None, patience_s: float = 60.0
+    server: ZketcdServer, meanwhile: Callable[[], Awaitable[None]] | None = None, timeout_s: float = 60.0
 ) -> Findings:
     """One short run of three hosts."""
     return await run(
@@ -27,7 +27,7 @@ async def run_on(
         hosts=3,
         seconds=1.0,
         seed=3,
-        settings=Settings(Connecting(patience_s=patience_s)),
+        settings=Settings(Connecting(timeout_s=timeout_s)),
         meanwhile=meanwhile,
     )
 
@@ -48,7 +48,7 @@ async def test_data_that_lose_a_mark_are_noticed(zketcd_server: ZketcdServer) ->
     await session.call(create("/run"))
 
     async def take_marks_away() -> None:
-        """Of all data that are there: nobody can tell which will be used to the end."""
+        """Of all data that are there: it is not known which will be used to the end."""
 
         async def done() -> bool:
             taken = False

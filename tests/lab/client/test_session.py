@@ -7,9 +7,9 @@ from unittest.mock import ANY
 
 import pytest
 
+from codec import client as zk
 from codec.constants import CreateMode, ErrorCode, EventType
 from codec.jute import pack_buffer
-from lab.client import requests as zk
 from lab.client.meter import Meter
 from lab.client.session import (
     Address,
@@ -92,7 +92,7 @@ async def test_watches(address: Address) -> None:
         await other.call(zk.delete("/w"))
         assert await children.wait()
         assert children.event == zk.Event(EventType.NODE_DELETED, "/w", ANY)
-        # ZooKeeper sets none for a read that fails, so whoever waited would wait for ever.
+        # ZooKeeper sets none for a read that fails, so a task that waited would wait for ever.
         missing, none_set = await session.watched(zk.maybe(zk.get("/w")))
         assert missing is None
         assert none_set.fired
@@ -136,7 +136,7 @@ async def test_connect_takes_the_first_server_that_answers(address: Address) -> 
     assert session.address == address
     await session.close()
     with pytest.raises(ConnectionLost, match=f"no session at {nobody}: "):
-        await connect([nobody], patience_s=0.0)
+        await connect([nobody], timeout_s=0.0)
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Relays: each way stops, slows and breaks by itself, and nothing is lost on a way that is mended."""
+"""Relays: each way stops, slows and breaks alone, and nothing is lost on a way that is mended."""
 
 import socket
 import threading
@@ -11,7 +11,7 @@ import pytest
 from lab.servers import wait_until
 from lab.servers.relay import Quality, Relays
 
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _STOPPED = Quality(stopped=True)
 
 
@@ -25,20 +25,20 @@ def relays() -> Iterator[Relays]:
 def target() -> Iterator[socket.socket]:
     """A server that accepts by hand."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(_PATIENCE_S)
+        listening.settimeout(_TIMEOUT_S)
         yield listening
 
 
 def _connected(relays: Relays, target: socket.socket, dialer: str | None, name: str) -> socket.socket:
     port = relays.listen(dialer, name, target.getsockname()[1])
-    near = socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE_S)
+    near = socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT_S)
     near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return near
 
 
 def _accepted(target: socket.socket) -> socket.socket:
     far, _ = target.accept()
-    far.settimeout(_PATIENCE_S)
+    far.settimeout(_TIMEOUT_S)
     return far
 
 
@@ -49,7 +49,7 @@ def _silent(end: socket.socket, seconds: float = 0.3) -> bool:
     except TimeoutError:
         return True
     finally:
-        end.settimeout(_PATIENCE_S)
+        end.settimeout(_TIMEOUT_S)
 
 
 def test_one_way_stops_and_keeps_its_bytes_while_the_other_goes_on(
@@ -94,7 +94,7 @@ def test_connections_are_broken_on_both_ends(relays: Relays, target: socket.sock
         assert far.recv(1) + other_far.recv(1) == b"11"
         assert relays.reset({("x", "b")}) == 1
         for end in (near, far):
-            assert wait_until(lambda end=end: _is_broken(end), "it is broken", _PATIENCE_S)  # type: ignore[misc]
+            assert wait_until(lambda end=end: _is_broken(end), "it is broken", _TIMEOUT_S)  # type: ignore[misc]
         other.sendall(b"2")
         assert other_far.recv(1) == b"2"
 

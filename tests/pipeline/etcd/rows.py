@@ -41,26 +41,15 @@ def rows(found: Iterable[pa.RecordBatch]) -> list[ZnodeRow]:
 
 
 def shown(row: ZnodeRow) -> ZnodeRow:
-    """A row as it comes back: to clients an open ACL that is written down is the same as none."""
+    """A row as an export gives it: to clients an open ACL that is written down is the same as none."""
     return row._replace(acl=None) if row.acl == tuple(AclRow(*entry) for entry in OPEN_ACL) else row
 
 
 def znode(row: ZnodeRow) -> tuple[str, Znode]:
     """The same as schema.pages has it."""
     acl = OPEN_ACL if row.acl is None else tuple(Acl(*entry) for entry in row.acl)
-    return row.path, Znode(
-        row.data,
-        acl,
-        row.owner,
-        row.czxid,
-        row.mzxid,
-        row.pzxid,
-        row.ctime,
-        row.mtime,
-        row.version,
-        row.created,
-        row.aversion,
-    )
+    *stat, owner = row[3:]
+    return row.path, Znode(row.data, acl, owner, *stat)
 
 
 async def load_part(etcd: Etcd, keys: Keyspace, begun: Load, rows: Iterable[ZnodeRow]) -> Part:

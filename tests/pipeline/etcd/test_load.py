@@ -25,7 +25,7 @@ from pipeline.etcd.load import (
 from pipeline.etcd.publish import publish
 from pipeline.etcd.requests import LoadRefused
 from proxy.etcd.model import Get, Put, Txn
-from proxy.log import start
+from proxy.log.load import start
 from proxy.log.record import TreeNotServable
 from proxy.state.level import OF_NEW_TREES
 from proxy.state.machine import Machine
@@ -50,11 +50,6 @@ def page(load: Load, number: int) -> bytes:
 
 def keys_in(etcd: FakeEtcdClient) -> list[bytes]:
     return [pair.key for pair in etcd.store.snapshot()]
-
-
-@pytest.fixture
-def etcd() -> FakeEtcdClient:
-    return FakeEtcdClient(FakeEtcd())
 
 
 async def test_a_tree_is_served_once_it_is_finished(etcd: FakeEtcdClient) -> None:
@@ -252,7 +247,7 @@ async def test_a_prefix_whose_fresh_tree_is_served_says_what_to_do() -> None:
 
 
 async def test_tasks_begin_a_load_together() -> None:
-    """The first takes the prefix; the rest join, until the load is sealed; nobody does after another load."""
+    """The first takes the prefix; the rest join, until the load is sealed; none does after another load."""
     etcd = FakeEtcdClient(FakeEtcd())
     intent = await intend(etcd, KEYS)
     assert not etcd.store.snapshot()

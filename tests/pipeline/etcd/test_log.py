@@ -9,22 +9,8 @@ from pipeline.etcd import log
 from pipeline.etcd.log import DataLost, Mark, Share, between, earliest, entries, latest, whole
 from pipeline.etcd.read import NotReadable
 from proxy.etcd.model import Put, Txn
-from proxy.log import truncation
 from schema.keys import Keyspace
 from tests.proxy.log.trees import Tree
-
-
-@pytest.fixture(autouse=True)
-def _soon() -> object:
-    with mock.patch.object(truncation, "_PAUSE", 0):
-        yield
-
-
-@pytest.fixture
-async def tree() -> Tree:
-    tree = await Tree(FakeEtcdClient(FakeEtcd())).make()
-    await tree.come("a", "b")
-    return tree
 
 
 async def read(tree: Tree, start: Mark, end: Mark, *, lossy: bool = False) -> list[tuple[str, int]]:

@@ -8,13 +8,14 @@ import pytest
 
 from pipeline.__main__ import parser
 from pipeline.commands import COMMANDS
-from pipeline.etcd.options import Connection, add_arguments
+from pipeline.etcd.options import Connection
+from pipeline.options import add_etcd
 from proxy.options.etcd import DEFAULTS
 
 
 def _parsed(*arguments: str) -> Connection:
     parser = argparse.ArgumentParser()
-    add_arguments(parser)
+    add_etcd(parser)
     return Connection.from_arguments(parser.parse_args(arguments))
 
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from lab.fakes.etcd import FakeEtcdClient
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import begin
 from pipeline.etcd.passwords import password_of
 from pipeline.etcd.publish import publish
 from pipeline.etcd.requests import LoadRefused
 from pipeline.table import SessionRow
-from proxy.log import start
+from proxy.log.load import start
 from proxy.log.record import TreeNotServable
 from proxy.state.sessions import hash_of
 from schema.keys import Keyspace
@@ -18,11 +18,6 @@ from tests.pipeline.etcd.rows import FIXED, load_part, load_tree, row
 KEYS = Keyspace("/t")
 OTHER = -(1 << 60)
 SESSIONS = [SessionRow(0x100000001, 6000), SessionRow(OTHER, 30000)]
-
-
-@pytest.fixture
-def etcd() -> FakeEtcdClient:
-    return FakeEtcdClient(FakeEtcd())
 
 
 async def test_sessions_know_the_password_that_zookeeper_gave_them(etcd: FakeEtcdClient) -> None:

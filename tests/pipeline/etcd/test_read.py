@@ -2,13 +2,13 @@
 
 import pytest
 
-from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from lab.fakes.etcd import FakeEtcdClient
 from pipeline.etcd import read
 from pipeline.etcd.load import begin
 from pipeline.etcd.read import NotReadable, Survey, has_log_behind, record_of
 from pipeline.table import SessionRow
 from proxy.etcd.model import Delete, Put, Txn
-from proxy.log import start
+from proxy.log.load import start
 from schema.entry import encode_void
 from schema.keys import Keyspace
 from schema.record import SnapshotRef
@@ -16,11 +16,6 @@ from tests.pipeline.etcd.rows import FIXED, load_tree, row, rows
 
 KEYS = Keyspace("/t")
 ROWS = [row("/"), *FIXED, *(row(f"/n{number:03}", data=b"%d" % number) for number in range(300))]
-
-
-@pytest.fixture
-def etcd() -> FakeEtcdClient:
-    return FakeEtcdClient(FakeEtcd())
 
 
 async def loaded(etcd: FakeEtcdClient) -> Survey:

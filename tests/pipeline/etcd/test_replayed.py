@@ -1,7 +1,6 @@
 """Rows of a replay between two marks, wherever the nearest snapshot is."""
 
 from typing import Any
-from unittest import mock
 
 import pytest
 
@@ -11,24 +10,10 @@ from pipeline.etcd.log import DataLost, earliest, latest, whole
 from pipeline.etcd.read import NotReadable
 from pipeline.etcd.replayed import KeptState, replayed
 from proxy.etcd.model import Put, Txn
-from proxy.log import truncation
 from proxy.log.follow.catch_up import Loaded
-from proxy.log.start import load
+from proxy.log.load.start import load
 from tests.pipeline.etcd.rows import FIXED, load_tree, row
 from tests.proxy.log.trees import Ran, Tree
-
-
-@pytest.fixture(autouse=True)
-def _soon() -> object:
-    with mock.patch.object(truncation, "_PAUSE", 0):
-        yield
-
-
-@pytest.fixture
-async def tree() -> Tree:
-    tree = await Tree(FakeEtcdClient(FakeEtcd())).make()
-    await tree.come("a", "b")
-    return tree
 
 
 async def test_the_whole_log_and_its_parts(tree: Tree) -> None:
@@ -104,7 +89,7 @@ async def test_an_entry_that_nobody_can_read(tree: Tree) -> None:
 
 
 async def test_a_replay_that_goes_on_loads_nothing(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows are those of a replay from a snapshot, whoever wrote and whatever was truncated meanwhile."""
+    """Rows are those of a replay from a snapshot, whichever proxy wrote, whatever was truncated."""
     assert isinstance(tree.etcd, FakeEtcdClient)
     loads = 0
 

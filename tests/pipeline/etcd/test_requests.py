@@ -1,4 +1,4 @@
-"""Requests are sent again while nobody knows what became of them; refusals come in words that help."""
+"""Requests are sent again while their outcome is unknown; messages of refusals say what to do."""
 
 import pytest
 

@@ -21,7 +21,7 @@ from pipeline.sources.zketcd_tree import ZketcdReader, survey
 from pipeline.table import SessionRow
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Get, Put, Txn
-from proxy.log import start
+from proxy.log.load import start
 from proxy.options.etcd import DEFAULTS
 from schema.fixed import fixed_nodes
 from schema.keys import Keyspace
@@ -35,11 +35,6 @@ KEYS = Keyspace("/t")
 fields_of = attrgetter(
     "data", "acl", "owner", "czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "created", "aversion"
 )
-
-
-@pytest.fixture
-def etcd() -> FakeEtcdClient:
-    return FakeEtcdClient(FakeEtcd())
 
 
 async def found_in(etcd: FakeEtcdClient, seen: Survey) -> dict[str, tuple[object, ...]]:

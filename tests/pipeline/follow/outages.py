@@ -15,5 +15,5 @@ class Failing(FakeEtcdClient):
     async def _contact(self) -> None:
         self.requests += 1
         if self.requests in self._outage:
-            raise EtcdUnknown("nobody answers")
+            raise EtcdUnknown("no member answers")
         await super()._contact()

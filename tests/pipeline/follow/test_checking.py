@@ -1,4 +1,4 @@
-"""`follow --check`: both sides at the zxid that the tree has come to, while the log goes on."""
+"""`follow --check`: both sides at the zxid that the tree has come to, while the log grows."""
 
 from pathlib import Path
 

@@ -14,7 +14,19 @@ import pytest
 
 from codec import snapshot_file
 from codec.constants import OpCode
-from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from lab.fakes.etcd import FakeEtcdClient
+from lab.oracle.client import Client
+from lab.oracle.requests import (
+    EPHEMERAL,
+    EPHEMERAL_SEQUENTIAL,
+    SEQUENTIAL,
+    Create,
+    Delete,
+    GetData,
+    Multi,
+    SetAcl,
+    SetData,
+)
 from lab.oracle.wire import Session
 from lab.servers import EtcdServer
 from lab.servers.waiting import eventually
@@ -27,13 +39,12 @@ from pipeline.follow.inward import DONE, NOT_LEVEL, Options, follow
 from pipeline.follow.tail import Found, Tail, Unsettled
 from pipeline.follow.target import FollowedTree, position_of, resume
 from pipeline.table import SessionRow
-from proxy.log import start
+from proxy.log.load import start
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
-from tests.compat import script
-from tests.pipeline.ensembles import Client, ephemerals, populate, view, zketcd, zookeeper
+from tests.pipeline.ensembles import ephemerals, populate, view, zketcd, zookeeper
 from tests.pipeline.follow.histories import creates
-from tests.pipeline.follow.running import Comer, PipelineCommand, wait_for_zxid
+from tests.pipeline.follow.running import PipelineCommand
 from tests.pipeline.trees import node, transaction, write_log, write_snapshot
 
 KEYS = Keyspace("/t")
@@ -52,11 +63,6 @@ def folder(tmp_path: Path) -> Path:
     write_snapshot(tmp_path / "version-2", 0, TREE, [SessionRow(7, 4000)])
     write_log(tmp_path / "version-2", *creates(1, 5))
     return tmp_path
-
-
-@pytest.fixture
-def etcd() -> FakeEtcdClient:
-    return FakeEtcdClient(FakeEtcd())
 
 
 async def served(etcd: FakeEtcdClient) -> Machine:
@@ -252,7 +258,7 @@ class Writer:
                 self._write(round_)
             self._paused.set()
             while not self._stop.wait(0.5):
-                self._client.do(script.GetData(self._top))
+                self._client.do(GetData(self._top))
         except BaseException as error:
             self._error = error
             self._paused.set()
@@ -260,20 +266,20 @@ class Writer:
 
     def _write(self, round_: int) -> None:
         top = self._top
-        path = self._client.create(f"{top}/n-", b"x" * 50, script.SEQUENTIAL)
-        multi = script.Multi(
+        path = self._client.create(f"{top}/n-", b"x" * 50, SEQUENTIAL)
+        multi = Multi(
             (
-                script.Create(f"{top}/m{round_}"),
-                script.SetData(top, b"%d" % round_, -1),
-                script.Create(f"{top}/m{round_}/x", b"y", script.EPHEMERAL),
+                Create(f"{top}/m{round_}"),
+                SetData(top, b"%d" % round_, -1),
+                Create(f"{top}/m{round_}/x", b"y", EPHEMERAL),
             )
         )
-        self._client.do(script.SetData(path, b"new", -1), multi)
+        self._client.do(SetData(path, b"new", -1), multi)
         if round_ % 3 == 0:
-            self._client.do(script.Delete(path, -1))
+            self._client.do(Delete(path, -1))
         if round_ % 7 == 0:
             acl = ((31, "digest", "u:hash"), (17, "ip", "127.0.0.1"))
-            self._client.do(script.SetAcl(f"{top}/m{round_}", acl, 0))
+            self._client.do(SetAcl(f"{top}/m{round_}", acl, 0))
 
     def pause(self) -> int:
         """Write no more; the last zxid that the client has seen."""
@@ -346,7 +352,7 @@ def test_a_move_amid_writes_and_back(
         back.start()
         client = resumed(back.port, session, last)
         assert view(back.port) == before
-        assert client.create("/locks/lock-", b"", script.EPHEMERAL_SEQUENTIAL).endswith("0000000002")
+        assert client.create("/locks/lock-", b"", EPHEMERAL_SEQUENTIAL).endswith("0000000002")
         client.close()
         assert not view(back.port).keys() & set(paths)
         back.stop()
@@ -359,23 +365,3 @@ def test_a_move_amid_writes_and_back(
         assert view(older.port) == before
         client.close()
         assert not view(older.port).keys() & set(paths)
-
-
-def test_zookeeper_and_etcd_are_killed_amid_a_follow(own_etcd_server: EtcdServer) -> None:
-    with zookeeper() as old:
-        to_etcd = ["--etcd", own_etcd_server.endpoint, "--prefix", KEYS.prefix.decode()]
-        with PipelineCommand("follow", str(old.data_dir), *to_etcd) as following, Comer(old.port) as writing:
-            for server in (old, own_etcd_server):
-                wait_for_zxid(own_etcd_server, KEYS, writing.go_on())
-                server.kill()
-                if server is own_etcd_server:
-                    writing.go_on()
-                server.start()
-                wait_for_zxid(own_etcd_server, KEYS, writing.go_on())
-            writing.stop()
-            old.kill()
-            finish = ["--finish", "--keep-sessions", "--zxid", hex(writing.last_zxid)]
-            assert main(["follow", str(old.data_dir), *to_etcd, *finish]) == 0
-            assert following.wait(60) == 0
-        where = f"etcd://{own_etcd_server.address}{KEYS.prefix.decode()}"
-        assert main(["verify", str(old.data_dir), where]) == 0

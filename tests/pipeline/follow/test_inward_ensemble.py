@@ -1,4 +1,4 @@
-"""Following one member of a real ensemble of three, while its leader and that member are killed."""
+"""Following one member of a real ensemble of three, while its leader, that member and etcd are killed."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,6 +13,7 @@ from schema.keys import Keyspace
 from tests.pipeline.ensembles import zketcd
 from tests.pipeline.follow.running import Comer, PipelineCommand, wait_for_zxid
 
+_PREFIX = "/t"
 _WAITS = "waiting for `python -m pipeline follow"  # what a zketcd says that stands by
 
 
@@ -22,7 +23,7 @@ def members() -> Iterator[list[ZooKeeperServer]]:
     properties = {
         "zookeeper.forceSync": "no",
         "org.apache.logging.log4j.level": "ERROR",
-        # A member that comes back gets what it has missed as transactions, not as a snapshot.
+        # A restarted member gets what it has missed as transactions, not as a snapshot.
         "zookeeper.commitLogCount": "100000",
     }
     with running_ensemble(system_properties=properties) as made:
@@ -37,16 +38,16 @@ def leads(member: ZooKeeperServer) -> bool:
 
 
 @pytest.mark.timeout(400)
-def test_the_leader_and_the_followed_member_are_killed(
-    members: list[ZooKeeperServer], etcd_server: EtcdServer, etcd_prefix: str
+def test_the_leader_the_followed_member_and_etcd_are_killed(
+    members: list[ZooKeeperServer], own_etcd_server: EtcdServer
 ) -> None:
     """The tree is level afterwards; a zketcd that waits for the cut-over may be killed as well."""
-    keys = Keyspace(etcd_prefix)
-    to_etcd = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
+    keys = Keyspace(_PREFIX)
+    to_etcd = ["--etcd", own_etcd_server.endpoint, "--prefix", _PREFIX]
     leader = next(member for member in members if leads(member))
     followed, other = (member for member in members if member is not leader)
     follow = ["follow", str(followed.data_dir), *to_etcd]
-    new = zketcd(etcd_server.endpoint, etcd_prefix)
+    new = zketcd(own_etcd_server.endpoint, _PREFIX)
     with (
         ExitStack() as stack,
         PipelineCommand(*follow, "--patience", "60") as following,
@@ -54,14 +55,14 @@ def test_the_leader_and_the_followed_member_are_killed(
     ):
         stack.callback(new.close)
         new.launch()
-        wait_for_zxid(etcd_server, keys, writing.go_on())
-        for killed in (leader, followed):
+        wait_for_zxid(own_etcd_server, keys, writing.go_on())
+        for killed in (leader, followed, own_etcd_server):
             killed.kill()
-            writing.go_on()  # the other two have elected a leader
+            writing.go_on()  # a leader that was killed has a successor
             if killed is leader:
-                wait_for_zxid(etcd_server, keys, writing.go_on())
+                wait_for_zxid(own_etcd_server, keys, writing.go_on())
             killed.start()
-            wait_for_zxid(etcd_server, keys, writing.go_on())
+            wait_for_zxid(own_etcd_server, keys, writing.go_on())
             wait_until(lambda: _WAITS in new.log_text(), "zketcd waits", 60)
             new.kill()
             new.launch()
@@ -73,5 +74,5 @@ def test_the_leader_and_the_followed_member_are_killed(
         for member in (followed, leader, other):
             member.kill()
         new.wait_until_serving()
-        there = f"etcd://{etcd_server.address}{etcd_prefix}"
+        there = f"etcd://{own_etcd_server.address}{_PREFIX}"
         assert main(["verify", str(followed.data_dir), there, "--without-ephemerals"]) == 0

@@ -12,8 +12,9 @@ from pipeline.follow import files, output, outward, retrying
 from pipeline.follow.base import digest_of, load_base
 from pipeline.follow.outward import DONE, NOT_LEVEL, Options, mirror
 from pipeline.formats import directory
-from proxy.log import slices, start
+from proxy.log import slices
 from proxy.log.follow.catch_up import Caught, catch_up
+from proxy.log.load import start
 from proxy.state.machine import Machine
 from schema.entry import Kind, Request, encode_epoch
 from tests.pipeline.follow.histories import node_pages
@@ -230,5 +231,5 @@ async def test_etcd_is_away_for_a_while(world: World, capsys: pytest.CaptureFixt
             await world.write()
             world.client = Failing(store, at)
             await world.mirror()
-            assert "etcd is out of reach, trying again: nobody answers" in capsys.readouterr().err
+            assert "etcd is out of reach, trying again: no member answers" in capsys.readouterr().err
     await world.check()

@@ -46,7 +46,7 @@ async def test_an_outage_at_every_request(folder: Path, capsys: pytest.CaptureFi
     for at in range(1, most + 1):
         etcd = await followed(folder, at)
         told = capsys.readouterr()
-        assert told.err.count("etcd is out of reach, trying again: nobody answers") == 1
+        assert told.err.count("etcd is out of reach, trying again: no member answers") == 1
         assert told.err.count("etcd answers again") == 1
         assert "level at zxid 0x5 (0 behind)" in told.out
         position = await position_of(etcd, KEYS)

@@ -21,7 +21,7 @@ from pipeline.follow.target import (
     resume,
 )
 from proxy.etcd.model import EtcdUnknown, Get, Txn, TxnResult
-from proxy.log import start
+from proxy.log.load import start
 from proxy.log.record import TreeNotServable
 from proxy.state.capture import new_machine
 from proxy.state.machine import Machine

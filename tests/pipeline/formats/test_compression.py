@@ -14,7 +14,7 @@ NAMES = ["snapshot.1", "snapshot.1.gz", "snapshot.1.snappy"]
 
 
 def write(file: Path, parts: list[bytes]) -> None:
-    """Each part compressed by itself, as the sink does."""
+    """Each part compressed alone, as the sink does."""
     codec = codec_of(file.name)
     raw = SNAPPY_HEADER if codec == "snappy" else b""
     for part in parts:

@@ -10,7 +10,7 @@ import pytest
 from codec import snapshot_file
 from codec.constants import OpCode
 from pipeline.formats import directory, log
-from pipeline.formats.errors import BadFile
+from pipeline.formats.errors import GAP, BadFile
 from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
 from tests.pipeline.trees import (
     NAMES,
@@ -71,7 +71,7 @@ def test_a_fuzzy_snapshot_needs_the_logs_behind_it(tmp_path: Path) -> None:
         log_file.unlink()
     with pytest.raises(BadFile, match=wrong + "there is no log"):
         directory.survey(str(tmp_path))
-    accepted = directory.survey(str(tmp_path), repair=frozenset({directory.GAP}))
+    accepted = directory.survey(str(tmp_path), repair=frozenset({GAP}))
     assert accepted.incomplete
     assert wrong in accepted.notes[-1]
 

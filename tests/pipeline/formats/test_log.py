@@ -54,7 +54,7 @@ def test_names() -> None:
     assert log.zxid_of("log.1f4") == 0x1F4
     assert log.zxid_of("log.1f4.gz") is None
     assert log.zxid_of("log.") is None
-    # int() takes these, Long.parseLong does not, or nobody writes them.
+    # int() takes these, Long.parseLong does not, or no program writes them.
     for number in ("1_0", "0x1", " 1", "+1", "-1", "\u0661", "8000000000000000"):
         assert log.zxid_of(f"log.{number}") is None
     assert log.zxid_of("snapshot.1") is None

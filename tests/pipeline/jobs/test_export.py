@@ -1,25 +1,12 @@
-"""zketcd -> export -> real ZooKeeper: every node is the same to a client, and sessions that can go on do."""
+"""zketcd -> export -> real ZooKeeper: every node is the same to a client, and living sessions are resumed."""
 
 import pytest
 
+from lab.oracle.client import Client
+from lab.oracle.requests import SEQUENTIAL
 from lab.servers import EtcdServer
 from pipeline.__main__ import main
-from tests.compat import script
-from tests.pipeline.ensembles import (
-    COUNTED,
-    Client,
-    ephemerals,
-    max_zxid,
-    populate,
-    view,
-    zketcd,
-    zookeeper,
-)
-
-
-@pytest.fixture
-def options(etcd_server: EtcdServer, etcd_prefix: str) -> list[str]:
-    return ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
+from tests.pipeline.ensembles import COUNTED, ephemerals, max_zxid, populate, view, zketcd, zookeeper
 
 
 def test_a_tree_born_in_etcd(
@@ -40,7 +27,7 @@ def test_a_tree_born_in_etcd(
         client.close()  # so that zketcd shows what the export has
         after = view(server.port)
         client = Client(server.port)
-        names = {path: client.create(path, b"", script.SEQUENTIAL) for path in COUNTED}
+        names = {path: client.create(path, b"", SEQUENTIAL) for path in COUNTED}
         client.close()
         last = client.last_zxid
     with target:
@@ -51,6 +38,6 @@ def test_a_tree_born_in_etcd(
             found[path] = found[path]._replace(stat=stat)
         assert found == after
         client = Client(target.port, last_zxid=last)
-        assert {path: client.create(path, b"", script.SEQUENTIAL) for path in COUNTED} == names
+        assert {path: client.create(path, b"", SEQUENTIAL) for path in COUNTED} == names
         assert client.last_zxid > last
         client.close()

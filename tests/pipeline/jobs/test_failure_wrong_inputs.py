@@ -15,7 +15,7 @@ from pipeline.live import walk
 from tests.pipeline.trees import SAMPLES, node, write_parquet, write_snapshot
 
 SAMPLE = str(SAMPLES / "zk39-plain")
-ETCD = ["--etcd", "http://127.0.0.1:1"]  # nobody listens there
+ETCD = ["--etcd", "http://127.0.0.1:1"]  # no process listens there
 
 
 @pytest.fixture
@@ -235,7 +235,7 @@ def silent() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-@pytest.mark.timeout(60)  # patience of a minute or more would be too long
+@pytest.mark.timeout(60)  # a timeout of a minute or more would be too long
 @pytest.mark.parametrize(
     ("tree", "reason"),
     [

@@ -2,15 +2,11 @@
 
 import pytest
 
+from lab.oracle.client import Client
+from lab.oracle.requests import EPHEMERAL_SEQUENTIAL, SEQUENTIAL
 from lab.servers import EtcdServer, ZooKeeperServer
 from pipeline.__main__ import main
-from tests.compat import script
-from tests.pipeline.ensembles import COUNTED, Client, Origin, ephemerals, max_zxid, view, zketcd
-
-
-@pytest.fixture
-def options(etcd_server: EtcdServer, etcd_prefix: str) -> list[str]:
-    return ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
+from tests.pipeline.ensembles import COUNTED, Origin, ephemerals, max_zxid, view, zketcd
 
 
 def test_a_tree_without_its_ephemerals(
@@ -36,7 +32,7 @@ def test_a_tree_without_its_ephemerals(
             found[path] = found[path]._replace(stat=stat)
         assert found == origin.after
         client = Client(server.port)
-        assert {path: client.create(path, b"", script.SEQUENTIAL) for path in COUNTED} == origin.next_names
+        assert {path: client.create(path, b"", SEQUENTIAL) for path in COUNTED} == origin.next_names
         assert client.last_zxid > max_zxid(origin.after)
         client.close()
 
@@ -53,7 +49,7 @@ def test_a_tree_with_its_sessions(
         last = origin.last_zxid
         client = Client(server.port, origin.session.id, origin.session.password, last)
         assert client.session.id == origin.session.id
-        assert client.create("/locks/lock-", b"", script.EPHEMERAL_SEQUENTIAL).endswith("0000000002")
+        assert client.create("/locks/lock-", b"", EPHEMERAL_SEQUENTIAL).endswith("0000000002")
         client.close()
         assert view(server.port).keys() == origin.after.keys()
 
@@ -86,7 +82,7 @@ def test_what_is_there_or_served_stays(
 
 
 def _first_zxid(origin: Origin, options: list[str], capsys: pytest.CaptureFixture[str]) -> int:
-    """Import over what is there; the zxid that the tree has then."""
+    """Import over a tree; the zxid that the tree has then."""
     assert main(["import", str(origin.files), *options, "--overwrite"]) == 0
     return int(capsys.readouterr().out.split("zxids continue at ")[1], 16)
 

@@ -1,4 +1,4 @@
-"""What cannot be moved is refused before anything is written; what was broken off is served by nobody."""
+"""What cannot be moved is refused before anything is written; no proxy serves a partial import."""
 
 import asyncio
 import os
@@ -12,15 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lab.oracle.client import Client
+from lab.oracle.requests import GetData
 from lab.servers import EtcdServer, StartFailed, wait_until
 from lab.servers.process import REPOSITORY
 from pipeline.__main__ import main
+from pipeline.batches import of_rows
 from pipeline.etcd.load import Target, look
 from pipeline.etcd.options import Connection
-from pipeline.sources.batches import of_rows
 from pipeline.table import ZNODES, ZnodeRow
-from tests.compat import script
-from tests.pipeline.ensembles import Client, zketcd
+from tests.pipeline.ensembles import zketcd
 from tests.pipeline.etcd.rows import FIXED
 from tests.pipeline.follow.histories import creates
 from tests.pipeline.trees import SAMPLES, node, write_log, write_parquet, write_snapshot
@@ -111,7 +112,7 @@ def test_a_table_that_is_no_tree(
 ) -> None:
     assert run(table(tmp_path, node("/a/b"), node("/c")), target) == 2
     assert "/a/b is in the table, but its parent /a is not" in capsys.readouterr().err
-    rows = pa.Table.from_batches(of_rows([ROOT], ZNODES), ZNODES)
+    rows = pa.Table.from_batches(of_rows([ROOT]), ZNODES)
     (tmp_path / "t").mkdir()
     at = rows.schema.get_field_index("data")
     pq.write_table(rows.set_column(at, "data", pa.array(["text"])), tmp_path / "t" / "0.parquet")
@@ -165,5 +166,5 @@ def test_an_import_that_is_killed(target: Connection, etcd_server: EtcdServer, t
     assert state(target).nodes == _NODES + 4  # and the fixed nodes
     with zketcd(target.etcd, target.prefix) as server:
         client = Client(server.port)
-        client.do(script.GetData(f"/n{_NODES - 1}"))
+        client.do(GetData(f"/n{_NODES - 1}"))
         client.close()

@@ -12,7 +12,7 @@ from codec.snapshot_file import pack_digest
 from lab.servers.process import REPOSITORY
 from pipeline.__main__ import main
 from pipeline.jobs.inspect import log_report, tree_report
-from pipeline.jobs.tables import Side, directory_of
+from pipeline.jobs.trees import Tree, directory_of
 from pipeline.sources.options import options_of
 from tests.pipeline.trees import SAMPLES, digest_of, here, node, write_snapshot
 
@@ -98,8 +98,8 @@ def test_many_buckets_tell_the_same_as_one() -> None:
     logs = found.transactions()
     reports = []
     for rows, of_logs in ((found.znodes.rows, 1), (None, None)):
-        side = Side("", found.znodes._replace(rows=rows), False, found, None)
-        report = tree_report(here(), side, 5, 3)
+        tree = Tree("", found.znodes._replace(rows=rows), found)
+        report = tree_report(here(), tree, 5, 3)
         reports.append(report | log_report(here(), logs._replace(rows=of_logs), 5, 3))
     assert reports[0] == reports[1]
 

@@ -10,6 +10,7 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
+from lab.oracle.client import Client
 from lab.servers import EtcdServer
 from pipeline.__main__ import main
 from pipeline.sources.options import options_of
@@ -19,7 +20,7 @@ from pipeline.traffic.budgets import Trial
 from pipeline.traffic.table import TrafficRow, batches
 from pipeline.traffic.views import VIEWS
 from proxy.support.rates import rules_of
-from tests.pipeline.ensembles import Client, Origin, ephemerals, populate, zketcd
+from tests.pipeline.ensembles import Origin, ephemerals, populate, zketcd
 from tests.pipeline.trees import SAMPLES
 
 SAMPLE = str(SAMPLES / "zk39-plain")

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.__main__ import main
 from pipeline.jobs.compare import FIELDS, KINDS
-from pipeline.jobs.tables import Side
+from pipeline.jobs.trees import Tree
 from pipeline.jobs.verify import compare
 from pipeline.table import AclRow, ZnodeRow
 from schema.paths import CONFIG
@@ -46,12 +46,12 @@ RIGHT = [
 
 
 @pytest.fixture
-def trees() -> tuple[Side, Side]:
+def trees() -> tuple[Tree, Tree]:
     left, right = table_of(*LEFT), table_of(*RIGHT)
-    return Side("left", left, False, None, None), Side("right", right, False, None, None)
+    return Tree("left", left), Tree("right", right)
 
 
-def test_every_kind_of_difference_is_found_and_shown(trees: tuple[Side, Side]) -> None:
+def test_every_kind_of_difference_is_found_and_shown(trees: tuple[Tree, Tree]) -> None:
     found = compare(here(), *trees)
     assert (found.left, found.right, found.equal) == (12, 12, False)
     assert found.counts == {
@@ -82,12 +82,12 @@ def test_every_kind_of_difference_is_found_and_shown(trees: tuple[Side, Side]) -
     assert shown["data", "/null"] == {"data": ("null", "d41d8cd98f00b204e9800998ecf8427e of 0 bytes")}
 
 
-def test_what_may_differ_can_be_left_out(trees: tuple[Side, Side]) -> None:
+def test_what_may_differ_can_be_left_out(trees: tuple[Tree, Tree]) -> None:
     left, right = trees
     found = compare(
         here(),
         left,
-        right._replace(on_the_wire=True),
+        right._replace(walked_from=1),
         ignored=["/more", "/data"],
         ephemerals=False,
         samples=0,
@@ -107,8 +107,8 @@ def test_what_may_differ_can_be_left_out(trees: tuple[Side, Side]) -> None:
 def test_the_end_of_ephemerals_that_are_left_out_is_no_difference() -> None:
     """An import without sessions moves the pzxid of their parents, as their end in ZooKeeper does."""
 
-    def side(*rows: ZnodeRow) -> Side:
-        return Side("", table_of(*rows), False, None, None)
+    def side(*rows: ZnodeRow) -> Tree:
+        return Tree("", table_of(*rows))
 
     left = [node("/", 0), node("/e", owner=5), node("/a"), node("/a/e", owner=5), node("/b"), node("/c")]
     right = [node("/", 0, pzxid=9), node("/a", pzxid=9), node("/b", pzxid=9), node("/c")]
@@ -120,7 +120,7 @@ def test_the_end_of_ephemerals_that_are_left_out_is_no_difference() -> None:
     assert compare(here(), side(*left), side(*right), ephemerals=False).counts["stat"] == 2
 
 
-def test_a_path_that_occurs_twice_is_a_difference(trees: tuple[Side, Side]) -> None:
+def test_a_path_that_occurs_twice_is_a_difference(trees: tuple[Tree, Tree]) -> None:
     left, _ = trees
     twice = left._replace(znodes=table_of(*LEFT, node("/gone")))
     for pair in ((left, twice), (twice, left), (twice, twice)):
@@ -129,9 +129,9 @@ def test_a_path_that_occurs_twice_is_a_difference(trees: tuple[Side, Side]) -> N
         assert [one.path for one in found.samples if one.kind == "duplicate"] == ["/gone"]
 
 
-def test_a_tree_that_was_written_to_while_it_was_walked_is_told(trees: tuple[Side, Side]) -> None:
+def test_a_tree_that_was_written_to_while_it_was_walked_is_told(trees: tuple[Tree, Tree]) -> None:
     left, _ = trees
-    found = compare(here(), left._replace(zxid=4), left._replace(zxid=5))
+    found = compare(here(), left._replace(walked_from=4), left._replace(walked_from=5))
     assert found.equal
     assert [note.split()[0] for note in found.notes] == ["left"]
 
@@ -151,14 +151,14 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_rows_are_compared_as_wide_as_they_are() -> None:
-    """A field that verify forgets would be a difference that nobody sees."""
+    """A field that verify forgets would be a difference without a report."""
     compared = {"path", *(name for names in FIELDS.values() for name in names)}
     assert compared == set(ZnodeRow._fields)
 
 
 def test_the_addresses_of_members_are_left_out() -> None:
     own = [node(CONFIG, data=b"server.1=a", version=-1, mtime=mtime) for mtime in (1, 2)]
-    one, two = (Side("s", table_of(node("/", 0), row), False, None, None) for row in own)
+    one, two = (Tree("s", table_of(node("/", 0), row)) for row in own)
     found = compare(here(), one, two)
     assert found.equal
     assert (found.left, found.right) == (2, 2)

@@ -5,12 +5,13 @@ import struct
 
 import pytest
 
+from lab.oracle.client import Client
+from lab.oracle.requests import Create, SetData
 from lab.servers import ZooKeeperServer, free_port
-from pipeline.live.address import Identity, identity_of, servers_of
+from pipeline.addresses import Identity, identity_of, servers_of
 from pipeline.live.walk import Walk, WalkFailed, node_count
 from pipeline.table import ZnodeRow
-from tests.compat import script
-from tests.pipeline.ensembles import Client, view
+from tests.pipeline.ensembles import view
 
 SUPER_USER = Identity("digest", b"super:test")
 
@@ -48,7 +49,7 @@ async def test_a_change_under_the_walk_is_told(live_server: ZooKeeperServer) -> 
     assert not walk.changed
     # No more than some hundred nodes have been asked for: most of these are still to come.
     client = Client(live_server.port)
-    client.do(*(script.SetData(f"/wide/{number:04}", b"new", -1) for number in range(400)))
+    client.do(*(SetData(f"/wide/{number:04}", b"new", -1) for number in range(400)))
     client.close()
     async for _ in pages:
         pass
@@ -57,7 +58,7 @@ async def test_a_change_under_the_walk_is_told(live_server: ZooKeeperServer) -> 
 
 def test_what_may_not_be_read_is_told(live_server: ZooKeeperServer) -> None:
     client = Client(live_server.port)
-    client.do(script.Create("/secret", b"", acls=((8, "digest", "nobody:x"),)))
+    client.do(Create("/secret", b"", acls=((8, "digest", "nobody:x"),)))
     client.close()
     with pytest.raises(WalkFailed, match="/secret cannot be read: NO_AUTH"):
         asyncio.run(walked(Walk([("127.0.0.1", live_server.port)])))
@@ -88,7 +89,7 @@ _NO_STAT = struct.pack(">iiqii", 20, 2, 5, 0, -1)  # getData's: null data, and n
         b"\0\0\0\0",
         b"\0\0\0\4abcd",
         _WELCOME + b"\0\0\0\3abc",
-        _WELCOME + struct.pack(">iiqi", 16, 1, 5, 0) + 3 * _NO_STAT,
+        _WELCOME + struct.pack(">iiqi", 21, 1, 5, 0) + b"\0\0\0\1/" + 3 * _NO_STAT,
     ],
 )
 async def test_a_server_of_something_else(answers: bytes) -> None:

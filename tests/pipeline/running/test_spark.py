@@ -19,14 +19,14 @@ from pipeline.__main__ import main
 from pipeline.etcd.options import Connection
 from pipeline.etcd.read import record_of
 from pipeline.jobs.failure import reason_of
-from pipeline.jobs.tables import directory_of
-from pipeline.running.here import Here
-from pipeline.running.progress import Count, Reporter
+from pipeline.jobs.trees import directory_of
+from pipeline.progress import Count, Reporter
+from pipeline.reading import Table
+from pipeline.running.runner import Here
 from pipeline.running.spark import BySpark, take
-from pipeline.running.table import Table
 from pipeline.sources.options import options_of
 from pipeline.sources.parquet import RemoteParquet
-from pipeline.sources.reading import Preparing
+from pipeline.sources.zookeeper_files import ZnodeReader
 from schema.record import SnapshotRef
 from tests.pipeline.trees import SAMPLES, node, table_of, write_parquet
 
@@ -64,7 +64,7 @@ def test_a_replay_is_a_step_of_its_own(spark: SparkSession) -> None:
         runner = Here(reporter) if kind == "here" else BySpark(reporter, "", spark)
         there = directory_of(options_of({"path": str(SAMPLES / "zk39-fuzzy")}))
         reader = there.znodes.reader
-        assert isinstance(reader, Preparing)
+        assert isinstance(reader, ZnodeReader)
         before = len(pickle.dumps(reader))
         reader.prepare(runner)
         reader.prepare(runner)  # only once

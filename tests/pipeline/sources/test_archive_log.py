@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from archive.moment import shown
+from codec.client import delete
 from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
-from lab.client.requests import delete
 from lab.servers import EtcdServer, ZketcdServer
 from pipeline.__main__ import main
 from pipeline.errors import Failure

@@ -6,10 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.batches import rows_of
+from pipeline.batches import of_rows, rows_of
 from pipeline.errors import Failure
 from pipeline.sources import parquet
-from pipeline.sources.batches import of_rows
 from pipeline.sources.parquet import ParquetReader, ParquetWriter, local_path
 from pipeline.table import ZNODES, AclRow, ZnodeRow
 from tests.pipeline.trees import node
@@ -32,8 +31,8 @@ def read(path: Path) -> list[ZnodeRow]:
 
 def test_there_and_back(tmp_path: Path) -> None:
     writer = ParquetWriter(str(tmp_path / "made" / "t"))
-    parts = [writer.write(of_rows(ROWS[start::3], ZNODES)) for start in range(3)]
-    again = writer.write(of_rows(ROWS[::3], ZNODES))  # a task that ran twice: one of both counts
+    parts = [writer.write(of_rows(ROWS[start::3])) for start in range(3)]
+    again = writer.write(of_rows(ROWS[::3]))  # a task that ran twice: one of both counts
     assert not (tmp_path / "made" / "t").exists()
     writer.commit([again, *parts[1:]])
     assert read(tmp_path / "made" / "t") == ROWS
@@ -44,20 +43,20 @@ def test_there_and_back(tmp_path: Path) -> None:
 
 def test_nothing_stays_of_what_was_broken_off(tmp_path: Path) -> None:
     writer = ParquetWriter(str(tmp_path / "t"))
-    writer.write(of_rows(ROWS, ZNODES))
+    writer.write(of_rows(ROWS))
     writer.abort()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_small_row_groups_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "_PARTITION", 50)
-    pq.write_table(pa.Table.from_batches(of_rows(ROWS, ZNODES), ZNODES), tmp_path / "t", row_group_size=20)
+    pq.write_table(pa.Table.from_batches(of_rows(ROWS), ZNODES), tmp_path / "t", row_group_size=20)
     assert [part.groups for part in ParquetReader(str(tmp_path / "t")).partitions()] == [[0, 1, 2], [3, 4, 5]]
     assert read(tmp_path / "t") == ROWS
 
 
 def test_columns_may_come_in_any_order_and_as_others_write_them(tmp_path: Path) -> None:
-    table = pa.Table.from_batches(of_rows(ROWS, ZNODES), ZNODES)
+    table = pa.Table.from_batches(of_rows(ROWS), ZNODES)
     table = table.set_column(0, "path", table.column("path").cast(pa.large_string()))
     table = table.select(["owner", *[name for name in table.column_names if name != "owner"]])
     pq.write_table(table.append_column("more", pa.nulls(len(ROWS))), tmp_path / "0.parquet")
@@ -74,7 +73,7 @@ def test_columns_may_come_in_any_order_and_as_others_write_them(tmp_path: Path) 
     ],
 )
 def test_other_tables_are_told(tmp_path: Path, change: str, reason: str) -> None:
-    table = pa.Table.from_batches(of_rows(ROWS[:2], ZNODES), ZNODES)
+    table = pa.Table.from_batches(of_rows(ROWS[:2]), ZNODES)
     table = table.drop_columns(["version", "owner"]) if change == "drop" else table
     table = table.set_column(2, "acl", pa.array([1, 2])) if change == "type" else table
     pq.write_table(table, tmp_path / "0.parquet")

@@ -147,7 +147,7 @@ def test_etcd_is_away_for_a_moment(world: World, method: str, monkeypatch: pytes
     async def sometimes(*arguments: Any) -> Any:
         if away:
             away.pop()
-            raise EtcdUnknown("nobody answers")
+            raise EtcdUnknown("no member answers")
         return await asked(*arguments)
 
     monkeypatch.setattr(etcd_log, method, sometimes)

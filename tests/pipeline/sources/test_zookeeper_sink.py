@@ -15,9 +15,10 @@ from pyspark.sql import SparkSession
 from codec import snapshot_file
 from lab.servers import ZooKeeperServer
 from pipeline.__main__ import main
-from pipeline.sources.batches import of_rows
+from pipeline.batches import of_rows
 from pipeline.sources.zookeeper_sink import TRAILERS, ZooKeeperWriter, acl_number, options_of
 from pipeline.table import ZNODES, AclRow, SessionRow, ZnodeRow
+from tests.kazoo import kazoo
 from tests.pipeline.trees import OPEN, SAMPLES, Seen, digest_of, expected, node, read, without_stats
 
 ROOT = node("/", 0)
@@ -29,7 +30,7 @@ def write(
     """What Spark does with a sink, a list of rows for each task."""
     writer = ZooKeeperWriter(options_of(options or {}, str(folder), overwrite), ZNODES.names)
     try:
-        messages = [writer.write(of_rows(part, ZNODES)) for part in parts]
+        messages = [writer.write(of_rows(part)) for part in parts]
     except BaseException:
         writer.abort()
         raise
@@ -193,16 +194,11 @@ def test_real_zookeeper_serves_what_was_written(exported: Path, form: str, versi
             assert main(["verify", sample, where, "--auth", "digest:super:secret"]) == 0
             assert main(["verify", where, sample]) == 2  # ACLs forbid us to look
         assert server.version().startswith(version)
-        client = KazooClient(server.address)
-        client.start()
-        try:
+        with kazoo(server) as client:
             client.add_auth("digest", "super:secret")
             served = dict(_walk(client, "/"))
             created = client.create("/after")
             zxid = client.exists(created).czxid
-        finally:
-            client.stop()
-            client.close()
         assert "Digests are not matching" not in server.log_text()
     assert without_stats(served) == without_stats(expected("zk39-plain"))
     assert zxid > 0x500000100

@@ -1,20 +1,33 @@
 """What came of each request, from a machine that executes it."""
 
-import struct
-
 import pytest
 
-from codec.constants import KeeperOpCode, OpCode
-from codec.jute import OPEN_ACLS, pack_buffer, pack_string
-from codec.packets import MULTI_HEADER
+from codec.constants import OpCode
+from lab.oracle.requests import (
+    EPHEMERAL_SEQUENTIAL,
+    SEQUENTIAL,
+    Check,
+    CloseSession,
+    Create,
+    CreateContainer,
+    CreateIfNotExists,
+    Delete,
+    Multi,
+    Reconfig,
+    RemoveRecursive,
+    SetAcl,
+    SetData,
+    Sync,
+    encode_body,
+    opcode,
+)
+from lab.oracle.requests import Request as Asked
 from pipeline.traffic.outcomes import Recorder
 from pipeline.traffic.table import TrafficRow
-from proxy.log.replay import Place
+from proxy.log.load.replay import Place
 from proxy.state import capture
 from schema.entry import Entry, Identity, Kind, Request, Rules, encode_close, encode_node_due
-from tests.proxy.log.trees import created, opened
-
-SEQUENTIAL, EPHEMERAL = 2, 1
+from tests.proxy.log.trees import opened
 
 
 def run(*requests: Request, after: int = 0) -> list[TrafficRow]:
@@ -30,29 +43,13 @@ def run(*requests: Request, after: int = 0) -> list[TrafficRow]:
     return rows[1:]
 
 
-def create(path: str, data: bytes = b"", flags: int = 0) -> bytes:
-    return created(1, path, data, flags).body
-
-
-def client(opcode: int, body: bytes, session: int = 1) -> Request:
-    return Request(Kind.CLIENT, session, opcode, (Identity("ip", "10.0.0.1"),), body)
-
-
-def multi(*parts: tuple[int, bytes]) -> Request:
-    body = b"".join(MULTI_HEADER.pack(opcode, False, -1) + part for opcode, part in parts)
-    return client(OpCode.MULTI, body + MULTI_HEADER.pack(-1, True, -1))
-
-
-def version(path: str, number: int = -1) -> bytes:
-    return pack_string(path) + struct.pack(">i", number)
-
-
-def set_data(path: str, data: bytes) -> bytes:
-    return pack_string(path) + pack_buffer(data) + struct.pack(">i", -1)
+def client(asked: Asked, session: int = 1) -> Request:
+    identities = (Identity("ip", "10.0.0.1"),)
+    return Request(Kind.CLIENT, session, opcode(asked), identities, encode_body(asked))
 
 
 def test_what_is_known_of_a_create() -> None:
-    (row,) = run(client(OpCode.CREATE, create("/a", b"xyz")))
+    (row,) = run(client(Create("/a", b"xyz")))
     assert row == TrafficRow(
         time=5,
         zxid=2,
@@ -60,7 +57,7 @@ def test_what_is_known_of_a_create() -> None:
         operation="create",
         path="/a",
         bytes=3,
-        size=len(create("/a", b"xyz")),
+        size=len(encode_body(Create("/a", b"xyz"))),
         mode="PERSISTENT",
         parts=None,
         result="OK",
@@ -80,14 +77,18 @@ def test_what_is_known_of_a_create() -> None:
 
 def test_sequential_nodes_have_the_paths_that_they_got() -> None:
     rows = run(
-        client(OpCode.CREATE2, create("/n-", flags=SEQUENTIAL)),
-        multi(
-            (OpCode.CREATE, create("/n-0000000009")),
-            (OpCode.CREATE, create("/n-", flags=SEQUENTIAL)),
-            (OpCode.SET_DATA, set_data("/n-0000000009", b"12")),
-            (OpCode.CREATE, create("/n-", flags=SEQUENTIAL | EPHEMERAL)),
+        client(Create("/n-", flags=SEQUENTIAL, with_stat=True)),
+        client(
+            Multi(
+                (
+                    Create("/n-0000000009"),
+                    Create("/n-", flags=SEQUENTIAL),
+                    SetData("/n-0000000009", b"12"),
+                    Create("/n-", flags=EPHEMERAL_SEQUENTIAL),
+                )
+            )
         ),
-        client(OpCode.CLOSE_SESSION, b""),
+        client(CloseSession()),
     )
     assert [row.path for row in rows] == ["/n-0000000000", None, None]
     assert rows[1].parts is not None
@@ -103,16 +104,12 @@ def test_sequential_nodes_have_the_paths_that_they_got() -> None:
 
 def test_what_failed_says_why_and_where() -> None:
     rows = run(
-        client(OpCode.DELETE, version("/no")),
-        multi(
-            (OpCode.CREATE, create("/a")),
-            (OpCode.CHECK, version("/no", 3)),
-            (OpCode.CREATE, create("/s", flags=SEQUENTIAL)),
-        ),
-        multi(),
-        client(OpCode.CREATE, create("/a"), session=77),
-        client(OpCode.CREATE, b"rubbish"),
-        client(OpCode.SYNC, pack_string("/a")),
+        client(Delete("/no")),
+        client(Multi((Create("/a"), Check("/no", 3), Create("/s", flags=SEQUENTIAL)))),
+        client(Multi(())),
+        client(Create("/a"), session=77),
+        Request(Kind.CLIENT, 1, OpCode.CREATE, (), b"rubbish"),
+        client(Sync("/a")),
     )
     assert [(row.operation, row.path, row.result, row.zxid) for row in rows] == [
         ("delete", "/no", "NONODE", 2),
@@ -134,13 +131,11 @@ def test_what_failed_says_why_and_where() -> None:
 
 def test_requests_of_keeper_and_of_proxies() -> None:
     rows = run(
-        client(KeeperOpCode.CREATE_IF_NOT_EXISTS, create("/k", b"1")),
-        client(KeeperOpCode.CREATE_IF_NOT_EXISTS, create("/k", b"1")),
-        client(OpCode.CREATE, create("/k/below")),
-        client(KeeperOpCode.REMOVE_RECURSIVE, pack_string("/k") + struct.pack(">i", 100)),
-        client(
-            OpCode.CREATE_CONTAINER, pack_string("/c") + pack_buffer(b"") + OPEN_ACLS + bytes([0, 0, 0, 4])
-        ),
+        client(CreateIfNotExists("/k", b"1")),
+        client(CreateIfNotExists("/k", b"1")),
+        client(Create("/k/below")),
+        client(RemoveRecursive("/k", 100)),
+        client(CreateContainer("/c")),
         Request(Kind.NODE_DUE, 0, 0, (), encode_node_due("/c", 0, 5, 6, 0)),
         Request(Kind.NODE_DUE, 0, 0, (), b"broken"),
         Request(Kind.CLOSE, 1, 0, (), encode_close("too long silent", "")),
@@ -160,14 +155,10 @@ def test_requests_of_keeper_and_of_proxies() -> None:
 
 
 def test_what_is_not_wanted_is_applied_only() -> None:
-    assert run(client(OpCode.CREATE, create("/a")), after=1) == []
+    assert run(client(Create("/a")), after=1) == []
 
 
-@pytest.mark.parametrize("opcode", [OpCode.SET_ACL, OpCode.RECONFIG])
-def test_paths_of_others(opcode: OpCode) -> None:
-    bodies = {
-        OpCode.SET_ACL: pack_string("/zookeeper") + OPEN_ACLS + struct.pack(">i", -1),
-        OpCode.RECONFIG: pack_string("a") + pack_string("b") + pack_string("c") + struct.pack(">q", 0),
-    }
-    (row,) = run(client(opcode, bodies[opcode]))
-    assert (row.path, row.bytes, row.mode) == ("/zookeeper" if opcode == OpCode.SET_ACL else None, 0, None)
+@pytest.mark.parametrize("asked", [SetAcl("/zookeeper"), Reconfig("a", "b", "c", 0)])
+def test_paths_of_others(asked: SetAcl | Reconfig) -> None:
+    (row,) = run(client(asked))
+    assert (row.path, row.bytes, row.mode) == (getattr(asked, "path", None), 0, None)

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from codec.client import framed
 from codec.constants import OpCode
-from lab.client import packets
 from proof.fuzzing.corpus import CORPUS, MOST_COMMITTED, committed
 from proof.fuzzing.target import MOST_BYTES, finding_of, judge
 from proof.fuzzing.targets import TARGETS, connection
 from proxy.support.environment import HOST
 
 #: Changed inputs for each target. They are the same in each run, so that no submission fails by chance for
-#: what it has not changed; `make fuzz` goes on, with other seeds and led by coverage.
+#: what it has not changed; `make fuzz` runs more, with other seeds and led by coverage.
 EXAMPLES = int(os.environ.get("ZKETCD_FUZZING_EXAMPLES", "300"))
 # How many times fewer for targets that do more with an input.
 SLOW = {"machine": 8, "connection": 4, "http2-calls": 4}
@@ -59,7 +59,7 @@ def test_a_connection_is_judged_without_a_clock(monkeypatch: pytest.MonkeyPatch)
     chance = random.Random(1)
     steps = itertools.accumulate(chance.choice((0, 1_000_000_000)) for _ in itertools.count())
     monkeypatch.setattr(HOST.clock, "perf_counter_ns", lambda: next(steps))
-    refused, unknown = packets.request(1, OpCode.CREATE, b"\0"), packets.request(2, 999)
+    refused, unknown = framed(1, OpCode.CREATE, b"\0"), framed(2, 999)
     for _ in range(10):
         TARGETS["connection"].run(bytes([connection.NOISE]) + refused + unknown + b"\x7f\0\0\0")
 

@@ -1,9 +1,11 @@
-"""Short histories, written down step by step."""
+"""Histories: short ones, written down step by step, and those of simulated clients."""
 
 from collections.abc import Callable
+from functools import cache
 
 from proof.history import Create, GetData, History, Reply, SetData, Stat
 from proof.history import records as r
+from proof.simulation.simulation import Simulation
 
 _MS = 1_000_000
 
@@ -17,7 +19,7 @@ class Story(History):
         self.add(*steps)
 
     def add(self, *steps: "Step") -> None:
-        """Go on with steps."""
+        """Add steps."""
         for step in steps:
             if callable(step):
                 step(self)
@@ -88,3 +90,11 @@ WATCHED_A_AND_B: list[Step] = [
     (1, Create("/b", b"1"), created("/b", 2)),
     (2, GetData("/b", watch=True), Reply(zxid=2, data=b"1")),
 ]
+
+
+@cache
+def simulated(seed: int) -> tuple[r.Record, ...]:
+    """What the clients of a simulated world saw, which is right: about 1,000 calls amid a few faults."""
+    world = Simulation(seed, 0.01, ("kill a proxy", "cut clients from a proxy", "client dies"))
+    assert world.run().violations == []
+    return tuple(world.history.records)

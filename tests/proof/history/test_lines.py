@@ -5,11 +5,11 @@ import pytest
 from proof.history import Create, Exists, GetData, History, Multi, Reply, SetWatches, Stat
 from proof.history.calls import MalformedHistory
 from proof.history.lines import from_lines, to_lines
-from tests.proof.history.generated import Ensemble
+from tests.proof.history.stories import simulated
 
 
 def test_a_history_comes_back_as_it_was() -> None:
-    history = Ensemble(4).run(1_000)
+    history = History(simulated(1))
     assert from_lines(to_lines(history)).records == history.records
 
 

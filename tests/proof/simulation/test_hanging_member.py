@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from codec import client as zk
+from codec.client import Dialogue
 from codec.constants import Xid
-from codec.framing import Framer
-from lab.client import requests as zk
 from proof.simulation import seams
 from proof.simulation.environment import SimulatedClock
 from proof.simulation.etcd import Cluster, Member
@@ -48,35 +48,34 @@ class _Client:
     ) -> None:
         self._host, self._proxy, self._first, self._next = host, proxy, first, next_
         self._events = events
-        self._framer = Framer(1 << 20)
+        self._dialogue = Dialogue()
         self._transport: Transport | None = None
-        self._sent = 0
         self.times: list[float] = []
         host.call_soon(self._work)
 
     def _work(self) -> None:
         self._host.call_later(_INTERVAL, self._work)
         if self._transport is None:
-            self._framer, self._sent = Framer(1 << 20), 0
+            self._dialogue = Dialogue()
             self._transport = self._proxy.accept("client", self._host, self._came)
             if self._transport is not None:
                 self._transport.give(zk.connect(10_000, 0, 0, bytes(16)))
-        elif self._sent:
+        elif self._dialogue.granted:
             self._send(self._next)
 
     def _send(self, request: zk.Request[Any]) -> None:
         assert self._transport is not None
-        self._sent += 1
-        self._transport.give(zk.packet(self._sent, request))
+        self._transport.give(self._dialogue.request(request)[1])
 
     def _came(self, data: bytes | None) -> None:
         if data is None:
             self._transport = None
             return
-        for frame in self._framer.feed(data):
-            if not self._sent:  # the session
-                self._send(self._first)
-                continue
+        is_new = self._dialogue.granted is None
+        frames = self._dialogue.feed(data)
+        if is_new and self._dialogue.granted:
+            self._send(self._first)
+        for frame in frames:
             header = zk.header(frame)
             if (header.xid == Xid.NOTIFICATION) if self._events else not header.error:
                 self.times.append(self._host.world.now)
@@ -92,7 +91,10 @@ class _System:
         self.cluster = Cluster(world, self.network)
         self.knobs = usual(seed, proxies)
         settings = config(self.knobs)
-        self.proxies = [Proxy(self.cluster, f"proxy{number}", settings) for number in range(proxies + 1)]
+        self.proxies = [
+            Proxy(self.cluster, f"proxy{number}", settings, self.knobs.tuning)
+            for number in range(proxies + 1)
+        ]
         clients, self._direct = Host(world, "clients"), Host(world, "direct")
         read, lasting = zk.get("/"), zk.add_watch("/", recursive=True)
         listening, *writing = self.proxies

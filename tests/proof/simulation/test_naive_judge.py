@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
+from codec import client as zk
 from codec.constants import ErrorCode
-from lab.client import requests as zk
 from proof.simulation.features import ROOT, any_request, identity
 from proof.simulation.knobs import USERS
 from proof.simulation.naive_judge import NaiveJudge

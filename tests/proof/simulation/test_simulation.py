@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proof.simulation.simulation import simulate
+from proof.simulation.simulation import Simulation, simulate
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SEEDS = [int(word) for word in os.environ.get("SIMULATION_SEEDS", "1 2").split()]
@@ -21,6 +21,14 @@ def test_nothing_is_wrong(seed: int) -> None:
     assert outcome.violations == [], "\n".join(outcome.trace[-60:])
     assert outcome.faults
     assert outcome.operations > 100
+
+
+def test_clients_of_a_storm_read_and_are_refused() -> None:
+    """The naive ZooKeeper judges reads under ACLs, at the zxids of their answers."""
+    world = Simulation(2, 0.03, ("hot restart", "kill a proxy"))
+    outcome = world.run()
+    assert outcome.violations == [], "\n".join(outcome.trace[-60:])
+    assert world.naive.acl_reads.judged > world.naive.acl_reads.refused > 0
 
 
 def test_a_seed_gives_the_same_run_to_the_byte_in_every_process() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
-from proof.history import Create, Exists, GetData, History, Reply, SetData, Stat
+from proof.history import Create, Exists, GetData, History, Reply, SetData
 from proof.history.records import CREATED, Request
 from proof.simulation.exactly_once import Logged
 from proof.simulation.loads import Home, Loads
@@ -14,9 +14,7 @@ from proof.torture.judge import (
     LOADED,
     Acknowledged,
     Exceptions,
-    Seen,
     Verdict,
-    differences,
     judge,
 )
 from proof.torture.real import RealClock
@@ -54,30 +52,6 @@ def _verdict(
         settle=True,
         max_staleness=_STALENESS,
     )
-
-
-def test_an_acknowledged_write_that_the_log_does_not_have_is_found(oracle: Oracle) -> None:
-    oracle.done[7] = Done(_SESSION, 5, 0)
-    assert _verdict(oracle, _answer(7)).violations == []
-    oracle.done[8] = Done(_SESSION + 1, 5, 0)
-    oracle.done[9] = Done(_SESSION, 5, -101)
-    for zxid in (6, 8, 9):
-        (found,) = _verdict(oracle, _answer(zxid)).violations
-        assert "acknowledgement" in found
-
-
-def test_a_request_that_is_in_the_log_twice_is_found(oracle: Oracle) -> None:
-    history = History()
-    history.opened(0, _SESSION)
-    call = history.invoke(1, _SESSION, _WRITE)
-    history.lost(2, call)
-    write = asked(_WRITE)
-    logged = [Logged(0.0, zxid, write.opcode, write.body, -101, b"") for zxid in (3, 4)]
-    oracle.writes[_SESSION] = logged[:1]
-    assert _verdict(oracle, history=history).violations == []
-    oracle.writes[_SESSION] = logged
-    (found,) = _verdict(oracle, history=history).violations
-    assert "twice" in found
 
 
 def test_a_read_that_is_too_old_is_found(oracle: Oracle) -> None:
@@ -197,23 +171,6 @@ async def test_what_a_proxy_has_loaded_is_in_its_log(caplog: pytest.LogCaptureFi
     await until(lambda: proxy.log.stats.reloads == 1)
     assert loads_of(caplog.text) == {proxy.log.machine.zxid}
     await proxy.stop()
-
-
-def _seen(data: bytes = b"1", names: tuple[str, ...] = ("a",), version: int = 0) -> Seen:
-    stat = Stat(version=version)
-    return Seen(
-        {"/r": Reply(data=b"", stat=stat), "/r/a": Reply(data=data, stat=stat)},
-        {"/r": Reply(names=names, stat=stat), "/r/a": Reply(names=(), stat=stat)},
-    )
-
-
-def test_trees_that_differ_are_found() -> None:
-    expected: dict[str, bytes | None] = {"/r": None, "/r/a": b"1"}
-    assert differences(expected, {"proxy1": _seen(), "proxy2": _seen()}) == []
-    for other in (_seen(data=b"2"), _seen(names=()), _seen(version=1)):
-        assert differences(expected, {"proxy1": _seen(), "proxy2": other})
-    silent = Seen({}, {})
-    assert len(differences(expected, {"proxy1": silent, "proxy2": _seen()})) == 2
 
 
 def test_an_entry_that_is_seen_late_counts_from_when_others_saw_what_came_behind_it(oracle: Oracle) -> None:

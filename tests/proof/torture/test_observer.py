@@ -13,7 +13,7 @@ from proof.torture.real import RealClock
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Put, Txn
 from proxy.log.follow.follower import Apply, ProxyGone
-from proxy.log.start import load
+from proxy.log.load.start import load
 from schema.entry import EntryWriter
 from schema.errors import BadValue
 from schema.keys import Keyspace

@@ -3,18 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from proxy.admin.subject import Settings, Subject
+from proxy.admin.subject import Subject
+from proxy.config import parse
 from proxy.etcd.interface import Calls
-from proxy.frontend.connections import ConnectionLimits, Connections
+from proxy.frontend.connection import ConnectionFacts, Connections
+from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.requests import Waiting
-from proxy.log.contact import Contact
 from proxy.log.members import Members, Peers
-from proxy.log.snapshots import SnapshotStats
-from proxy.log.stats import Stats
-from proxy.log.status import LogStatus
-from proxy.state.auth.scheme import Identities
+from proxy.log.status import Contact, LogStatus, Stats
+from proxy.log.upkeep.snapshots import SnapshotStats
 from proxy.state.capture import new_machine
 from proxy.state.ops import EXTENDED
 from proxy.state.watches import WatchTable
@@ -22,7 +21,7 @@ from proxy.support.counters import Counters
 from proxy.support.environment import HOST
 from proxy.support.latency import ConnectionLatency, Histogram, Latency
 
-SETTINGS = Settings("data", "/zketcd", 2000, 60, 4000, 40000, -1, read_only_mode=False)
+CONFIG = parse([])
 
 
 @dataclass
@@ -36,6 +35,7 @@ class LogFacts:
     is_registered: bool = True
     is_full: bool = False
     serving: bool = True
+    right: bool = True
 
     def status(self) -> LogStatus:
         return LogStatus(
@@ -51,7 +51,7 @@ class LogFacts:
         )
 
     def contact(self) -> Contact:
-        return Contact(silence=0.0, keep_alive_sent=100.0, lease=5.0, rank=0, serving=self.serving)
+        return Contact(0.0, 100.0, lease=5.0, rank=0, serving=self.serving, right=self.right)
 
 
 @dataclass
@@ -72,43 +72,46 @@ class Session(NamedTuple):
     heard: float = 96.0
 
 
-@dataclass(eq=False)
-class Connection:
-    """A connection of one client."""
+_FACTS = ConnectionFacts("127.0.0.1", 5000, 0, 0, (), 1e9, 100.0, 0, 0, 0, is_closed=False)
 
-    latency: ConnectionLatency
-    address: str = "127.0.0.1"
-    port: int = 5000
-    since: float = 1e9
-    received: int = 0
-    sent: int = 0
-    session_id: int = 0
-    session: Session | None = None
-    outstanding: int = 0
-    is_closed: bool = False
-    due: float = 100.0
-    identities: Identities = ()
-    admitted: bool = True
+
+class Connection:
+    """A connection of one client: some of its facts, and the parts that operators count or close."""
+
+    admitted = True
+
+    def __init__(self, latency: ConnectionLatency, requests: Sequence[Waiting] = (), **facts: Any) -> None:
+        self._facts = known = _FACTS._replace(**facts)
+        self.latency = latency
+        self.session_id = known.session_id
+        self.identity = SimpleNamespace(address=known.address, port=known.port)
+        self.inbound = SimpleNamespace(count=known.received)
+        self.outbound = SimpleNamespace(sent=known.sent)
+        self.order = SimpleNamespace(
+            is_closed=False,
+            queue=SimpleNamespace(count=known.outstanding),
+            waiting=lambda most: requests[:most],
+        )
 
     def close(self) -> None:
-        self.is_closed = True
+        self.order.is_closed = True
 
-    def waiting(self, most: int) -> Sequence[Waiting]:
-        return ()
+    def facts(self) -> ConnectionFacts:
+        return self._facts
 
 
-def connected(*connections: Connection) -> Connections[Any]:
+def connected(*connections: Connection) -> Connections:
     """These connections, open."""
-    opened: Connections[Any] = Connections(ConnectionLimits(0, 0, Counters()))
+    opened = Connections(ConnectionLimits(0, 0, Counters()))
     for each in connections:
-        opened.opened(each)
+        opened.opened(cast(Any, each))
     return opened
 
 
 def subject_of(**parts: object) -> Subject:
     """A proxy with these parts, and harmless ones otherwise."""
     everything: dict[str, object] = {
-        "settings": SETTINGS,
+        "config": CONFIG,
         "clock": HOST.clock,
         "started": 1e9,
         "features": (),

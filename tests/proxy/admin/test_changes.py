@@ -114,9 +114,9 @@ async def test_about_the_share_is_shed() -> None:
 
     assert (await shed(0), await shed("none")) == (0, 0)
     assert 150 < await shed(25) < 350
-    left = [each for each in connections if not each.is_closed]
+    left = [each for each in connections if not each.order.is_closed]
     assert await shed("100") == len(left)
-    assert all(each.is_closed for each in connections)
+    assert all(each.order.is_closed for each in connections)
 
 
 async def test_the_log_level_is_shown_and_changed(caplog: pytest.LogCaptureFixture) -> None:

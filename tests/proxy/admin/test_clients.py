@@ -18,11 +18,11 @@ def test_sessions_and_connections_are_listed_by_the_tick_after_they_are_due() ->
     clients = Clients(subject_of(sessions=sessions, connections=connected(first, second)))
     assert clients.session_expiry(NO_PAUSE) == {4000: [1, 2], 6000: [3]}
     found: list[tuple[int, object]] = list(clients.connection_expiry(NO_PAUSE).items())
-    assert found == [(2000, [second]), (10000, [first])]
+    assert found == [(2000, [second.facts()]), (10000, [first.facts()])]
 
 
 def test_a_connection_in_long_and_in_short() -> None:
-    connection = Connection(_latency(), session_id=5, session=Session(5), received=2, sent=1)
+    connection = Connection(_latency(), session_id=5, timeout_ms=4000, received=2, sent=1)
     connection.latency.note(OpCode.GET_DATA, 1, 7, 0x10, 0, 2_000_000)
     clients = Clients(subject_of(connections=connected(connection)))
     (brief,) = clients.connections(brief=True)

@@ -1,5 +1,6 @@
 """The facts about a server, of a subject that is not one."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,7 @@ from proxy.log.members import Member, Members
 from proxy.state.ops import EXTENDED
 from proxy.support.latency import ConnectionLatency, Latency
 from schema.record import Home
-from tests.proxy.admin.subjects import SETTINGS, Connection, LogFacts, connected, subject_of
+from tests.proxy.admin.subjects import CONFIG, Connection, LogFacts, connected, subject_of
 
 MS = 1_000_000
 
@@ -26,12 +27,20 @@ def test_ready_needs_both_a_tree_and_etcd_and_read_only_is_a_wish_and_a_silent_e
 ) -> None:
     log = LogFacts(serving=in_touch)
     for wished in (True, False):
-        settings = SETTINGS._replace(read_only_mode=wished)
-        facts = _facts(handshake=SimpleNamespace(is_open=serving), replicated=log, settings=settings)
+        config = replace(CONFIG, read_only_mode=wished)
+        facts = _facts(handshake=SimpleNamespace(is_open=serving), replicated=log, config=config)
         assert facts.ready is (serving and in_touch)
         assert facts.read_only is (serving and wished and not in_touch)
         assert facts.takes_new_clients is (serving and (wished or in_touch))
         assert facts.state == ("read-only" if facts.read_only else "standalone")
+
+
+def test_a_wrong_state_is_neither_ready_nor_read_only() -> None:
+    config = replace(CONFIG, read_only_mode=True)
+    facts = _facts(replicated=LogFacts(serving=False, right=False), config=config)
+    assert not facts.read_only
+    assert not facts.takes_new_clients
+    assert "not what the log says" in facts.why_not_ready
 
 
 def test_a_proxy_that_cannot_register_is_not_ready_and_says_why() -> None:
@@ -42,7 +51,7 @@ def test_a_proxy_that_cannot_register_is_not_ready_and_says_why() -> None:
     assert "not registered" in facts.why_not_ready
     assert "quota" not in facts.why_not_ready
     assert "quota is used up" in _facts(replicated=LogFacts(is_registered=False, is_full=True)).why_not_ready
-    # Its sessions go on, and so do reads: another proxy would not do better.
+    # Its sessions and reads still work: another proxy would not do better.
     assert _facts(replicated=LogFacts(is_full=True)).ready
 
 
@@ -73,7 +82,7 @@ def test_packets_of_open_and_closed_connections_count() -> None:
     assert facts.packets() == (14, 24)
     facts.clients.reset_connections()
     assert facts.packets() == (14, 24)
-    assert [(one.received, one.sent) for one in connections] == [(0, 0), (0, 0)]
+    assert [(one.inbound.count, one.outbound.sent) for one in connections] == [(0, 0), (0, 0)]
     facts.subject.counters.connect_requests = 5
     facts.subject.latency.by_opcode[3].note(3 * MS, 4)  # exists
     facts.reset_server()

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from lab.client import packets
+from codec.client import create, get, packet
 from lab.fakes.etcd import FakeEtcd
-from proxy.admin import words
 from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
+from proxy.options import words
 from proxy.state.ops import EXTENDED
 from proxy.support.latency import ConnectionLatency, Latency
 from tests.proxy.admin.subjects import Connection, Session, connected, subject_of
@@ -24,7 +24,7 @@ def said(asked: FourLetterWords, word: bytes, rest: bytes = b"") -> bytes | None
 async def test_every_word_that_is_known_has_an_answer() -> None:
     async with serving(FakeEtcd()) as server:
         client = await Client.connected(server)
-        client.send(packets.create(1, "/e", flags=1), packets.get(2, "/e", watch=True))
+        client.send(packet(1, create("/e", mode=1)), packet(2, get("/e", watch=True)))
         await client.reply()
         await client.reply()
         answers = {word: said(server.words, word.encode(), bytes(8)) for word in words.KNOWN}
@@ -35,10 +35,9 @@ async def test_every_word_that_is_known_has_an_answer() -> None:
 @pytest.mark.parametrize("word", [b"dump", b"cons"])
 def test_a_session_of_a_server_above_127_is_told_as_zookeeper_does(word: bytes) -> None:
     # Ids of sessions that came from a ZooKeeper whose myid has the sign's bit. Long.toHexString has no sign.
-    session = Session(-2)
     latency = ConnectionLatency(Latency((*EXTENDED.reads, *EXTENDED.writes)))
-    connection = Connection(latency, session_id=-2, session=session)
-    subject = subject_of(connections=connected(connection), sessions=[session])
+    connection = Connection(latency, session_id=-2, timeout_ms=4000)
+    subject = subject_of(connections=connected(connection), sessions=[Session(-2)])
     answer = said(FourLetterWords(Facts(subject), words.parse("dump,cons")), word) or b""
     assert b"0xfffffffffffffffe" in answer
     assert b"0x-" not in answer
@@ -65,7 +64,7 @@ async def _asked(word: bytes) -> list[str]:
     """The lines that a server with a client answers."""
     async with serving(FakeEtcd()) as server:
         client = await Client.connected(server)
-        client.send(packets.create(1, "/a"), packets.get(2, "/a"))
+        client.send(packet(1, create("/a")), packet(2, get("/a")))
         await client.reply()
         await client.reply()
         return (said(server.words, word) or b"").decode().splitlines()
@@ -101,3 +100,22 @@ async def test_stat_as_datadogs_agent_reads_it() -> None:
     assert int(figures["Zxid"], 16) > 0
     assert figures["Mode"] == "standalone"
     assert [int(figures[name]) for name in ("Received", "Sent", "Connections", "Outstanding")] == [3, 3, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("", {"srvr"}),
+        ("ruok", {"srvr", "ruok"}),
+        (" mntr , apiv,", {"srvr", "mntr", "apiv"}),
+        ("ruok,*", words.KNOWN),
+        (words.DEFAULT, {"srvr", "ruok", "isro"}),
+    ],
+)
+def test_a_list_of_words(text: str, allowed: set[str]) -> None:
+    assert words.parse(text) == allowed
+
+
+def test_an_unknown_word_is_named() -> None:
+    with pytest.raises(ValueError, match="'rouk' is not a four-letter word; known are apiv clrs conf"):
+        words.parse("ruok,rouk")

@@ -12,7 +12,7 @@ import pytest_asyncio
 from aiohttp import web
 from prometheus_client.parser import text_string_to_metric_families
 
-from lab.client import packets
+from codec.client import create, get, packet
 from lab.fakes.etcd import FakeEtcd
 from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
@@ -80,7 +80,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 async def test_each_command_of_the_list_answers_json(browser: Browser) -> None:
-    await browser.answers(packets.create(1, "/e", flags=1), packets.get(2, "/e", watch=True))
+    await browser.answers(packet(1, create("/e", mode=1)), packet(2, get("/e", watch=True)))
     status, _, text = await browser.ask("/commands")
     assert (status, text) == (200, (await browser.ask("/commands/"))[2])
     assert text.startswith('<a href="/commands/configuration">configuration</a>\n<br/>\n')
@@ -102,15 +102,20 @@ async def test_a_browser_may_go_while_a_long_answer_is_sent(
 ) -> None:
     sent: list[int] = []
 
-    async def write(_response: web.StreamResponse, data: bytes) -> None:
+    write = web.StreamResponse.write
+
+    async def write_to_nobody(response: web.StreamResponse, data: bytes) -> None:
         sent.append(len(data))
-        raise ConnectionResetError("Cannot write to closing transport")
+        assert response._req is not None
+        assert response._req.transport is not None
+        response._req.transport.abort()
+        await write(response, data)
 
     monkeypatch.setattr("proxy.admin.json_text._TOGETHER", 1)
     status, kind, text = await browser.ask("/commands/envi")
     assert (status, kind, json.loads(text)["command"]) == (200, "application/json", "environment")
     assert (await browser.ask("/commands/envi", "HEAD"))[::2] == (200, "")
-    monkeypatch.setattr(web.StreamResponse, "write", write)
+    monkeypatch.setattr(web.StreamResponse, "write", write_to_nobody)
     with pytest.raises(aiohttp.ClientError):
         await browser.ask("/commands/envi")
     monkeypatch.undo()
@@ -165,7 +170,7 @@ async def test_a_client_that_goes_within_its_request_is_no_fault_of_ours(
 async def test_ready_only_while_clients_are_served(browser: Browser) -> None:
     details = {"role": "standalone", "hasLeader": True, "serving": True}
     assert await browser.json("/ready") == (200, {"status": "ok", "details": details})
-    with mock.patch("proxy.log.contact.OUTAGE", -1.0):
+    with mock.patch("proxy.log.status.OUTAGE", -1.0):
         status, body = await browser.json("/ready")
         assert (status, body["status"], body["details"]["hasLeader"]) == (503, "fail", False)
         assert body["details"]["reason"].startswith("etcd does not answer")
@@ -182,7 +187,7 @@ async def test_ready_only_while_clients_are_served(browser: Browser) -> None:
 
 
 async def test_metrics_can_be_parsed(browser: Browser) -> None:
-    await browser.answers(packets.create(1, "/a"), packets.get(2, "/a"))
+    await browser.answers(packet(1, create("/a")), packet(2, get("/a")))
     status, kind, text = await browser.ask("/metrics")
     assert (status, kind) == (200, "text/plain")
     values = {

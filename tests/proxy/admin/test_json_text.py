@@ -1,4 +1,4 @@
-"""The text is json's own, whatever the value; and it comes in parts."""
+"""The text is json's own, whatever the value; and it is given in parts."""
 
 import json
 from typing import Any

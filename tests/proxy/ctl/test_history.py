@@ -1,11 +1,9 @@
 """What `log` shows of each kind of request, and of what cannot be decoded."""
 
-import struct
-
 import pytest
 
+from codec import client as zk
 from codec.constants import OpCode
-from codec.jute import pack_string
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.ctl.history import sizes, tail
 from proxy.etcd.model import Put, Txn
@@ -23,26 +21,15 @@ from schema.entry import (
 )
 from schema.followed import Followed, encode_followed
 from tests.proxy.log.proxies import PASSWORD
-from tests.proxy.log.trees import Tree, created
-
-
-def part(opcode: int, body: bytes) -> bytes:
-    return struct.pack(">ibi", opcode, 0, -1) + body
-
-
-MULTI = (
-    part(OpCode.CREATE, created(0, "/m").body)
-    + part(OpCode.CHECK, pack_string("/c") + b"\xff" * 4)
-    + struct.pack(">ibi", -1, 1, -1)
-)
+from tests.proxy.log.trees import Tree, asked
 
 
 @pytest.mark.parametrize(
     ("request_", "line"),
     [
-        (Request(Kind.CLIENT, 1, OpCode.MULTI, (), MULTI), "0x1  MULTI [CREATE /m, CHECK /c]"),
-        (Request(Kind.CLIENT, 1, OpCode.SYNC, (), pack_string("/s")), "0x1  SYNC /s"),
-        (Request(Kind.CLIENT, -1, OpCode.CLOSE_SESSION, (), b""), "0xffffffffffffffff  CLOSE_SESSION"),
+        (asked(1, zk.multi([zk.create("/m"), zk.check("/c")])), "0x1  MULTI [CREATE /m, CHECK /c]"),
+        (asked(1, zk.sync("/s")), "0x1  SYNC /s"),
+        (asked(-1, zk.close()), "0xffffffffffffffff  CLOSE_SESSION"),
         (Request(Kind.CLIENT, 1, 9999, (), b""), "0x1  9999"),
         (Request(Kind.CLIENT, 1, OpCode.DELETE, (), b"?"), "0x1  DELETE error="),
         (Request(Kind.ATTACH, 1, 0, (), encode_attach(5, PASSWORD)), "0x1  ATTACH timeout_ms=5"),

@@ -59,7 +59,7 @@ class Ctl:
         return json.loads(self("--json", *arguments))
 
     def shell(self, line: str, **environment: str) -> tuple[str, str, int]:
-        """A process's output, errors and exit code; the line goes on behind the options."""
+        """A process's output, errors and exit code; the arguments follow the options."""
         command = f"{sys.executable} -m proxy.ctl --etcd {self.etcd.endpoint} --prefix {self.prefix} {line}"
         ended = subprocess.run(
             command,

@@ -99,7 +99,7 @@ async def test_an_etcd_that_comes_later_is_found() -> None:
 
 async def test_a_failure_without_a_message_is_named_by_its_kind() -> None:
     # As uvloop reports an etcd that is asked for TLS and does not have it.
-    channel = Http2Channel("127.0.0.1", free_port())  # grpcio connects by itself
+    channel = Http2Channel("127.0.0.1", free_port())  # grpcio connects unasked
     loop = asyncio.get_running_loop()
     with (
         mock.patch.object(loop, "create_connection", side_effect=ConnectionResetError),

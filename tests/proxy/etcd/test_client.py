@@ -200,7 +200,7 @@ class TlsEtcdServer(EtcdServer):
         )
 
     def serves(self) -> bool:
-        """The test polls by itself, with a client certificate."""
+        """The test itself polls, with a client certificate."""
         return True
 
 
@@ -274,16 +274,18 @@ async def test_the_lease_keeper_opens_another_stream(own_etcd_server: EtcdServer
     async with connected(own_etcd_server.endpoint) as client, asyncio.timeout(2 * LONG):
         for lease in (1, 2, 3):
             await client.lease_grant(lease, 600)
-        keeper = client.lease_keeper(lambda lease, ttl: answers.put_nowait((lease, ttl)), answer_timeout=0.5)
-        keeper.send(1)
+        ask_for_time = client.lease_keeper(
+            lambda lease, ttl: answers.put_nowait((lease, ttl)), answer_timeout=0.5
+        )
+        ask_for_time(1)
         assert await answers.get() == (1, 600)
         own_etcd_server.kill()
-        keeper.send(2)
+        ask_for_time(2)
         await asyncio.to_thread(own_etcd_server.start)
         assert await answers.get() == (2, 600)
         # A silent etcd: asked while it is stopped, on a stream that stays open.
         own_etcd_server.pause()
-        keeper.send(3)
+        ask_for_time(3)
         with pytest.raises(EtcdUnknown):
             await client.range(Get(KEY), 1.5)
         own_etcd_server.resume()
@@ -294,8 +296,8 @@ async def test_close_ends_what_waits(etcd_server: EtcdServer, transport: str) ->
     client = EtcdClient([etcd_server.endpoint], transport=transport)
     watch = watching(client, b"/nothing-happens-here", b"", 0)
     await anext(watch)
-    keeper = client.lease_keeper(lambda lease, ttl: None)
-    keeper.send(1)
+    ask_for_time = client.lease_keeper(lambda lease, ttl: None)
+    ask_for_time(1)
     waiting = asyncio.get_running_loop().create_task(until_broken(watch))
     await asyncio.sleep(0)
     await client.close()

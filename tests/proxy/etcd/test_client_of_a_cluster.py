@@ -101,7 +101,7 @@ async def test_a_stopped_member_delays_appends_by_one_timeout_or_by_an_election(
             assert client.endpoint != stopped.address
             assert client.watched_member_is_suspect()
             stopped.resume()
-            # The watch at that member goes on, though Txns of its connection were reset.
+            # The watch at that member still works, though Txns of its connection were reset.
             seen: list[bytes] = []
             while len(seen) < 8:
                 seen += [event.kv.key for event in (await anext(watch)).events]

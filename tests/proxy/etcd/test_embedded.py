@@ -13,7 +13,7 @@ import uvloop
 
 from lab.servers.etcd import VERSIONS, etcd_program
 from lab.servers.process import REPOSITORY, lives
-from lab.servers.waiting import wait_until
+from lab.servers.waiting import eventually, wait_until
 from proxy.etcd import bound, embedded
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.embedded import (
@@ -179,11 +179,18 @@ async def test_an_etcd_that_ends_at_once_is_quoted(tmp_path: Path) -> None:
         await etcd.start()
 
 
-async def test_an_etcd_that_never_serves_is_ended(tmp_path: Path) -> None:
+async def test_an_etcd_that_never_serves_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pid_file = tmp_path / "pid"
-    slow = script(tmp_path / "bin", f"echo $$ > {pid_file}; echo patience; exec sleep 600")
-    etcd = EmbeddedEtcd(tmp_path / "data", binary=Binary(str(slow), "3.4.23", False), start_timeout=4.0)
-    with pytest.raises(EmbeddedEtcdError, match=r"did not serve within 4\.0 s: patience"):
+    pid_file.touch()
+    slow = script(tmp_path / "bin", f"echo replaying; echo $$ > {pid_file}; exec sleep 600")
+
+    async def serves(_port: int) -> bool:
+        await eventually(lambda: asyncio.to_thread(pid_file.read_text), "etcd runs")
+        return False
+
+    monkeypatch.setattr(embedded, "_serves", serves)
+    etcd = EmbeddedEtcd(tmp_path / "data", binary=Binary(str(slow), "3.4.23", False), start_timeout=0.0)
+    with pytest.raises(EmbeddedEtcdError, match=r"did not serve within 0\.0 s: replaying"):
         await etcd.start()
     assert not lives(int(pid_file.read_text()))
 

@@ -288,13 +288,13 @@ async def test_lease_keeper_tells_what_is_alive_and_what_is_gone(client: Etcd) -
     lease = 2**62 + next(RUNS)
     await client.lease_grant(lease, 60)
     answers: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
-    keeper = client.lease_keeper(lambda one, ttl: answers.put_nowait((one, ttl)))
-    keeper.send(lease)
-    keeper.send(lease + 10**6)
+    ask_for_time = client.lease_keeper(lambda one, ttl: answers.put_nowait((one, ttl)))
+    ask_for_time(lease)
+    ask_for_time(lease + 10**6)
     async with asyncio.timeout(20):
         assert {await answers.get(), await answers.get()} == {(lease, 60), (lease + 10**6, 0)}
     await client.lease_revoke(lease)
-    keeper.send(lease)
+    ask_for_time(lease)
     async with asyncio.timeout(20):
         assert await answers.get() == (lease, 0)
 

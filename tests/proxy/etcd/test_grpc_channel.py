@@ -71,7 +71,7 @@ def test_the_process_ends_by_itself(etcd_server: EtcdServer, loop: str) -> None:
 
 
 async def test_closing_blocks_nothing(etcd_server: EtcdServer) -> None:
-    """The loop goes on while a channel that was used is closed and collected."""
+    """The loop still runs while a channel that was used is closed and collected."""
     client = EtcdClient([etcd_server.endpoint], transport="grpcio")
     await client.range(Get(b"k"), 5.0)
     loop = asyncio.get_running_loop()

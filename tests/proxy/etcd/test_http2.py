@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proof.simulation.world import Host, World
+from proxy.etcd import http2
 from proxy.etcd.http2 import request_headers
 from proxy.etcd.transport import RpcError
 from tests.proxy.etcd.http2_server import HEAD, OK, TIMEOUT, Server, asked, frame, message
@@ -100,15 +101,18 @@ async def test_headers_with_padding_and_a_priority_or_in_pieces() -> None:
             await call.result(TIMEOUT)
 
 
-async def test_a_connection_that_the_server_gives_up_is_closed_after_its_last_call() -> None:
+async def test_a_connection_that_the_server_gives_up_is_closed_after_its_last_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http2, "_CHECK_INTERVAL", 0.01)
     server, call = asked()
     server.connection.data_received(frame(7, 0, 0, call.stream.to_bytes(4, "big") + bytes(4)))
-    await asyncio.sleep(1.1)
+    await asyncio.sleep(0.05)
     assert not server.wire.aborted
     server.answer(call, b"answer")
     server.exchange()
     assert await call.result(TIMEOUT) == b"answer"
-    await asyncio.sleep(1.1)
+    await asyncio.sleep(0.05)
     assert server.wire.aborted
 
 
@@ -210,12 +214,15 @@ async def test_a_server_that_goes_away_finishes_what_it_has_seen() -> None:
     assert await seen.result(TIMEOUT) == b"answer"
 
 
-async def test_pings_are_answered_and_a_lost_connection_fails_its_calls() -> None:
+async def test_pings_are_answered_and_a_lost_connection_fails_its_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http2, "_CHECK_INTERVAL", 0.01)
     server = Server()
     call = server.call()
     server.h2.ping(b"12345678")
     server.exchange()
-    await asyncio.sleep(1.1)  # on its own it leaves within a second
+    await asyncio.sleep(0.2)  # without another frame the answer leaves at a check, 0.1 s later
     server.exchange()
     assert server.pongs == 1
     server.connection.connection_lost(ConnectionResetError("reset"))

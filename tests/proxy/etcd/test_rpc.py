@@ -17,7 +17,7 @@ READ = pb.RangeResponse(header=pb.ResponseHeader(revision=5)).SerializeToString(
 
 
 class Played:
-    """A channel whose member answers only while it is told to."""
+    """A channel whose member answers only while the test allows it."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -77,7 +77,9 @@ class Members:
 
 
 @pytest.fixture
-async def members() -> AsyncIterator[Members]:
+async def members(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Members]:
+    for interval in ("_TICK", "_SLOW", "_OPEN_TIMEOUT", "_PROBE_INTERVAL"):
+        monkeypatch.setattr(rpc, interval, getattr(rpc, interval) / 10)
     members = Members()
     yield members
     await members.client.close()
@@ -105,7 +107,7 @@ async def test_a_txn_that_may_not_be_repeated_goes_to_one_member(members: Member
     one, two, three = members.all
     one.hangs = True
     with pytest.raises(EtcdUnknown, match="deadline"):
-        await members.client.txn(PUT, 1.0)
+        await members.client.txn(PUT, 0.2)
     assert (two.asked, three.asked) == ([], [])
 
 
@@ -123,12 +125,10 @@ async def test_a_member_that_answers_a_probe_is_used_again(members: Members) -> 
     assert members.client.endpoint == "one:1"
 
 
-async def test_nothing_but_unknown_outcomes_is_one(members: Members, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rpc, "_TICK", 0.02)
-    monkeypatch.setattr(rpc, "_SLOW", 0.05)
+async def test_nothing_but_unknown_outcomes_is_one(members: Members) -> None:
     for each in members.all:
         each.hangs = True
-    assert isinstance(await members.begin(1.5), EtcdUnknown)
+    assert isinstance(await members.begin(0.5), EtcdUnknown)
     assert all("Txn" in each.asked for each in members.all)
 
 

@@ -164,7 +164,7 @@ def test_fragments(fragments: list[tuple[int, ...]], whole: list[list[int] | Non
             assert message.revision == 100
 
 
-# Found by fuzzing: answers that are no messages, or not those to their request, raised what nobody expected.
+# Found by fuzzing: answers that are no messages, or not those to their request, raised undocumented errors.
 
 
 @pytest.mark.parametrize("read", [wire.decode_range, lambda data: wire.decode_txn(Txn([], [], []), data)])

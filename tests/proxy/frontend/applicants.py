@@ -1,16 +1,18 @@
 """Connections that want a session, and a log whose contact to etcd a test sets."""
 
 import math
+from types import SimpleNamespace
+from typing import cast
 
+from proxy.frontend.connection import Connection
 from proxy.frontend.sessions import Session
-from proxy.log.contact import Contact
+from proxy.log.status import Contact
 
 
 class Applicant:
     """A connection that wants a session."""
 
-    session_id = 0
-    address = "127.0.0.1"
+    identity = SimpleNamespace(address="127.0.0.1")
 
     def __init__(self, *, is_keepers: bool = False) -> None:
         self.session: Session | None = None
@@ -18,6 +20,11 @@ class Applicant:
         self.limit = 0.0  # seconds that it waits for its session
         self.read_only = self.refused = self.closed = self.turned_away = self.gone = False
         self.is_keepers = is_keepers
+
+    @property
+    def connection(self) -> Connection:
+        """It stands for one."""
+        return cast(Connection, self)
 
     @property
     def wants_session(self) -> bool:
@@ -47,9 +54,6 @@ class Applicant:
     def send_elsewhere(self) -> None:
         self.turned_away = True
 
-    def notify(self, *_event: object) -> None:
-        raise AssertionError("nobody watches here")
-
     def is_closed(self) -> bool:
         """The same as `closed`."""
         return self.closed
@@ -67,8 +71,8 @@ class Link:
     """A log."""
 
     def __init__(self) -> None:
-        self.in_touch = True
+        self.in_touch = self.right = True
         self.keep_alive_sent = 0.0
 
     def contact(self) -> Contact:
-        return Contact(0.0, self.keep_alive_sent, 5.0, 0, serving=self.in_touch)
+        return Contact(0.0, self.keep_alive_sent, 5.0, 0, serving=self.in_touch, right=self.right)

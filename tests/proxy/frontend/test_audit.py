@@ -6,6 +6,7 @@ import pytest
 
 from codec.constants import ErrorCode, KeeperOpCode, OpCode
 from codec.jute import pack_string
+from codec.packets import MULTI_HEADER, STAT
 from proxy.frontend import audit
 from proxy.state.auth.scheme import Identity
 from proxy.state.ops.multi import KINDS
@@ -60,6 +61,19 @@ def test_a_multi_that_failed_is_one_line() -> None:
     failed = ["operation=multiOperation\tresult=failure"]
     assert lines(OpCode.MULTI, parts, 0, error + struct.pack(">ibi", -1, 1, -1)) == failed
     assert lines(OpCode.MULTI, None, ErrorCode.MARSHALLING_ERROR) == failed
+
+
+def test_each_part_of_a_multi_has_a_line_and_create2_without_its_type() -> None:
+    """As in AuditHelper.logMultiOperation."""
+    body = b"".join(
+        MULTI_HEADER.pack(opcode, False, 0) + pack_string(path) + stat
+        for opcode, path, stat in ((OpCode.CREATE, "/a", b""), (OpCode.CREATE2, "/b", bytes(STAT.size)))
+    )
+    parts = [(KINDS[opcode], ("/x", b"", (), 0)) for opcode in (OpCode.CREATE, OpCode.CREATE2)]
+    assert lines(OpCode.MULTI, parts, 0, body + MULTI_HEADER.pack(-1, True, -1)) == [
+        "operation=create\tznode=/a\tznode_type=persistent\tresult=success",
+        "operation=create\tznode=/b\tresult=success",
+    ]
 
 
 def test_the_server_and_ended_sessions() -> None:

@@ -10,18 +10,19 @@ from unittest import mock
 
 import pytest
 
-from codec.constants import ErrorCode, EventType, OpCode
-from codec.jute import Acl
+from codec import client as zk
+from codec.client import PING, auth, connect, create, delete, framed, get, packet, sasl, set_acl, set_data
+from codec.constants import ErrorCode, EventType, OpCode, Xid
+from codec.jute import Acl, pack_buffer
 from codec.packets import ConnectRequest
-from lab.client import packets
 from lab.fakes.connection import (
     MAX_FRAME,
     PASSWORD,
     SESSION,
     Client,
-    PaperHost,
-    PaperLoop,
-    PaperTransport,
+    FakeHost,
+    FakeLoop,
+    FakeTransport,
     connected,
     established,
 )
@@ -44,14 +45,14 @@ def client() -> Client:
     return established()
 
 
-def _connection(host: PaperHost) -> Connection:
+def _connection(host: FakeHost) -> Connection:
     """One that has no transport yet."""
     return Connection(host.services(), cast(asyncio.AbstractEventLoop, host.loop))
 
 
 def test_the_handshake() -> None:
     client = Client()
-    client.send(packets.connect(timeout_ms=9000, last_zxid=3))
+    client.send(connect(9000, last_zxid=3))
     assert client.host.attached == [ConnectRequest(0, 3, 9000, 0, bytes(16), False)]
     assert client.received() == []
     # It waits for its session. It is read, since else its end would not be noticed.
@@ -61,14 +62,14 @@ def test_the_handshake() -> None:
     client.establish()
     assert client.transport.is_read()
     (payload,) = client.received()
-    assert packets.connect_reply(payload) == (4000, SESSION, PASSWORD)
+    assert zk.connected(payload) == (SESSION, PASSWORD, 4000)
     assert payload.endswith(b"\0")
     assert client.connection.session_id == SESSION
 
 
 def test_an_old_client_gets_an_answer_without_the_read_only_byte() -> None:
     client = Client()
-    client.send(packets.framed(packets.connect()[4:-1]))
+    client.send(pack_buffer(connect(4000)[4:-1]))
     client.establish()
     (payload,) = client.received()
     assert len(payload) == 36
@@ -85,9 +86,9 @@ def test_a_client_that_never_asks_for_a_session_is_let_go() -> None:
 def test_a_client_that_gets_no_session_in_time_is_closed(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     client = Client()
-    client.send(packets.connect())
+    client.send(connect(4000))
     client.connection.limit_wait(15.0)
-    assert client.connection.due == client.loop.now + 15.0
+    assert client.connection.facts().due == client.loop.now + 15.0
     client.loop.wait(14.9)
     assert not client.transport.is_closed()
     client.loop.wait(0.1)
@@ -98,7 +99,7 @@ def test_a_client_that_gets_no_session_in_time_is_closed(caplog: pytest.LogCaptu
 @pytest.mark.parametrize("is_served", [True, False])
 def test_no_timer_keeps_a_connection_that_is_gone(is_served: bool) -> None:
     client = Client()
-    client.send(packets.connect())
+    client.send(connect(4000))
     client.connection.limit_wait(15.0)
     if is_served:
         client.establish()
@@ -110,8 +111,8 @@ def test_no_timer_keeps_a_connection_that_is_gone(is_served: bool) -> None:
 
 def test_health_checks_and_port_scanners_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    host = PaperHost(PaperLoop())
-    for sent in (b"", b"", b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", packets.framed(b"what")):
+    host = FakeHost(FakeLoop())
+    for sent in (b"", b"", b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", pack_buffer(b"what")):
         client = Client(host=host)
         client.send(sent)
         if not sent:
@@ -124,30 +125,30 @@ def test_health_checks_and_port_scanners_do_not_fill_the_log(caplog: pytest.LogC
 
 def test_a_refused_client_is_told_so_and_let_go() -> None:
     client = Client()
-    client.send(packets.connect(session_id=77))
+    client.send(connect(4000, session=77))
     client.connection.refuse()
     (payload,) = client.received()
-    assert packets.connect_reply(payload) == (0, 0, bytes(16))
+    assert zk.connected(payload) == zk.NO_SESSION
     assert client.transport.is_closed()
 
 
 @pytest.mark.parametrize("size", [0, 1, 20, 43])
 def test_a_connect_request_cut_short_closes(size: int) -> None:
     client = Client()
-    client.send(packets.framed(packets.connect()[4 : 4 + size]))
+    client.send(pack_buffer(connect(4000)[4 : 4 + size]))
     assert client.transport.is_closed()
     assert client.host.attached == []
 
 
 @pytest.mark.parametrize("is_full", [True, False])
 def test_one_connection_too_many_or_gone_before_it_is_looked_at_is_closed(is_full: bool) -> None:
-    host = PaperHost(PaperLoop())
+    host = FakeHost(FakeLoop())
     host.full = is_full
-    connection, transport = _connection(host), PaperTransport(("10.0.0.7", 4711) if is_full else None)
+    connection, transport = _connection(host), FakeTransport(("10.0.0.7", 4711) if is_full else None)
     connection.connection_made(transport)
     host.loop.run()
     assert transport.is_closed()
-    connection.data_received(packets.connect())
+    connection.data_received(connect(4000))
     assert host.attached == []
     connection.connection_lost(None)
     assert host.connections == 0
@@ -155,20 +156,24 @@ def test_one_connection_too_many_or_gone_before_it_is_looked_at_is_closed(is_ful
 
 @pytest.mark.parametrize("peer", [("10.0.0.7", 4711), None])
 def test_a_client_that_the_listener_knows_is_not_looked_up(peer: tuple[str, int] | None) -> None:
-    """Else it gave back the place of another: of a load balancer, or of nobody if the client is gone."""
-    connection = _connection(PaperHost(PaperLoop()))
+    """Else it gave back the place of another: of a load balancer, or of none if the client is gone."""
+    connection = _connection(FakeHost(FakeLoop()))
     connection.identity.address, connection.identity.port = ("192.0.2.7", 52000)
-    connection.connection_made(PaperTransport(peer))
-    assert (connection.address, connection.port) == ("192.0.2.7", 52000)
+    connection.connection_made(FakeTransport(peer))
+    assert (connection.identity.address, connection.identity.port) == ("192.0.2.7", 52000)
     assert connection.identities == (Identity("ip", "192.0.2.7"),)
 
 
 def test_frames_may_be_cut_at_every_byte() -> None:
     script = b"".join(
         (
-            *(packets.create(1, "/c", b"one"), packets.get(2, "/c"), packets.ping()),
-            *(packets.put(3, "/c", b"two"), packets.get(4, "/c", watch=True), packets.put(5, "/c", b"three")),
-            *(packets.delete(6, "/c"), packets.get(7, "/c")),
+            *(packet(1, create("/c", b"one")), packet(2, get("/c")), PING),
+            *(
+                packet(3, set_data("/c", b"two")),
+                packet(4, get("/c", watch=True)),
+                packet(5, set_data("/c", b"three")),
+            ),
+            *(packet(6, delete("/c")), packet(7, get("/c"))),
         )
     )
 
@@ -180,7 +185,7 @@ def test_frames_may_be_cut_at_every_byte() -> None:
         return client.received()
 
     whole = answered(script)
-    assert [reply.xid for reply in packets.replies(whole)] == [1, 2, -2, 3, 4, -1, 5, 6, 7]
+    assert [reply.xid for reply in [*map(zk.reply, whole)]] == [1, 2, -2, 3, 4, -1, 5, 6, 7]
     for place in range(len(script)):
         assert answered(script[:place], script[place:]) == whole
     assert answered(*(bytes((byte,)) for byte in script)) == whole
@@ -188,13 +193,13 @@ def test_frames_may_be_cut_at_every_byte() -> None:
 
 def test_what_comes_with_the_connect_request_waits_for_the_session() -> None:
     client = Client()
-    client.send(packets.connect() + packets.get(1, "/"), packets.get(2, "/"), packets.get(3, "/")[:5])
+    client.send(connect(4000) + packet(1, get("/")), packet(2, get("/")), packet(3, get("/"))[:5])
     assert client.received() == []
     client.establish()
     client.loop.run()
     _, *rest = client.received()
-    assert [reply.xid for reply in packets.replies(rest)] == [1, 2]
-    client.send(packets.get(3, "/")[5:])
+    assert [reply.xid for reply in [*map(zk.reply, rest)]] == [1, 2]
+    client.send(packet(3, get("/"))[5:])
     assert client.xids() == [3]
 
 
@@ -202,22 +207,22 @@ def test_what_comes_with_the_connect_request_waits_for_the_session() -> None:
 def test_what_comes_before_the_session_is_limited(first: int) -> None:
     """`first`: requests that come with the connect request; so many are not handled in one turn."""
     client = Client()
-    gets = [packets.get(xid, "/") for xid in range(4500)]
-    client.send(packets.connect() + b"".join(gets[:first]), b"".join(gets[first:3000]))
+    gets = [packet(xid, get("/")) for xid in range(4500)]
+    client.send(connect(4000) + b"".join(gets[:first]), b"".join(gets[first:3000]))
     assert client.transport.is_read()
     client.send(b"".join(gets[3000:]))
     assert not client.transport.is_read()
     client.establish()
     client.loop.run()
     _, *rest = client.received()
-    assert [reply.xid for reply in packets.replies(rest)] == list(range(4500))
+    assert [reply.xid for reply in [*map(zk.reply, rest)]] == list(range(4500))
     assert client.transport.is_read()
 
 
 def test_a_client_that_sends_single_bytes_before_its_session_costs_little() -> None:
     client = Client()
-    client.send(packets.connect())
-    request = packets.get(1, "/") * 10
+    client.send(connect(4000))
+    request = packet(1, get("/")) * 10
     sent = 0
     while client.transport.is_read():
         client.send(request[sent : sent + 1])
@@ -226,29 +231,29 @@ def test_a_client_that_sends_single_bytes_before_its_session_costs_little() -> N
     client.establish()
     client.send(request[sent:])
     client.loop.run()
-    assert len(packets.replies(client.received()[1:])) == 10
+    assert len([*map(zk.reply, client.received()[1:])]) == 10
 
 
 def test_what_comes_with_the_connect_request_is_handled_before_what_comes_next() -> None:
     client = Client()
-    client.send(packets.connect() + packets.get(1, "/"))
+    client.send(connect(4000) + packet(1, get("/")))
     client.establish()
-    client.send(packets.get(2, "/"))  # before the turn in which the first is handled
+    client.send(packet(2, get("/")))  # before the turn in which the first is handled
     _, *rest = client.received()
-    assert [reply.xid for reply in packets.replies(rest)] == [1, 2]
+    assert [reply.xid for reply in [*map(zk.reply, rest)]] == [1, 2]
 
 
 @pytest.mark.parametrize(
     "bad",
     [
-        packets.framed(b"\0\0\0\1\0\0\0") + packets.get(3, "/a"),
+        pack_buffer(b"\0\0\0\1\0\0\0") + packet(3, get("/a")),
         *(struct.pack(">i", length) for length in (-1, MAX_FRAME + 1, -0x80000000)),
         b"ruok",  # which is a word only before the handshake
     ],
 )
 def test_what_is_no_packet_ends_the_connection_behind_what_came_before(client: Client, bad: bytes) -> None:
-    empty = len(packets.put(2, "/a", b"")) - 4
-    client.send(packets.get(1, "/a") + packets.put(2, "/a", bytes(MAX_FRAME - empty)) + bad)
+    empty = len(packet(2, set_data("/a", b""))) - 4
+    client.send(packet(1, get("/a")) + packet(2, set_data("/a", bytes(MAX_FRAME - empty))) + bad)
     assert client.xids() == [1]
     assert client.transport.is_closed()
     client.commit()
@@ -284,14 +289,14 @@ def test_a_long_answer_to_a_word_is_made_in_slices(monkeypatch: pytest.MonkeyPat
 
 def test_a_lost_connection_leaves_a_newer_one_its_session(client: Client) -> None:
     newer = Client()
-    newer.send(packets.connect())
+    newer.send(connect(4000))
     newer.connection.established(client.session, PASSWORD)
     client.lose()
     assert client.session.connection is newer.connection
 
 
 def test_draining_answers_what_is_here_and_closes(client: Client) -> None:
-    client.send(packets.put(1, "/a", b"1") + packets.get(2, "/a"))
+    client.send(packet(1, set_data("/a", b"1")) + packet(2, get("/a")))
     client.connection.drain()
     client.loop.run()
     assert not client.transport.is_closed()
@@ -301,14 +306,14 @@ def test_draining_answers_what_is_here_and_closes(client: Client) -> None:
     assert client.transport.is_closed()
     idle = established().connection
     idle.drain()
-    assert idle.is_closed
+    assert idle.order.is_closed
 
 
 def test_a_client_proves_who_it_is(client: Client) -> None:
-    client.send(packets.set_acl(1, "/a", (Acl(31, *digest_identity(b"user:word")),)))
+    client.send(packet(1, set_acl("/a", (Acl(31, *digest_identity(b"user:word")),))))
     client.commit()
-    proof = packets.auth("digest", b"user:word")
-    client.send(packets.get(2, "/a"), proof + packets.get(3, "/a"), proof)
+    proof = packet(Xid.AUTH, auth("digest", b"user:word"))
+    client.send(packet(2, get("/a")), proof + packet(3, get("/a")), proof)
     assert client.outcomes() == [(1, 0), (2, ErrorCode.NO_AUTH), (-4, 0), (3, 0), (-4, 0)]
     assert len(client.connection.identities) == 2
 
@@ -322,7 +327,7 @@ def test_events_are_withheld_from_those_who_may_not_read(client: Client) -> None
 
 def test_a_client_is_not_silent_while_its_requests_wait_unless_it_takes_no_replies(client: Client) -> None:
     assert client.connection.silence() == math.inf
-    client.send(*(packets.put(xid, "/a", b"") for xid in range(1000)))
+    client.send(*(packet(xid, set_data("/a", b"")) for xid in range(1000)))
     assert not client.transport.is_read()
     assert client.connection.silence() == 0.0
     with mock.patch.object(Outbound, "silence", return_value=7.0):
@@ -334,7 +339,7 @@ def test_a_client_is_not_silent_while_its_requests_wait_unless_it_takes_no_repli
 
 @pytest.mark.parametrize("is_lost", [True, False])
 def test_what_was_not_read_counts_when_the_connection_ends(client: Client, is_lost: bool) -> None:
-    """A client that comes back has its whole timeout since it was heard, also if only the kernel heard it."""
+    """A client that reconnects has its whole timeout since it was heard, also if only the kernel heard it."""
     client.connection.pause_writing()
     client.loop.now += 1.9  # less than half of the timeout, after which the kernel would be asked
     with mock.patch.object(Outbound, "silence", return_value=0.5):
@@ -347,26 +352,26 @@ def test_what_was_not_read_counts_when_the_connection_ends(client: Client, is_lo
 
 def test_whatever_a_client_sends_counts_as_a_sign_of_life(client: Client) -> None:
     client.loop.now = 200.0
-    client.send(packets.ping())
+    client.send(PING)
     assert client.session.heard == 200.0
-    assert client.connection.received == 4
-    assert client.connection.sent == 4
+    assert client.connection.inbound.count == 4
+    assert client.connection.outbound.sent == 4
 
 
 @pytest.mark.parametrize(
     ("request_", "line"),
     [
-        (packets.request(7, 99), "closing 10.0.0.7: operation 99 is not offered"),
-        (packets.sasl(None), "closing 10.0.0.7: a SASL packet without a token"),
-        (packets.framed(packets.sasl(b"cut")[4:-1]), "closing 10.0.0.7: a SASL packet without a token"),
-        (packets.request(-4, OpCode.AUTH, b"\0"), "authentication of 10.0.0.7:4711 refused, scheme ''"),
+        (framed(7, 99), "closing 10.0.0.7: operation 99 is not offered"),
+        (packet(7, sasl(None)), "closing 10.0.0.7: a SASL packet without a token"),
+        (pack_buffer(packet(7, sasl(b"cut"))[4:-1]), "closing 10.0.0.7: a SASL packet without a token"),
+        (framed(-4, OpCode.AUTH, b"\0"), "authentication of 10.0.0.7:4711 refused, scheme ''"),
     ],
 )
 def test_a_request_that_ends_the_connection_is_logged(
     request_: bytes, line: str, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    client.send(request_, packets.get(8, "/a"))
+    client.send(request_, packet(8, get("/a")))
     assert 8 not in client.xids()
     assert client.transport.is_closed()
     assert caplog.text.count(line) == 1
@@ -377,14 +382,14 @@ def test_a_request_that_ends_the_connection_is_logged(
 
 def _with_users(enforced: str = "") -> Client:
     """A client with a session, of a server with the user bob, who may do everything."""
-    host = PaperHost(PaperLoop())
+    host = FakeHost(FakeLoop())
     host.login = Login(SaslSettings({"bob": secret("bob", "word")}, super_users=frozenset(["bob"])))
     host.enforced_schemes = frozenset(filter(None, [enforced]))
     return connected(host)
 
 
 def _token(client: Client, token: bytes) -> bytes:
-    client.send(packets.sasl(token))
+    client.send(packet(7, sasl(token)))
     (reply,) = client.replies()
     assert (reply.xid, reply.zxid, reply.err) == (7, 0, 0)
     return reply.body[4:]
@@ -395,13 +400,15 @@ def test_a_sasl_user_has_the_identity_of_its_name() -> None:
     _token(client, respond(_token(client, b""), "bob", "word"))
     bob = Identity("sasl", "bob")
     assert client.connection.identities == (Identity("ip", "10.0.0.7"), bob, Identity("super", ""))
-    client.send(packets.put(1, "/a", b""))
+    client.send(packet(1, set_data("/a", b"")))
     assert bob in client.host.pending[-1].identities
 
 
 def test_a_failed_sasl_ends_the_connection_and_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     client = _with_users()
-    client.send(packets.sasl(respond(_token(client, b""), "bob", "wrong")) + packets.put(1, "/a", b""))
+    client.send(
+        packet(7, sasl(respond(_token(client, b""), "bob", "wrong"))) + packet(1, set_data("/a", b""))
+    )
     (reply,) = client.replies()
     assert (reply.err, reply.body) == (ErrorCode.AUTH_FAILED, b"\xff\xff\xff\xff")
     assert client.transport.is_closed()
@@ -412,19 +419,19 @@ def test_a_failed_sasl_ends_the_connection_and_is_counted(caplog: pytest.LogCapt
 
 def test_identities_are_limited_since_each_write_carries_them_all(client: Client) -> None:
     name = b"u" * 900 + b"%d:p"
-    client.send(*(packets.auth("digest", name % (number // 2)) for number in range(16)))
+    client.send(*(packet(Xid.AUTH, auth("digest", name % (number // 2))) for number in range(16)))
     assert [reply.err for reply in client.replies()] == [0] * 16  # each of them twice, which adds nothing
-    client.send(packets.auth("digest", name % 8))
+    client.send(packet(Xid.AUTH, auth("digest", name % 8)))
     assert [reply.err for reply in client.replies()] == [ErrorCode.AUTH_FAILED]
     assert client.transport.is_closed()
 
 
 def test_many_requests_at_once_are_answered_in_their_order_in_several_turns(client: Client) -> None:
-    requests = b"".join(packets.get(xid, "/a") + packets.ping() for xid in range(5000))
-    client.connection.data_received(requests + packets.get(5000, "/a")[:9])
+    requests = b"".join(packet(xid, get("/a")) + PING for xid in range(5000))
+    client.connection.data_received(requests + packet(5000, get("/a"))[:9])
     assert len(client.replies()) <= PIECE // 12  # bytes of a ping
     assert not client.transport.is_read()
-    client.send(packets.get(5000, "/a")[9:])
+    client.send(packet(5000, get("/a"))[9:])
     assert [reply.xid for reply in client.replies() if reply.xid != -2][-1] == 5000
     assert client.transport.is_read()
 
@@ -437,8 +444,8 @@ def test_a_client_is_answered_in_another_turn_if_others_have_used_up_this_one(
     monkeypatch.setattr(turns, "NANOSECONDS", 0)
     loop = cast(asyncio.AbstractEventLoop, client.loop)
     monkeypatch.setattr(client.host.state_gate, "_turn", turns.Turn(loop))
-    client.connection.data_received(packets.get(1, "/a"))
-    other.connection.data_received(packets.get(1, "/a"))
+    client.connection.data_received(packet(1, get("/a")))
+    other.connection.data_received(packet(1, get("/a")))
     assert [len(each.replies()) for each in (client, other)] == [1, 0]
     client.loop.run()
     assert [len(each.replies()) for each in (client, other)] == [0, 1]
@@ -447,9 +454,9 @@ def test_a_client_is_answered_in_another_turn_if_others_have_used_up_this_one(
 def test_who_must_authenticate_is_heard_once_it_has() -> None:
     client = _with_users("sasl")
     _token(client, respond(_token(client, b""), "bob", "word"))
-    client.send(packets.ping())
+    client.send(PING)
     assert client.xids() == [-2]
     other = _with_users("sasl")
-    other.send(packets.ping())
+    other.send(PING)
     assert other.outcomes() == [(-2, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)]
     assert other.transport.is_closed()

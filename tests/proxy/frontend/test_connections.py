@@ -1,38 +1,41 @@
 """Connections and their limits: who gets in, what is counted, how all end."""
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
-from proxy.frontend.connections import ConnectionLimits, Connections
+from proxy.frontend.connection import Connection, Connections
+from proxy.frontend.limits import ConnectionLimits
 from proxy.support.counters import Counters
 
 
-class Connection:
-    """A connection that does what it is told at once."""
+class Fake:
+    """A connection that does at once what it is asked."""
 
-    address = "10.0.0.1"
-
-    def __init__(self, connections: "Connections[Connection] | None" = None) -> None:
+    def __init__(self, connections: Connections | None = None, received: int = 0, sent: int = 0) -> None:
         self.admitted = False
-        self.received = 0
-        self.sent = 0
+        self.identity = SimpleNamespace(address="10.0.0.1")
+        self.inbound = SimpleNamespace(count=received)
+        self.outbound = SimpleNamespace(sent=sent)
         self.did: list[str] = []
         self._connections = connections
+
+    @property
+    def connection(self) -> Connection:
+        """It stands for one."""
+        return cast(Connection, self)
 
     def drain(self) -> None:
         self.did.append("drain")
 
-    def freeze(self) -> None:
-        raise NotImplementedError
-
-    thaw = freeze
-
     def close(self) -> None:
         self.did.append("close")
         if self._connections is not None:
-            self._connections.gone(self)
+            self._connections.gone(self.connection)
 
 
-def _connections(per_address: int = 0) -> Connections[Connection]:
+def _connections(per_address: int = 0) -> Connections:
     return Connections(ConnectionLimits(per_address, 0, Counters()))
 
 
@@ -53,28 +56,27 @@ def test_so_many_of_one_address_and_in_all(
 
 async def test_a_connection_takes_a_place_and_gives_it_back() -> None:
     connections = _connections(1)
-    first, second = Connection(), Connection()
-    assert connections.opened(first)
-    assert not connections.opened(second)
-    first.received, first.sent = 3, 4
-    connections.gone(second)
-    connections.gone(first)
+    first, second = Fake(received=3, sent=4), Fake()
+    assert connections.opened(first.connection)
+    assert not connections.opened(second.connection)
+    connections.gone(second.connection)
+    connections.gone(first.connection)
     assert len(connections) == 0
     assert (connections.received, connections.sent) == (3, 4)
-    assert connections.opened(Connection())
+    assert connections.opened(Fake().connection)
     second.admitted = True  # one that has its place takes no other
-    assert connections.opened(second)
+    assert connections.opened(second.connection)
 
 
 async def test_a_server_that_stops_takes_no_more_connections_and_closes_all() -> None:
     connections = _connections()
-    here = [Connection(connections) for _ in range(3)]
+    here = [Fake(connections) for _ in range(3)]
     for connection in here:
-        connections.opened(connection)
+        connections.opened(connection.connection)
     connections.drain()
-    late = Connection(connections)
-    assert not connections.opened(late)
-    connections.gone(late)
+    late = Fake(connections)
+    assert not connections.opened(late.connection)
+    connections.gone(late.connection)
     await connections.close(10.0)
     assert len(connections) == 0
     assert [connection.did for connection in here] == [["drain", "close"]] * 3
@@ -82,7 +84,7 @@ async def test_a_server_that_stops_takes_no_more_connections_and_closes_all() ->
 
 async def test_a_client_that_does_not_read_is_not_waited_for_long() -> None:
     connections = _connections()
-    connections.opened(Connection())
+    connections.opened(Fake().connection)
     connections.drain()
     await connections.close(0.01)
     assert len(connections) == 1

@@ -1,13 +1,15 @@
-"""Connect requests: new sessions, sessions that go on, and those that cannot."""
+"""Connect requests: new sessions, sessions that are resumed, and those that cannot be."""
 
 import logging
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from codec.constants import ErrorCode, OpCode
 from codec.packets import ConnectRequest
-from lab.fakes.connection import PaperLoop
-from proxy.frontend.handshake import Handshake, Past
+from lab.fakes.connection import FakeLoop
+from proxy.frontend.handshake import Handshake, Past, SessionTimer, interval_of
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Session, Sessions, Timeouts
 from proxy.log.append.outbox import Header, Outbox
@@ -28,7 +30,7 @@ class Proxy:
     """A handshake on a state machine."""
 
     def __init__(self, *, read_only: bool = False, past: Past = "") -> None:
-        self.loop = PaperLoop()
+        self.loop = FakeLoop()
         self.machine = new_machine(1)
         self.sessions = Sessions(self.machine, Timeouts(1000, 10000), 0.5, Counters(), self.loop.time)
         self.sessions.registered(OWN)
@@ -37,23 +39,23 @@ class Proxy:
         self.outbox = Outbox()
         self.pending = self.outbox.queue
         self.read_only = ReadOnlySessions(
-            self.machine, self.sessions, self.link, self.loop.time, HOST.randomness
+            self.machine, self.sessions, self.link.contact, self.loop.time, HOST.randomness
         )
-        self.handshake = Handshake(
-            self.machine,
-            self.sessions,
-            self.outbox,
-            self.link,
-            self.read_only if read_only else None,
-            HOST,
-            self.loop,  # type: ignore[arg-type]
-            past=past,
+        replicated: Any = SimpleNamespace(
+            machine=self.machine,
+            outbox=self.outbox,
+            contact=self.link.contact,
+            context=SimpleNamespace(environment=HOST),
         )
+        loop: Any = self.loop
+        read_only_sessions = self.read_only if read_only else None
+        self.handshake = Handshake(replicated, self.sessions, read_only_sessions, loop, past=past)
         self.handshake.is_open = True
+        self.timer = SessionTimer(replicated, self.sessions, self.handshake, self.read_only, 0.5)
 
     def attach(self, request: ConnectRequest = NEW, *, is_keepers: bool = False) -> Applicant:
         applicant = Applicant(is_keepers=is_keepers)
-        self.handshake.attach(applicant, request)
+        self.handshake.attach(applicant.connection, request)
         return applicant
 
     def commit(self, error: int = 0) -> None:
@@ -337,6 +339,14 @@ def test_without_etcd_a_client_that_allows_it_is_served_read_only_if_the_server_
     assert not proxy.pending
 
 
+def test_a_state_that_is_wrong_is_not_served_read_only() -> None:
+    proxy = Proxy(read_only=True)
+    proxy.link.in_touch = proxy.link.right = False
+    assert proxy.attach(WISH).outcome == "turned away"
+    assert proxy.attach(WISH._replace(session_id=99)).outcome == "waits"  # for the right state
+    assert not proxy.pending
+
+
 @pytest.mark.parametrize("past", ["", "allowed", "all"])
 def test_before_the_tree_is_loaded_every_client_is_sent_elsewhere(past: Past) -> None:
     proxy = Proxy(read_only=True, past=past)
@@ -373,3 +383,34 @@ def test_a_client_that_waits_when_etcd_falls_silent_is_served_read_only() -> Non
     assert (applicant.outcome, other.outcome) == ("read-only", "waits")
     proxy.commit()  # the answer comes after all: that session runs out
     assert (applicant.outcome, other.outcome) == ("read-only", "established")
+
+
+# -- the timer -------------------------------------------------------------------------------------------
+
+
+def test_the_timer_checks_sessions_and_clients_that_wait() -> None:
+    proxy = Proxy(read_only=True)
+    applicant, _, again = proxy.established()
+    for passed, is_closed in ((4.4, False), (0.2, True)):  # too long without an answered keep-alive
+        proxy.link.keep_alive_sent -= passed
+        proxy.timer.check()
+        assert applicant.closed is is_closed
+    proxy.link.in_touch = False
+    waiting, reader = proxy.attach(again), proxy.attach(WISH)
+    assert (waiting.outcome, reader.outcome) == ("waits", "read-only")
+    proxy.link.in_touch = True
+    proxy.link.keep_alive_sent = proxy.loop.now
+    proxy.timer.check()
+    assert [pending.kind for pending in proxy.pending] == [Kind.ATTACH]
+    assert reader.closed
+    proxy.commit()
+    proxy.loop.now += 5.0
+    proxy.link.keep_alive_sent = proxy.loop.now
+    proxy.timer.check()  # after a pause of the process, clients are heard first
+    proxy.timer.check()
+    assert [pending.kind for pending in proxy.pending] == [Kind.CLOSE]
+
+
+@pytest.mark.parametrize(("tick", "interval"), [(2000, 0.5), (200, 0.05), (60000, 0.5)])
+def test_the_interval_is_a_quarter_of_a_tick(tick: int, interval: float) -> None:
+    assert interval_of(tick) == interval

@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -17,6 +18,7 @@ from lab.servers.tls import Authority
 from proxy.frontend import listener as module
 from proxy.frontend.listener import ClientListener
 from proxy.frontend.proxy_protocol import ACCEPT, OFF, REQUIRE, ProxyProtocol, Source
+from proxy.support.counters import Counters
 from proxy.support.tasks import Tasks
 from tests.proxy.frontend.proxy_headers import binary, line
 from tests.proxy.log.proxies import until
@@ -31,7 +33,7 @@ _REQUIRED = ProxyProtocol(REQUIRE, _HERE)
 class Echo(asyncio.Protocol):
     """What came in tells its first words."""
 
-    def __init__(self, host: "PaperHost", source: Source) -> None:
+    def __init__(self, host: "FakePorts", source: Source) -> None:
         self._host = host
         self._source = source
 
@@ -46,10 +48,15 @@ class Echo(asyncio.Protocol):
         self._host.release(self._source[0])
 
 
-class PaperHost:
-    """A server with so many places for one client's address, and those who call it."""
+class FakePorts:
+    """A server with so many places for one client's address, and the clients that call it."""
 
-    def __init__(self, places: int = 100, address: str = "127.0.0.1") -> None:
+    def __init__(self, tasks: Tasks, headers: ProxyProtocol, places: int, address: str) -> None:
+        self.limits = self
+        self.counters = Counters()
+        self.loop = asyncio.get_running_loop()
+        self.tasks = tasks
+        self.headers = headers
         self.places = places
         self.asked = 0  # how many clients wanted a place
         self.address = address
@@ -66,7 +73,7 @@ class PaperHost:
         assert address == self.address
         self.places += 1
 
-    def connection(self, admitted: bool, source: Source | None = None) -> Echo:
+    def connection(self, *, admitted: bool, source: Source | None = None) -> Echo:
         assert admitted
         assert source is not None
         self.sources.append(source)
@@ -140,13 +147,13 @@ async def listening(
     address: str = "127.0.0.1",
     places: int = 100,
     is_left: bool = False,
-) -> AsyncIterator[PaperHost]:
+) -> AsyncIterator[FakePorts]:
     """A listener, to which all places are given back, unless clients are left at its end."""
-    host = PaperHost(places, address)
     tasks = Tasks()
-    tls = None if context is None else lambda: context
+    host = FakePorts(tasks, headers, places, address)
+    tls: Any = None if context is None else SimpleNamespace(current=context)
     ports: Any = host
-    clients = ClientListener(ports, asyncio.get_running_loop(), tasks, tls, plain=plain, headers=headers)
+    clients = ClientListener(ports, tls, plain=plain)
     listener = socket.create_server(("127.0.0.1", 0))
     host.port = listener.getsockname()[1]
     clients.open(listener)
@@ -191,16 +198,20 @@ async def test_a_port_for_tls_alone(
 @pytest.mark.usefixtures("_short_timeout")
 @pytest.mark.parametrize("words", [b"", b"\x16", b"\x16\x03\x01\x02\x00\x01\x00"])
 async def test_who_says_nothing_or_half_a_hello_is_turned_away_and_holds_nobody_up(
-    authority: Authority, context: ssl.SSLContext, words: bytes
+    authority: Authority, context: ssl.SSLContext, words: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with listening(context) as host, asyncio.timeout(20):
         reader, writer = await host.open(words)
         await until(lambda: host.asked == 1)  # its time has begun
-        with mock.patch.object(module, "TIMEOUT", 20.0):  # for those who come later
+        with mock.patch.object(module, "TIMEOUT", 20.0):  # for those that come later
             assert await host.ask(b"ruok", authority.client_context()) == b"you said ruok"
         with contextlib.suppress(ConnectionResetError):  # what it said was not read
             assert await reader.read() == b""
         writer.close()
+        await host.has(100)
+        assert host.counters.sessionless_expired == 1
+    for message in caplog.messages:
+        assert "aborting the connection" not in message or " 0.1 seconds" in message
 
 
 async def test_what_is_no_tls_after_all_is_logged_once_with_a_reason(
@@ -226,7 +237,7 @@ async def test_one_too_many_is_turned_away_before_a_handshake(context: ssl.SSLCo
             writer.close()
         await host.has(2)
         assert await host.ask(b"ruok") == b"you said ruok"
-        host.places += 1  # that of the one who was turned away, which PaperHost has taken
+        host.places += 1  # that of the client that was turned away, which FakePorts has taken
 
 
 async def test_a_listener_that_closes_closes_those_that_are_not_let_in_yet(context: ssl.SSLContext) -> None:
@@ -338,6 +349,7 @@ async def test_who_is_late_with_its_header_is_closed_and_takes_no_place(
         reader, writer = await asyncio.open_connection(sock=sock)
         assert await reader.read() == b""
         writer.close()
+        assert host.counters.sessionless_expired == 1
     said = ["closing 127.0.0.1: its PROXY header is not complete after 0 s"]
     assert caplog.messages == (said if words else [])
 

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from codec.constants import ErrorCode, OpCode
-from codec.jute import INT, NULL, pack_string
-from lab.client import packets
+from codec import client as zk
+from codec.client import PING, auth, framed, get, packet, set_data
+from codec.constants import ErrorCode, OpCode, Xid
+from codec.jute import INT, NULL, pack_buffer, pack_string
 from lab.fakes.connection import Client, established
 from proxy.frontend.replies import LIMITS
 
@@ -22,29 +23,24 @@ def client() -> Client:
 
 
 def _puts(xids: Iterable[int]) -> bytes:
-    return b"".join(packets.put(xid, "/a", b"%d" % xid) for xid in xids)
+    return b"".join(packet(xid, set_data("/a", b"%d" % xid)) for xid in xids)
 
 
 def _gets(xids: Iterable[int], path: str = "/a") -> bytes:
-    return b"".join(packets.get(xid, path) for xid in xids)
-
-
-def _mixed(count: int, read: bytes | None = None) -> bytes:
-    """A write, so many reads, another write with xid 9999."""
-    return _puts([0]) + (read or packets.get(1, "/b")) * count + packets.put(9999, "/a", b"2")
+    return b"".join(packet(xid, get(path)) for xid in xids)
 
 
 def test_a_write_that_is_cut_is_refused_without_the_log_and_one_with_nulls_by_it(client: Client) -> None:
     acl = INT.pack(1) + INT.pack(31) + pack_string("ip") + NULL
     before = client.host.machine.zxid
-    client.send(packets.request(1, OpCode.CREATE, pack_string("/x") + NULL + acl + b"\0\0\0"))
+    client.send(framed(1, OpCode.CREATE, pack_string("/x") + NULL + acl + b"\0\0\0"))
     assert client.host.pending == []
     assert client.outcomes() == [(1, ErrorCode.MARSHALLING_ERROR)]
     client.send(
-        packets.request(2, OpCode.CREATE, pack_string("/x") + NULL + acl + INT.pack(0)),
-        packets.request(3, OpCode.SET_DATA, _NO_PATH + bytes(8)),
-        packets.request(4, OpCode.DELETE, _NO_PATH + bytes(4)),
-        packets.request(5, OpCode.DELETE, b"\0\0"),
+        framed(2, OpCode.CREATE, pack_string("/x") + NULL + acl + INT.pack(0)),
+        framed(3, OpCode.SET_DATA, _NO_PATH + bytes(8)),
+        framed(4, OpCode.DELETE, _NO_PATH + bytes(4)),
+        framed(5, OpCode.DELETE, b"\0\0"),
     )
     client.commit()
     assert [(reply.xid, reply.zxid - before, reply.err) for reply in client.replies()] == [
@@ -58,7 +54,7 @@ def test_a_write_that_is_cut_is_refused_without_the_log_and_one_with_nulls_by_it
 def test_an_error_may_have_a_body(client: Client) -> None:
     null_path = struct.pack(">i?i", OpCode.GET_DATA, False, -1) + b"\xff\xff\xff\xff\0"
     end = struct.pack(">i?i", -1, True, -1)
-    client.send(packets.request(1, OpCode.MULTI_READ, null_path + end))
+    client.send(framed(1, OpCode.MULTI_READ, null_path + end))
     (reply,) = client.replies()
     assert (reply.err, reply.body) == (ErrorCode.MARSHALLING_ERROR, end)
 
@@ -66,18 +62,18 @@ def test_an_error_may_have_a_body(client: Client) -> None:
 def test_the_requests_of_a_chunk_are_counted_by_their_operation(client: Client) -> None:
     histograms = client.host.latency.by_opcode
     before = {opcode: histogram.count for opcode, histogram in histograms.items()}
-    exists = packets.read(3, OpCode.EXISTS, "/a")
+    exists = packet(3, zk.exists("/a"))
     client.send(
         _gets([1])
-        + packets.get(2, "/missing")
+        + packet(2, get("/missing"))
         + exists
         + _gets([4])
-        + packets.ping()
+        + PING
         + _gets([5])
         # The last read waits for the write.
         + _puts([6])
         + _gets([7])
-        + packets.ping()
+        + PING
     )
     client.commit()
     assert len(client.received()) == 9
@@ -93,21 +89,21 @@ def test_the_requests_of_a_chunk_are_counted_by_their_operation(client: Client) 
     assert (latency.last_xid, latency.last[0]) == (7, OpCode.PING)
 
 
-_GET_ACL = packets.request(1, OpCode.GET_ACL, pack_string("/b"))
+_GET_ACL = framed(1, OpCode.GET_ACL, pack_string("/b"))
 
 
 def test_operators_see_what_waits_for_what(client: Client) -> None:
     connection = client.connection
-    assert connection.waiting(5) == []
-    client.send(_puts([1]) + packets.get(2, "/b") + packets.ping() + packets.put(4, "/b", b"2"))
-    waiting = connection.waiting(5)
+    assert connection.order.waiting(5) == []
+    client.send(_puts([1]) + packet(2, get("/b")) + PING + packet(4, set_data("/b", b"2")))
+    waiting = connection.order.waiting(5)
     assert [(each.opcode, each.path, each.in_log) for each in waiting[:2]] == [
         (OpCode.SET_DATA, "/a", True),
         (OpCode.GET_DATA, None, False),
     ]
-    assert (len(waiting), len(connection.waiting(1))) == (4, 1)
+    assert (len(waiting), len(connection.order.waiting(1))) == (4, 1)
     client.commit()
-    assert connection.waiting(5) == []
+    assert connection.order.waiting(5) == []
 
 
 # -- clients that are not read from ------------------------------------------------------------------------
@@ -132,8 +128,8 @@ def test_when_much_waits_in_all_who_waits_is_not_read_from(client: Client, reque
     load = client.host.load
     load.requests += requests  # of other connections
     load.size += size
-    client.send(packets.get(1, "/a"))
-    assert client.transport.is_read()  # who waits for nothing may go on
+    client.send(packet(1, get("/a")))
+    assert client.transport.is_read()  # a client that waits for nothing is still read
     client.send(_puts([2]), _puts([3]), _puts([4]))
     assert not client.transport.is_read()
     client.commit(1)
@@ -149,10 +145,10 @@ def test_when_much_waits_in_all_who_waits_is_not_read_from(client: Client, reque
 def test_the_load_is_what_waits(client: Client) -> None:
     load = client.host.load
     request = _puts([1])
-    client.send(request + packets.get(2, "/a"), request + packets.framed(b"\0\0\0\4\0\0\0\5"))
+    client.send(request + packet(2, get("/a")), request + pack_buffer(b"\0\0\0\4\0\0\0\5"))
     assert load.requests == 4
     assert load.size > len(request)
-    client.connection.pause_writing()  # a client that does not take its answers holds nobody up
+    client.connection.pause_writing()  # a client that does not take its answers delays no other
     assert load.requests == 0
     client.connection.resume_writing()
     client.loop.run()
@@ -169,44 +165,8 @@ def test_a_connection_that_ends_is_no_load_any_more(client: Client, how: str) ->
     if how == "closed":
         client.connection.close()
     if how == "auth failed":
-        client.send(packets.auth("nonsense", b""), _gets([3]))
+        client.send(packet(Xid.AUTH, auth("nonsense", b"")), _gets([3]))
         client.commit()
-    client.lose()
-    assert (client.host.load.requests, client.host.load.size) == (0, 0)
-
-
-# -- clients that do not read ------------------------------------------------------------------------------
-
-
-def test_a_client_that_asks_for_much_and_does_not_read_is_not_answered() -> None:
-    client = established(large=10_000)
-    client.transport.room = 50_000
-    client.send(_gets(range(100), "/b") + _puts([100]))
-    assert sum(map(len, client.transport.writes)) < 80_000
-    answered = len(client.replies())
-    client.commit()
-    assert client.replies() == []
-    client.transport.room = 10_000_000
-    client.connection.resume_writing()
-    client.loop.run()
-    client.commit()
-    assert client.xids() == list(range(answered, 101))
-
-
-def test_too_much_for_a_client_that_does_not_read_ends_it(caplog: pytest.LogCaptureFixture) -> None:
-    client = established(_FEW, large=10_000)
-    client.send(_mixed(4))
-    client.commit()
-    assert len(client.replies()) == 6
-    client.connection.pause_writing()
-    client.connection.resume_writing()
-    client.send(_mixed(6) + packets.auth("digest", b"a:b") + packets.put(5, "/a", b"last"))
-    client.connection.pause_writing()
-    client.commit()
-    client.commit()
-    assert client.transport.is_closed()
-    assert "more than 50000 bytes of replies and events wait" in caplog.text
-    assert client.host.machine.tree.nodes["/a"].data == b"last"  # writes that were taken go on
     client.lose()
     assert (client.host.load.requests, client.host.load.size) == (0, 0)
 
@@ -215,7 +175,7 @@ def test_a_client_that_reads_may_always_have_writes_and_large_reads_on_their_way
     client = established(_FEW, large=10_000)
     client.send(_puts([1]))
     for _ in range(20):
-        client.send(packets.get(2, "/b") + _puts([1]))  # the queue is never empty
+        client.send(packet(2, get("/b")) + _puts([1]))  # the queue is never empty
         client.commit(1)
         assert client.xids() == [1, 2]
     assert not client.transport.is_closed()

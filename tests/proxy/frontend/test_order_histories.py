@@ -1,6 +1,6 @@
 """Random histories of one connection against a plain model: one request after the other, nothing in between.
 
-However frames are cut into chunks, outcomes come late, and the client stops and goes on reading: it gets the
+However frames are cut into chunks, outcomes come late, and the client reads now and then: it gets the
 same bytes in the same order, and the log gets the same writes. All limits are small here.
 """
 
@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codec.client import framed
 from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket
 from codec.framing import Framer
 from codec.jute import NULL, Acl, pack_buffer
 from codec.packets import frame
-from lab.client import packets
 from proxy.frontend.observer import Observer
-from proxy.frontend.order import NOTHING, Order, Ready
+from proxy.frontend.order import NOTHING, Authentication, Context, Order, Ready
 from proxy.frontend.replies import Limits
 from proxy.frontend.requests import SaslAnswer, Write
 from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from proxy.support.latency import ConnectionLatency, Latency
 from schema.entry import Identities, Identity
 
@@ -112,7 +112,7 @@ _BURST = st.integers(1, 3).map(
     ]
 )
 SCRIPTS = st.lists(st.one_of(_ONE, _ONE, _ONE, _BURST), max_size=15).map(lambda parts: list(chain(*parts)))
-# So many bytes come, so many outcomes; the client stops reading or goes on; a turn of the loop; the answer to
+# So many bytes come, so many outcomes; the client stops or starts reading; a turn of the loop; the answer to
 # a token that takes time.
 STEPS = st.lists(
     st.one_of(
@@ -209,17 +209,18 @@ class World:
         reading: Any = None
         schemes = frozenset(["proven"] if barred else [])
         machine: Any = self.machine
-        observer = Observer(self, latency, machine, self.perf_counter_ns)
-        self.order = Order(
-            self, self, machine, reading, operations, observer, schemes=schemes, limits=_SMALL_LIMITS
-        )
+        author: Any = self
+        observer = Observer(author, latency, machine, self.perf_counter_ns)
+        authentication = Authentication(self.prove, self.negotiate)
+        context = Context(machine, reading, operations, schemes, _SMALL_LIMITS)
+        self.order = Order(self, author, authentication, self.applied, context, observer)
         self.again = False
         self.is_over = False  # the connection was closed
         self.late: bytes | None = None  # a token whose answer takes time
         self.came = 0  # such answers
         self.latency = latency
         self.framer = Framer()
-        whole = [packets.request(xid, opcode, body) for xid, (opcode, body) in enumerate(script)]
+        whole = [framed(xid, opcode, body) for xid, (opcode, body) in enumerate(script)]
         self.raw = b"".join(whole)
         self.ends = list(accumulate(map(len, whole)))
         self.sent = 0  # bytes of the script
@@ -230,7 +231,7 @@ class World:
         self.now = 0
 
     def perf_counter_ns(self) -> int:
-        self.now += 3_000_000  # so that laborious reads take their turns
+        self.now += 3_000_000  # so that long reads take their turns
         return self.now
 
     def applied(self, write: Write, zxid: int, err: int, body: bytes) -> None:
@@ -269,7 +270,7 @@ class World:
         raise AssertionError("no read-only session here")
 
     def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
-        raise AssertionError("nobody watches here")
+        raise AssertionError("no client watches here")
 
     def act(self, ready: Ready) -> None:
         """What the connection does."""
@@ -312,7 +313,7 @@ class World:
         elif what == "outcomes":
             self.apply(count)
         elif what == "deaf":
-            replies.pause()
+            replies.is_paused = True
         elif what == "hear" and replies.is_paused:
             replies.resume()
             self.advance()

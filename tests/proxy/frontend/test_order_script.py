@@ -28,12 +28,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.constants import CreateMode, ErrorCode, EventType, OpCode
+from codec import client as zk
+from codec.client import PING, Reply, auth, close, create, framed, sasl, set_data
+from codec.constants import CreateMode, ErrorCode, EventType, OpCode, Xid
 from codec.errors import MalformedPacket
-from codec.jute import OPEN_TO_ALL, Reader, pack_string
-from lab.client import packets
-from lab.client.requests import Reply
-from lab.fakes.connection import established
+from codec.jute import OPEN_TO_ALL, Reader, pack_buffer, pack_string
+from lab.fakes.connection import established, take_apart
 from proxy.frontend.replies import LIMITS
 from proxy.log.append.pending import Pending
 from proxy.state.node import full_node
@@ -54,29 +54,29 @@ _READS = {
 def _packet(xid: int, words: Sequence[str]) -> bytes:
     match words:
         case ["get" | "exists" | "list", path, *watch]:
-            return packets.read(xid, _READS[words[0]], path, watch=bool(watch))
+            return framed(xid, _READS[words[0]], pack_string(path) + bytes((bool(watch),)))
         case ["acl" | "count", path]:
-            return packets.request(xid, _READS[words[0]], pack_string(path))
+            return framed(xid, _READS[words[0]], pack_string(path))
         case ["ephemerals"]:
-            return packets.request(xid, OpCode.GET_EPHEMERALS, pack_string(""))
+            return framed(xid, OpCode.GET_EPHEMERALS, pack_string(""))
         case ["create", path, *mode]:
-            return packets.create(xid, path, flags=CreateMode[mode[0]] if mode else 0)
+            return zk.packet(xid, create(path, mode=CreateMode[mode[0]] if mode else 0))
         case ["set", path, data]:
-            return packets.put(xid, path, data.encode())
+            return zk.packet(xid, set_data(path, data.encode()))
         case ["auth", scheme]:
-            return packets.auth(scheme, b"user:word")
+            return zk.packet(Xid.AUTH, auth(scheme, b"user:word"))
         case ["sasl", token]:
-            return packets.sasl(token.encode())
+            return zk.packet(7, sasl(token.encode()))
         case ["opcode", number]:
-            return packets.request(xid, int(number))
+            return framed(xid, int(number))
         case ["malformed", name]:
-            return packets.request(xid, OpCode[name], b"\0\0\0\x05/a")
+            return framed(xid, OpCode[name], b"\0\0\0\x05/a")
         case ["close"]:
-            return packets.close(xid)
+            return zk.packet(xid, close())
         case ["ping"]:
-            return packets.ping()
+            return PING
         case ["cut"]:
-            return packets.framed(b"\0\0\0\4\0\0\0")
+            return pack_buffer(b"\0\0\0\4\0\0\0")
     raise AssertionError(f"what is {words}?")
 
 
@@ -100,7 +100,7 @@ class Line(NamedTuple):
     body: str = ""
 
     def continues(self, last: "Line") -> bool:
-        """Whether both are told together: one xid after the other, or the same event again."""
+        """Whether both stand on one line: one xid after the other, or the same event again."""
         if self.xid < 0 or self.xid != last.xid + 1 or self[1::2] != last[1::2]:
             return self == last
         return self.zxid == last.zxid or (self.zxid is not None and self.zxid - 1 == last.zxid)
@@ -150,7 +150,7 @@ class World:
         client = self.client
         return [
             "closed" if client.transport.is_closed() else "",
-            f"{client.connection.outstanding} wait",
+            f"{client.connection.order.queue.count} wait",
             "is read from" if client.transport.is_read() else "is not read from",
             "the state stays" if client.host.holds else "the state may change",
         ]
@@ -172,7 +172,7 @@ class World:
     def _client(self) -> Iterator[str]:
         writes = self.client.transport.writes
         for write in writes[self.writes :]:
-            replies = packets.replies(packets.take_apart(write))
+            replies = [*map(zk.reply, take_apart(write))]
             yield "client: " + ", ".join(_told([self._line(reply) for reply in replies]))
         self.writes = len(writes)
 
@@ -204,7 +204,7 @@ class World:
 
     def receive(self, text: str) -> None:
         chunk = list(_chunk(text))
-        for packet in packets.take_apart(b"".join(chunk)):
+        for packet in take_apart(b"".join(chunk)):
             try:
                 reader = Reader(packet, 0)
                 xid, opcode = reader.int(), reader.int()

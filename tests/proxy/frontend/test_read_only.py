@@ -21,11 +21,13 @@ class Server:
         machine = new_machine(1)
         machine.zxid = 50
         sessions = Sessions(machine, Timeouts(1000, 10000), 0.5, Counters(), lambda: self.now)
-        self.sessions = ReadOnlySessions(machine, sessions, self.link, lambda: self.now, HOST.randomness)
+        self.sessions = ReadOnlySessions(
+            machine, sessions, self.link.contact, lambda: self.now, HOST.randomness
+        )
 
     def serve(self, request: ConnectRequest = WISH) -> Applicant:
         applicant = Applicant()
-        self.sessions.serve(applicant, request)
+        self.sessions.serve(applicant.connection, request)
         return applicant
 
     def check(self, *, later: float = 0) -> int:
@@ -88,15 +90,24 @@ def test_all_end_when_etcd_is_back(server: Server) -> None:
     assert applicant.is_closed()
 
 
+def test_all_end_when_the_state_is_wrong(server: Server) -> None:
+    applicant, waiting = server.serve(), Applicant()
+    server.sessions.stand_by(waiting.connection, WISH)
+    server.link.right = False
+    assert server.check() == 0
+    assert applicant.is_closed()
+    assert waiting.session is None
+
+
 def test_clients_that_wait_are_served_once_etcd_falls_silent() -> None:
     server = Server(in_touch=True)
     waiting, served, left = Applicant(), Applicant(), Applicant()
     for applicant in (waiting, served, left):
-        server.sessions.stand_by(applicant, WISH)
+        server.sessions.stand_by(applicant.connection, WISH)
     server.check()
     left.close()
     served.established(Session(1, 4000, 100.0), b"", read_only=True)
-    server.sessions.stand_by(served, WISH)
+    server.sessions.stand_by(served.connection, WISH)
     server.link.in_touch = False
     assert (server.check(), server.check()) == (1, 1)
     assert waiting.session is not None

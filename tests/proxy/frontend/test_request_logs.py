@@ -1,17 +1,14 @@
 """The log of slow requests: which are in it, and where their time went."""
 
 import logging
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import pytest
 
 from codec.constants import OpCode
 from proxy.frontend.observer import Observer
 from proxy.frontend.request_logs import RequestLogs, Stages
-from proxy.frontend.requests import Write
-from proxy.state.auth.scheme import Identities
+from proxy.frontend.requests import Author, Write
 from proxy.state.capture import new_machine
 from proxy.state.ops import EXTENDED
 from proxy.support.latency import ConnectionLatency, Latency
@@ -19,12 +16,10 @@ from proxy.support.latency import ConnectionLatency, Latency
 _MS = 1_000_000
 
 
-@dataclass
-class Client:
-    session_id: int = 5
-    address: str = "10.0.0.1"
-    port: int = 40000
-    identities: Identities = ()
+def _author() -> Author:
+    author = Author()
+    author.session_id, author.address = 5, "10.0.0.1"
+    return author
 
 
 class Logs:
@@ -47,9 +42,9 @@ class Logs:
     def write(self, opcode: int, fields: object, received: int, sent: int, applying: int, now: int) -> None:
         self.stages = Stages(sent * _MS, applying * _MS)
         self.now = now
-        client: Any = Client()
-        write = Write(client, client, 1, opcode, b"", 0, fields, received * _MS)
-        self.logs.outcome(client, write, 0, b"\0\0\0\2/x")
+        author = _author()
+        write = Write(lambda *_: None, author, 1, opcode, b"", 0, fields, received * _MS)
+        self.logs.outcome(author, write, 0, b"\0\0\0\2/x")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +83,7 @@ def test_reads(caplog: pytest.LogCaptureFixture) -> None:
     for slow_ms in (100, 0):
         for now, opcode in ((99, OpCode.GET_DATA), (900, OpCode.CREATE), (200, OpCode.GET_DATA)):
             clock = partial(int, now * _MS)
-            observer = Observer(Client(), latency, new_machine(0), clock, Logs(slow_ms).logs)
+            observer = Observer(_author(), latency, new_machine(0), clock, Logs(slow_ms).logs)
             observer.note_run(opcode, 3, 1, 0)  # the write is logged with its outcome
     assert latency.count == 18
     assert [message.partition(": session 0x5 from 10.0.0.1: ")[2] for message in caplog.messages] == [

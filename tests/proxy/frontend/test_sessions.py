@@ -1,6 +1,6 @@
-"""Sessions of one proxy: when they begin, go on and end, with time as an argument.
+"""Sessions of one proxy: when they begin, are resumed and end, with time as an argument.
 
-What holds in any order of events is in test_sessions_histories.py; here are the exact times.
+What holds in any order of events is proven by proof.simulation (expiry.py); here are the exact times.
 """
 
 import math
@@ -12,7 +12,7 @@ from codec.constants import ErrorCode
 from codec.jute import Acl
 from proxy.frontend.sessions import Session, Sessions, Timeouts
 from proxy.log.append.pending import Pending
-from proxy.log.contact import Contact, keep_alive_interval
+from proxy.log.status import Contact, keep_alive_interval
 from proxy.state.capture import new_machine
 from proxy.state.outcome import SessionChange
 from proxy.state.sessions import Session as Attached
@@ -39,7 +39,7 @@ class Connection:
         self.closed = True
 
     def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
-        raise AssertionError("nobody watches here")
+        raise AssertionError("no client watches here")
 
 
 def _done(_pending: Pending, _zxid: int, _err: int, _body: bytes) -> None:
@@ -313,7 +313,7 @@ def test_a_connection_is_closed_before_others_may_have_ended_its_session(
     session.ending = True
     last_look = closed_at - INTERVAL  # before it is too late
     for now, is_closed in ((last_look - 0.01, False), (last_look, True)):
-        # etcd is heard of, but does not keep the lease alive
+        # etcd answers, but does not keep the lease alive
         proxy.now = 100 + now
         assert bool(proxy.sessions.check(Contact(0.0, 100.0, lease, 0)).to_close) is is_closed
 

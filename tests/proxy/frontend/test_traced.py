@@ -1,22 +1,22 @@
-"""Which requests leave a span, and what it says. On paper: the tracer keeps them."""
+"""Which requests leave a span, and what it says. A fake tracer keeps them."""
 
 import struct
 
 import pytest
 
+from codec.client import PING, connect, create, framed, get, packet
 from codec.constants import ErrorCode, OpCode
 from codec.jute import pack_string
 from codec.trace_context import TraceContext
-from lab.client import packets
-from lab.fakes.connection import Client, PaperHost, PaperLoop, connected
+from lab.fakes.connection import Client, FakeHost, FakeLoop, connected
 from proxy.frontend.request_logs import Stages
 from proxy.frontend.traced import Traces, TraceSources
 from proxy.state.pause import Lengths
 from proxy.support.environment import HOST
-from proxy.traces.span import Decision, Span
+from proxy.traces.span import Decision, Span, Tracer
 
 
-class PaperTracer:
+class FakeTracer:
     """Wants every `each`-th request."""
 
     def __init__(self, each: int) -> None:
@@ -32,22 +32,36 @@ class PaperTracer:
         self.spans.append(span)
 
 
-def _traced(each: int = 1) -> tuple[Client, PaperTracer]:
-    tracer = PaperTracer(each)
-    host = PaperHost(PaperLoop())
+def _host(each: int = 1) -> tuple[FakeHost, FakeTracer]:
+    tracer = FakeTracer(each)
+    host = FakeHost(FakeLoop())
     sources = TraceSources(lambda: 9, lambda: Stages(0, 0), lambda: 77)
-    host.traces = Traces(tracer, sources, HOST.clock.perf_counter_ns)
+    host.traces = Traces(Tracer(tracer.decide, tracer.record), sources, HOST.clock.perf_counter_ns)
+    return host, tracer
+
+
+def _traced(each: int = 1) -> tuple[Client, FakeTracer]:
+    host, tracer = _host(each)
     return connected(host), tracer
+
+
+def test_a_request_behind_the_connect_request_has_a_span() -> None:
+    host, tracer = _host()
+    client = Client(host=host)
+    client.send(connect(4000) + packet(1, get("/")))
+    client.establish()
+    client.loop.run()
+    assert [span.name for span in tracer.spans] == ["GET_DATA"]
 
 
 def test_requests_that_come_together() -> None:
     client, tracer = _traced()
     client.send(
-        packets.create(1, "/a"),
-        packets.get(2, "/a"),  # behind a write: answered as it is applied
-        packets.get(3, "/none"),
-        packets.request(4, OpCode.CREATE, b"\0"),  # cannot be read
-        packets.ping(),
+        packet(1, create("/a")),
+        packet(2, get("/a")),  # behind a write: answered as it is applied
+        packet(3, get("/none")),
+        framed(4, OpCode.CREATE, b"\0"),  # cannot be read
+        PING,
     )
     assert [(span.name, span.attributes["zookeeper.xid"]) for span in tracer.spans] == [("CREATE", 4)]
     client.commit()
@@ -67,7 +81,7 @@ def test_requests_that_come_together() -> None:
 def test_a_multi_says_how_many_parts_it_has() -> None:
     client, tracer = _traced()
     part = struct.pack(">i?i", OpCode.CHECK, False, -1) + pack_string("/") + struct.pack(">i", -1)
-    client.send(packets.request(1, OpCode.MULTI, part * 2 + struct.pack(">i?i", -1, True, -1)))
+    client.send(framed(1, OpCode.MULTI, part * 2 + struct.pack(">i?i", -1, True, -1)))
     client.commit()
     (span,) = tracer.spans
     assert (span.name, span.attributes["db.operation.batch.size"]) == ("MULTI", 2)
@@ -76,8 +90,8 @@ def test_a_multi_says_how_many_parts_it_has() -> None:
 
 def test_operators_see_traced_requests_that_wait_as_all_others() -> None:
     client, _ = _traced()
-    client.send(packets.create(1, "/a") + packets.get(2, "/a") + packets.create(3, "/b"))
-    waiting = client.connection.waiting(5)
+    client.send(packet(1, create("/a")) + packet(2, get("/a")) + packet(3, create("/b")))
+    waiting = client.connection.order.waiting(5)
     assert [(each.opcode, each.path, each.in_log) for each in waiting] == [
         (OpCode.CREATE, "/a", True),
         (OpCode.GET_DATA, None, False),
@@ -89,11 +103,11 @@ def test_operators_see_traced_requests_that_wait_as_all_others() -> None:
 def test_a_long_read_has_one_span_and_none_if_its_client_goes(is_lost: bool) -> None:
     """It is begun twice: the first time at once, to find that it is long."""
     client, tracer = _traced()
-    client.send(packets.create(0, "/a") + packets.create(0, "/b"))
+    client.send(packet(0, create("/a")) + packet(0, create("/b")))
     client.commit()
     tracer.spans.clear()
     client.host.reading.pause.lengths = Lengths(every=1, at_once=-1)
-    client.connection.data_received(packets.read(1, OpCode.GET_CHILDREN, "/"))
+    client.connection.data_received(framed(1, OpCode.GET_CHILDREN, pack_string("/") + b"\0"))
     client.loop.turn()
     assert tracer.spans == []
     if is_lost:
@@ -104,6 +118,6 @@ def test_a_long_read_has_one_span_and_none_if_its_client_goes(is_lost: bool) -> 
 
 def test_only_what_the_tracer_wants_has_a_span() -> None:
     client, tracer = _traced(each=3)
-    client.send(*(packets.get(xid, "/") for xid in range(1, 10)))
+    client.send(*(packet(xid, get("/")) for xid in range(1, 10)))
     assert [span.attributes["zookeeper.xid"] for span in tracer.spans] == [3, 6, 9]
     assert client.outcomes() == [(xid, 0) for xid in range(1, 10)]

@@ -9,15 +9,15 @@ from unittest import mock
 
 import pytest
 
-from lab.fakes.connection import PaperLoop, PaperTransport
+from lab.fakes.connection import FakeLoop, FakeTransport
 from proxy.frontend.transport import Outbound
 
 
 class _Way:
     def __init__(self) -> None:
-        self.loop = PaperLoop()
+        self.loop = FakeLoop()
         self.outbound = Outbound(cast(asyncio.AbstractEventLoop, self.loop))
-        self.transport = PaperTransport()
+        self.transport = FakeTransport()
         self.outbound.open(self.transport)
 
 
@@ -59,8 +59,8 @@ def test_the_kernel_knows_how_long_a_client_was_silent() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     client = socket.create_connection(listener.getsockname())
     accepted, _ = listener.accept()
-    transport = PaperTransport()
-    outbound = Outbound(cast(asyncio.AbstractEventLoop, PaperLoop()))
+    transport = FakeTransport()
+    outbound = Outbound(cast(asyncio.AbstractEventLoop, FakeLoop()))
     assert outbound.silence() == math.inf
     with listener, client, accepted, mock.patch.object(transport, "get_extra_info", {"socket": accepted}.get):
         outbound.open(transport)

@@ -4,18 +4,19 @@ What one client sees of it is in `order.txt`.
 """
 
 import asyncio
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
+from codec.client import connect, framed
 from codec.constants import ErrorCode, OpCode
-from lab.client import packets
-from lab.fakes.connection import Client, PaperLoop, connected, established
+from codec.jute import pack_string
+from lab.fakes.connection import Client, FakeLoop, connected, established
 from proxy.frontend.turns import FlushQueue
 from proxy.state import node
 from proxy.state.pause import Lengths
 
-_LIST = packets.read(1, OpCode.GET_CHILDREN, "/")
+_LIST = framed(1, OpCode.GET_CHILDREN, pack_string("/") + b"\0")
 
 
 @pytest.fixture
@@ -43,13 +44,13 @@ class Connection:
 
 class World:
     def __init__(self, slice_seconds: float = 1.0) -> None:
-        self.loop = PaperLoop()
+        self.loop = FakeLoop()
         self.queue = FlushQueue(cast(asyncio.AbstractEventLoop, self.loop), slice_seconds=slice_seconds)
         self.flushed: list[str] = []
 
     def add(self, *names: str) -> None:
         for name in names:
-            self.queue.add(cast(Any, Connection(self, name)))
+            self.queue.add(Connection(self, name).flush)
 
 
 def test_all_are_flushed_at_the_end_of_the_turn_in_their_order() -> None:
@@ -125,7 +126,7 @@ def test_a_new_client_and_a_four_letter_word_wait_for_a_whole_state(client: Clie
     client.host.attached.clear()
     client.host.begin_long_write()
     newer, asking = (Client(host=client.host) for _ in range(2))
-    newer.send(packets.connect())
+    newer.send(connect(4000))
     asking.send(b"ruok")
     assert (client.host.attached, asking.transport.writes) == ([], [])
     client.host.end_long_write()

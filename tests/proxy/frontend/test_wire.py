@@ -5,11 +5,10 @@ from typing import NamedTuple
 
 import pytest
 
-from codec.constants import ErrorCode, EventType, OpCode
+from codec.client import PING, auth, close, connect, connected, create, framed, get, packet, set_data
+from codec.constants import ErrorCode, EventType, OpCode, Xid
 from codec.jute import pack_buffer, pack_string
 from codec.packets import ConnectRequest
-from lab.client import packets
-from lab.client.packets import framed
 from lab.fakes.connection import PASSWORD, SESSION, Client
 from proxy.state.operation import Operations
 from proxy.state.ops import EXTENDED, PLAIN
@@ -33,8 +32,8 @@ def _handshake(version: int = 11, *, compression: bool = False, wide: bool = Fal
 
 
 def _wide(narrow: bytes, xid: int) -> bytes:
-    """A request of lab.client.packets, with another xid."""
-    return framed(struct.pack(">q", xid) + narrow[8:])
+    """A request with another xid."""
+    return pack_buffer(struct.pack(">q", xid) + narrow[8:])
 
 
 def _narrow(narrow: bytes, _xid: int) -> bytes:
@@ -72,7 +71,7 @@ def test_trace_contexts_do_not_disturb_the_packets(wide: bool) -> None:
     assert struct.unpack_from(">iiq", response) == (12, 4000, SESSION)
     assert client.connection.is_keepers
     xids = (_HUGE, 6) if wide else (5, 6)
-    requests = [(_wide if wide else _narrow)(packets.get(xid & 0xFF, "/none"), xid) for xid in xids]
+    requests = [(_wide if wide else _narrow)(packet(xid & 0xFF, get("/none")), xid) for xid in xids]
     context = b"\1" + b"0af76519-16cd-43dd-8448-eb211c80319c\n7\n\n1\n"
     client.send(requests[0] + context, requests[1] + b"\0")
     assert (_outcomes(client) if wide else client.outcomes()) == [(xid, ErrorCode.NO_NODE) for xid in xids]
@@ -91,11 +90,11 @@ def test_the_handshake_cut_at_every_byte() -> None:
 def test_reads_writes_pings_and_events_have_xids_of_64_bits() -> None:
     client = _connected()
     client.send(
-        _wide(packets.create(0, "/a", b"old"), _HUGE),
-        _wide(packets.get(0, "/a", watch=True), _HUGE + 1),
-        _wide(packets.ping(), -2),
-        _wide(packets.put(0, "/a", b"new"), _HUGE + 2),
-        _wide(packets.get(0, "/missing"), _HUGE + 3),
+        _wide(packet(0, create("/a", b"old")), _HUGE),
+        _wide(packet(0, get("/a", watch=True)), _HUGE + 1),
+        _wide(PING, -2),
+        _wide(packet(0, set_data("/a", b"new")), _HUGE + 2),
+        _wide(packet(0, get("/missing")), _HUGE + 3),
     )
     client.commit()
     client.commit()
@@ -113,11 +112,11 @@ def test_auth_multi_what_is_malformed_and_the_end_of_the_session() -> None:
     client = _connected()
     last = (1 << 63) - 1
     client.send(
-        _wide(packets.auth("digest", b"user:word"), -4),
-        _wide(packets.request(0, OpCode.MULTI, struct.pack(">i?i", -1, True, -1)), 1),
-        _wide(packets.request(0, OpCode.CREATE, b"\0"), 2),
-        _wide(packets.request(0, OpCode.GET_DATA, b"\0"), 3),
-        _wide(packets.close(0), last),
+        _wide(packet(Xid.AUTH, auth("digest", b"user:word")), -4),
+        _wide(framed(0, OpCode.MULTI, struct.pack(">i?i", -1, True, -1)), 1),
+        _wide(framed(0, OpCode.CREATE, b"\0"), 2),
+        _wide(framed(0, OpCode.GET_DATA, b"\0"), 3),
+        _wide(packet(0, close()), last),
     )
     client.commit()
     marshalling = ErrorCode.MARSHALLING_ERROR
@@ -128,14 +127,14 @@ def test_auth_multi_what_is_malformed_and_the_end_of_the_session() -> None:
 @pytest.mark.parametrize("size", range(12))
 def test_a_packet_without_a_whole_header(size: int) -> None:
     client = _connected()
-    client.send(framed(bytes(size)))
+    client.send(pack_buffer(bytes(size)))
     assert client.received() == []
     assert client.transport.is_closed()
 
 
 def test_an_unknown_operation() -> None:
     client = _connected()
-    client.send(_wide(packets.request(0, 999), _HUGE))
+    client.send(_wide(framed(0, 999), _HUGE))
     assert _replies(client) == [WideReply(_HUGE, -1, ErrorCode.UNIMPLEMENTED, b"")]
     assert client.transport.is_closed()
 
@@ -157,8 +156,8 @@ def test_without_extensions_the_version_says_nothing() -> None:
     assert client.host.attached == [ConnectRequest(10, 0, 4000, 0, bytes(16), True)]
     client.establish()
     (response,) = client.received()
-    assert packets.connect_reply(response) == (4000, SESSION, PASSWORD)
-    client.send(packets.request(1, 500, pack_string("/") + bytes(2)))
+    assert connected(response) == (SESSION, PASSWORD, 4000)
+    client.send(framed(1, 500, pack_string("/") + bytes(2)))
     assert client.outcomes() == [(1, ErrorCode.UNIMPLEMENTED)]
 
 
@@ -170,7 +169,7 @@ def test_other_versions_are_not_looked_at(version: int) -> None:
 
 @pytest.mark.parametrize("is_keepers", [True, False])
 def test_who_is_turned_away_is_told_so_only_if_it_understands(is_keepers: bool) -> None:
-    client = _opened(_handshake() if is_keepers else packets.connect())
+    client = _opened(_handshake() if is_keepers else connect(4000))
     assert client.connection.is_keepers is is_keepers
     client.connection.send_elsewhere()
     assert [struct.unpack_from(">i", response) for response in client.received()] == [(42,)] * is_keepers
@@ -180,14 +179,14 @@ def test_who_is_turned_away_is_told_so_only_if_it_understands(is_keepers: bool) 
 @pytest.mark.parametrize("takes", [True, False])
 def test_a_session_that_may_only_read(takes: bool) -> None:
     """Also if its client takes nothing until it has closed the session."""
-    client = _opened(packets.connect()[:-1] + b"\1")  # its client takes a server that may only read
+    client = _opened(connect(4000)[:-1] + b"\1")  # its client takes a server that may only read
     client.connection.established(client.session, PASSWORD, read_only=True)
     (response,) = client.received()
     assert response.endswith(b"\1")
     if not takes:
         client.connection.pause_writing()
-    sync = packets.request(3, OpCode.SYNC, pack_string("/"))
-    client.send(packets.create(1, "/a"), packets.get(2, "/"), sync, packets.ping(), packets.close(4))
+    sync = framed(3, OpCode.SYNC, pack_string("/"))
+    client.send(packet(1, create("/a")), packet(2, get("/")), sync, PING, packet(4, close()))
     if not takes:
         assert client.received() == []
         client.connection.resume_writing()

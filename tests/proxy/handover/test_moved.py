@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.constants import OpCode
-from lab.client import packets
-from lab.fakes.connection import Client, PaperHost, established
+from codec.client import auth, framed, get, packet, set_data
+from codec.constants import OpCode, Xid
+from lab.fakes.connection import Client, FakeHost, established
 from proxy.frontend.sessions import Session
 from proxy.handover.moved import Moved, decode, encode, pack, take_over, unpack
 
@@ -51,30 +51,30 @@ def test_another_document_is_refused(change: object) -> None:
 def _moved(client: Client) -> Client:
     """The same client at another process, with the same tree."""
     packed = _passed(pack(client.connection))
-    host = PaperHost(client.loop)
+    host = FakeHost(client.loop)
     host.machine = client.host.machine
-    heir = Client(host=client.host)
+    successor = Client(host=client.host)
     client.lose()
-    heir.connection.freeze()
-    unpack(heir.connection, packed)
-    take_over(heir.connection, packed, Session(packed.session_id, 4000, heir.loop.now))
-    heir.connection.thaw()
-    heir.loop.run()
-    return heir
+    successor.connection.freeze()
+    unpack(successor.connection, packed)
+    take_over(successor.connection, packed, Session(packed.session_id, 4000, successor.loop.now))
+    successor.connection.thaw()
+    successor.loop.run()
+    return successor
 
 
 def test_a_connection_continues_with_its_bytes_watches_and_identities() -> None:
     client = established()
-    client.send(packets.auth("digest", b"user:word"))
-    client.send(packets.request(2, OpCode.EXISTS, b"\0\0\0\2/a\1"), packets.get(3, "/a")[:9])
+    client.send(packet(Xid.AUTH, auth("digest", b"user:word")))
+    client.send(framed(2, OpCode.EXISTS, b"\0\0\0\2/a\1"), packet(3, get("/a"))[:9])
     client.connection.freeze()
     assert client.connection.is_quiet
     assert client.connection.can_move is False  # its transport has no socket
-    heir = _moved(client)
-    assert heir.connection.identities == client.connection.identities
-    heir.send(packets.get(3, "/a")[9:], packets.put(4, "/a", b"new"))
-    heir.commit()
-    assert heir.xids() == [3, -1, 4]
+    successor = _moved(client)
+    assert successor.connection.identities == client.connection.identities
+    successor.send(packet(3, get("/a"))[9:], packet(4, set_data("/a", b"new")))
+    successor.commit()
+    assert successor.xids() == [3, -1, 4]
 
 
 def test_a_client_is_not_silent_while_nothing_is_read_from_it() -> None:
@@ -83,9 +83,9 @@ def test_a_client_is_not_silent_while_nothing_is_read_from_it() -> None:
     client.connection.freeze()
     client.loop.now += 3.9
     assert client.connection.silence() == 0.0
-    heir = _moved(client)
-    assert heir.connection.session is not None
-    assert not heir.connection.session.is_due(heir.loop.now + 3.9)
+    successor = _moved(client)
+    assert successor.connection.session is not None
+    assert not successor.connection.session.is_due(successor.loop.now + 3.9)
     again = established()
     again.connection.freeze()
     again.loop.now += 3.9
@@ -97,10 +97,10 @@ def test_a_client_is_not_silent_while_nothing_is_read_from_it() -> None:
 
 def test_a_frozen_connection_takes_nothing_more_and_answers_what_it_took() -> None:
     client = established()
-    client.send(packets.put(1, "/a", b"1"))
+    client.send(packet(1, set_data("/a", b"1")))
     client.connection.freeze()
     quiet = [client.connection.is_quiet]
-    client.send(packets.get(2, "/a")[:3])
+    client.send(packet(2, get("/a"))[:3])
     client.commit()
     quiet.append(client.connection.is_quiet)
     assert (client.xids(), quiet) == ([1], [False, True])

@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 import uvloop
 
-from lab.client import packets
-from lab.fakes.connection import PaperHost, PaperLoop
+from codec.client import connect
+from lab.fakes.connection import FakeHost, FakeLoop
 from lab.servers import eventually
 from proxy.frontend.connection import Connection
 from proxy.handover.channel import Channel
@@ -28,7 +28,7 @@ def test_the_old_process_gets_what_is_sent_before_the_new_one_serves(
 
 async def _take_two() -> None:
     loop = asyncio.get_running_loop()
-    host = PaperHost(cast(PaperLoop, loop))
+    host = FakeHost(cast(FakeLoop, loop))
     host.are_frozen = True
     made: list[Connection] = []
 
@@ -42,7 +42,7 @@ async def _take_two() -> None:
         clients = [socket.create_connection(listener.getsockname()) for _ in range(2)]
         accepted = [listener.accept()[0] for _ in clients]
     for client in clients:
-        client.sendall(packets.connect())
+        client.sendall(connect(4000))
     names = [client.getsockname() for client in clients]
     await old.send("sockets", [each.fileno() for each in accepted], clients=[(*name, None) for name in names])
     await old.send("frozen")
@@ -50,10 +50,10 @@ async def _take_two() -> None:
     await old.receive("adopted")
     for _ in range(20):
         await asyncio.sleep(0.001)
-    assert [each.recv(1000) for each in accepted] == [packets.connect()] * 2
-    assert [(each.address, each.port) for each in made] == names
+    assert [each.recv(1000) for each in accepted] == [connect(4000)] * 2
+    assert [(each.identity.address, each.identity.port) for each in made] == names
     for client, each in zip(clients, made, strict=True):
-        client.sendall(packets.connect())
+        client.sendall(connect(4000))
         each.thaw()
 
     async def both() -> bool:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from proxy.log import start, truncation
 from proxy.log.append import membership
 from proxy.log.follow import follow
+from proxy.log.load import start
+from proxy.log.upkeep import truncation
 
 
 @pytest.fixture(autouse=True)

@@ -3,19 +3,18 @@
 import asyncio
 import hashlib
 import itertools
-import struct
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
 
+from codec import client as zk
 from codec.constants import OpCode
-from codec.jute import OPEN_ACLS, pack_buffer, pack_string
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.interface import Etcd
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.context import Context, LogSettings
 from proxy.log.follow.follower import Apply, Follower
 from proxy.log.log import Log
-from proxy.log.stats import Stats
+from proxy.log.status import Stats
 from proxy.state.capture import new_machine
 from proxy.state.machine import Disagreement
 from proxy.state.outcome import SessionChange
@@ -27,11 +26,6 @@ from schema.keys import Keyspace
 PASSWORD = hashlib.sha256(b"secret").digest()[:16]
 EPHEMERAL, SEQUENTIAL = 1, 2
 _turns = itertools.count(1)
-
-
-def create_body(path: str, data: bytes = b"", flags: int = 0) -> bytes:
-    """What follows the header of a create request."""
-    return pack_string(path) + pack_buffer(data) + OPEN_ACLS + struct.pack(">i", flags)
 
 
 class Reply:
@@ -116,16 +110,20 @@ class Proxy:
     def close(self, session_id: int, holder: str = "") -> Reply:
         return self.submit(Kind.CLOSE, session_id, body=encode_close("test", holder))
 
+    def ask(self, session_id: int, request: zk.Request[object], path: str = "") -> Reply:
+        """A client's request; `path` of a node that it creates."""
+        return self.submit(Kind.CLIENT, session_id, request.opcode, request.body, path=path)
+
     def create(self, session_id: int, path: str, data: bytes = b"", flags: int = 0) -> Reply:
-        return self.submit(Kind.CLIENT, session_id, OpCode.CREATE, create_body(path, data, flags), path=path)
+        return self.ask(session_id, zk.create(path, data, flags), path)
 
     def sync(self, session_id: int) -> Reply:
-        return self.submit(Kind.CLIENT, session_id, OpCode.SYNC, pack_string("/"))
+        return self.ask(session_id, zk.sync())
 
     async def barrier(self) -> int:
         """Wait until everything that is in the log when this is called is applied here; the zxid then."""
-        # Nobody's session: it is answered as expired, but in its turn, and it is in an entry.
-        reply = self.submit(Kind.CLIENT, 0, OpCode.SYNC, pack_string("/"))
+        # No client's session: it is answered as expired, but in its turn, and it is in an entry.
+        reply = self.ask(0, zk.sync())
         self.replies.remove(reply)
         await answered([reply])
         return reply.zxid

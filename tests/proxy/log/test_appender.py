@@ -31,7 +31,7 @@ from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.context import Context
 from proxy.log.follow.watch_guard import WatchGuard
-from proxy.log.stats import Stats
+from proxy.log.status import Stats
 from proxy.state import capture
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, decode_entry
@@ -79,7 +79,7 @@ class World:
         self.tasks = Tasks()
         self.outbox = Outbox()
         self.stats = Stats()
-        self.patience = 60.0
+        self.timeout = 60.0
         self.told: list[str] = []
         self.seen = 0  # how many Txns were reported
         self.cancelled: set[int] = set()
@@ -87,7 +87,7 @@ class World:
         guard = mock.Mock(spec=WatchGuard)
         head = HeadReader(context, self.outbox, guard, mock.Mock())
         self.appender = Appender(
-            context, self.outbox, head, guard, lambda seconds, _error: seconds >= self.patience
+            context, self.outbox, head, guard, lambda seconds, _error: seconds >= self.timeout
         )
         self.incarnations: list[Incarnation] = []
         self.start("p")
@@ -123,7 +123,7 @@ class World:
             case ["after", "a", "second"]:
                 self.appender._probe_at = 0.0
             case ["impatient"]:
-                self.patience = 0.0
+                self.timeout = 0.0
             case ["stop"]:
                 self.appender.stop()
             case ["start", name]:

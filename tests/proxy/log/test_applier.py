@@ -1,4 +1,4 @@
-"""Applying: in slices, in order, and what the outside hears of it."""
+"""Applying: in slices, in order, and what the outside sees of it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,9 +7,9 @@ from unittest import mock
 
 import pytest
 
+from codec import client as zk
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import Acl, pack_string
-from codec.packets import MULTI_HEADER
 from proxy.log.append.outbox import Header, Outbox, Sent
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, QuotaExceeded
@@ -17,19 +17,18 @@ from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.follower import Apply, ProxyCame, ProxyGone
 from proxy.log.record import TreeNotServable
 from proxy.log.slices import StateWorker
-from proxy.log.stats import Stats
+from proxy.log.status import Stats
 from proxy.state import capture
 from proxy.state.digest import Digest
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement
-from proxy.state.ops.multi import END_OF_PARTS
 from proxy.state.outcome import SessionChange
 from proxy.state.watches import WatchTable
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, encode_level
 from schema.keys import Keyspace
-from tests.proxy.log.proxies import create_body, until
-from tests.proxy.log.trees import created, opened, value_of
+from tests.proxy.log.proxies import until
+from tests.proxy.log.trees import asked, created, opened, value_of
 
 OPEN = opened(1)
 
@@ -203,9 +202,7 @@ async def test_long_entries_are_applied_in_slices_each_a_true_state() -> None:
 
 
 def _multi(*paths: str) -> Request:
-    head = MULTI_HEADER.pack(OpCode.CREATE, False, -1)
-    body = b"".join([head + create_body(path) for path in paths]) + END_OF_PARTS
-    return Request(Kind.CLIENT, 1, OpCode.MULTI, (), body)
+    return asked(1, zk.multi([zk.create(path) for path in paths]))
 
 
 _MANY = [f"/x{number}" for number in range(2000)]
@@ -317,7 +314,7 @@ async def test_an_unreadable_entry_and_an_unknown_level_end_it(
     world = World()
     world.applier.apply([world.foreign(1, Request(Kind.LEVEL, 0, 0, (), encode_level(9)))])
     assert [type(failure) for failure in world.failures] == [UnknownLevel]
-    assert caplog.records == []  # whoever is told of the failure reports it
+    assert caplog.records == []  # the caller that gets the failure reports it
 
 
 async def test_another_digest_is_reported(world: World) -> None:

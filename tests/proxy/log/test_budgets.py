@@ -5,14 +5,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from codec.constants import ErrorCode, OpCode
-from lab.client import requests
+from codec import client as zk
+from codec.constants import ErrorCode
 from proxy.log.append.outbox import Header, Outbox, SpentBudgets
 from proxy.log.append.pending import Pending
 from proxy.state.capture import new_machine
 from schema.budgets import Rule, encode_rule
 from schema.entry import Entry, Kind, Request, encode_level, encode_open
-from tests.proxy.log.proxies import Reply, World, answered, create_body
+from tests.proxy.log.proxies import Reply, World, answered
+from tests.proxy.log.trees import created
 
 _THROTTLED = int(ErrorCode.THROTTLED_OP)
 
@@ -91,12 +92,12 @@ class Proxy:
             Request(Kind.OPEN, 1, 0, (), encode_open(4000, bytes(16))),
             Request(Kind.BUDGET, 0, 0, (), encode_rule("/x", 1, 0)),
             Request(Kind.BUDGET, 0, 0, (), encode_rule("/y", 1, 0)),
-            Request(Kind.CLIENT, 1, OpCode.CREATE, (), create_body("/x")),
+            created(1, "/x"),
         ]
         self.machine.apply("own", 1, Entry(5000, 0, 0, 0, entry))
 
     def submit(self, path: str, *, decoded: bool = True, kind: int = Kind.CLIENT) -> None:
-        request = requests.set_data(path, b"")
+        request = zk.set_data(path, b"")
         fields = (path, b"", -1) if decoded else None
         self.outbox.submit(Pending(kind, 1, request.opcode, (), request.body, fields))
 

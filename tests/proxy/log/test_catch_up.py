@@ -1,4 +1,4 @@
-"""Reading the log above what is applied: pages, gaps, incarnations that nobody knew of, truncation."""
+"""Reading the log above what is applied: pages, gaps, unknown incarnations, truncation."""
 
 import asyncio
 from unittest import mock
@@ -148,10 +148,10 @@ async def test_a_read_that_fails_does_not_mark_the_reader_as_cancelled() -> None
         nonlocal reads
         reads += 1
         if reads == 3:
-            raise EtcdUnknown("told so")
+            raise EtcdUnknown("ordered by the test")
         return await inner(get, timeout)
 
-    with mock.patch.object(client, "range", failing), pytest.raises(EtcdUnknown, match="told so"):
+    with mock.patch.object(client, "range", failing), pytest.raises(EtcdUnknown, match="ordered by the test"):
         await catch_up(client, tree.keys, {}, 0)
     task = asyncio.current_task()
     assert task is not None

@@ -13,8 +13,8 @@ from proxy.log.follow import follow as stream
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Apply, Item, ProxyCame, ProxyGone
+from proxy.log.load.start import load
 from proxy.log.record import TreeNotServable
-from proxy.log.start import load
 from proxy.state.capture import new_machine
 from proxy.state.machine import Machine
 from proxy.support.environment import HOST
@@ -331,7 +331,7 @@ async def test_a_load_that_etcd_refuses_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
     make_a_load_necessary: Callable[[Proxy], Awaitable[None]],
 ) -> None:
-    """As by a role that was revoked: the proxy lets its lease end, and goes on when it has the role again."""
+    """As by a role that was revoked: the proxy lets its lease end, and serves again with the role."""
     monkeypatch.setattr(reads, "_OLD_PAUSE", 0)
     refused = 0
 

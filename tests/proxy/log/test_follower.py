@@ -1,4 +1,4 @@
-"""The order in which entries take effect: the same for whoever follows, and for whoever catches up."""
+"""The order in which entries take effect: the same for a proxy that follows and for one that catches up."""
 
 import random
 from collections.abc import Sequence

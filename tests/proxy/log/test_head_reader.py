@@ -100,7 +100,7 @@ async def turns(count: int = 20) -> None:
 
 
 async def waits(reply: Reply) -> None:
-    """The reply does not come by itself."""
+    """The reply needs another event."""
     await turns()
     assert reply.times == 0
 

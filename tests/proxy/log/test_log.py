@@ -12,10 +12,10 @@ import pytest
 from codec.constants import ErrorCode
 from lab.fakes.etcd import FakeEtcd, Fate
 from proxy.etcd.model import EtcdUnknown, Put, Txn
-from proxy.log import truncation
-from proxy.log.contact import Contact
 from proxy.log.record import Registered, TreeNotServable
-from proxy.log.snapshot_writer import write
+from proxy.log.status import Contact
+from proxy.log.upkeep import truncation
+from proxy.log.upkeep.snapshot_writer import write
 from proxy.state.node import full_node
 from schema.budgets import encode_rule
 from schema.entry import Kind, encode_attach, encode_forget, encode_level
@@ -244,12 +244,9 @@ async def truncate(proxy: Proxy, times: int = 1) -> None:
         await answered([proxy.submit(Kind.FORGET, 0, body=encode_forget(incarnation))])
 
 
-# Two cases of these histories, by name: a sender asleep, and late copies.
-
-
 @pytest.mark.parametrize("loses_answer", [False, True])
 async def test_a_proxy_that_slept_until_it_was_forgotten(world: World, loses_answer: bool) -> None:
-    """Nobody knows any more which of its requests counted: none is sent again."""
+    """It is not known any more which of its requests counted: none is sent again."""
     one, two = await world.pair()
     if loses_answer:
         doubtful = await world.append_unheard(one)
@@ -300,55 +297,6 @@ async def test_sessions_that_could_not_be_carried_over_are_so_before_what_waits(
     await answered([lost, waiting])
     assert (lost.error, waiting.error) == (ErrorCode.CONNECTION_LOSS, 0)
     await world.agree()
-
-
-@pytest.mark.parametrize("seed", range(8))
-async def test_random_histories_with_truncation(world: World, seed: int) -> None:
-    chance = random.Random(seed)
-    proxies = [await world.proxy() for _ in range(3)]
-    sessions = {proxy: 10 * index + 1 for index, proxy in enumerate(proxies)}
-    for proxy in proxies:
-        await answered([proxy.open(sessions[proxy])])
-    count = 0
-    for _ in range(30):
-        for _ in range(20):
-            proxy = chance.choice(proxies)
-            count += 1
-            proxy.create(sessions[proxy], f"/x{count}")
-            if chance.random() < 0.3:
-                await asyncio.sleep(chance.choice((0, 0.002)))
-        what = chance.random()
-        proxy = chance.choice(proxies[1:])
-        client = world.client(proxy)
-        if what < 0.4:
-            client.disconnect()
-        elif what < 0.6:
-            for each in proxies:
-                world.client(each).reconnect()
-        elif what < 0.7:
-            world.end_lease(proxy)
-        elif what < 0.8:
-            client.fates.extend([Fate.LATE, Fate.ANSWER_LOST])
-        elif what < 0.9:
-            world.store.apply_late()
-        else:
-            await truncate(proxies[0])
-    for proxy in proxies:
-        world.client(proxy).reconnect()
-        world.client(proxy).fates.clear()
-    await answered([reply for proxy in proxies for reply in proxy.replies])
-    world.store.apply_late()
-    await world.agree()
-    nodes = proxies[0].log.machine.tree.nodes
-    for proxy in proxies:
-        for reply in proxy.replies:
-            assert reply.times == 1
-            # Nothing is done twice, and nothing is undone; what a load has skipped nobody knows.
-            if reply.path and reply.error != ErrorCode.CONNECTION_LOSS:
-                assert reply.error == 0
-                assert reply.path in nodes
-        done = [nodes[reply.path].czxid for reply in proxy.replies if reply.path in nodes]
-        assert done == sorted(done)
 
 
 async def test_after_a_restore_the_incarnation_is_new_and_zxids_go_on(world: World) -> None:

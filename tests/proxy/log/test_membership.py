@@ -8,11 +8,11 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.model import EtcdError, EtcdNoSpace, EtcdRefused, RefusalKind, Txn, TxnResult
-from proxy.log import contact
+from proxy.log import status
 from proxy.log.append import membership as module
 from proxy.log.append.membership import Incarnation, Membership
 from proxy.log.context import Context, LogSettings
-from proxy.log.stats import Stats
+from proxy.log.status import Stats
 from proxy.state.capture import new_machine
 from proxy.support.tasks import Tasks
 from schema.keys import Keyspace
@@ -47,7 +47,7 @@ class World:
 async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     monkeypatch.setattr(module, "_PAUSE", 0.001)
     monkeypatch.setattr(module, "_FULL_PAUSE", 0.001)
-    monkeypatch.setattr(contact, "_KEEP_ALIVES", 500)
+    monkeypatch.setattr(status, "_KEEP_ALIVES", 500)
     world = World()
     yield world
     await world.tasks.close()

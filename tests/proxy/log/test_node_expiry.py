@@ -12,9 +12,8 @@ from codec.constants import ErrorCode
 from proxy.log.append.outbox import Outbox
 from proxy.log.log import Log
 from proxy.log.members import Member, Members, Peers
-from proxy.log.node_expiry import NodeExpiry, Pace
-from proxy.log.stats import Stats
-from proxy.log.status import LogStatus
+from proxy.log.status import LogStatus, Stats
+from proxy.log.upkeep.node_expiry import NodeExpiry, Pace
 from proxy.state.capture import new_machine
 from proxy.state.expiry import Expiry
 from proxy.state.node import Node, make_node

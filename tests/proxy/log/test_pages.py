@@ -6,8 +6,8 @@ from unittest import mock
 
 import pytest
 
-from proxy.log import pages as module
-from proxy.log.pages import UnusableSnapshot, read_snapshot
+from proxy.log.load import pages as module
+from proxy.log.load.pages import UnusableSnapshot, read_snapshot
 from tests.proxy.log.trees import Tree, pages_of
 
 

@@ -5,7 +5,7 @@ from unittest import mock
 
 from proxy.log import slices
 from proxy.log.follow.catch_up import Caught, catch_up
-from proxy.log.replay import Place, Replay
+from proxy.log.load.replay import Place, Replay
 from proxy.state import capture
 from proxy.state.machine import Machine
 from schema.entry import Entry, Request

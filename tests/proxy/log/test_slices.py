@@ -1,4 +1,4 @@
-"""Long work in slices, and what has the loop meanwhile. The clock goes on at each look."""
+"""Long work in slices, and what has the loop meanwhile. The clock advances at each look."""
 
 import asyncio
 

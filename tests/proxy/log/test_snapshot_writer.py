@@ -14,11 +14,11 @@ import pytest
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from lab.servers.process import REPOSITORY
 from proxy.etcd.model import Compare, EtcdNoSpace, EtcdUnknown, Get, Put
-from proxy.log import snapshot_writer, truncation
+from proxy.log.load.start import load
 from proxy.log.record import Registered
-from proxy.log.snapshot_writer import Result, WriteFailed, digest_at, write
-from proxy.log.start import load
-from proxy.log.truncation import Overtaken, drop_incarnation, forgettable
+from proxy.log.upkeep import snapshot_writer, truncation
+from proxy.log.upkeep.snapshot_writer import Result, WriteFailed, digest_at, write
+from proxy.log.upkeep.truncation import Overtaken, drop_incarnation, forgettable
 from schema.entry import Kind, Request, encode_close, encode_forget
 from tests.proxy.log.trees import PACE, Tree, created, opened, pages_of
 
@@ -148,7 +148,7 @@ async def test_two_writers_at_one_position_stopped_in_each_phase() -> None:
 
 
 class _Stopped(FakeEtcdClient):
-    """A client that waits before its n-th request until it may go on."""
+    """A client that waits before its n-th request until it may continue."""
 
     def __init__(self, store: FakeEtcd, at: int) -> None:
         super().__init__(store)
@@ -324,7 +324,7 @@ def test_a_writer_whose_proxy_has_died_ends_without_a_traceback() -> None:
     os.close(read)
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "proxy.log.snapshot_writer"],
+            [sys.executable, "-m", "proxy.log.upkeep.snapshot_writer"],
             input=b'{"etcd": ["http://127.0.0.1:1"], "prefix": "/p", "incarnation": "a", "revision": 1}\n',
             stdout=write,
             stderr=subprocess.PIPE,

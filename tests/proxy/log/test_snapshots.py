@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from typing import cast
 from unittest import mock
 
@@ -14,16 +15,14 @@ from lab.servers import EtcdServer
 from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
-from proxy.log import snapshots as module
 from proxy.log.append.outbox import Outbox
-from proxy.log.append.space import Pressure
 from proxy.log.context import Context
+from proxy.log.load.start import load
 from proxy.log.log import Log
 from proxy.log.members import Member, Members, Peers
-from proxy.log.snapshots import Snapshots, WriterProcess
-from proxy.log.start import load
-from proxy.log.stats import Stats
-from proxy.log.status import LogStatus
+from proxy.log.status import LogStatus, Pressure, Stats
+from proxy.log.upkeep import snapshots as module
+from proxy.log.upkeep.snapshots import Snapshots, run_process
 from proxy.state.machine import Disagreement, Machine
 from proxy.support.environment import Clock, Environment
 from proxy.support.tasks import Tasks
@@ -93,7 +92,7 @@ class World:
     def of(self, etcd: Etcd, **options: object) -> Snapshots:
         return Snapshots(
             self.subject.at(etcd, self.tree.keys, self.clock),
-            WriterProcess(Access(self.endpoints)),
+            partial(run_process, Access(self.endpoints)),
             least_bytes=5000,
             least_requests=50,
             **options,  # type: ignore[arg-type]

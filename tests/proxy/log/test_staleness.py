@@ -1,4 +1,4 @@
-"""A proxy whose stream hangs while etcd answers all else stops serving, and goes on when it has caught up."""
+"""A proxy whose stream hangs while etcd answers all else stops serving, until it has caught up."""
 
 import asyncio
 from collections import deque
@@ -15,7 +15,7 @@ from proxy.log.follow import staleness as module
 from proxy.log.follow.follower import Apply, Follower
 from proxy.log.follow.staleness import Staleness
 from proxy.log.follow.watch_guard import WatchGuard
-from proxy.log.start import load
+from proxy.log.load.start import load
 from proxy.support.tasks import Tasks
 from tests import golden
 from tests.proxy.log.proxies import until

@@ -9,10 +9,10 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.servers.waiting import eventually
 from pipeline.etcd.load import begin as begin_load
 from pipeline.follow.changes import Changes
-from proxy.log import start as standby
 from proxy.log.follow.catch_up import Loaded
+from proxy.log.load import start as standby
+from proxy.log.load.start import load
 from proxy.log.record import TreeNotServable, look
-from proxy.log.start import load
 from tests.pipeline.follow.histories import creates, node_pages
 from tests.pipeline.follow.test_target import KEYS, opened
 

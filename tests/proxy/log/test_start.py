@@ -1,4 +1,4 @@
-"""Loading a tree: fresh, from snapshots, torn ones, and while truncation or compaction goes on."""
+"""Loading a tree: fresh, from snapshots, torn ones, and during truncation or compaction."""
 
 import asyncio
 from unittest import mock
@@ -6,12 +6,12 @@ from unittest import mock
 import pytest
 
 from lab.fakes.etcd import FakeEtcdClient
+from proxy.ctl.levels import raise_level
 from proxy.etcd.model import Delete, EtcdRefused, Get, Put, RefusalKind
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.follower import Follower
-from proxy.log.levels import raise_level
+from proxy.log.load.start import NotInLog, Wanted, load
 from proxy.log.record import TreeNotServable
-from proxy.log.start import NotInLog, Wanted, load
 from schema.budgets import encode_rule
 from schema.entry import Kind, Request, encode_level
 from schema.record import encode_record

@@ -6,8 +6,8 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Compare, Delete, EtcdUnknown, Put, Txn, TxnResult
-from proxy.log import truncation as module
-from proxy.log.truncation import Overtaken, applied_in, delete_pages, truncate_log, until_known
+from proxy.log.upkeep import truncation as module
+from proxy.log.upkeep.truncation import Overtaken, applied_in, delete_pages, truncate_log, until_known
 from tests.proxy.log.trees import Tree
 
 

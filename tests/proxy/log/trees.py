@@ -3,21 +3,21 @@
 import hashlib
 from collections.abc import Iterable
 
-from codec.constants import OpCode
+from codec import client as zk
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, KeyValue, Op, Put, Txn, TxnResult
 from proxy.log.follow.follower import Apply, Follower
 from proxy.log.record import Registered, create
-from proxy.log.snapshot_writer import Result, write
-from proxy.log.truncation import Step, no_step
+from proxy.log.upkeep.snapshot_writer import Result, write
+from proxy.log.upkeep.truncation import Step, no_step
 from proxy.state import capture
 from proxy.state.level import OF_NEW_TREES
 from proxy.state.machine import Machine
 from schema.entry import EntryWriter, Kind, Request, decode_entry, encode_open
 from schema.keys import Keyspace
 from schema.record import ProxyValue, TreeRecord, decode_record, encode_proxy
-from tests.proxy.log.proxies import PASSWORD, create_body
+from tests.proxy.log.proxies import PASSWORD
 
 PACE = 1e12  # bytes a second
 CLOCK = 1_700_000_000_000
@@ -28,9 +28,14 @@ def opened(session_id: int) -> Request:
     return Request(Kind.OPEN, session_id, 0, (), encode_open(30_000, PASSWORD))
 
 
+def asked(session_id: int, request: zk.Request[object]) -> Request:
+    """A client's request."""
+    return Request(Kind.CLIENT, session_id, request.opcode, (), request.body)
+
+
 def created(session_id: int, path: str, data: bytes = b"", flags: int = 0) -> Request:
     """A client creates a node."""
-    return Request(Kind.CLIENT, session_id, OpCode.CREATE, (), create_body(path, data, flags))
+    return asked(session_id, zk.create(path, data, flags))
 
 
 def value_of(requests: Iterable[Request], checkpoint: int = 0, digest: int = 0) -> bytes:

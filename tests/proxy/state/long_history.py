@@ -6,7 +6,16 @@ from random import Random
 from typing import Any
 
 from codec.jute import Acl
-from proof import naive
+from lab.oracle.requests import (
+    Create,
+    CreateContainer,
+    CreateTtl,
+    Delete,
+    Multi,
+    RemoveRecursive,
+    SetAcl,
+    SetData,
+)
 from proxy.state.machine import CHECKPOINT_EVERY
 from tests.proxy.state.world import (
     Ask,
@@ -44,19 +53,17 @@ def _random_said(random: Random) -> Said:
 def _random_asked(random: Random, *, within: bool = False) -> Any:
     path = "/" + "/".join(random.choice("abc") for _ in range(random.randint(1, 3)))
     choices: list[Callable[[], Any]] = [
-        lambda: naive.Create(path, random.randbytes(3), flags=random.choice((0, 0, 0, 1, 2, 3))),
-        lambda: naive.Create(path, random.randbytes(3), flags=random.choice((0, 0, 0, 1, 2, 3))),
-        lambda: naive.CreateMortal(path, random.choice((None, 5)), b"m"),
-        lambda: naive.SetData(path, random.randbytes(2)),
-        lambda: naive.Delete(path),
-        lambda: naive.RemoveRecursive(path, 20),
+        lambda: Create(path, random.randbytes(3), flags=random.choice((0, 0, 0, 1, 2, 3))),
+        lambda: Create(path, random.randbytes(3), flags=random.choice((0, 0, 0, 1, 2, 3))),
+        lambda: CreateTtl(path, b"m", 5) if random.choice((None, 5)) else CreateContainer(path, b"m"),
+        lambda: SetData(path, random.randbytes(2)),
+        lambda: Delete(path),
+        lambda: RemoveRecursive(path, 20),
     ]
     if not within:
-        choices.append(lambda: naive.SetAcl(path, (Acl(random.choice((31, 29)), "world", "anyone"),)))
+        choices.append(lambda: SetAcl(path, (Acl(random.choice((31, 29)), "world", "anyone"),)))
         choices.append(
-            lambda: naive.Multi(
-                tuple(_random_asked(random, within=True) for _ in range(random.randint(1, 4)))
-            )
+            lambda: Multi(tuple(_random_asked(random, within=True) for _ in range(random.randint(1, 4))))
         )
     return random.choice(choices)()
 

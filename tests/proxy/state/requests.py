@@ -3,6 +3,27 @@
 from hypothesis import strategies as st
 
 from codec.jute import Acl
+from lab.oracle.requests import (
+    CONTAINER,
+    SEQUENTIAL,
+    SEQUENTIAL_WITH_TTL,
+    WITH_TTL,
+    Check,
+    CheckNotExists,
+    CheckStat,
+    CloseSession,
+    Create,
+    CreateContainer,
+    CreateIfNotExists,
+    CreateTtl,
+    Delete,
+    DeleteContainer,
+    Multi,
+    RemoveRecursive,
+    SetAcl,
+    SetData,
+    TryRemove,
+)
 from proof import naive
 
 SESSIONS = (1, 2, 3)
@@ -20,45 +41,49 @@ _VERSIONS = st.sampled_from([-1, -1, -1, -1, 0, 0, 1, 2])
 _DATA = st.sampled_from([b"", b"one", b"two", None])
 
 creates = st.builds(
-    naive.Create,
+    Create,
     st.sampled_from(["/a", "/b", "/a/x", "/a/y", "/a/x/p", "/a/s", "/missing/child", "/a/x/p"]),
     _DATA,
-    _ACLS,
     st.sampled_from([0, 0, 0, 1, 2, 3]),
-)
-mortals = st.builds(
-    naive.CreateMortal,
-    st.sampled_from(["/a", "/b", "/a/x", "/a/y", "/a/s"]),
-    st.sampled_from([None, 1, 60_000]),
-    _DATA,
     _ACLS,
-    st.booleans(),
 )
-deletes = st.builds(naive.Delete, _PATHS, _VERSIONS)
-sets = st.builds(naive.SetData, _PATHS, _DATA, _VERSIONS)
-acls = st.builds(naive.SetAcl, _PATHS, _ACLS, _VERSIONS)
-checks = st.builds(naive.Check, _PATHS, _VERSIONS)
+_MORTALS = st.sampled_from(["/a", "/b", "/a/x", "/a/y", "/a/s"])
+mortals = st.one_of(
+    st.builds(CreateContainer, _MORTALS, _DATA, st.sampled_from([CONTAINER, SEQUENTIAL]), _ACLS),
+    st.builds(
+        CreateTtl,
+        _MORTALS,
+        _DATA,
+        st.sampled_from([1, 60_000]),
+        st.sampled_from([WITH_TTL, SEQUENTIAL_WITH_TTL]),
+        _ACLS,
+    ),
+)
+deletes = st.builds(Delete, _PATHS, _VERSIONS)
+sets = st.builds(SetData, _PATHS, _DATA, _VERSIONS)
+acls = st.builds(SetAcl, _PATHS, _ACLS, _VERSIONS)
+checks = st.builds(Check, _PATHS, _VERSIONS)
 _STATS = st.sampled_from([(-1,) * 11, (-1, -1, -1, -1, 0, -1, -1, -1, -1, 1, -1)])
 keepers = st.one_of(
-    st.builds(naive.CheckNotExists, _PATHS, _VERSIONS),
-    st.builds(naive.CreateIfNotExists, _PATHS, _DATA, _ACLS, st.sampled_from([0, 0, 0, 1, 2])),
-    st.builds(naive.RemoveRecursive, _PATHS, st.sampled_from([1000, 1000, 2, 1, 0])),
-    st.builds(naive.CheckStat, _PATHS, _VERSIONS, _STATS),
-    st.builds(naive.TryRemove, _PATHS, _VERSIONS),
+    st.builds(CheckNotExists, _PATHS, _VERSIONS),
+    st.builds(CreateIfNotExists, _PATHS, _DATA, st.sampled_from([0, 0, 0, 1, 2]), _ACLS),
+    st.builds(RemoveRecursive, _PATHS, st.sampled_from([1000, 1000, 2, 1, 0])),
+    st.builds(CheckStat, _PATHS, _VERSIONS, _STATS),
+    st.builds(TryRemove, _PATHS, _VERSIONS),
 )
 parts = st.one_of(creates, creates, mortals, deletes, sets, checks, keepers)
-multis = st.builds(naive.Multi, st.lists(parts, max_size=6).map(tuple))
+multis = st.builds(Multi, st.lists(parts, max_size=6).map(tuple))
 # Multis about two nodes alone: delete and create again, in all orders.
 rebirths = st.builds(
-    naive.Multi,
+    Multi,
     st.lists(
         st.sampled_from(
             [
-                naive.Delete("/a/x/p"),
-                naive.Delete("/a/x"),
-                naive.Create("/a/x"),
-                naive.Create("/a/x/p"),
-                naive.SetData("/a/x", b"new"),
+                Delete("/a/x/p"),
+                Delete("/a/x"),
+                Create("/a/x"),
+                Create("/a/x/p"),
+                SetData("/a/x", b"new"),
             ]
         ),
         max_size=5,
@@ -69,13 +94,13 @@ requests: st.SearchStrategy[naive.Asked] = st.one_of(
     creates,
     mortals,
     deletes,
-    st.builds(naive.DeleteContainer, _PATHS),
+    st.builds(DeleteContainer, _PATHS),
     sets,
     acls,
     multis,
     rebirths,
     keepers,
-    st.builds(naive.CloseSession),
+    st.builds(CloseSession),
 )
 # (session, request) pairs, in batches
 batches = st.lists(st.lists(st.tuples(st.sampled_from(SESSIONS), requests), max_size=6), max_size=6)

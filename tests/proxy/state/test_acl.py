@@ -12,7 +12,7 @@ from proxy.state.acl import demand, expand, masked, permits
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity
 from proxy.state.auth.schemes import ALWAYS, offered
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from schema.znode import OPEN_ACL
 
 

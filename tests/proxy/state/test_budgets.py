@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codec import client as zk
 from codec.constants import ErrorCode
-from lab.client import requests
 from proxy.state.budgets import MOST_BUDGETS, Budgets
 from proxy.state.capture import load, new_machine
 from proxy.state.machine import CHECKPOINT_EVERY, Machine
@@ -34,7 +34,7 @@ class World:
         self.clock = 1_000_000
         for session, proxy in enumerate("ab", 1):
             self.enter(proxy, Request(Kind.OPEN, session, 0, (), encode_open(4000, bytes(16))))
-        assert not any(self.do(*(requests.create(path) for path in ("/x", "/x/y", "/z", "/x/del"))))
+        assert not any(self.do(*(zk.create(path) for path in ("/x", "/x/y", "/z", "/x/del"))))
 
     def enter(self, proxy: str, *entered: Request, clock: int | None = None) -> list[int]:
         """Apply an entry; the errors."""
@@ -43,7 +43,7 @@ class World:
         at = self.clock if clock is None else clock
         return [outcome.err for outcome in machine.apply(proxy, number, Entry(at, _KEEPER, 0, 0, [*entered]))]
 
-    def do(self, *asked: requests.Request[object], proxy: str = "a", clock: int | None = None) -> list[int]:
+    def do(self, *asked: zk.Request[object], proxy: str = "a", clock: int | None = None) -> list[int]:
         """Apply a client's requests as one entry; the errors."""
         session = "ab".index(proxy) + 1
         found = [Request(Kind.CLIENT, session, each.opcode, NOBODY, each.body) for each in asked]
@@ -51,7 +51,7 @@ class World:
 
     def refused(self, count: int, *, proxy: str = "a", path: str = "/x") -> int:
         """How many of so many writes are refused."""
-        errors = self.do(*[requests.set_data(path, b"12345")] * count, proxy=proxy)
+        errors = self.do(*[zk.set_data(path, b"12345")] * count, proxy=proxy)
         assert set(errors) <= {0, _THROTTLED}
         assert errors == sorted(errors, reverse=True), "what comes first is applied"
         return sum(map(bool, errors))
@@ -78,32 +78,32 @@ def test_a_second_has_its_writes_and_time_gives_them_back(world: World) -> None:
 
 def test_bytes_count_and_a_large_request_is_paid_for_afterwards(world: World) -> None:
     world.enter("a", rule("/x", 0, 1000))
-    assert world.do(requests.set_data("/x", bytes(5000))) == [0]
+    assert world.do(zk.set_data("/x", bytes(5000))) == [0]
     for _ in range(3):
         world.clock += 1000
-        assert world.do(requests.set_data("/x", b"")) == [_THROTTLED]
+        assert world.do(zk.set_data("/x", b"")) == [_THROTTLED]
     world.clock += 1001
-    assert world.do(requests.set_data("/x", b"")) == [0]
+    assert world.do(zk.set_data("/x", b"")) == [0]
 
 
 @pytest.mark.parametrize(
     ("asked", "counts"),
     [
-        (requests.create("/x/new"), True),
-        (requests.create("/x/e", mode=1), True),
-        (requests.create("/x/s-", mode=2), True),
-        (requests.create_container("/x/c"), True),
-        (requests.create_ttl("/x/t", 1000), True),
-        (requests.set_data("/x/y", b""), True),
-        (requests.create("/x"), True),  # it fails, and takes its part of the log
-        (requests.multi([requests.create("/z/1"), requests.create("/x/1")]), True),
-        (requests.create("/z/new"), False),
-        (requests.create("/xx"), False),
-        (requests.delete("/x/del"), False),
-        (requests.multi([requests.delete("/x/del"), requests.create("/z/2")]), False),
+        (zk.create("/x/new"), True),
+        (zk.create("/x/e", mode=1), True),
+        (zk.create("/x/s-", mode=2), True),
+        (zk.create_container("/x/c"), True),
+        (zk.create_ttl("/x/t", 1000), True),
+        (zk.set_data("/x/y", b""), True),
+        (zk.create("/x"), True),  # it fails, and takes its part of the log
+        (zk.multi([zk.create("/z/1"), zk.create("/x/1")]), True),
+        (zk.create("/z/new"), False),
+        (zk.create("/xx"), False),
+        (zk.delete("/x/del"), False),
+        (zk.multi([zk.delete("/x/del"), zk.create("/z/2")]), False),
     ],
 )
-def test_what_counts(world: World, asked: requests.Request[object], counts: bool) -> None:
+def test_what_counts(world: World, asked: zk.Request[object], counts: bool) -> None:
     world.enter("a", rule("/x", 1))
     assert world.refused(2) == 1
     (error,) = world.do(asked)
@@ -112,18 +112,18 @@ def test_what_counts(world: World, asked: requests.Request[object], counts: bool
 
 def test_a_multi_is_refused_as_a_whole_and_counts_each_part(world: World) -> None:
     world.enter("a", rule("/x", 3))
-    parts = [requests.create("/z/a"), requests.create("/x/a"), requests.create("/x/b")]
-    assert world.do(requests.multi(parts)) == [0]
+    parts = [zk.create("/z/a"), zk.create("/x/a"), zk.create("/x/b")]
+    assert world.do(zk.multi(parts)) == [0]
     assert world.refused(1) == 0
-    outcome = world.do(requests.multi([requests.create("/z/b"), requests.create("/x/c")]))
+    outcome = world.do(zk.multi([zk.create("/z/b"), zk.create("/x/c")]))
     assert outcome == [_THROTTLED]
     assert "/z/b" not in world.machine.tree.nodes
-    nothing_left = world.do(requests.multi([requests.delete("/x/a")]))
+    nothing_left = world.do(zk.multi([zk.delete("/x/a")]))
     assert nothing_left == [0], "to delete is always allowed"
 
 
 def test_ends_of_sessions_cost_nothing(world: World) -> None:
-    assert world.do(requests.create("/x/e", mode=1), proxy="b") == [0]
+    assert world.do(zk.create("/x/e", mode=1), proxy="b") == [0]
     world.enter("a", rule("/", 1))
     assert world.refused(2) == 1
     close = Request(Kind.CLIENT, 2, -11, NOBODY, b"")
@@ -143,8 +143,8 @@ def test_all_budgets_above_a_path_count_or_none(world: World) -> None:
 
 def test_a_sequential_node_is_not_the_path_before_its_number(world: World) -> None:
     world.enter("a", rule("/x/s", 1))
-    assert world.do(*[requests.create("/x/s", mode=2)] * 3) == [0, 0, 0]
-    assert world.do(requests.create("/x/s"), requests.create("/x/s/1")) == [0, _THROTTLED]
+    assert world.do(*[zk.create("/x/s", mode=2)] * 3) == [0, 0, 0]
+    assert world.do(zk.create("/x/s"), zk.create("/x/s/1")) == [0, _THROTTLED]
 
 
 def test_no_path_that_a_client_sends_takes_long() -> None:
@@ -270,8 +270,8 @@ def test_a_machine_that_was_loaded_decides_as_one_that_ran(steps: list[tuple[Any
             world.clock += passed
         if reload:
             loaded.machine = reloaded(loaded.machine)
-        parts = [requests.set_data("/z", b"1"), requests.create("/x/s-", bytes(size), mode=2)]
-        asked = [requests.set_data(path, bytes(size)), requests.multi(parts)] * 2
+        parts = [zk.set_data("/z", b"1"), zk.create("/x/s-", bytes(size), mode=2)]
+        asked = [zk.set_data(path, bytes(size)), zk.multi(parts)] * 2
         assert ran.do(*asked, proxy=proxy) == loaded.do(*asked, proxy=proxy)
         if change is not None:
             for world in (ran, loaded):

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from codec.jute import Acl
-from proof.naive import Create, CreateMortal, SetAcl, SetData
+from lab.oracle.requests import Create, CreateContainer, CreateTtl, SetAcl, SetData
 from proxy.state.capture import load, new_machine, pages
 from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel
 from proxy.state.machine import CHECKPOINT_EVERY
@@ -21,7 +21,7 @@ def _world() -> World:
     """Of every kind something, and more than a page."""
     world = World((1, 2, 1 << 62))
     random = Random(1)
-    world.do(Create("/d"), CreateMortal("/c"), CreateMortal("/t", ttl=77), Create("/e", None, flags=1))
+    world.do(Create("/d"), CreateContainer("/c"), CreateTtl("/t", ttl=77), Create("/e", None, flags=1))
     world.do(Create("/q", b"1"), Create("/zookeeper/quota/q"))
     world.do(*(Create(f"/zookeeper/quota/q/zookeeper_{name}", b"count=5") for name in ("limits", "stats")))
     for start in range(40):

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from codec.constants import EventType
 from codec.jute import Acl
-from proof.naive import Create, SetAcl
+from lab.oracle.requests import Create, SetAcl
 from proxy.state.difference import session_changes, tree_events
 from proxy.state.node import make_node
 from proxy.state.pause import NO_PAUSE

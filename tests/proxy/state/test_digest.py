@@ -39,7 +39,7 @@ def test_it_is_zookeepers_own(name: str) -> None:
     for file in files:
         found = check_seal(str(file)).digest
         if found is None or found[0] != int(file.suffix[1:], 16):
-            continue  # written while writes went on
+            continue  # written during writes
         nodes = _sample_nodes(str(file))
         assert len(nodes) > 100
         assert signed(whole(nodes, {})) == found[1]

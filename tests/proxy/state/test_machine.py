@@ -11,7 +11,7 @@ from codec.constants import ErrorCode, EventType, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string
 from codec.packets import MULTI_HEADER
-from proof.naive import CloseSession, Create, Delete, Multi, SetData
+from lab.oracle.requests import CloseSession, Create, Delete, Multi, SetData
 from proxy.state.capture import new_machine
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import CHECKPOINT_EVERY, Machine
@@ -389,7 +389,7 @@ def test_becoming_what_was_loaded_aside() -> None:
     there.enter(_attach(1), holder="p2")
     machine, loaded = here.machine, reloaded(there.machine)
     tree, sessions = machine.tree, machine.sessions
-    events, changes = machine.events, machine.session_changes
+    events, changes = machine.transaction.events, machine.session_changes
     machine.become(loaded)
     assert [(event.kind, event.path) for event in events] == [
         (EventType.NODE_DELETED, "/goes/too"),
@@ -403,12 +403,12 @@ def test_becoming_what_was_loaded_aside() -> None:
     ]
     assert [change[:3] for change in changes] == [(1, HOME, "p2"), (2, HOME, None), (3, "", HOME)]
     assert (machine.tree, machine.sessions) == (tree, sessions)
-    assert machine.events is events
+    assert machine.transaction.events is events
     assert machine.session_changes is changes
     assert all_pages(machine) == all_pages(there.machine)
     assert_sound(machine)
     more = [request_of(Ask(1, asked)) for asked in (Create("/on", flags=1), Delete("/new/x"))]
-    for world in (here, there):  # and both go on alike
+    for world in (here, there):  # and both behave alike afterwards
         world.enter(*more, holder="p2")
         assert [outcome.err for outcome in world.outcomes] == [0, 0]
     assert all_pages(machine) == all_pages(there.machine)
@@ -420,5 +420,5 @@ def test_nobody_who_watches_hears_nothing() -> None:
     here.machine.watched = False
     assert not here.machine.watched
     here.machine.become(reloaded(there.machine))
-    assert here.machine.events == []
+    assert here.machine.transaction.events == []
     assert "/x" in here.nodes

@@ -53,7 +53,7 @@ def test_the_machine_does_what_a_plain_zookeeper_does(
     pause: Pause, history: list[tuple[str, list[Said]]]
 ) -> None:
     world = World(sessions=())
-    world.machine.pause = pause
+    world.machine.transaction.pause = pause
     model = naive_tree()
     for clock, (holder, asked) in enumerate([_OPENED, *history]):
         world.events.clear()
@@ -62,7 +62,7 @@ def test_the_machine_does_what_a_plain_zookeeper_does(
         for single in asked:
             expected = naive_answer(model, holder, single, clock)
             outcome = world.machine.execute(request_of(single), own=True)
-            world.events += world.machine.events
+            world.events += world.machine.transaction.events
             assert answer_of(single, outcome) == expected, single
             assert world.machine.zxid == model.zxid, single
         world.machine.end()
@@ -87,7 +87,9 @@ def _both(first: World, second: World, holder: str, asked: list[Said], *, own: b
             if answers and request.kind == Kind.CLIENT:  # the sender has decoded it before it sent it
                 fields = EXTENDED.writes[request.opcode].decode(b"head" + request.body, 4)[0]
             outcome = machine.execute(request, fields, answers)
-            told.append((outcome.err, machine.zxid, list(machine.events), list(machine.session_changes)))
+            told.append(
+                (outcome.err, machine.zxid, list(machine.transaction.events), list(machine.session_changes))
+            )
         machine.end()
         seen.append(told)
     assert seen[0] == seen[1]

@@ -1,4 +1,4 @@
-"""The table of operations: every opcode of the protocol is answered by somebody, or known not to be."""
+"""The table of operations: every opcode of the protocol is answered, or known not to be."""
 
 from codec.constants import KeeperOpCode, OpCode
 from proxy.state.ops import EXTENDED, PLAIN, READS, WRITES

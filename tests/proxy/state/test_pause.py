@@ -12,7 +12,7 @@ from typing_extensions import override
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
 from codec.jute import INT, LONG, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
-from proof import naive
+from lab.oracle.requests import CloseSession, Create, Delete, Multi
 from proxy.state.machine import Machine
 from proxy.state.node import FullNode, Node, full_node, pack_names
 from proxy.state.ops import EXTENDED
@@ -47,11 +47,11 @@ class Counting(Pause):
 @contextmanager
 def pausing(machine: Machine, every: int) -> Iterator[Counting]:
     """Pause in the machine's requests while this lasts."""
-    machine.pause = pause = Counting(every)
+    machine.transaction.pause = pause = Counting(every)
     try:
         yield pause
     finally:
-        machine.pause = NO_PAUSE
+        machine.transaction.pause = NO_PAUSE
 
 
 @given(st.lists(st.integers()), st.integers(1, 4), st.integers(1, 3))
@@ -87,7 +87,7 @@ def _compare(first: World, second: World, said: Said | Request, every: int = 512
     machine.begin("home", machine.applied["home"] + 1, 1000, second.rules)
     with pausing(machine, every) as pause:
         outcome = machine.execute(request, own=True)
-    second.events += machine.events
+    second.events += machine.transaction.events
     assert machine.session_changes == first.machine.session_changes
     machine.end()
     assert [outcome] == expected
@@ -97,24 +97,22 @@ def _compare(first: World, second: World, said: Said | Request, every: int = 512
     return pause.calls
 
 
-def _creates(count: int, flags: int = CreateMode.PERSISTENT) -> list[naive.Create]:
-    return [naive.Create(f"/node-{number:06d}", b"x", flags=flags) for number in range(count)]
+def _creates(count: int, flags: int = CreateMode.PERSISTENT) -> list[Create]:
+    return [Create(f"/node-{number:06d}", b"x", flags=flags) for number in range(count)]
 
 
-@pytest.mark.parametrize(
-    "last", [naive.Delete("/node-000000"), naive.Delete("/never")], ids=["done", "failing"]
-)
-def test_a_large_multi_is_done_with_pauses(last: naive.Delete) -> None:
+@pytest.mark.parametrize("last", [Delete("/node-000000"), Delete("/never")], ids=["done", "failing"])
+def test_a_large_multi_is_done_with_pauses(last: Delete) -> None:
     first, second = World(), World()
-    many = naive.Multi((*_creates(2000), last))
+    many = Multi((*_creates(2000), last))
     assert _compare(first, second, Ask(1, many)) >= 8
-    small = naive.Multi(tuple(_creates(3)))
+    small = Multi(tuple(_creates(3)))
     assert _compare(first, second, Ask(1, small)) == 0
 
 
 @pytest.mark.parametrize("cut", [1, 13, 20_000])
 def test_a_large_multi_that_is_cut_short_is_refused_with_pauses(cut: int) -> None:
-    request = request_of(Ask(1, naive.Multi(tuple(_creates(2000)))))
+    request = request_of(Ask(1, Multi(tuple(_creates(2000)))))
     first = World()
     assert _compare(first, World(), request._replace(body=request.body[:-cut]), every=1) >= 1
     assert first.outcomes == [(ErrorCode.MARSHALLING_ERROR, b"")]
@@ -124,8 +122,8 @@ def test_a_large_multi_that_is_cut_short_is_refused_with_pauses(cut: int) -> Non
 def test_a_session_with_many_ephemerals_ends_with_pauses(end: str) -> None:
     first, second = World(), World()
     for world in (first, second):
-        world.do(naive.Multi(tuple(_creates(1025, CreateMode.EPHEMERAL))), session=2)
-    said: Said = Ask(2, naive.CloseSession()) if end == "by its client" else Expire(2)
+        world.do(Multi(tuple(_creates(1025, CreateMode.EPHEMERAL))), session=2)
+    said: Said = Ask(2, CloseSession()) if end == "by its client" else Expire(2)
     assert _compare(first, second, said) >= 2
     assert 2 not in second.machine.sessions
     assert not second.machine.tree.ephemerals
@@ -134,19 +132,19 @@ def test_a_session_with_many_ephemerals_ends_with_pauses(end: str) -> None:
 def test_a_quota_over_many_nodes_is_counted_with_pauses() -> None:
     first, second = World(), World()
     for world in (first, second):
-        world.do(naive.Create("/a", b""))
-        world.do(*(naive.Create(f"/a/{number}", b"123") for number in range(3000)))
-        world.do(naive.Create("/zookeeper/quota/a", b""))
-    quota = naive.Multi(
+        world.do(Create("/a", b""))
+        world.do(*(Create(f"/a/{number}", b"123") for number in range(3000)))
+        world.do(Create("/zookeeper/quota/a", b""))
+    quota = Multi(
         (
-            naive.Create("/zookeeper/quota/a/zookeeper_limits", b"count=5,bytes=6"),
-            naive.Create("/zookeeper/quota/a/zookeeper_stats", b""),
+            Create("/zookeeper/quota/a/zookeeper_limits", b"count=5,bytes=6"),
+            Create("/zookeeper/quota/a/zookeeper_stats", b""),
         )
     )
     assert _compare(first, second, Ask(1, quota)) >= 2
     stats = second.nodes["/zookeeper/quota/a/zookeeper_stats"]
     assert stats.data == b"count=3001,bytes=9000"
-    assert _compare(first, second, Ask(1, naive.Create("/a/more", b"1"))) == 0
+    assert _compare(first, second, Ask(1, Create("/a/more", b"1"))) == 0
     assert stats.data == b"count=3002,bytes=9001"
 
 
@@ -196,9 +194,9 @@ _reads: dict[int, st.SearchStrategy[bytes]] = {
 def _read_tree() -> World:
     world = World()
     for path in ("/a", "/a/b", "/a/b/c", "/a/d"):
-        world.do(naive.Create(path, b"data"))
+        world.do(Create(path, b"data"))
     for path in ("/e", "/a/e", "/a/b/e"):
-        world.do(naive.Create(path, flags=CreateMode.EPHEMERAL))
+        world.do(Create(path, flags=CreateMode.EPHEMERAL))
     return world
 
 

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.constants import ErrorCode
-from proof.naive import Create
+from lab.oracle.requests import Create
 from proxy.state.capture import new_machine
+from proxy.state.outcome import Refusal
 from proxy.state.quotas import Limits, check, read_limits
-from proxy.state.refusal import Refusal
 from proxy.state.transaction import Transaction
 from schema.paths import parent_of
 from schema.znode import OPEN_ACL
@@ -139,7 +139,7 @@ def test_limits_are_read_as_java_reads_them(data: bytes | None, limits: Limits |
 
 
 def _judged(limits: bytes, *, enforce: bool, count: int = 1, size: int = 0, path: str = "/a/new") -> object:
-    """What comes of a request in a tree whose /a has two nodes and ten bytes: refusal, or what was told."""
+    """What comes of a request in a tree whose /a has two nodes and ten bytes: refusal, or the reply."""
     quotas = Servant("/a", "/a/b", quota="/a", limits=limits).tree.quotas
     told: list[tuple[str, str]] = []
     try:
@@ -199,6 +199,6 @@ def test_the_sender_alone_warns() -> None:
     for own, path in ((False, "/a/1"), (True, "/a/2")):
         world.enter(request_of(Ask(1, Create(path))), own=own)
         told = [("/a", "count would be 3, soft limit 1")] if own else []
-        assert world.machine.warnings == told
+        assert world.machine.transaction.warnings == told
     world.do(Create("/b"))
-    assert world.machine.warnings == []
+    assert world.machine.transaction.warnings == []

@@ -1,4 +1,4 @@
-"""The watch table: who is told of what, once, and in which order."""
+"""The watch table: which client gets which event, once, and in which order."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ PARENT_ACL = (Acl(1, "ip", "::2"),)
 
 
 class Client:
-    """A watcher that notes what it is told, together with all others."""
+    """A watcher that notes its events, together with all others."""
 
     def __init__(self, name: str, told: list[tuple[str, int, str]]) -> None:
         self.session_id = ord(name)
@@ -42,7 +42,7 @@ class Room:
         self.a, self.b = Client("a", self.told), Client("b", self.told)
 
     def fire(self, kind: int, path: str) -> list[tuple[str, int, str]]:
-        """What is told of one change."""
+        """The events of one change."""
         self.told.clear()
         self.table.fire(TreeEvent(kind, path, NODE_ACL, PARENT_ACL), 7)
         return list(self.told)
@@ -178,7 +178,7 @@ class Model:
                 manager.remove(name, path, _ALL_MODES)
 
     def fire(self, kind: int, path: str) -> list[tuple[str, int, str]]:
-        """What is told, sorted within each trigger."""
+        """The events, sorted within each trigger."""
         processed = self.data.trigger(path)
         told = [(name, kind, path) for name in sorted(processed)]
         if kind == DELETED:

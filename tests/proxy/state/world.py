@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from codec.constants import CreateMode, ErrorCode, OpCode
-from codec.jute import INT, LONG, Acl, Reader, pack_acls, pack_buffer, pack_string, pack_strings
+from codec.constants import ErrorCode, OpCode
+from codec.jute import Acl, Reader, pack_strings
 from codec.packets import MULTI_HEADER, STAT
+from lab.oracle.requests import CloseSession, Create, Multi, encode_body, opcode
+from lab.oracle.requests import Request as AnyRequest
 from proof import naive
 from proxy.state.capture import Captured, load, new_machine, pages
 from proxy.state.digest import whole
@@ -86,40 +88,15 @@ def client(session: int, opcode: int, body: bytes, identities: tuple[Identity, .
 
 
 def encode(asked: naive.Asked) -> tuple[int, bytes]:
-    """Opcode and body of a request, as a client sends it."""
-    if isinstance(asked, naive.CloseSession):
-        return OpCode.CLOSE_SESSION, b""
-    if isinstance(asked, naive.Multi):
-        body = b""
-        for part in asked.parts:
-            opcode, packed = encode(part)
-            body += MULTI_HEADER.pack(opcode, False, -1) + packed
-        return OpCode.MULTI, body + MULTI_HEADER.pack(-1, True, -1)
-    return naive.opcode(asked), _body(asked)
+    """Opcode and body of a request, as a client sends it; creates are create2."""
+    sent = _with_stat(asked)
+    return opcode(sent), encode_body(sent)
 
 
-def _body(asked: naive.Single) -> bytes:
-    path = pack_string(asked.path)
-    match asked:
-        case naive.Create(_, data, acl, flags) | naive.CreateIfNotExists(_, data, acl, flags):
-            return path + pack_buffer(data) + pack_acls(acl) + INT.pack(flags)
-        case naive.CreateMortal(_, ttl, data, acl, sequential):
-            if ttl is None:
-                mode = 2 if sequential else CreateMode.CONTAINER
-                return path + pack_buffer(data) + pack_acls(acl) + INT.pack(mode)
-            return path + pack_buffer(data) + pack_acls(acl) + INT.pack(5 + sequential) + LONG.pack(ttl)
-        case naive.SetData(_, data, version):
-            return path + pack_buffer(data) + INT.pack(version)
-        case naive.SetAcl(_, acl, version):
-            return path + pack_acls(acl) + INT.pack(version)
-        case naive.DeleteContainer():
-            return path
-        case naive.RemoveRecursive(_, limit):
-            return path + INT.pack(limit)
-        case naive.CheckStat(_, version, stat):
-            return path + INT.pack(version) + STAT.pack(*stat)
-        case _:
-            return path + INT.pack(asked.version)
+def _with_stat(asked: AnyRequest) -> AnyRequest:
+    if isinstance(asked, Multi):
+        return Multi(tuple(map(_with_stat, asked.ops)))
+    return asked._replace(with_stat=True) if isinstance(asked, Create) else asked
 
 
 # -- answers -------------------------------------------------------------------------------------------------
@@ -135,30 +112,30 @@ def answer_of(said: Said, outcome: Outcome) -> Any:
     asked = said.asked
     reader = Reader(outcome.body)
     answer: Any
-    if isinstance(asked, naive.Multi):
+    if isinstance(asked, Multi):
         answer = _multi_answer(asked, reader)
-    elif isinstance(asked, naive.CloseSession):
+    elif isinstance(asked, CloseSession):
         answer = naive.Answer()
     else:
-        answer = _read(naive.opcode(asked), reader)
+        answer = _read(opcode(_with_stat(asked)), reader)
     assert reader.remaining == 0
     return answer
 
 
-def _multi_answer(multi: naive.Multi, reader: Reader) -> naive.MultiAnswer:
+def _multi_answer(multi: Multi, reader: Reader) -> naive.MultiAnswer:
     answers: list[naive.Answer] = []
     codes: list[int] = []
-    for part in multi.parts:
-        opcode, done, err = MULTI_HEADER.unpack_from(reader.data, reader.position)
+    for part in multi.ops:
+        kind, done, err = MULTI_HEADER.unpack_from(reader.data, reader.position)
         reader.position += MULTI_HEADER.size
         assert not done
-        if opcode == OpCode.ERROR:
+        if kind == OpCode.ERROR:
             codes.append(reader.int())
             assert codes[-1] == err
             continue
-        asked = naive.opcode(part)
+        asked = opcode(_with_stat(part))
         told = asked in (OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
-        assert (opcode, err) == (OpCode.CREATE2 if told else asked, 0)
+        assert (kind, err) == (OpCode.CREATE2 if told else asked, 0)
         answers.append(_read(asked, reader))
     assert reader.data[reader.position :] == MULTI_HEADER.pack(-1, True, -1)
     reader.position += MULTI_HEADER.size
@@ -229,8 +206,8 @@ class World:
         self.outcomes = []
         for request in requests:
             self.outcomes.append(machine.execute(request, own=own))
-            self.events += machine.events
-            for event in machine.events:
+            self.events += machine.transaction.events
+            for event in machine.transaction.events:
                 self.watches.fire(event, machine.zxid)
         machine.end()
         return self.outcomes

@@ -50,9 +50,9 @@ async def test_the_first_error_of_several_is_raised_when_the_others_have_ended()
 
     async def fail() -> None:
         await asyncio.sleep(0)
-        raise OSError("told")
+        raise OSError("by the test")
 
-    with pytest.raises(OSError, match="told"):
+    with pytest.raises(OSError, match="by the test"):
         await together([_until_cancelled(ended), fail(), _until_cancelled(ended)])
     assert ended == ["here", "here"]
     task = asyncio.current_task()

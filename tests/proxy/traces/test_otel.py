@@ -7,9 +7,10 @@ from contextlib import closing
 
 import pytest
 
-from codec.constants import ErrorCode, OpCode, ProtocolVersion
+from codec import client as zk
+from codec.client import PING, close, create, framed, get, packet
+from codec.constants import ErrorCode, OpCode, ProtocolVersion, Xid
 from codec.jute import pack_buffer
-from lab.client import packets
 from lab.oracle.wire import Connection, Reply, Session
 from lab.servers import EtcdServer, ZketcdServer, free_port, wait_until
 from lab.servers.collector import CollectedSpan, Collector
@@ -77,13 +78,13 @@ def _spans(collector: Collector, session: int, count: int) -> list[CollectedSpan
 def test_each_request_has_a_span(server: ZketcdServer, collector: Collector) -> None:
     began = time.time_ns()
     with closing(RawClient(server.port)) as client:
-        client.ask(packets.create(1, "/a"))
-        client.ask(packets.get(2, "/a"))
-        client.ask(packets.get(3, "/none"))
-        client.ask(packets.auth("digest", b"me:word"))
-        client.ask(packets.ping())
-        client.ask(packets.request(4, OpCode.MULTI, struct.pack(">ibi", -1, 1, -1)))
-        zxid = client.ask(packets.close(5)).zxid
+        client.ask(packet(1, create("/a")))
+        client.ask(packet(2, get("/a")))
+        client.ask(packet(3, get("/none")))
+        client.ask(packet(Xid.AUTH, zk.auth("digest", b"me:word")))
+        client.ask(PING)
+        client.ask(framed(4, OpCode.MULTI, struct.pack(">ibi", -1, 1, -1)))
+        zxid = client.ask(packet(5, close())).zxid
         session = client.session
     created, read, missing, auth, multi, closed = _spans(collector, session, 6)
     assert [span.name for span in (created, read, missing, auth, multi, closed)] == [
@@ -115,11 +116,11 @@ def test_each_request_has_a_span(server: ZketcdServer, collector: Collector) -> 
 def test_a_span_has_the_clients_for_its_parent(server: ZketcdServer, collector: Collector) -> None:
     context = b"0af76519-16cd-43dd-8448-eb211c80319c\n%d\nvendor=1\n%d\n"
     with closing(RawClient(server.port, ProtocolVersion.TRACING)) as client:
-        client.ask(packets.create(1, "/b"), context % (_CLIENT_SPAN, 1))
-        client.ask(packets.get(2, "/b"), context % (_CLIENT_SPAN, 0))  # its trace is not sampled
-        client.ask(packets.get(3, "/b"), context % (_CLIENT_SPAN, 3))
-        client.ask(packets.get(4, "/b"))
-        client.ask(packets.get(5, "/b"), b"no context\n\n\n\n")
+        client.ask(packet(1, create("/b")), context % (_CLIENT_SPAN, 1))
+        client.ask(packet(2, get("/b")), context % (_CLIENT_SPAN, 0))  # its trace is not sampled
+        client.ask(packet(3, get("/b")), context % (_CLIENT_SPAN, 3))
+        client.ask(packet(4, get("/b")))
+        client.ask(packet(5, get("/b")), b"no context\n\n\n\n")
         session = client.session
     spans = _spans(collector, session, 4)
     assert [span.attributes["zookeeper.xid"] for span in spans] == [1, 3, 4, 5]
@@ -135,8 +136,8 @@ def test_a_context_without_traces(etcd_server: EtcdServer, etcd_prefix: str) -> 
         closing(RawClient(server.port, ProtocolVersion.TRACING)) as client,
     ):
         context = b"0af76519-16cd-43dd-8448-eb211c80319c\n7\n\n1\n"
-        assert client.ask(packets.create(1, "/c"), context).err == 0
-        assert client.ask(packets.get(2, "/c")).err == 0
+        assert client.ask(packet(1, create("/c")), context).err == 0
+        assert client.ask(packet(2, get("/c"))).err == 0
 
 
 def test_a_collector_that_is_not_there(etcd_server: EtcdServer, etcd_prefix: str) -> None:
@@ -151,11 +152,11 @@ def test_a_collector_that_is_not_there(etcd_server: EtcdServer, etcd_prefix: str
             def complained() -> bool:
                 nonlocal xid
                 xid += 1
-                assert client.ask(packets.get(xid, "/")).err == 0
+                assert client.ask(packet(xid, get("/"))).err == 0
                 return "proxy.traces.otel: traces: " in server.log_text()
 
             wait_until(complained, "a line on the collector", 60)
             for more in range(xid, xid + 100):
-                assert client.ask(packets.get(more, "/")).err == 0
+                assert client.ask(packet(more, get("/"))).err == 0
         assert server.stop() == 0
         assert "Traceback" not in server.log_text()

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from codec import client as zk
 from codec.jute import Acl
 from lab.servers import ZketcdServer
 from proxy.ctl.client import Client
@@ -52,7 +53,7 @@ def test_nodes_are_created_set_and_deleted(call: Caller, monkeypatch: pytest.Mon
     )
     assert call("set", "/a/b/c", "-").startswith("/a/b/c has version 1, zxid 0x")
     session = call.session()
-    assert nodes.get(session, "/a/b/c")[0] == b"\x00\xff\r\n"
+    assert session.call(zk.get("/a/b/c")).data == b"\x00\xff\r\n"
     session.close()
     assert "BAD_VERSION" in call("set", "/a/b/c", "x", "--if-version", "7", status=1)
     assert "NOT_EMPTY" in call("delete", "/a", status=1)
@@ -123,7 +124,7 @@ def test_paths_and_commands_are_completed(call: Caller) -> None:
     session = call.session()
     shell = Shell(session)
     for path in ("/app", "/app/one", "/app/only", "/apple"):
-        nodes.create(session, path, b"")
+        session.call(zk.create(path))
     assert shell.candidates("set", first=True) == ["set ", "setacl "]
     assert shell.candidates("/app", first=False) == ["/app", "/apple"]
     assert shell.candidates("/app/o", first=False) == ["/app/one", "/app/only"]

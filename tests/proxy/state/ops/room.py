@@ -7,10 +7,11 @@ import pytest
 
 from codec.constants import ErrorCode
 from codec.jute import Acl
-from proof.naive import Asked, Check, Create, DeleteContainer, Multi, MultiAnswer, SetAcl
+from lab.oracle.requests import Check, Create, DeleteContainer, Multi, SetAcl
+from proof.naive import Asked, MultiAnswer
 from proxy.state.auth.scheme import Identity
 from proxy.state.ops import EXTENDED
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from schema.entry import Rules
 from tests.proxy.state.world import RULES, World
 
@@ -26,7 +27,7 @@ def room(*, keeper: bool = True) -> World:
     """
     world = World((1, 2))
     world.do(Create("/open"), Create("/open/child"), Create("/brief", flags=1))
-    world.do(Create("/closed", acl=CLOSED), Create("/read-only", acl=READ_ONLY))
+    world.do(Create("/closed", acls=CLOSED), Create("/read-only", acls=READ_ONLY))
     world.rules = RULES if keeper else int(Rules.EXTENDED_TYPES)
     return world
 
@@ -47,14 +48,14 @@ def do(world: World, *asked: Asked, session: int = 1) -> list[Any]:
 
 
 def refusal(asked: Asked, *, keeper: bool = True) -> ErrorCode | None:
-    """The code that refuses a request in the room, by itself and as part of a multi; None if it is done."""
+    """The code that refuses a request in the room, alone and as part of a multi; None if it is done."""
     alone = None
     if not isinstance(asked, Check):
         (answer,) = do(room(keeper=keeper), asked)
         alone = answer if isinstance(answer, ErrorCode) else None
         if isinstance(asked, Multi | SetAcl | DeleteContainer):
             return alone
-    (answer,) = do(room(keeper=keeper), Multi((asked,)))  # type: ignore[arg-type]
+    (answer,) = do(room(keeper=keeper), Multi((asked,)))
     assert isinstance(answer, MultiAnswer)
     within = None if answer.failed_at is None else answer.code
     assert isinstance(asked, Check) or within == alone
@@ -62,7 +63,7 @@ def refusal(asked: Asked, *, keeper: bool = True) -> ErrorCode | None:
 
 
 class Client:
-    """Whoever reads."""
+    """The client that reads."""
 
     def __init__(self, *identities: Identity, knows_keeper: bool = False) -> None:
         self.session_id = 1

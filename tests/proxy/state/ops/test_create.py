@@ -6,13 +6,14 @@ from codec.constants import ErrorCode, OpCode
 from codec.errors import NullString
 from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string
 from codec.packets import STAT
-from proof.naive import Answer, Create, CreateIfNotExists, Delete, SetData
+from lab.oracle.requests import Create, CreateIfNotExists, Delete, SetData
+from proof.naive import Answer
 from proxy.state.capture import new_machine
 from proxy.state.node import full_node
 from proxy.state.operation import WriteOperation
 from proxy.state.ops.create import CREATE2, CREATE_CONTAINER, CREATE_TTL
 from proxy.state.ops.create_if_not_exists import CREATE_IF_NOT_EXISTS
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from proxy.state.transaction import Transaction
 from schema.entry import Rules
 from schema.znode import CONTAINER_OWNER, MAX_TTL, OPEN_ACL, session_of, ttl_owner

@@ -5,16 +5,17 @@ import pytest
 from codec.constants import ErrorCode, EventType
 from codec.jute import Acl
 from codec.packets import STAT
-from proof.naive import (
-    Answer,
+from lab.oracle.requests import (
     CheckStat,
     Create,
-    CreateMortal,
+    CreateContainer,
+    CreateTtl,
     Delete,
     Multi,
     RemoveRecursive,
     SetData,
 )
+from proof.naive import Answer
 from proxy.state.ops.remove_recursive import MOST
 from schema.entry import Kind, NodeDue, Request, encode_node_due
 from tests.proxy.state.ops.room import CLOSED, READ_ONLY, do, room
@@ -37,7 +38,7 @@ def test_leaves_go_first_and_everybody_hears_of_each() -> None:
 @pytest.mark.parametrize("acl", [CLOSED, READ_ONLY])
 def test_one_node_that_must_stay_keeps_all(acl: tuple[Acl, ...]) -> None:
     world = room()
-    do(world, Create("/open/child/x", acl=acl))
+    do(world, Create("/open/child/x", acls=acl))
     assert do(world, RemoveRecursive("/open")) == [ErrorCode.NO_AUTH]
     assert "/open/child/x" in world.nodes
 
@@ -73,7 +74,7 @@ def _due(world: World, path: str, max_never_used: int = 0, **other: int) -> Erro
 
 def test_what_is_due_goes() -> None:
     world = room()
-    do(world, CreateMortal("/c"), CreateMortal("/c/x"), CreateMortal("/t", ttl=10))
+    do(world, CreateContainer("/c"), CreateContainer("/c/x"), CreateTtl("/t", ttl=10))
     assert _due(world, "/c") == ErrorCode.NOT_EMPTY
     assert _due(world, "/c/x") == ErrorCode.BAD_VERSION  # never used
     assert _due(world, "/c/x", max_never_used=10) is None
@@ -89,7 +90,7 @@ def test_what_is_due_goes() -> None:
 @pytest.mark.parametrize("field", ["version", "mtime", "czxid"])
 def test_what_is_no_longer_as_it_was_seen_stays(field: str) -> None:
     world = room()
-    do(world, CreateMortal("/t", ttl=10), CreateMortal("/c"), Create("/c/x"), Delete("/c/x"))
+    do(world, CreateTtl("/t", ttl=10), CreateContainer("/c"), Create("/c/x"), Delete("/c/x"))
     for path in ("/t", "/c"):
         assert _due(world, path, **{field: getattr(world.nodes[path], field) + 1}) == ErrorCode.BAD_VERSION
         assert _due(world, path) is None

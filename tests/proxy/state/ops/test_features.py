@@ -1,10 +1,10 @@
-"""The nodes below /keeper: found by whoever asks for them, told to nobody else."""
+"""The nodes below /keeper: found by clients that ask for them, listed to no other."""
 
 import pytest
 
 from codec.constants import ErrorCode, KeeperFeature, KeeperOpCode, OpCode
 from codec.jute import Reader, pack_string
-from proof.naive import Create
+from lab.oracle.requests import Create
 from proxy.state.ops import EXTENDED, FEATURES
 from proxy.state.ops.features import feature_flags, system_nodes
 from tests.proxy.state.ops.room import Client, do, read, refused, room

@@ -7,7 +7,7 @@ import pytest
 from codec import records
 from codec.constants import ErrorCode, KeeperOpCode, ListFilter
 from codec.packets import STAT
-from proof.naive import Create, SetData
+from lab.oracle.requests import Create, SetData
 from proxy.state.node import Node
 from proxy.state.operation import Reading
 from proxy.state.ops.reads import find
@@ -116,7 +116,7 @@ def test_everything_below_a_node() -> None:
         assert _ask(world, _BELOW, "/open", limit=limit)["paths"] == everything[:limit]
     assert _ask(world, _BELOW, "/open/child/x", limit=10)["paths"] == []
     assert set(_ask(world, _BELOW, "/", limit=100)["paths"]) == set(world.nodes) - {"/"}
-    do(world, Create("/open/child/locked"), Create("/open/a/closed", acl=CLOSED))
+    do(world, Create("/open/child/locked"), Create("/open/a/closed", acls=CLOSED))
     assert len(_ask(world, _BELOW, "/open", limit=100)["paths"]) == 5
 
 

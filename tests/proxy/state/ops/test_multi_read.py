@@ -1,4 +1,4 @@
-"""multiRead: each part is answered by itself, in ZooKeeper's form and in Keeper's."""
+"""multiRead: each part is answered alone, in ZooKeeper's form and in Keeper's."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from codec.errors import MalformedPacket
 from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
 from proxy.state.ops.keeper_multi_read import keeper_multi_read
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from tests.proxy.state.ops.room import Client, held, read, room
 from tests.proxy.state.world import World
 

@@ -5,11 +5,11 @@ import pytest
 from codec.constants import ErrorCode, OpCode
 from codec.jute import INT, Acl, Reader, pack_acls, pack_string
 from codec.packets import STAT
-from proof.naive import Create, SetAcl, SetData
+from lab.oracle.requests import Create, SetAcl, SetData
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity
 from proxy.state.ops import EXTENDED, PLAIN, reads_alone
-from proxy.state.refusal import Refusal
+from proxy.state.outcome import Refusal
 from tests.proxy.state.ops.room import Client, do, held, read, refused, room
 
 USER = digest_identity(b"user:word")

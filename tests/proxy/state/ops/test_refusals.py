@@ -1,6 +1,6 @@
 """What writes are refused for, and in which order: by the path alone, and then what each request adds.
 
-`refusal` tries each by itself and in a multi. test_machine_histories compares random requests with a model.
+`refusal` tries each alone and in a multi. test_machine_histories compares random requests with a model.
 """
 
 from collections.abc import Callable
@@ -8,24 +8,23 @@ from collections.abc import Callable
 import pytest
 
 from codec.constants import CreateMode, ErrorCode
-from proof.naive import (
-    Answer,
-    Asked,
+from lab.oracle.requests import (
     Check,
     CheckNotExists,
     CheckStat,
     Create,
+    CreateContainer,
     CreateIfNotExists,
-    CreateMortal,
+    CreateTtl,
     Delete,
     DeleteContainer,
     Multi,
-    MultiAnswer,
     RemoveRecursive,
     SetAcl,
     SetData,
     TryRemove,
 )
+from proof.naive import Answer, Asked, MultiAnswer
 from tests.proxy.state.ops.room import BAD, CLOSED, READ_ONLY, do, refusal, room, with_quota
 
 _CODES = {
@@ -39,7 +38,7 @@ _CODES = {
     "brief": ErrorCode.NO_CHILDREN_FOR_EPHEMERALS,
 }
 _REQUESTS: tuple[tuple[Callable[..., Asked], ...], ...] = (
-    (Create, CreateMortal),
+    (Create, CreateContainer),
     (CreateIfNotExists,),
     (CheckNotExists,),
     (SetData, SetAcl, Check, CheckStat),
@@ -92,11 +91,11 @@ def test_what_a_path_is_refused_for(path: str, codes: str) -> None:
         (Create("/new", flags=CreateMode.CONTAINER), None),
         (Create("//", flags=CreateMode.PERSISTENT_SEQUENTIAL), ErrorCode.BAD_ARGUMENTS),
         (Create("//x", flags=CreateMode.EPHEMERAL_SEQUENTIAL), ErrorCode.BAD_ARGUMENTS),
-        (Create("/open/child", acl=BAD), ErrorCode.INVALID_ACL),
-        (Create("/missing/x", acl=BAD), ErrorCode.INVALID_ACL),
+        (Create("/open/child", acls=BAD), ErrorCode.INVALID_ACL),
+        (Create("/missing/x", acls=BAD), ErrorCode.INVALID_ACL),
         (Create("/brief/x", flags=1), ErrorCode.NO_CHILDREN_FOR_EPHEMERALS),
         (CreateIfNotExists("/brief", flags=1), None),
-        (CreateIfNotExists("/new", acl=BAD), ErrorCode.INVALID_ACL),
+        (CreateIfNotExists("/new", acls=BAD), ErrorCode.INVALID_ACL),
         (CreateIfNotExists("/new", flags=2), ErrorCode.BAD_ARGUMENTS),
         (CreateIfNotExists("/open", flags=3), ErrorCode.BAD_ARGUMENTS),
         (CreateIfNotExists("/new", flags=9), ErrorCode.BAD_ARGUMENTS),
@@ -149,11 +148,11 @@ _EXCEEDED = ErrorCode.QUOTA_EXCEEDED
     ("limits", "asked", "code"),
     [
         (b"countHardLimit=2", Create("/open/x"), _EXCEEDED),
-        (b"countHardLimit=2", CreateMortal("/open/x"), _EXCEEDED),
-        (b"countHardLimit=2", CreateMortal("/open/x", ttl=5), _EXCEEDED),
+        (b"countHardLimit=2", CreateContainer("/open/x"), _EXCEEDED),
+        (b"countHardLimit=2", CreateTtl("/open/x", ttl=5), _EXCEEDED),
         (b"countHardLimit=2", Create("/open/child"), ErrorCode.NODE_EXISTS),
         (b"countHardLimit=2", Create("/open/none/x"), ErrorCode.NO_NODE),
-        (b"countHardLimit=2", Create("/open/x", acl=BAD), ErrorCode.INVALID_ACL),
+        (b"countHardLimit=2", Create("/open/x", acls=BAD), ErrorCode.INVALID_ACL),
         (b"countHardLimit=2", Create("/x"), None),
         (b"byteHardLimit=5", SetData("/open", b"12345"), None),
         (b"byteHardLimit=5", SetData("/open", b"123456"), _EXCEEDED),
@@ -184,11 +183,11 @@ def test_a_multi_is_judged_by_what_was_before_it() -> None:
 
 def test_check_not_exists_sees_what_was_done_before_it() -> None:
     world = room()
-    (answer,) = do(world, Multi((Create("/new", acl=CLOSED), CheckNotExists("/new"))))
+    (answer,) = do(world, Multi((Create("/new", acls=CLOSED), CheckNotExists("/new"))))
     assert answer == ([], 1, ErrorCode.NODE_EXISTS)
     assert "/new" not in world.nodes
     # Nor is a parent asked that has gone in the same batch, or never came.
-    never = Multi((Create("/new", acl=CLOSED), Delete("/missing")))
+    never = Multi((Create("/new", acls=CLOSED), Delete("/missing")))
     answers = do(room(), Delete("/closed"), CheckNotExists("/closed/x"), never, CheckNotExists("/new/x"))
     assert answers == [Answer(), Answer(), MultiAnswer([], 1, ErrorCode.NO_NODE), Answer()]
 

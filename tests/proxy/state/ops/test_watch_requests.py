@@ -5,7 +5,7 @@ import pytest
 from codec.constants import AddWatchMode, ErrorCode, EventType, OpCode, WatcherType
 from codec.errors import MalformedPacket
 from codec.jute import INT, LONG, NULL, pack_string
-from proof.naive import Create, Delete, SetData
+from lab.oracle.requests import Create, Delete, SetData
 from tests.proxy.state.ops.room import Client, do, held, read, refused, room
 from tests.proxy.state.world import World
 

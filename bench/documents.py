@@ -1,0 +1,197 @@
+"""`python -m bench.documents`: write the documents' tables anew from the committed results, or check them.
+
+No figure between a document's marks is copied by hand: each block comes from the JSON that `python -m bench`
+and `python -m bench.scenarios` wrote into `bench/results`.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.environment import described
+from bench.errors import BenchError
+from bench.etcd_load import APPEND
+from bench.report import (
+    GENERATOR_IS_THE_LIMIT,
+    Medians,
+    all_medians,
+    cost_table,
+    from_json,
+    speed_table,
+)
+from bench.run import Results
+from bench.scenarios import Table, markdown
+from bench.scenarios.__main__ import SCENARIOS
+from bench.workloads import Cell
+from proxy.support.stdout import guarded
+from proxy.support.usage import Parser
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+DOCUMENTS = ("docs/performance.md", "README.md")
+ALONE = (1, 1)
+"""Connections and depth of one client with one request at a time."""
+WRITES = ("create", "sequential", "set", "delete", "multi")
+
+_MARK = re.compile(r"<!-- results: (?P<name>[a-z-]+) -->\n(?P<body>.*?)<!-- end -->\n", re.DOTALL)
+_OPENING = "<!-- results: "
+_NOT_MEASURED = "(Not among the committed results yet.)"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the files; with --check return 1 if a document isn't what the results say."""
+    parser = Parser(prog="python -m bench.documents", description=__doc__, allow_abbrev=False)
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=REPOSITORY / "bench" / "results",
+        metavar="FOLDER",
+        help="where reference.json and scenarios.json are (default: bench/results)",
+    )
+    parser.add_argument(
+        "--root",
+        type=Path,
+        default=REPOSITORY,
+        metavar="FOLDER",
+        help=f"where {' and '.join(DOCUMENTS)} are (default: this repository)",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing, report which documents would change"
+    )
+    options = parser.parse_args(arguments)
+    changed = {}
+    try:
+        texts = blocks(options.results)
+        for name in DOCUMENTS:
+            before = (options.root / name).read_text()
+            if (after := filled(before, texts)) != before:
+                changed[name] = after
+    except (BenchError, OSError) as error:
+        print(f"bench.documents: {error}", file=sys.stderr)
+        return 1
+    for name, text in changed.items():
+        print(name, "differs" if options.check else "written")
+        if not options.check:
+            (options.root / name).write_text(text)
+    return 1 if options.check and changed else 0
+
+
+def filled(text: str, blocks: Mapping[str, str]) -> str:
+    """The text with each marked place filled by the block of its name.
+
+    Raises BenchError for a mark without its end, or of a name that nothing fills.
+    """
+
+    def fill(mark: re.Match[str]) -> str:
+        name = mark["name"]
+        if name not in blocks:
+            raise BenchError(f"the mark {name!r} is none of {', '.join(blocks)}")
+        if _OPENING in mark["body"]:
+            raise BenchError(f"the mark {name!r} has no end")
+        return f"{_OPENING}{name} -->\n{blocks[name].strip()}\n<!-- end -->\n"
+
+    found, marks = _MARK.subn(fill, text)
+    if marks != text.count(_OPENING):
+        raise BenchError("a mark has no end")
+    return found
+
+
+def blocks(folder: Path) -> dict[str, str]:
+    """Mark -> what belongs there. Raises BenchError for a file that is not one of the bench's."""
+    names = ("reference", "speed-table", "cost-table", "summary", *SCENARIOS)
+    found = dict.fromkeys(names, _NOT_MEASURED)
+    found |= _read(folder / "reference.json", _of_reference)
+    found |= _read(folder / "scenarios.json", _of_scenarios)
+    return found
+
+
+def _read(path: Path, use: Callable[[Any], dict[str, str]]) -> dict[str, str]:
+    """The blocks that a file gives; none if it is missing."""
+    if not path.exists():
+        return {}
+    try:
+        return use(json.loads(path.read_text()))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BenchError(f"{path} holds no results of the bench: {error!r}") from None
+
+
+def _of_reference(found: Mapping[str, Any]) -> dict[str, str]:
+    environment, results = found["environment"], from_json(found)
+    return {
+        "reference": under(environment, results),
+        "speed-table": speed_table(results),
+        "cost-table": cost_table(results),
+        "summary": f"{summary(results)}\n\n{described(environment)}.",
+    }
+
+
+def _of_scenarios(found: Mapping[str, Any]) -> dict[str, str]:
+    made = {}
+    for name, entry in found.items():
+        environment = entry["environment"]
+        scale = environment["scale"]
+        facts = [described(environment), *([] if scale == 1 else [f"at {scale:g} of the full size"])]
+        table = markdown(Table(entry["title"], entry["head"], entry["rows"]))
+        made[name] = f"{table}\n\n{', '.join(facts)}."
+    return made
+
+
+def under(environment: Mapping[str, Any], results: Results) -> str:
+    """Under what a run was taken: its command, the machine, and how much that can be trusted."""
+    facts = [f'`make bench ARGS="{environment["arguments"]}"`', described(environment)]
+    rounds = environment["rounds"]
+    facts += [f"{rounds} {'round' if rounds == 1 else 'rounds'} of {environment['seconds per run']:g} s"]
+    medians = {key: figures for key, figures in all_medians(results).items() if figures}
+    others = max((figures["others"] for figures in medians.values()), default=0.0)
+    facts.append(f"other processes took at most {others:.0%} of a core")
+    lines = [f"{', '.join(facts)}."]
+    limited = [key for key, figures in medians.items() if figures["generator"] >= GENERATOR_IS_THE_LIMIT]
+    if limited:
+        places = "; ".join(f"{server}: {_place(cell)}" for cell, server in limited)
+        lines.append(
+            f"The generator took {GENERATOR_IS_THE_LIMIT:.0%} of a core or more, a possible limit: {places}."
+        )
+    invalid = [key for key, outcome in results.items() if outcome.errors]
+    if invalid:
+        lines.append(f"Invalid: {'; '.join(f'{server}: {_place(cell)}' for cell, server in invalid)}.")
+    return "\n".join(lines)
+
+
+def summary(results: Results) -> str:
+    """The short table: zketcd beside ZooKeeper, one client and many, and its median latency beside etcd's."""
+    found = all_medians(results)
+    lines = [
+        "| workload | connections x depth | ZooKeeper op/s | zketcd op/s | zketcd / ZooKeeper "
+        "| p50 zketcd / raw etcd Txn |",
+        "|---|---|--:|--:|--:|--:|",
+    ]
+    for workload in dict.fromkeys(cell.workload for cell, _ in results):
+        for place in (ALONE, _busiest(found)):
+            cell = Cell(workload, *place)
+            theirs, ours = (found.get((cell, name)) for name in ("zookeeper", "zketcd"))
+            if theirs is None or ours is None:
+                continue
+            # A single write is one append to the log. Pipelined, etcd's latency is a batch's.
+            etcds = found.get((Cell(APPEND, *place), "etcd")) if workload in WRITES else None
+            beside = f"{ours['p50_ms'] / etcds['p50_ms']:.2f}" if etcds and place == ALONE else ""
+            ratio = ours["rate"] / theirs["rate"]
+            lines.append(
+                f"| {workload} | {place[0]} x {place[1]} | {theirs['rate']:,.0f} | {ours['rate']:,.0f} "
+                f"| {ratio:.2f} | {beside} |"
+            )
+    return "\n".join(lines)
+
+
+def _busiest(found: Medians) -> tuple[int, int]:
+    """Connections and depth of the cells with the most in flight."""
+    return max(((cell.connections, cell.depth) for cell, _ in found), key=lambda place: place[0] * place[1])
+
+
+def _place(cell: Cell) -> str:
+    return f"{cell.workload} {cell.connections} x {cell.depth}"
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main, "bench.documents"))

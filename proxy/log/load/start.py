@@ -1,0 +1,302 @@
+"""Loads a tree from etcd: the newest usable snapshot, then the log since it.
+
+A starting proxy, one that fell behind, the writer of snapshots, and the commands of `proxy.ctl` all use this
+load.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from proxy.etcd.interface import Etcd, Reads
+from proxy.etcd.model import EtcdError, EtcdRefused, KeyValue, RefusalKind
+from proxy.log import record as tree_record
+from proxy.log.follow.catch_up import Caught, Loaded, MonotonicReads, Truncated, catch_up, entries_after
+from proxy.log.load.pages import UnusableSnapshot, read_snapshot
+from proxy.log.load.replay import Execute, Replay
+from proxy.log.record import TIMEOUT, TreeNotServable, is_following, look, servable, unknown_level
+from proxy.state import capture
+from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel
+from proxy.state.machine import Machine
+from proxy.state.node import full_node
+from proxy.support import probe
+from proxy.support.throttled_log import ThrottledLog
+from schema.entry import Kind, decode_entry
+from schema.errors import BadValue, ForeignKey
+from schema.keys import Keyspace
+from schema.paths import CONFIG
+from schema.record import SnapshotRef, TreeRecord
+
+log = logging.getLogger(__name__)
+
+_RETRY = 0.2  # seconds before a load that failed is tried again
+_FOLLOWED = 0.2  # seconds between two reads of a tree that follows a ZooKeeper
+
+
+class Wanted(NamedTuple):
+    """Which state to load: the current one, or an older one, as far as the log reaches back."""
+
+    upto: int = 0  # as of this etcd revision
+    entries: int = 0  # as it was after so many entries in all
+    previous: bool = False  # starting from the previous snapshot
+    since: int = 0  # starting from the state as of this etcd revision, or an older one
+
+
+class NotInLog(TreeNotServable):
+    """The log does not reach back to the state that is wanted."""
+
+
+async def load(
+    etcd: Etcd,
+    keys: Keyspace,
+    *,
+    levels: Collection[int] = KNOWN,
+    progress: Callable[[int], None] | None = None,
+    make: bool = True,
+    wanted: Wanted = Wanted(),  # noqa: B008 - immutable
+    timeout: float | None = None,
+    executes: Callable[[], Execute] | None = None,
+    wait: bool = False,
+) -> Loaded:
+    """Load, retrying failures of etcd for ever, or for `timeout` seconds.
+
+    `make`: make a tree where there is none. `wait`: for the end of following a ZooKeeper. `progress` gets
+    the number of znodes and entries about once a second. `executes` is called once for each try; its result
+    executes the log's requests. Raises TreeNotServable, EtcdRefused where etcd denies access, and EtcdError
+    after the timeout.
+    """
+    throttled_log = ThrottledLog(log)
+    now = asyncio.get_running_loop().time
+    deadline = None if timeout is None else now() + timeout
+    while True:
+        try:
+            execute = None if executes is None else executes()
+            return await _Load(etcd, keys, levels, progress, wanted, execute).run(make, wait=wait)
+        except Truncated as overtaken:
+            log.info("truncation overtook the load (%s); loading again", overtaken)
+            await asyncio.sleep(_RETRY)
+        except EtcdError as error:
+            if isinstance(error, EtcdRefused) and error.kind is not RefusalKind.COMPACTED:
+                raise
+            if deadline is not None and now() > deadline:
+                raise
+            throttled_log.warn("loading the tree failed (%s); trying again", error)
+            await asyncio.sleep(_RETRY)
+
+
+def forget_members(machine: Machine) -> None:
+    """Empty `/zookeeper/config` where an earlier release has imported the addresses of a ZooKeeper's members.
+
+    Such content has version -1, which no client's write leaves. Nothing else changes, and digests do not
+    include this node: so proxies that have not loaded again yet still agree.
+    """
+    node = machine.tree.nodes.get(CONFIG)
+    if node is not None and node.data and node.version == -1:
+        machine.tree.data_size -= node.size
+        emptied = full_node(machine.tree.nodes, CONFIG)
+        emptied.data = b""
+        emptied.changed()
+
+
+async def stand_by(
+    etcd: Reads, keys: Keyspace, progress: Callable[[int], None]
+) -> tuple[Machine, SnapshotRef] | None:
+    """Load a tree that follows a ZooKeeper, and keep the state up to date, until the tree may be served.
+
+    Meanwhile the proxy serves no client and writes nothing. At the cut-over (docs/decisions/0024) it only has
+    to apply the last entries, however large the tree is.
+
+    Returns the state when the tree is complete, and the snapshot that its log continues from; None if the
+    tree does not follow, or not any more. Raises TreeNotServable, EtcdError.
+    """
+    machine: Machine | None = None
+    loaded = ""
+    throttled_log = ThrottledLog(log)
+    while True:
+        found = await look(etcd, keys)
+        record = found.record
+        if record is None or found.pair is None or record.current is None:
+            return None
+        if not (record.complete or is_following(found)):
+            return None
+        current = record.current
+        # A checkpoint deletes entries: if some were not applied, begin again from its snapshot.
+        if machine is None or (current.name != loaded and machine.zxid < current.zxid):
+            try:
+                machine = await read_snapshot(etcd, keys, current, progress)
+            except UnusableSnapshot as error:
+                if (again := (await look(etcd, keys)).record) is not None and again.current == current:
+                    raise TreeNotServable(f"the tree under {keys.prefix.decode()}: {error}") from error
+                machine = None
+                continue
+        loaded = current.name
+        entries = await entries_after(etcd, keys, machine.applied, found)
+        caught = Caught(found.revision, record, found.pair, found.proxies, entries)
+        await Replay(keys, machine, caught, progress).run(found.revision)
+        if record.complete:
+            return machine, current
+        throttled_log.warn(
+            "the tree under %s follows a ZooKeeper, now at zxid 0x%x: waiting for `python -m pipeline follow"
+            " --finish`",
+            keys.prefix.decode(),
+            machine.zxid,
+        )
+        await asyncio.sleep(_FOLLOWED)
+
+
+class _Load:
+    """One try."""
+
+    def __init__(
+        self,
+        etcd: Etcd,
+        keys: Keyspace,
+        levels: Collection[int],
+        progress: Callable[[int], None] | None,
+        wanted: Wanted,
+        execute: Execute | None,
+    ) -> None:
+        self._etcd = MonotonicReads(etcd)
+        self._keys = keys
+        self._levels = levels
+        self._progress = progress
+        self._wanted = wanted
+        self._execute = execute
+        self._count = 0
+        self._loop = asyncio.get_running_loop()
+        self._reported = self._loop.time()
+
+    async def run(self, make: bool, *, wait: bool) -> Loaded:
+        """Raises Truncated, EtcdError, TreeNotServable."""
+        cluster_id = (await self._etcd.status(TIMEOUT)).cluster_id
+        found = await look(self._etcd, self._keys)
+        if found.record is None and make:
+            await tree_record.create(self._etcd, self._keys, OF_NEW_TREES)
+            found = await look(self._etcd, self._keys)
+        ready = None
+        if wait and is_following(found):
+            ready = await stand_by(self._etcd, self._keys, self._report)
+            found = await look(self._etcd, self._keys)
+        record = servable(found, self._keys, self._levels)
+        machine, base = ready or await self._base(record)
+        fell_back = not self._wants_old() and base != record.current
+        applied = machine.applied if machine else {}
+        caught = await catch_up(self._etcd, self._keys, applied, base.position if base else 0)
+        # A newer record than the first may have raised the level.
+        servable(await look(self._etcd, self._keys), self._keys, self._levels)
+        machine = machine or self._new_machine(caught)
+        replay = Replay(self._keys, machine, caught, self._report, self._execute)
+        lost = record.current
+        if fell_back and lost is not None:
+            await replay.run(lost.position)
+            self._confirm(machine, base, lost)
+        elif base is None and lost is not None:
+            # An older state is wanted. The log of an imported tree does not begin with an empty one.
+            whole = self._new_machine(caught)
+            await Replay(self._keys, whole, caught, self._report).run(lost.position)
+            if whole.compute_digest() != lost.digest:
+                raise self._no_base(record)
+        await replay.run(self._wanted.upto or caught.revision, self._wanted.entries)
+        if machine.entries < self._wanted.entries:
+            raise NotInLog(f"the log has {machine.entries} entries so far, not {self._wanted.entries}")
+        forget_members(machine)
+        return Loaded(
+            machine=machine,
+            caught=caught._replace(entries=replay.rest()),
+            base=base,
+            fell_back=fell_back,
+            cluster_id=cluster_id,
+            log_bytes=replay.bytes,
+            log_requests=replay.requests,
+            disagreements=tuple(replay.disagreements),
+        )
+
+    def _wants_old(self) -> bool:
+        return self._wanted != Wanted()
+
+    async def _base(self, record: TreeRecord) -> tuple[Machine, SnapshotRef] | tuple[None, None]:
+        """The newest usable snapshot; None if the log begins with an empty tree."""
+        wanted = self._wanted
+        refs = [record.previous] if wanted.previous else [record.current, record.previous]
+        for ref in refs:
+            if ref is None or ref.position > (wanted.since or wanted.upto or ref.position):
+                continue
+            try:
+                machine = await read_snapshot(self._etcd, self._keys, ref, self._report)
+            except UnusableSnapshot as error:
+                await self._check_named(ref)
+                log.error("the snapshot %s cannot be used: %s", ref.name, error)
+                continue
+            except UnknownLevel as error:
+                raise TreeNotServable(
+                    unknown_level(self._keys.prefix.decode(), error.level, self._levels)
+                ) from error
+            if wanted.entries and machine.entries > wanted.entries:
+                continue
+            return machine, ref
+        if record.previous is not None:
+            raise self._no_base(record)
+        # Nothing was truncated yet. The log of an imported tree is not complete, which `_confirm` finds out.
+        return None, None
+
+    def _new_machine(self, caught: Caught) -> Machine:
+        """The empty tree with which the log begins."""
+        record = caught.record
+        is_raised = any(self._raises_level(kv) for kv in caught.entries)
+        return capture.new_machine(record.cluster_id, OF_NEW_TREES if is_raised else record.level)
+
+    def _raises_level(self, entry: KeyValue) -> bool:
+        """Such an entry is the first and only one of a visitor."""
+        try:
+            if self._keys.parse(entry.key).number != 1:
+                return False
+            return any(request.kind == Kind.LEVEL for request in decode_entry(entry.value).requests)
+        except (ForeignKey, BadValue):
+            return False  # the replay says what is wrong
+
+    def _no_base(self, record: TreeRecord) -> TreeNotServable:
+        prefix = self._keys.prefix.decode()
+        if self._wants_old():
+            oldest = record.previous or record.current
+            assert oldest is not None
+            return NotInLog(f"the log under {prefix} reaches back to position {oldest.position} only")
+        return TreeNotServable(
+            f"neither snapshot of the tree under {prefix} can be used (see the errors above)."
+            " Restore etcd from a backup"
+        )
+
+    async def _check_named(self, ref: SnapshotRef) -> None:
+        """Raise Truncated if the record no longer names a snapshot: then its pages may have been deleted."""
+        record = (await look(self._etcd, self._keys)).record
+        if record is None or ref not in (record.current, record.previous):
+            raise Truncated(f"the snapshot {ref.name} was replaced")
+
+    def _confirm(self, machine: Machine, base: SnapshotRef | None, lost: SnapshotRef) -> None:
+        """Compare a state loaded without the current snapshot with what the record says of that snapshot."""
+        if base is not None:
+            probe.current.reached("a fallback to the previous snapshot")
+        same = machine.compute_digest() == lost.digest and machine.zxid == lost.zxid
+        if same:
+            log.error("the tree was loaded without the snapshot %s; digest and zxid are right", lost.name)
+        elif base is None:
+            raise TreeNotServable(
+                f"the snapshot {lost.name} of the tree under {self._keys.prefix.decode()} cannot be used (see"
+                " the errors above), and the log does not hold all that was in it. Import the tree again, or"
+                " restore etcd from a backup"
+            )
+        else:
+            log.error(
+                "the tree was loaded from the snapshot %s; its digest and zxid are not those of the unusable"
+                " snapshot %s",
+                base.name,
+                lost.name,
+            )
+
+    def _report(self, more: int) -> None:
+        """Report the progress about once a second: so many znodes or entries more."""
+        self._count += more
+        now = self._loop.time()
+        if self._progress is not None and now - self._reported > 1:
+            self._reported = now
+            self._progress(self._count)

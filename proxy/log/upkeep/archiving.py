@@ -1,0 +1,108 @@
+"""Archives the log, in a child process of one of the living proxies: the eldest of those with --archive.
+
+When that proxy dies, its key in etcd goes, and all others see in the same stream who is the eldest now.
+Until then two may archive: that does no harm (archive/names.py).
+"""
+
+import asyncio
+import json
+import logging
+from asyncio.subprocess import Process
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from proxy.etcd.access import Access
+from proxy.log.log import Log
+from proxy.support.child import end, start
+from proxy.support.logs import form_in_use
+
+log = logging.getLogger(__name__)
+
+_MODULE = "archive.child"
+_TICK = 1.0  # seconds
+_TIMEOUT = 5.0  # seconds for the child to end
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # seconds before a child that ended is replaced
+
+
+class Metric(NamedTuple):
+    """What the archiver reports."""
+
+    name: str
+    kind: str  # gauge, counter
+    help: str
+    value: float
+
+
+class Archiving:
+    """One proxy's part in the archive of its tree."""
+
+    def __init__(self, replicated: Log, access: Access, prefix: str, url: str, keep_ms: int) -> None:
+        """`keep_ms`: 0 to delete nothing."""
+        self._log = replicated
+        self._order = {**access.as_json(), "prefix": prefix, "url": url, "keep_ms": keep_ms}
+        self._child: Process | None = None
+        #: What the child has reported last; empty while another proxy archives.
+        self.metrics: Sequence[Metric] = ()
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this proxy has to archive."""
+        status = self._log.status()
+        return bool(status.incarnation) and status.members.archiver == status.incarnation
+
+    @property
+    def pid(self) -> int:
+        """The process that archives; 0 if there is none here."""
+        return 0 if self._child is None else self._child.pid
+
+    async def run(self) -> None:
+        """Archive whenever it is this proxy's turn, for ever."""
+        pause = _FIRST_PAUSE
+        loop = asyncio.get_running_loop()
+        while True:
+            if not self.is_mine:
+                self.metrics = ()
+                pause = _FIRST_PAUSE
+                await asyncio.sleep(_TICK)
+                continue
+            began = loop.time()
+            await self._archive()
+            if self.is_mine:
+                if loop.time() - began > _LONGEST_PAUSE:
+                    pause = _FIRST_PAUSE
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _archive(self) -> None:
+        """Run a child until it ends, or another proxy's turn has come."""
+        level = logging.getLevelName(logging.getLogger().getEffectiveLevel())
+        order = {**self._order, "log_format": form_in_use(), "log_level": level}
+        try:
+            child = await start(_MODULE, order)
+        except OSError as error:
+            log.error("the tree is not archived: %s", error)
+            return
+        self._child = child
+        log.info("archiving the tree to %s, in process %d", self._order["url"], child.pid)
+        reading = asyncio.get_running_loop().create_task(
+            self._read(child), name="read the archiver's reports"
+        )
+        try:
+            while self.is_mine and not reading.done():
+                await asyncio.wait((reading,), timeout=_TICK)
+            if reading.done() and self.is_mine:
+                log.error("the archiver has ended with status %d: another one is started", await child.wait())
+            elif not self.is_mine:
+                log.info("another proxy archives the tree")
+        finally:
+            reading.cancel()
+            self._child = None
+            await end(child, _TIMEOUT)
+
+    async def _read(self, child: Process) -> None:
+        assert child.stdout is not None
+        while line := await child.stdout.readline():
+            with suppress(ValueError, TypeError):
+                reported: list[Any] = json.loads(line)
+                self.metrics = [Metric(*each) for each in reported]

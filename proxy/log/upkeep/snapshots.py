@@ -1,0 +1,375 @@
+"""Decides when a snapshot is written and by which proxy, and what is done after it.
+
+A snapshot is due when replaying the log would take about as long as loading the snapshot. `snapshot_writer`
+writes it, in a separate process (`run_process`).
+"""
+
+import asyncio
+import enum
+import json
+import logging
+from asyncio.subprocess import Process
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from proxy.etcd.access import Access
+from proxy.etcd.model import EtcdError
+from proxy.log.append.pending import Pending
+from proxy.log.append.syncs import sync_entry
+from proxy.log.log import Log
+from proxy.log.status import LogStatus, Pressure
+from proxy.log.upkeep.snapshot_writer import PACE
+from proxy.log.upkeep.truncation import applied_in, drop_incarnation, forgettable
+from proxy.state.machine import Disagreement
+from proxy.support import probe
+from proxy.support.child import end, start
+from proxy.support.logs import form_in_use
+from schema.entry import Kind, encode_forget
+
+log = logging.getLogger(__name__)
+
+#: The smallest part of the log that is worth a snapshot.
+LEAST_BYTES = 64 << 20
+LEAST_REQUESTS = 200_000
+_EACH_RANK = 30.0  # seconds that each proxy waits for all that are older
+_TICK = 1.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds before a failed run is repeated
+_SMALLER = 0.8  # of its size when a stored snapshot was written: then a nearly full etcd gets a new one
+_LONGEST_RUN = 3600.0  # seconds that the writer may take
+_WRITER = "proxy.log.upkeep.snapshot_writer"
+_OVERDUE = 900.0  # seconds after which a snapshot that is due is an alarm
+
+#: Runs the snapshot writer: its result for an order; see `snapshot_writer.run`.
+RunWriter: TypeAlias = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+@dataclass(slots=True)
+class SnapshotStats:
+    """For metrics. Times are seconds."""
+
+    written: int = 0  # by this proxy
+    failed: int = 0
+    running: bool = False
+    last_seconds: float = 0.0  # that the last one took
+    written_at: float = 0.0  # monotonic seconds when the record last named a new one; 0: not in this run
+
+
+class _Seen(enum.Enum):
+    """What has happened since the last count."""
+
+    NOTHING = enum.auto()
+    RELOAD = enum.auto()  # the state was loaded anew
+    SNAPSHOT = enum.auto()  # the record names another snapshot
+
+
+class _LogLength:
+    """How much of the log is newer than the current snapshot."""
+
+    def __init__(self) -> None:
+        self._reloads = -1
+        self._base = (0, 0)  # the totals of bytes and requests at the current snapshot
+        self._history: deque[tuple[int, int, int]] = deque(maxlen=3600)  # position, and the totals there
+        self._name = ""  # of the current snapshot
+        # The sizes of the tree when the previous and the current snapshot came; unknown at the start.
+        self.stored = deque([float("inf")] * 2, maxlen=2)
+
+    def since_snapshot(self, status: LogStatus) -> tuple[int, int]:
+        """Bytes and requests since the current snapshot."""
+        stats = status.stats
+        return stats.applied_bytes - self._base[0], stats.applied_requests - self._base[1]
+
+    def count(self, status: LogStatus) -> _Seen:
+        """Record the totals; called about once a second."""
+        stats = status.stats
+        totals = (stats.applied_bytes, stats.applied_requests)
+        current = status.record.current if status.record else None
+        seen = _Seen.NOTHING
+        if stats.reloads != self._reloads:
+            seen = _Seen.RELOAD
+            self._reloads = stats.reloads
+            self._base = (totals[0] - status.replayed[0], totals[1] - status.replayed[1])
+            self._name = current.name if current else ""
+            self._history.clear()
+        elif current is not None and current.name != self._name:
+            seen = _Seen.SNAPSHOT
+            self._name = current.name
+            self._base = self._totals_at(current.position, totals)
+        self._history.append((status.position, *totals))
+        return seen
+
+    def _totals_at(self, wanted: int, totals: tuple[int, int]) -> tuple[int, int]:
+        base = self._base
+        for position, size, requests in self._history:
+            if position > wanted:
+                return base
+            base = (size, requests)
+        return base if self._history else totals
+
+
+class Snapshots:
+    """One proxy's part in the snapshots of its tree.
+
+    More than twelve attributes: three are limits, and four say for how long `is_due` waits.
+    """
+
+    def __init__(
+        self,
+        replicated: Log,
+        run_writer: RunWriter,
+        *,
+        least_bytes: int = LEAST_BYTES,
+        least_requests: int = LEAST_REQUESTS,
+        each_rank: float = _EACH_RANK,
+        pace: float = PACE,
+    ) -> None:
+        """`each_rank`: seconds to wait for each older proxy. `pace`: bytes a second that are written."""
+        self._log = replicated
+        self._run_writer = run_writer
+        self._least = least_bytes, least_requests
+        self._each_rank = each_rank
+        self._pace = pace
+        self._now = replicated.context.environment.clock.monotonic
+        self._wanted = False
+        self._checking = False
+        self._length = _LogLength()
+        self._due_since: float | None = None
+        self._not_before = 0.0
+        self._pause = _FIRST_PAUSE
+        self._alarmed = -_OVERDUE
+        self.stats = SnapshotStats()
+
+    # -- what others ask -----------------------------------------------------------------------------------
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of the log since the current snapshot."""
+        return self._length.since_snapshot(self._log.status())[0]
+
+    @property
+    def log_requests(self) -> int:
+        """Requests in the log since the current snapshot."""
+        return self._length.since_snapshot(self._log.status())[1]
+
+    @property
+    def overdue(self) -> float:
+        """For how many seconds a snapshot has been due; 0 if none is."""
+        return 0.0 if self._due_since is None else self._now() - self._due_since
+
+    def want(self) -> None:
+        """Write a snapshot soon, however little the log holds."""
+        self._wanted = True
+        self._not_before = 0.0
+
+    async def run(self) -> None:
+        """Check every second whether a snapshot is due, and write it, for ever."""
+        while True:
+            if self.is_due():
+                await self._write()
+            await asyncio.sleep(_TICK)
+
+    def is_due(self) -> bool:
+        """Whether this proxy has to write a snapshot now."""
+        now = self._now()
+        status = self._log.status()
+        seen = self._length.count(status)
+        if seen is _Seen.RELOAD:
+            self._wanted = self._wanted or status.fell_back
+        elif seen is _Seen.SNAPSHOT:
+            self.stats.written_at = now
+            self._due_since = None
+            self._length.stored.append(self._log.machine.tree.data_size)
+        if not self._is_worth_it():
+            self._due_since = None
+            return False
+        if self._due_since is None:
+            self._due_since = now
+        waited = now - self._due_since
+        if waited > _OVERDUE and now - self._alarmed > _OVERDUE:
+            self._alarmed = now
+            log.error(
+                "a snapshot has been due for %d s: the log holds %d MB since the last one, and grows."
+                " The errors of the snapshot writer, above, say why",
+                waited,
+                self.log_bytes >> 20,
+            )
+        if now < self._not_before or status.incarnation not in status.members:
+            return False
+        if not (self._wanted or self._has_room(status.pressure)):
+            return False
+        rank = 0 if self._wanted else status.members.rank(status.incarnation)
+        if waited < rank * self._each_rank:
+            return False
+        if not self._wanted and not self.log_requests:
+            # Without a new entry no snapshot is written.
+            self._log.outbox.submit(sync_entry())
+            return False
+        return True
+
+    def _is_worth_it(self) -> bool:
+        status = self._log.status()
+        record = status.record
+        if record is None:
+            return False
+        current = record.current
+        least_bytes = max(self._least[0], current.bytes if current else 0)
+        least_requests = max(self._least[1], current.nodes if current else 0)
+        if self._wanted or self.log_bytes >= least_bytes or self.log_requests >= least_requests:
+            return True
+        return self._gives_space(status.pressure)
+
+    def _gives_space(self, pressure: Pressure | None) -> bool:
+        """Whether etcd is nearly full, and a snapshot now lets much go, which compaction then frees.
+
+        A snapshot deletes the one before the current one, and the log up to the current one. So it takes two
+        until deletes of clients have given their space back. More than that would only take space until etcd
+        compacts, unless the tree has become smaller again, or the log longer.
+        """
+        if pressure is None or not self._has_room(pressure):
+            return False
+        size = self._log.machine.tree.data_size
+        gives = size < _SMALLER * max(self._length.stored) or self.log_bytes > pressure.reserve // 4
+        if gives:
+            probe.current.reached("a snapshot that gives space")
+        return gives
+
+    def _has_room(self, pressure: Pressure | None) -> bool:
+        """Whether a snapshot does not make etcd full. To one that is full it may give space back."""
+        has_room = pressure is None or pressure.room > pressure.snapshot
+        if has_room or self._log.outbox.full:
+            return True
+        now = self._now()
+        if pressure is not None and now - self._alarmed > _OVERDUE:
+            self._alarmed = now
+            log.error(
+                "no snapshot is written: it may take %d MiB, and etcd has room for %d."
+                " Compact etcd, or raise its quota",
+                pressure.snapshot >> 20,
+                pressure.room >> 20,
+            )
+        return False
+
+    # -- the child -----------------------------------------------------------------------------------------
+
+    async def _write(self) -> None:
+        status = self._log.status()
+        wanted, self._wanted = self._wanted, False
+        (me,) = [member for member in status.members if member.incarnation == status.incarnation]
+        began = self._now()
+        self.stats.running = True
+        try:
+            result = await self._run_writer(self._order(incarnation=me.incarnation, revision=me.revision))
+        finally:
+            self.stats.running = False
+        self.stats.last_seconds = self._now() - began
+        if result.get("ok"):
+            self._pause = _FIRST_PAUSE
+            if result.get("ref"):
+                self.stats.written += 1
+            log.info("snapshot: %s", json.dumps(result))
+            await self._forget()
+            return
+        if result.get("overtaken"):  # another proxy's snapshot was published first
+            log.info("no snapshot was written: %s", result.get("error"))
+        else:
+            self._wanted = self._wanted or wanted
+            if result.get("gone"):
+                log.warning(
+                    "no snapshot was written: %s. The eldest living proxy writes one", result["error"]
+                )
+            else:
+                self.stats.failed += 1
+                log.error("no snapshot was written: %s", result.get("error"))
+        self._not_before = self._now() + self._pause
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+    def _order(self, **what: object) -> dict[str, Any]:
+        return {"prefix": self._log.context.keys.prefix.decode(), "pace": self._pace, **what}
+
+    # -- after a snapshot ------------------------------------------------------------------------------------
+
+    async def _forget(self) -> None:
+        """Remove from the state the incarnations that are over and truncated."""
+        status = self._log.status()
+        previous = status.record.previous if status.record else None
+        if previous is None:
+            return
+        etcd, keys = self._log.context.etcd, self._log.context.keys
+        try:
+            truncated = await applied_in(etcd, keys, previous.name)
+            living = {member.incarnation for member in status.members}
+            for incarnation in forgettable(self._log.machine, living, truncated or {}):
+                if await drop_incarnation(etcd, keys, incarnation):
+                    log.info("forgetting incarnation %s", incarnation)
+                    # One that fails is submitted again after the next snapshot.
+                    self._log.outbox.submit(Pending(Kind.FORGET, 0, 0, (), encode_forget(incarnation)))
+        except EtcdError as error:
+            log.warning("cannot drop ended incarnations from the state: %s", error)
+
+    async def judge(self, disagreement: Disagreement) -> bool | None:
+        """Find out by a replay whose digest is right; whether it is ours, None if that is unknown.
+
+        If ours is wrong, the tree is loaded anew.
+        """
+        if self._checking:
+            return None
+        self._checking = True
+        reloads = self._log.status().stats.reloads
+        try:
+            result = await self._run_writer(self._order(check_aside=disagreement.checkpoint))
+        finally:
+            self._checking = False
+        if self._log.status().stats.reloads != reloads:
+            return None  # the state that was in question is gone
+        if not result.get("ok"):
+            log.error("a replay cannot settle whose digest is wrong: %s", result.get("error"))
+            return None
+        replayed = int(result["digest"], 16)
+        if replayed == disagreement.ours:
+            log.error(
+                "a replay agrees with this proxy: the state of the proxy %s is wrong",
+                disagreement.incarnation,
+            )
+            return True
+        log.critical(
+            "a replay of the log comes to the digest %016x after %d entries, and this proxy to %016x:"
+            " its state is wrong, and is loaded anew",
+            replayed,
+            disagreement.checkpoint,
+            disagreement.ours,
+        )
+        self._log.follow.distrust()
+        return False
+
+
+async def run_process(access: Access, order: dict[str, Any]) -> dict[str, Any]:
+    """Run the snapshot writer as a child process, so that its work does not delay this proxy's clients."""
+    config = {
+        **access.as_json(),
+        "log_format": form_in_use(),
+        "log_level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
+        **order,
+    }
+    try:
+        child = await start(_WRITER, config)
+    except OSError as error:
+        return {"ok": False, "error": str(error)}
+    try:
+        async with asyncio.timeout(_LONGEST_RUN):
+            return await _result(child)
+    except TimeoutError:
+        return {"ok": False, "error": f"it took more than {_LONGEST_RUN:.0f} s"}
+    finally:
+        await end(child)
+
+
+async def _result(child: Process) -> dict[str, Any]:
+    assert child.stdout is not None
+    said = await child.stdout.read()
+    status = await child.wait()
+    try:
+        result: dict[str, Any] = json.loads(said)
+    except ValueError:
+        return {"ok": False, "error": f"the snapshot writer ended with status {status} and said nothing"}
+    return result

@@ -1,0 +1,173 @@
+"""Deletes what no start needs any more: entries that the previous snapshot holds, and pages that nothing
+names.
+
+Each deletion compares the record's mod_revision, so that a truncation that was overtaken by another snapshot
+stops. None puts anything, so etcd's quota lets them pass.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TypeVar
+
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Compare, Delete, EtcdUnknown, Get, Op, Txn
+from proxy.log.record import TIMEOUT
+from proxy.state.machine import Machine
+from schema.errors import BadValue, ForeignKey
+from schema.keys import Keyspace
+from schema.pages import decode_state
+from schema.record import TreeRecord
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+ENTRIES_AT_ONCE = 2000
+PAGES_AT_ONCE = 200
+_PAUSE = 0.05  # seconds between two chunks
+_RETRY = 0.2
+_TRIES = 50
+
+
+class Overtaken(Exception):
+    """The record has changed: another snapshot was written meanwhile."""
+
+
+Step = Callable[[str], None]  # called with the name of the next step; tests stop a run there
+
+
+def no_step(_what: str) -> None:
+    """Do nothing: no test observes this run."""
+
+
+async def until_known(request: Callable[[], Awaitable[T]]) -> T:
+    """Repeat an idempotent request while its outcome is unknown. Raises EtcdError after the last try."""
+    for _ in range(_TRIES):
+        try:
+            return await request()
+        except EtcdUnknown as error:
+            log.debug("trying again: %s", error)
+            await asyncio.sleep(_RETRY)
+    return await request()
+
+
+async def applied_in(etcd: Etcd, keys: Keyspace, name: str) -> dict[str, int] | None:
+    """The last number of each incarnation in a snapshot's state; None if that cannot be read."""
+    page = await until_known(lambda: etcd.range(Get(keys.state_page(name)), TIMEOUT))
+    if not page.kvs:
+        return None
+    try:
+        return decode_state(page.kvs[0].value).applied
+    except BadValue as error:
+        log.error("the state page of the snapshot %s cannot be read: %s", name, error)
+        return None
+
+
+async def truncate_log(
+    etcd: Etcd, keys: Keyspace, record: Compare, applied: Mapping[str, int], step: Step = no_step
+) -> int:
+    """Delete each incarnation's entries up to its number in `applied`, under the compare `record`.
+
+    Returns about how many were deleted. Raises Overtaken, EtcdError.
+    """
+    deleted = 0
+    for incarnation, last in sorted(applied.items()):
+        start, _ = keys.entries_of(incarnation)
+        beyond = keys.entry(incarnation, last + 1)
+        get = Get(start, beyond, keys_only=True, limit=1)
+        first = await until_known(lambda get=get: etcd.range(get, TIMEOUT))  # type: ignore[misc]
+        if not first.kvs:
+            continue
+        number = keys.parse(first.kvs[0].key).number
+        while number <= last:
+            step("truncate entries")
+            following = min(number + ENTRIES_AT_ONCE, last + 1)
+            await _delete(etcd, (record,), [Delete(start, keys.entry(incarnation, following))])
+            deleted += following - number
+            number = following
+            await asyncio.sleep(_PAUSE)
+    return deleted
+
+
+async def delete_pages(
+    etcd: Etcd,
+    keys: Keyspace,
+    named: TreeRecord,
+    record: Compare,
+    own: str = "",
+    step: Step = no_step,
+) -> int:
+    """Delete the pages of snapshots that the record does not name and that no living proxy still writes.
+
+    A writer publishes only under the record that it began with, so snapshots older than the record will never
+    be named. Newer ones are deleted only if their writer is dead, or is `own`: this very process, which
+    writes one snapshot at a time. The state page is deleted first: a publication that was sent before, and
+    arrives later, compares it. Returns how many pages were deleted. Raises Overtaken, EtcdError.
+    """
+    kept = {ref.name for ref in (named.current, named.previous) if ref is not None}
+    get = Get(keys.snapshots, keys.snapshots_end, keys_only=True)
+    found = await until_known(lambda: etcd.range(get, TIMEOUT))
+    pages: dict[str, list[bytes]] = {}
+    for kv in found.kvs:
+        name = kv.key[len(keys.snapshots) :].decode(errors="replace").partition("/")[0]
+        if name not in kept:
+            pages.setdefault(name, []).append(kv.key)
+    deleted = 0
+    for name, page_keys in sorted(pages.items()):
+        try:
+            parsed = keys.parse(page_keys[0])
+        except ForeignKey as error:
+            log.warning("ignoring a key among the snapshots: %s", error)
+            continue
+        guards = [record]
+        if parsed.number >= record.mod_revision and parsed.incarnation != own:
+            guards.append(Compare(keys.proxy(parsed.incarnation), 0))
+        state_page = keys.state_page(name)
+        chunks = [[state_page]] if state_page in page_keys else []
+        rest = [key for key in page_keys if key != state_page]
+        chunks += [rest[start : start + PAGES_AT_ONCE] for start in range(0, len(rest), PAGES_AT_ONCE)]
+        try:
+            for chunk in chunks:
+                step("delete pages")
+                await _delete(etcd, guards, [Delete(chunk[0], chunk[-1] + b"\0")])
+                deleted += len(chunk)
+                await asyncio.sleep(_PAUSE)
+        except Overtaken:
+            if len(guards) == 1:
+                raise
+            log.debug("the snapshot %s is still being written", name)
+    return deleted
+
+
+def forgettable(machine: Machine, living: Collection[str], truncated: Mapping[str, int]) -> list[str]:
+    """Incarnations that have ended completely: no proxy key, no sessions, all effective entries truncated.
+
+    `truncated` are the numbers of the previous snapshot's state.
+    """
+    holding = {session.incarnation for session in machine.sessions.values()}
+    return sorted(
+        incarnation
+        for incarnation, number in machine.applied.items()
+        if incarnation not in living
+        and incarnation not in holding
+        and truncated.get(incarnation, 0) >= number
+    )
+
+
+async def drop_incarnation(etcd: Etcd, keys: Keyspace, incarnation: str) -> bool:
+    """Delete all remaining entries of a dead incarnation; False if it is not dead.
+
+    Call it for an incarnation that is `forgettable`, *before* the entry that removes it from the state. The
+    remaining entries were never applied, or are late copies of truncated ones. Without a proxy key no entry
+    can be added. Raises EtcdError.
+    """
+    start, end = keys.entries_of(incarnation)
+    txn = Txn((Compare(keys.proxy(incarnation), 0),), (Delete(start, end),))
+    return (await until_known(lambda: etcd.txn(txn, TIMEOUT))).succeeded
+
+
+async def _delete(etcd: Etcd, compares: Collection[Compare], deletes: Collection[Op]) -> None:
+    txn = Txn(list(compares), list(deletes))
+    if not (await until_known(lambda: etcd.txn(txn, TIMEOUT))).succeeded:
+        raise Overtaken("the tree's record has changed")

@@ -1,0 +1,76 @@
+"""Requests as ZooKeeper's declarations read them, and replies as they write them."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from codec import client as zk
+from codec import records
+from codec.client import Stat
+from codec.constants import ErrorCode, OpCode
+from codec.errors import MalformedPacket
+from codec.jute import Reader
+
+_STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
+_STAT_FIELDS = {field.name: number for number, field in enumerate(records.Stat.subcons, 1)}
+
+
+def _encoded(opcode: OpCode, **fields: object) -> Reader:
+    return Reader(records.encode(records.RESPONSES[opcode], fields))
+
+
+def test_a_reply_is_read_as_zookeeper_declares_it() -> None:
+    assert zk.create("/a").read(_encoded(OpCode.CREATE, path="/a7")) == "/a7"
+    assert zk.exists("/a").read(_encoded(OpCode.EXISTS, stat=_STAT_FIELDS)) == _STAT
+    assert zk.set_data("/a", b"").read(_encoded(OpCode.SET_DATA, stat=_STAT_FIELDS)) == _STAT
+    assert zk.get("/a").read(_encoded(OpCode.GET_DATA, data=b"x", stat=_STAT_FIELDS)) == (b"x", _STAT)
+    assert zk.get("/a").read(_encoded(OpCode.GET_DATA, data=None, stat=_STAT_FIELDS)) == (b"", _STAT)
+    assert zk.get_nullable("/a").read(_encoded(OpCode.GET_DATA, data=None, stat=_STAT_FIELDS)).data is None
+    listed = _encoded(OpCode.GET_CHILDREN2, children=["b", "c"], stat=_STAT_FIELDS)
+    assert zk.children("/a").read(listed) == (["b", "c"], _STAT)
+
+
+def test_a_stat_that_is_cut_is_malformed() -> None:
+    with pytest.raises(MalformedPacket, match="within a Stat"):
+        zk.exists("/a").read(Reader(bytes(67)))
+    with pytest.raises(MalformedPacket, match="a reply of 15 bytes"):
+        zk.header(bytes(15))
+
+
+def _multi_reply(*parts: tuple[OpCode, Mapping[str, object]]) -> Reader:
+    operations: list[dict[str, object]] = [
+        {"header": {"type": opcode, "done": False, "err": body.get("err", 0)}, "body": body}
+        for opcode, body in parts
+    ]
+    end = {"header": {"type": -1, "done": True, "err": -1}, "body": None}
+    return Reader(records.encode(records.MultiResponse, {"operations": [*operations, end]}))
+
+
+def test_the_reply_of_a_multi() -> None:
+    request = zk.multi([zk.create("/a"), zk.create_container("/c"), zk.check("/b"), zk.set_data("/b", b"")])
+    reply = _multi_reply(
+        (OpCode.CREATE, {"path": "/a"}),
+        (OpCode.CREATE2, {"path": "/c", "stat": _STAT_FIELDS}),
+        (OpCode.CHECK, {}),
+        (OpCode.SET_DATA, {"stat": _STAT_FIELDS}),
+    )
+    assert request.read(reply) == ["/a", "/c", None, _STAT]
+    with pytest.raises(MalformedPacket, match="part of type 13 answers one of type 1"):
+        request.read(_multi_reply((OpCode.CHECK, {})))
+
+
+def test_the_reply_of_a_multi_that_failed() -> None:
+    failed = _multi_reply(*((OpCode.ERROR, {"err": code}) for code in (0, -110, -2)))
+    with pytest.raises(zk.MultiFailed, match="part 1 of a MULTI: NODE_EXISTS") as refused:
+        zk.answer_of(zk.multi([zk.create("/a")] * 3), 0, failed)
+    assert (refused.value.failed, refused.value.code) == (1, ErrorCode.NODE_EXISTS)
+    assert refused.value.codes == [0, ErrorCode.NODE_EXISTS, ErrorCode.RUNTIME_INCONSISTENCY]
+    with pytest.raises(MalformedPacket, match="a failed multi has a part of type 13"):
+        zk.multi_errors(_multi_reply((OpCode.CHECK, {})))
+
+
+def test_an_answer_with_its_zxid_and_names_of_errors() -> None:
+    header = records.encode(records.ReplyHeader, {"xid": 1, "zxid": 77, "err": 0})
+    frame = header + records.encode(records.CreateResponse, {"path": "/a"})
+    assert zk.stamped(zk.create("/a")).read(zk.body(frame)) == ("/a", 77)
+    assert (zk.name_of(-101), zk.name_of(-4711)) == ("NO_NODE", "-4711")

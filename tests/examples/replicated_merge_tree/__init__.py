@@ -1,1 +1,0 @@
-"""Tests of examples/replicated_merge_tree."""
