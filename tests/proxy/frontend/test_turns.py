@@ -4,6 +4,7 @@ What one client sees of it is in `order.txt`.
 """
 
 import asyncio
+from functools import partial
 from typing import cast
 
 import pytest
@@ -11,10 +12,12 @@ import pytest
 from codec.client import connect, framed
 from codec.constants import ErrorCode, OpCode
 from codec.jute import pack_string
+from lab.fakes.clock import FakeClock
 from lab.fakes.connection import Client, FakeLoop, connected, established
-from proxy.frontend.turns import FlushQueue
+from proxy.frontend.turns import FlushQueue, StateGate
+from proxy.log.slices import StateWorker
 from proxy.state import node
-from proxy.state.pause import Lengths
+from proxy.state.pause import Lengths, Pause
 
 _LIST = framed(1, OpCode.GET_CHILDREN, pack_string("/") + b"\0")
 
@@ -105,6 +108,25 @@ def test_slow_reads_of_two_clients_take_turns_with_the_log(client: Client) -> No
         client.loop.turn()
     assert max(held) == 1, "one at a time"
     assert [client.xids(), second.xids()] == [[1], [1]]
+
+
+def test_a_turn_has_one_slice_however_many_slow_reads_come_at_once() -> None:
+    loop, clock = FakeLoop(), FakeClock(step=1.0)  # each look at the clock ends a slice
+    gate = StateGate(StateWorker(clock), cast(asyncio.AbstractEventLoop, loop), clock=clock)
+    steps: list[str] = []
+
+    def answer(name: str, pause: Pause) -> None:
+        for _ in range(2):
+            steps.append(name)
+            pause()
+
+    for name in ("first", "second"):
+        gate.read_slowly(partial(answer, name), lambda: True, now=False)
+    for count in (1, 2):
+        loop.turn()
+        assert steps == ["first"] * count
+    loop.run()
+    assert steps == ["first"] * 2 + ["second"] * 2
 
 
 @pytest.mark.parametrize("fails", [False, True])
