@@ -1,4 +1,4 @@
-"""Another client fills etcd up to the reserve: two ClickHouse servers restart and make room by themselves.
+"""Another client fills etcd up to the reserve: two ClickHouse servers restart and make room without an operator.
 
 What ClickHouse keeps for each part of a table is large where the table has many columns with long names, so
 DROP PARTITION gives much space back. 18.16 has no TTL of tables; its cleanup deletes old log entries.
@@ -34,7 +34,7 @@ _ROWS = "SELECT count() FROM t"
 
 @pytest.fixture
 def nearly_full() -> Iterator[EtcdServer]:
-    """An etcd that compacts itself; nobody defragments it or disarms its alarms."""
+    """An etcd that compacts itself; it is not defragmented, and no alarm is disarmed."""
     compaction = ("--auto-compaction-mode=periodic", "--auto-compaction-retention=1s")
     with EtcdServer(f"--quota-backend-bytes={_QUOTA}", *compaction) as etcd:
         yield etcd
