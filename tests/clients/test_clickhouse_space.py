@@ -1,4 +1,4 @@
-"""Another client fills etcd up to the reserve: two ClickHouse servers restart and make room without an operator.
+"""Another client fills etcd to the reserve: ClickHouse servers restart, and make room without an operator.
 
 What ClickHouse keeps for each part of a table is large where the table has many columns with long names, so
 DROP PARTITION gives much space back. 18.16 has no TTL of tables; its cleanup deletes old log entries.
