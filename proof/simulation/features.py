@@ -16,26 +16,7 @@ from typing_extensions import override
 from codec import client as zk
 from codec.constants import CreateMode, KeeperOpCode, OpCode, Xid
 from codec.jute import OPEN_TO_ALL, Acl
-from lab.oracle.requests import (
-    EPHEMERAL,
-    SEQUENTIAL,
-    CheckNotExists,
-    CheckStat,
-    Create,
-    CreateContainer,
-    CreateIfNotExists,
-    CreateTtl,
-    Delete,
-    DeleteContainer,
-    Multi,
-    RemoveRecursive,
-    SetAcl,
-    SetData,
-    TryRemove,
-    encode_body,
-    opcode,
-)
-from lab.oracle.requests import Request as Asked
+from lab.oracle import requests as oracle
 from lab.servers.digest_md5 import respond
 from proof.history import CloseSession, History
 from proof.history.records import Opened
@@ -138,24 +119,25 @@ def featured(world: Clock, host: Timers, proxies: Sequence[Address], timeout_ms:
 def any_request(rng: Random) -> zk.Request[Any]:
     """One request, or a multi."""
     request = _any(rng)
-    number = opcode(request)
+    number = oracle.opcode(request)
     kind = KeeperOpCode(number) if number in _OF_KEEPER else OpCode(number)
-    return zk.Request(kind, encode_body(request), zk.nothing)  # its answer is judged by what the log has
+    body = oracle.encode_body(request)
+    return zk.Request(kind, body, zk.nothing)  # its answer is judged by what the log has
 
 
 _OF_KEEPER = frozenset(KeeperOpCode)
 
 
-def _any(rng: Random) -> Asked:
+def _any(rng: Random) -> oracle.Request:
     if rng.random() < 0.1:
-        return Multi(tuple(_part(rng) for _ in range(rng.randint(1, 4))))
+        return oracle.Multi(tuple(_part(rng) for _ in range(rng.randint(1, 4))))
     if rng.random() < 0.15:
         return _of_quota(rng)
     if rng.random() < 0.15:
         path = rng.choice((_OWNED, *_LEAVES))
-        return SetAcl(path, any_acl(rng, path), rng.choice((_ANY_VERSION, _ANY_VERSION, 0)))
+        return oracle.SetAcl(path, any_acl(rng, path), rng.choice((_ANY_VERSION, _ANY_VERSION, 0)))
     if rng.random() < 0.05:
-        return DeleteContainer(rng.choice(_PATHS))
+        return oracle.DeleteContainer(rng.choice(_PATHS))
     return _part(rng)
 
 
@@ -172,52 +154,52 @@ def any_acl(rng: Random, path: str) -> tuple[Acl, ...]:
     )
 
 
-def _part(rng: Random) -> Asked:
+def _part(rng: Random) -> oracle.Request:
     """A request that may be a part of a multi."""
     path = rng.choice(_PATHS)
     version = rng.choice((_ANY_VERSION, _ANY_VERSION, 0, 1))
     data = bytes(rng.choice((0, 1, 9, 30)))
     match rng.randrange(13):
         case 0 | 1 | 2:
-            mode = rng.choice((0, EPHEMERAL, EPHEMERAL, SEQUENTIAL))
-            if mode == SEQUENTIAL:
+            mode = rng.choice((0, oracle.EPHEMERAL, oracle.EPHEMERAL, oracle.SEQUENTIAL))
+            if mode == oracle.SEQUENTIAL:
                 path = f"{ROOT}/limited/n-"
-            return Create(path, data, mode, any_acl(rng, path), with_stat=True)
+            return oracle.Create(path, data, mode, any_acl(rng, path), with_stat=True)
         case 3:
-            return CreateContainer(path, data)
+            return oracle.CreateContainer(path, data)
         case 4:
-            return CreateTtl(path, data, rng.choice((1, 2_000, 20_000)))
+            return oracle.CreateTtl(path, data, rng.choice((1, 2_000, 20_000)))
         case 5:
-            return Delete(path, version)
+            return oracle.Delete(path, version)
         case 6 | 7:
-            return SetData(path, data, version)
+            return oracle.SetData(path, data, version)
         case 8:
-            return CheckNotExists(path, version)
+            return oracle.CheckNotExists(path, version)
         case 9:
-            return CreateIfNotExists(path, data, 0, any_acl(rng, path))
+            return oracle.CreateIfNotExists(path, data, 0, any_acl(rng, path))
         case 10:
-            return RemoveRecursive(path, rng.choice((1, 3, 100)))
+            return oracle.RemoveRecursive(path, rng.choice((1, 3, 100)))
         case 11:
             stat = (*_ANY_STAT[:9], rng.choice((-1, 0)), -1)  # the number of children
-            return CheckStat(path, version, stat)
-    return TryRemove(path, version)
+            return oracle.CheckStat(path, version, stat)
+    return oracle.TryRemove(path, version)
 
 
-def _of_quota(rng: Random) -> Asked:
+def _of_quota(rng: Random) -> oracle.Request:
     """A node of a quota, its parents first as chance has it."""
     limits = f"{_QUOTA}/zookeeper_limits"
     match rng.randrange(6):
         case 0:
-            return Create(f"/zookeeper/quota{ROOT}")
+            return oracle.Create(f"/zookeeper/quota{ROOT}")
         case 1:
-            return Create(_QUOTA)
+            return oracle.Create(_QUOTA)
         case 2:
-            return Create(limits, rng.choice(_LIMITS))
+            return oracle.Create(limits, rng.choice(_LIMITS))
         case 3:
-            return Create(f"{_QUOTA}/zookeeper_stats")
+            return oracle.Create(f"{_QUOTA}/zookeeper_stats")
         case 4:
-            return SetData(limits, rng.choice(_LIMITS))
-    return Create(ROOT) if rng.random() < 0.8 else Delete(limits)
+            return oracle.SetData(limits, rng.choice(_LIMITS))
+    return oracle.Create(ROOT) if rng.random() < 0.8 else oracle.Delete(limits)
 
 
 def _sasl(token: bytes) -> bytes:
