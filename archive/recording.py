@@ -25,38 +25,32 @@ class RecordingTransaction(Transaction):
     def create(
         self, path: str, above: str, parent: Node, data: bytes | None, acl: tuple[Acl, ...], owner: int
     ) -> Node:
-        """As Transaction's."""
         self.changes.append((CREATED, path, NONE, 0, NONE, _size(data)))
         return super().create(path, above, parent, data, acl, owner)
 
     def delete(self, path: str, above: str, parent: Node, node: Node) -> None:
-        """As Transaction's."""
         self.changes.append((DELETED, path, node.version, NONE, _size(node.data), NONE))
         super().delete(path, above, parent, node)
 
     def set_data(self, path: str, node: Node, data: bytes | None) -> Node:
-        """As Transaction's."""
         version, size = node.version, _size(node.data)
         node = super().set_data(path, node, data)
         self.changes.append((DATA, path, version, node.version, size, _size(data)))
         return node
 
     def set_acl(self, path: str, node: Node, acl: tuple[Acl, ...]) -> Node:
-        """As Transaction's."""
         version, size = node.aversion, _size(node.data)
         node = super().set_acl(path, node, acl)
         self.changes.append((ACL, path, version, node.aversion, size, size))
         return node
 
     def assign(self, path: str, node: Node, value: Stored) -> Node:
-        """As Transaction's."""
         version, size = node.version, _size(node.data)
         node = super().assign(path, node, value)
         self.changes.append((DATA, path, version, node.version, size, size))
         return node
 
     def rollback(self) -> None:
-        """As Transaction's."""
         self.changes.clear()
         super().rollback()
 

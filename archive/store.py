@@ -87,7 +87,6 @@ class Directory:
         self._root = Path(path).absolute()
 
     def put(self, name: str, value: bytes) -> None:
-        """As Store's."""
         place = self._root / name
         part = place.with_name(f".{place.name}.{os.getpid()}")
         with _reported(f"write {place}"):
@@ -105,12 +104,10 @@ class Directory:
                 part.unlink(missing_ok=True)
 
     def get(self, name: str) -> bytes:
-        """As Store's."""
         with _reported(f"read {self._root / name}"):
             return (self._root / name).read_bytes()
 
     def list(self) -> dict[str, int]:
-        """As Store's."""
         found: dict[str, int] = {}
         with _reported(f"list {self._root}"):
             if not self._root.exists():
@@ -126,12 +123,11 @@ class Directory:
         return found
 
     def delete(self, name: str) -> None:
-        """As Store's."""
         with _reported(f"delete {self._root / name}"):
             (self._root / name).unlink(missing_ok=True)
 
     def tidy(self) -> None:
-        """As Store's. Another writer may be writing what is new."""
+        # Another writer may be writing what is new.
         with _reported(f"tidy {self._root}"):
             for part in self._root.glob("*/.*"):
                 with contextlib.suppress(FileNotFoundError):
@@ -183,27 +179,23 @@ class Objects:
             raise StoreError(f"{url}: {error}") from error
 
     def put(self, name: str, value: bytes) -> None:
-        """As Store's."""
         with self._reported(f"write {name}"):
             self._obstore.put(self._store, name, value)
 
     def get(self, name: str) -> bytes:
-        """As Store's."""
         with self._reported(f"read {name}"):
             return bytes(self._obstore.get(self._store, name).bytes())
 
     def list(self) -> dict[str, int]:
-        """As Store's."""
         with self._reported("list the archive"):
             return {each["path"]: each["size"] for page in self._obstore.list(self._store) for each in page}
 
     def delete(self, name: str) -> None:
-        """As Store's."""
         with contextlib.suppress(Missing), self._reported(f"delete {name}"):
             self._obstore.delete(self._store, name)
 
     def tidy(self) -> None:
-        """As Store's: a put that was cut short leaves nothing."""
+        pass  # a put that was cut short leaves nothing
 
     @contextlib.contextmanager
     def _reported(self, what: str) -> Any:

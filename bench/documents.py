@@ -18,7 +18,6 @@ from bench.report import (
     GENERATOR_IS_THE_LIMIT,
     Medians,
     all_medians,
-    cost_table,
     from_json,
     speed_table,
 )
@@ -100,7 +99,7 @@ def filled(text: str, blocks: Mapping[str, str]) -> str:
 
 def blocks(folder: Path) -> dict[str, str]:
     """Mark -> what belongs there. Raises BenchError for a file that is not one of the bench's."""
-    names = ("reference", "speed-table", "cost-table", "summary", *SCENARIOS)
+    names = ("reference", "speed-table", "summary", *SCENARIOS)
     found = dict.fromkeys(names, _NOT_MEASURED)
     found |= _read(folder / "reference.json", _of_reference)
     found |= _read(folder / "scenarios.json", _of_scenarios)
@@ -122,7 +121,6 @@ def _of_reference(found: Mapping[str, Any]) -> dict[str, str]:
     return {
         "reference": under(environment, results),
         "speed-table": speed_table(results),
-        "cost-table": cost_table(results),
         "summary": f"{summary(results)}\n\n{described(environment)}.",
     }
 

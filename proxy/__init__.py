@@ -52,7 +52,7 @@ config             the options: command line, environment, TOML and zoo.cfg
 admin              four-letter words, HTTP commands, metrics
 frontend           clients: listener, handshake, connection, order of requests and replies, life of sessions;
                    `order` decides, `connection` does what the order has ready
-ctl                a command that reads etcd without a proxy
+ctl                commands that read a tree in etcd, or change it, without a proxy
 log                requests into entries, entries into etcd, the watch stream into the machine; snapshots
 state              the state machine. Pure
 etcd               the client of etcd, and the embedded etcd

@@ -117,6 +117,16 @@ def test_a_room_that_says_in_which_order_to_read_names_its_modules(room: str) ->
         assert f"def {name}(" in (folder / file).read_text(), (file, name)
 
 
+def test_maps_name_modules_that_exist() -> None:
+    """A list of a package's docstring is a map if most of its names are its modules or packages."""
+    for file in (path for package in PACKAGES for path in (REPOSITORY / package).rglob("__init__.py")):
+        there = {path.stem for path in file.parent.iterdir()}
+        for paragraph in file.read_text().split("\n\n"):
+            named = set(re.findall(r"^(?:\* `)?(\w+)(?:\.py)?(?:` | {2,})\S", paragraph, re.MULTILINE))
+            if 2 * len(named & there) > len(named):
+                assert named <= there, (file, named - there)
+
+
 def test_each_folder_of_tests_names_the_room_that_it_tests() -> None:
     """Tests of codec/ are in tests/codec/, in one file or several for a module as it helps."""
     rooms = {

@@ -74,8 +74,8 @@ def archives() -> list[str]:
     if not Path(_APT_HELPER).exists():
         raise Unavailable("this system has no apt: set DEBIAN_ARCHIVE to the URL of a Debian archive")
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI)"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = sorted(set(told.split()))
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = sorted(set(listed.split()))
     if not found:
         raise Unavailable("apt is configured for no archive")
     return found

@@ -15,9 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from codec import client as zk
-from codec.client import Request
-from codec.framing import Framer
-from codec.packets import REPLY_HEADER
+from codec.client import Dialogue, Request
 
 _TIMEOUT = 60.0  # seconds for the server's next bytes
 _BUFFER = 16 << 10  # bytes; the kernel doubles it
@@ -48,14 +46,15 @@ class SlowClient:
         plain.connect((host, port))
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
-        self._framer = Framer(1 << 24)
+        self._dialogue = Dialogue()
         self._frames: list[bytes] = []
-        self._xid = 0
         self._sending = threading.Lock()
         self._asked = 0.0  # when it last sent something
         self.session, self.password = (former.session, former.password) if former else (0, bytes(16))
         self._socket.sendall(zk.connect(timeout_ms, 0, self.session, self.password))
-        self.session, self.password, granted = zk.connected(self._frame())
+        while self._dialogue.granted is None:
+            self._receive()
+        self.session, self.password, granted = self._dialogue.granted
         assert granted == timeout_ms, "the session has ended"
 
     def __enter__(self) -> Self:
@@ -75,10 +74,7 @@ class SlowClient:
 
         Pings of another thread's `live` wait behind them.
         """
-        packets = []
-        for request in requests:
-            self._xid += 1
-            packets.append(zk.packet(self._xid, request))
+        packets = [self._dialogue.request(request)[1] for request in requests]
         with self._sending:
             self._socket.sendall(b"".join(packets))
             self._asked = time.monotonic()
@@ -100,11 +96,7 @@ class SlowClient:
                 self._sending.release()
             room = min(int((now - begun) * rate) - read, _BUFFER)
             if room > 0 and self._has_some:
-                data = self._socket.recv(room)
-                if not data:
-                    raise ConnectionResetError("the server closed the connection")
-                read += len(data)
-                self._frames += self._framer.feed(data)
+                read += self._receive(room)
             time.sleep(_LOOK)
             now = time.monotonic()
 
@@ -115,9 +107,11 @@ class SlowClient:
         """
         errors: list[int] = []
         while len(errors) < count:
-            xid, _, err = REPLY_HEADER.unpack_from(self._frame())
-            if xid > 0:
-                errors.append(err)
+            while not self._frames:
+                self._receive()
+            header = zk.header(self._frames.pop(0))
+            if header.xid > 0:
+                errors.append(header.error)
         return errors
 
     @property
@@ -125,10 +119,10 @@ class SlowClient:
         decrypted = isinstance(self._socket, ssl.SSLSocket) and self._socket.pending()
         return bool(decrypted or select.select([self._socket], (), (), 0)[0])
 
-    def _frame(self) -> bytes:
-        while not self._frames:
-            data = self._socket.recv(1 << 16)
-            if not data:
-                raise ConnectionResetError("the server closed the connection")
-            self._frames = self._framer.feed(data)
-        return self._frames.pop(0)
+    def _receive(self, most: int = 1 << 16) -> int:
+        """Read some bytes; returns their number."""
+        data = self._socket.recv(most)
+        if not data:
+            raise ConnectionResetError("the server closed the connection")
+        self._frames += self._dialogue.feed(data)
+        return len(data)

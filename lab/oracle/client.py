@@ -1,13 +1,15 @@
-"""A session whose requests are asked one after the other, or several at once."""
+"""A session whose requests are asked one after the other, or several at once; a tree as it sees it."""
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Sequence
+from typing import NamedTuple, Self
 
 from lab.oracle import wire
-from lab.oracle.requests import CloseSession, Create, Request, encode
-from lab.oracle.wire import Closed, Connection, Cursor, Event, Reply, Session, Silent
+from lab.oracle.requests import CloseSession, Create, GetAcl, GetChildren, GetData, Request, encode
+from lab.oracle.wire import Closed, Connection, Cursor, Event, Reply, Session, Silent, Stat
 
+_WINDOW = 100  # nodes asked for at once
 TIMEOUT_MS = 60_000  # it sends no pings, and waits for others
 
 
@@ -82,3 +84,39 @@ class Client:
         """End the session."""
         self.ask(CloseSession())
         self.leave()
+
+
+class Node(NamedTuple):
+    """A node as a client sees it."""
+
+    data: bytes | None
+    acl: tuple[tuple[int, str | None, str | None], ...]
+    stat: Stat
+    children: tuple[str, ...]
+
+
+def tree(port: int, path: str = "/", *before: Request) -> dict[str, Node]:
+    """Return all nodes from `path` down, read after these requests, which prove an identity."""
+    found: dict[str, Node] = {}
+    waiting = [path]
+    with Client(port) as client:
+        client.do(*before)
+        while waiting:
+            paths, waiting = waiting[:_WINDOW], waiting[_WINDOW:]
+            requests: list[Request] = []
+            for path in paths:
+                requests += [GetData(path), GetAcl(path), GetChildren(path, with_stat=True)]
+            replies = client.do(*requests)
+            for index, path in enumerate(paths):
+                found[path] = node = _node(replies[3 * index : 3 * index + 3])
+                waiting += [f"{path.rstrip('/')}/{name}" for name in node.children]
+        client.close()
+    return found
+
+
+def _node(replies: Sequence[Reply]) -> Node:
+    data, acl, children = (Cursor(reply.body) for reply in replies)
+    content, stat, entries = data.buffer(), data.stat(), tuple(acl.acls())
+    names = tuple(sorted(map(str, children.strings())))
+    assert stat == acl.stat() == children.stat()
+    return Node(content, entries, stat, names)

@@ -9,24 +9,21 @@ from pipeline.buckets import Buckets
 from pipeline.etcd import columns, load, paths
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load
-from pipeline.etcd.passwords import password_of
 from pipeline.etcd.paths import Hashes
 from pipeline.etcd.requests import TIMEOUT, LoadRefused, until_known
+from pipeline.etcd.sessions import session_of, unknown_session
 from pipeline.etcd.writer import Part, write
 from pipeline.table import SessionRow
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, Put
 from proxy.state.digest import session_hash
 from proxy.state.level import OF_NEW_TREES
-from proxy.state.sessions import Session, hash_of
 from schema.fixed import fixed_nodes
 from schema.keys import Keyspace
 from schema.pages import SessionValue, StateValue, encode_state, split_sessions
 from schema.paths import ROOT
 from schema.record import SnapshotRef, TreeRecord
 
-_NOBODY = ""  # no incarnation: the first proxy gives the session its whole timeout
-_UNKNOWN_TIMEOUT_MS = 10_000  # of a session that is known only by its ephemerals
 _MASK = (1 << 64) - 1
 _IN_A_BUCKET = 500_000  # znodes
 _IN_MEMORY = 16 << 20  # bytes of hashes
@@ -59,14 +56,17 @@ async def publish(
     await _check_paths(etcd, keys, sealed, numbers, sum(part.nodes for part in parts))
     pages = await load.close_gaps(etcd, keys, sealed, numbers)
     unknown = frozenset[int]().union(*(part.owners for part in parts)) - {row.id for row in sessions}
-    ended = (SessionRow(session_id, _UNKNOWN_TIMEOUT_MS) for session_id in sorted(unknown))
-    made = [_session(row) for row in (*sessions, *ended)]
-    session_pages = list(split_sessions(made))
+    made = [*map(session_of, sessions), *map(unknown_session, sorted(unknown))]
+    session_pages = list(
+        split_sessions(
+            SessionValue(each.id, each.timeout_ms, each.password_hash, each.incarnation) for each in made
+        )
+    )
     state = encode_state(StateValue(zxid, 0, OF_NEW_TREES, sealed.cluster_id, {}, ()))
     puts = [Put(keys.state_page(sealed.name), state)]
     puts += (Put(keys.session_page(sealed.name, at), page) for at, page in enumerate(session_pages))
     await load.put(etcd, keys, sealed, puts, limits)
-    digest = sum(part.digest for part in parts) + sum(session_hash(Session(*session)) for session in made)
+    digest = sum(part.digest for part in parts) + sum(map(session_hash, made))
     ref = SnapshotRef(
         sealed.name,
         sealed.position,
@@ -80,10 +80,6 @@ async def publish(
         digest & _MASK,
     )
     return await load.finish(etcd, keys, sealed, ref)
-
-
-def _session(row: SessionRow) -> SessionValue:
-    return SessionValue(row.id, row.timeout_ms, hash_of(password_of(row.id)), _NOBODY)
 
 
 async def _check_paths(etcd: Etcd, keys: Keyspace, begun: Load, numbers: Sequence[int], nodes: int) -> None:

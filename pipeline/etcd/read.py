@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from pipeline.errors import Failure
 from pipeline.etcd import columns, paths
-from pipeline.etcd.passwords import password_of
 from pipeline.etcd.requests import TIMEOUT, until_known
+from pipeline.etcd.sessions import password_of
 from pipeline.table import SessionRow
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdRefused, Get, KeyValue, RangeResult, RefusalKind

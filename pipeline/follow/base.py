@@ -7,26 +7,22 @@ from codec import snapshot_file
 from codec.jute import Acl
 from pipeline.batches import fixed_row, stat_of
 from pipeline.errors import Failure
-from pipeline.etcd.passwords import password_of
+from pipeline.etcd.sessions import session_of, unknown_session
 from pipeline.formats import digest, directory, snapshot
 from pipeline.formats.compression import opened
 from pipeline.formats.directory import Plan, Run
 from pipeline.formats.errors import TAIL
 from pipeline.formats.snapshot import SnapshotReader
-from pipeline.table import AclRow, SessionRow, ZnodeRow
+from pipeline.table import AclRow, ZnodeRow
 from proxy.state.digest import session_hash
 from proxy.state.machine import Machine
 from proxy.state.node import Node, make_node
-from proxy.state.sessions import Session, hash_of
 from proxy.support.memory import uncollected
 from schema.fixed import fixed_nodes
 from schema.paths import CONFIG
 from schema.znode import OPEN_ACL
 
 _STEP = 64 << 20  # bytes of a snapshot between two reports
-#: No incarnation: the first proxy gives the session its whole timeout.
-NOBODY = ""
-_UNKNOWN_TIMEOUT_MS = 10_000  # of a session that is known only by its ephemerals
 _MASK = (1 << 64) - 1
 
 
@@ -64,9 +60,9 @@ def load_base(path: str, log_path: str | None, cluster_id: int, upto: int | None
         machine.tree.attach(CONFIG, node_of(fixed_row(CONFIG), known))
     machine.zxid = survey.last_zxid
     for session in survey.sessions:
-        machine.sessions[session.id] = session_from(session)
+        machine.sessions[session.id] = session_of(session)
     for owner in machine.tree.ephemerals.keys() - machine.sessions.keys():
-        machine.sessions[owner] = session_from(SessionRow(owner, _UNKNOWN_TIMEOUT_MS))
+        machine.sessions[owner] = unknown_session(owner)
     machine.reset_digest()
     newest = max(max(node.czxid, node.mzxid, node.pzxid) for node in machine.tree.nodes.values())
     if newest > survey.last_zxid:
@@ -88,11 +84,11 @@ def digest_of(machine: Machine) -> int:
     return (total - sum(map(session_hash, machine.sessions.values()))) & _MASK
 
 
-def compare_digest(machine: Machine, told: int) -> Same:
+def compare_digest(machine: Machine, signed: int) -> Same:
     """Compare a tree's digest with ZooKeeper's own, which is signed."""
-    if digest_of(machine) == told & _MASK:
+    if digest_of(machine) == signed & _MASK:
         return Same.YES
-    return Same.IN_ASCII if ascii_digest_of(machine) == told & _MASK else Same.NO
+    return Same.IN_ASCII if ascii_digest_of(machine) == signed & _MASK else Same.NO
 
 
 def ascii_digest_of(machine: Machine) -> int:
@@ -104,11 +100,6 @@ def ascii_digest_of(machine: Machine) -> int:
         )
         & _MASK
     )
-
-
-def session_from(row: SessionRow) -> Session:
-    """A session of ZooKeeper, which derives the password from the id."""
-    return Session(row.id, row.timeout_ms, hash_of(password_of(row.id)), NOBODY)
 
 
 def acl_of(acl: tuple[AclRow, ...] | None) -> tuple[Acl, ...]:

@@ -10,7 +10,8 @@ from itertools import chain
 from codec.constants import OpCode
 from codec.jute import Acl
 from pipeline.errors import Failure
-from pipeline.follow.base import acl_of, session_from
+from pipeline.etcd.sessions import session_of
+from pipeline.follow.base import acl_of
 from pipeline.table import SessionRow, TransactionRow
 from proxy.state.machine import Machine
 from proxy.state.node import full_node
@@ -169,7 +170,7 @@ class Changes:
         sessions = self._machine.sessions
         if row.session_id in sessions:
             self._end(row.session_id, ())
-        self._tx.open_session(session_from(SessionRow(row.session_id, row.timeout_ms or 0)))
+        self._tx.open_session(session_of(SessionRow(row.session_id, row.timeout_ms or 0)))
         self._opened.add(row.session_id)
 
     def _close_session(self, row: TransactionRow) -> None:

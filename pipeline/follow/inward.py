@@ -12,7 +12,7 @@ from pipeline.follow import target
 from pipeline.follow.base import Same, compare_digest, load_base
 from pipeline.follow.changes import Changes
 from pipeline.follow.finishing import Answering, Asked, ask
-from pipeline.follow.output import Status, print_progress
+from pipeline.follow.output import DONE, Status, print_progress, within
 from pipeline.follow.retrying import retrying
 from pipeline.follow.tail import Found, Tail, Unsettled
 from pipeline.follow.target import Position, Start, position_of
@@ -23,7 +23,6 @@ from proxy.etcd.interface import Etcd
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
 
-DONE, STUCK, NOT_LEVEL = 0, 1, 3  # exit codes
 # Limits of an entry, unless one transaction needs more.
 _ENTRY_TRANSACTIONS = 4000
 _ENTRY_BYTES = 256 << 10
@@ -54,15 +53,7 @@ async def follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
 
     Raises Failure, EtcdError, OSError.
     """
-    limit = asyncio.timeout(options.timeout)
-    try:
-        async with limit:
-            return await _follow(retrying(etcd), keys, options)
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        print_progress(f"not level within {options.timeout:g} s")
-        return NOT_LEVEL
+    return await within(options.timeout, _follow(retrying(etcd), keys, options))
 
 
 async def _follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:

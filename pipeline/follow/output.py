@@ -1,9 +1,14 @@
-"""The output of the commands that follow: progress on stderr, position on stdout, Prometheus metrics."""
+"""What the commands that follow say: progress on stderr, position on stdout, metrics, and exit codes."""
 
+import asyncio
 import sys
 import time
+from collections.abc import Coroutine
+from typing import Any
 
 from archive.stats import MetricsFile
+
+DONE, STUCK, NOT_LEVEL = 0, 1, 3  # exit codes
 
 _METRICS = """\
 # HELP zketcd_copy_level_timestamp_seconds Unix time at which the copy was last level with its source.
@@ -18,6 +23,19 @@ zketcd_copy_zxid {zxid}
 def print_progress(text: str) -> None:
     """Print one line of progress."""
     print(text, file=sys.stderr, flush=True)
+
+
+async def within(timeout: float | None, following: Coroutine[Any, Any, int]) -> int:
+    """The exit code of what has so many seconds until it is level."""
+    limit = asyncio.timeout(timeout)
+    try:
+        async with limit:
+            return await following
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        print_progress(f"not level within {timeout:g} s")
+        return NOT_LEVEL
 
 
 class Status:

@@ -8,7 +8,7 @@ from pipeline.errors import Failure
 from pipeline.folders import named
 from pipeline.follow.base import digest_of
 from pipeline.follow.files import Files, Owner
-from pipeline.follow.output import Status, print_progress
+from pipeline.follow.output import DONE, Status, print_progress, within
 from pipeline.follow.recording import Recorder, is_jump
 from pipeline.follow.retrying import RETRY, retrying
 from pipeline.table import TransactionRow
@@ -24,7 +24,6 @@ from proxy.support.tasks import together
 from schema.entry import Entry, Request
 from schema.keys import Keyspace
 
-DONE, NOT_LEVEL = 0, 3  # exit codes
 _TIMEOUT = 10.0  # seconds
 _PIECE = 1000  # at most so many transactions are applied before they are on disk
 
@@ -44,15 +43,8 @@ async def mirror(etcd: Etcd, keys: Keyspace, options: Options) -> int:
 
     Raises Failure, EtcdError, OSError.
     """
-    limit = asyncio.timeout(options.timeout)
     try:
-        async with limit:
-            return await _mirror(retrying(etcd), keys, options)
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        print_progress(f"not level within {options.timeout:g} s")
-        return NOT_LEVEL
+        return await within(options.timeout, _mirror(retrying(etcd), keys, options))
     except TreeNotServable as error:
         raise Failure(str(error)) from error
 

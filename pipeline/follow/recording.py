@@ -37,7 +37,7 @@ class Change(NamedTuple):
 
 
 class Recording(Transaction):
-    """Changes the state as any transaction does, and records the changes."""
+    """Changes the state as any transaction does, and records the changes that a log of ZooKeeper has."""
 
     __slots__ = ("changes", "sessions_digest")
 
@@ -50,49 +50,41 @@ class Recording(Transaction):
     def create(
         self, path: str, above: str, parent: Node, data: bytes | None, acl: tuple[Acl, ...], owner: int
     ) -> Node:
-        """As Transaction.create."""
         node = super().create(path, above, parent, data, acl, owner)
         created = self.nodes[above].created  # the parent of a first child takes another form
         self.changes.append(Change(_create_of(owner), path, data, acl, created, owner))
         return node
 
     def delete(self, path: str, above: str, parent: Node, node: Node) -> None:
-        """As Transaction.delete."""
         super().delete(path, above, parent, node)
         self.changes.append(Change(OpCode.DELETE, path))
 
     def set_data(self, path: str, node: Node, data: bytes | None) -> Node:
-        """As Transaction.set_data."""
         node = super().set_data(path, node, data)
         self.changes.append(Change(OpCode.SET_DATA, path, data, number=node.version))
         return node
 
     def set_acl(self, path: str, node: Node, acl: tuple[Acl, ...]) -> Node:
-        """As Transaction.set_acl."""
         node = super().set_acl(path, node, acl)
         self.changes.append(Change(OpCode.SET_ACL, path, acl=acl, number=node.aversion))
         return node
 
     def open_session(self, session: Session) -> None:
-        """As Transaction.open_session."""
         super().open_session(session)
         self.sessions_digest += session_hash(session)
         self.changes.append(Change(OpCode.CREATE_SESSION, number=session.timeout_ms))
 
     def close_session(self, session: Session) -> None:
-        """As Transaction.close_session."""
         self.sessions_digest -= session_hash(session)
         self.changes.append(Change(OpCode.CLOSE_SESSION))  # precedes the deletes of its ephemerals
         super().close_session(session)
 
     def attach_session(self, session: Session, incarnation: str, timeout_ms: int) -> None:
-        """As Transaction.attach_session."""
         self.sessions_digest -= session_hash(session)
         super().attach_session(session, incarnation, timeout_ms)
         self.sessions_digest += session_hash(session)
 
     def rollback(self) -> None:
-        """As Transaction.rollback."""
         super().rollback()
         self.changes.clear()
         self.sessions_digest = sum(map(session_hash, self._sessions.values()))

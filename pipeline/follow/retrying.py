@@ -35,15 +35,12 @@ class _Retrying:
         return getattr(self._etcd, name)
 
     async def txn(self, txn: Txn, timeout: float) -> TxnResult:
-        """As Etcd.txn, without EtcdUnknown."""
         return await self._answered(lambda: self._etcd.txn(txn, timeout))
 
     async def range(self, get: Get, timeout: float) -> RangeResult:
-        """As Etcd.range, without EtcdUnknown."""
         return await self._answered(lambda: self._etcd.range(get, timeout))
 
     async def status(self, timeout: float) -> Status:
-        """As Etcd.status, without EtcdUnknown."""
         return await self._answered(lambda: self._etcd.status(timeout))
 
     async def _answered(self, request: Callable[[], Awaitable[T]]) -> T:

@@ -4,7 +4,6 @@ directory    which files of a data directory count: `survey`
 snapshot     a snapshot's head, nodes and trailers, both ways
 log          a transaction log's entries, and `transactions`, what they say
 replay       what transactions make of a tree
-seal         the checksums, alone and combined from parts
 digest       the tree's digest
 compression  plain, gzip and snappy files behind one reader
 text         Java's strings

@@ -101,7 +101,7 @@ def entries(source: Source, file: str, start: int, end: int | None = None) -> It
     while end is None or at < end:
         # As `_following`, inline: logs have hundreds of thousands of entries.
         try:
-            told, length = unpack(buffer, at)
+            written, length = unpack(buffer, at)
             following = at + head + length + 1
             if length <= 0 or buffer[following - 1] != MARK:
                 return
@@ -109,8 +109,8 @@ def entries(source: Source, file: str, start: int, end: int | None = None) -> It
             return
         body = bytes(buffer[at + head : following - 1])
         adler = adler32(body)
-        if adler != told:
-            raise BadSum(file, at, f"the entry's checksum is {adler:08x}, but the log says {told:08x}")
+        if adler != written:
+            raise BadSum(file, at, f"the entry's checksum is {adler:08x}, but the log says {written:08x}")
         if length < SHORTEST:
             raise BadFile(file, at, f"an entry of {length} bytes is shorter than a transaction's header")
         yield Entry(at, body)

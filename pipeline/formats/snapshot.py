@@ -313,12 +313,12 @@ def check_seal(path: str) -> Checked:
     if not size:
         raise BadFile(path, 0, "is empty")
     adler = zlib.adler32(tail[: -seal.SEAL_SIZE], adler)
-    told = seal.sealed(tail[-seal.SEAL_SIZE :])
+    written = seal.sealed(tail[-seal.SEAL_SIZE :])
     at = max(0, size - seal.SEAL_SIZE)
-    if told is None:
+    if written is None:
         raise BadFile(path, at, "no seal at its end: it is cut short or was never finished")
-    if told != adler:
-        raise BadFile(path, at, f"the checksum is {adler:08x}, but the seal says {told:08x}")
+    if written != adler:
+        raise BadFile(path, at, f"the checksum is {adler:08x}, but the seal says {written:08x}")
     return _checked(size, tail)
 
 

@@ -9,8 +9,8 @@ from pipeline.etcd.limits import Limits
 from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
 from pipeline.follow.checking import check
-from pipeline.follow.inward import STUCK, Options, follow
-from pipeline.follow.output import print_progress
+from pipeline.follow.inward import Options, follow
+from pipeline.follow.output import STUCK, print_progress
 from pipeline.follow.tail import Unsettled
 from pipeline.formats.errors import TAIL
 

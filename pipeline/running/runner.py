@@ -37,19 +37,16 @@ class Here:
         self._folder = folder
 
     def once(self, what: str, unit: str, expected: int | None, work: Callable[[Meter], T]) -> T:
-        """As Runner.once."""
         with self.reporter.step(what, expected, unit) as count:
             return work(count)
 
     def each(self, what: str, table: Table, work: Work[T]) -> list[T]:
-        """As Runner.each."""
         with self.reporter.step(what, table.rows) as count:
             return [work(_metered(part, count)) for part in _parts(table)]
 
     def shuffled(
         self, what: str, inputs: Sequence[tuple[Table, Assign]], gather: Work[T], unit: str = "znodes"
     ) -> list[T]:
-        """As Runner.shuffled."""
         rows = expected_rows(inputs)
         with (
             self.reporter.step(what, rows, unit) as count,

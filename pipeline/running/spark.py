@@ -36,7 +36,7 @@ _Run = Callable[[Iterator[pa.RecordBatch]], Iterator[bytes]]
 
 
 class BySpark:
-    """Runs jobs by Spark."""
+    """Runs jobs by Spark, whose errors it raises."""
 
     def __init__(self, reporter: Reporter, name: str, spark: SparkSession | None = None) -> None:
         """`name`: the name of the application in Spark."""
@@ -44,7 +44,7 @@ class BySpark:
         self.spark = session(name) if spark is None else spark
 
     def once(self, what: str, unit: str, expected: int | None, work: Callable[[Meter], T]) -> T:
-        """As Runner.once: a task of its own does it, so that its memory is not the driver's."""
+        # A task of its own does it, so that its memory is not the driver's.
         with self.reporter.step(what, expected, unit) as count, _listening(self.spark, count) as address:
 
             def task(_: int) -> bytes:
@@ -59,7 +59,6 @@ class BySpark:
             return found
 
     def each(self, what: str, table: Table, work: Work[T]) -> list[T]:
-        """As Runner.each. Raises Spark's errors."""
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
             yield pickle.dumps(work(batches))
@@ -70,7 +69,6 @@ class BySpark:
     def shuffled(
         self, what: str, inputs: Sequence[tuple[Table, Assign]], gather: Work[T], unit: str = "znodes"
     ) -> list[T]:
-        """As Runner.shuffled. Raises Spark's errors."""
         rows = expected_rows(inputs)
         buckets = max(table.buckets for table, _ in inputs)
         with (
@@ -220,7 +218,6 @@ class _Remote:
         self._due = time.monotonic() + _EVERY
 
     def add(self, rows: int, size: int) -> None:
-        """As Meter.add."""
         self._rows += rows
         self._size += size
         if time.monotonic() >= self._due:

@@ -28,7 +28,7 @@ from archive.names import Segment, Snapshot
 from archive.segment import Content, Record
 from archive.store import Store, store_of
 from pipeline.errors import Failure
-from pipeline.sources.options import number, truth
+from pipeline.sources.options import LogOptions
 from pipeline.traffic.outcomes import Recorder
 from pipeline.traffic.requests import row
 from pipeline.traffic.table import TrafficRow, batches
@@ -39,8 +39,6 @@ from proxy.support.memory import uncollected
 from schema.entry import decode_entry
 from schema.errors import BadValue
 
-EARLIEST, LATEST = "earliest", "latest"
-
 _SEGMENTS = 16
 _EVER = (-(1 << 62), 1 << 62)
 
@@ -49,13 +47,9 @@ class ArchiveOptions(NamedTuple):
     """The parsed options."""
 
     url: str
-    results: bool
-    since: int = _EVER[0]  # milliseconds since 1970
-    until: int = _EVER[1]
-    segments: int = _SEGMENTS
-    starting: str = EARLIEST
-    most: int | None = None
-    lossy: bool = False
+    log: LogOptions
+    since: int  # milliseconds since 1970
+    until: int
 
     @classmethod
     def of(cls, given: Mapping[str, str], *, results: bool) -> "ArchiveOptions":
@@ -64,21 +58,11 @@ class ArchiveOptions(NamedTuple):
             raise ValueError(
                 'the format "zketcd-archive" needs an archive: .load("/path") or .load("s3://...")'
             )
-        starting = given.get("startingOffsets", EARLIEST)
-        if starting not in (EARLIEST, LATEST):
-            raise ValueError(f"startingOffsets is {EARLIEST} or {LATEST}, not {starting!r}")
-        segments = number(given, "segmentsPerTask", str(_SEGMENTS))
-        if not segments:
-            raise ValueError("segmentsPerTask must be above 0")
         return cls(
             given["path"],
-            truth(given, "results", results),
+            LogOptions.of(given, "segmentsPerTask", _SEGMENTS, results=results),
             _time(given, "since", _EVER[0]),
             _time(given, "until", _EVER[1]),
-            segments,
-            starting,
-            number(given, "maxEntriesPerTrigger", "0") or None,
-            not truth(given, "failOnDataLoss", True),
         )
 
     def catalog(self) -> Catalog:
@@ -142,9 +126,10 @@ def stretches(options: ArchiveOptions, run: Run, first: int, end: int) -> list[S
     if not wanted:
         return []
     first, end = max(first, wanted[0].first), min(end, wanted[-1].end.entries)
-    if options.results:
+    if options.log.results:
         return _replays(run, first, end)
-    groups = [wanted[at : at + options.segments] for at in range(0, len(wanted), options.segments)]
+    share = options.log.share
+    groups = [wanted[at : at + share] for at in range(0, len(wanted), share)]
     bounds = [first, *(min(end, group[-1].end.entries) for group in groups)]
     return [
         Stretch(run.name, tuple(group), start, upto, None)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from pipeline.formats import directory
 from pipeline.formats.directory import Survey
@@ -66,6 +66,40 @@ def options_of(given: MutableMapping[str, str]) -> Options:
     )
 
 
+EARLIEST, LATEST = "earliest", "latest"
+
+
+class LogOptions(NamedTuple):
+    """How a log of zketcd is read, be it in etcd or in an archive."""
+
+    results: bool  # replay the log for what became of each request
+    starting: str  # where a stream begins
+    most: int | None  # entries in one batch of a stream
+    lossy: bool  # pass over what is lost
+    share: int  # of one task
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], share: str, default: int, *, results: bool) -> Self:
+        """Parse the options. `share` names that of a task, with its default; `results`: its default.
+
+        Raises ValueError for invalid ones.
+        """
+        starting = given.get("startingOffsets", EARLIEST)
+        if starting not in (EARLIEST, LATEST):
+            raise ValueError(f"startingOffsets is {EARLIEST} or {LATEST}, not {starting!r}")
+        each = number(given, share, default)
+        if not each:
+            raise ValueError(f"{share} must be above 0")
+        most = number(given, "maxEntriesPerTrigger", 0)
+        return cls(
+            truth(given, "results", results),
+            starting,
+            most or None,
+            not truth(given, "failOnDataLoss", True),
+            each,
+        )
+
+
 def local_path(path: str) -> str:
     """A path, or a file: URL, as an absolute path."""
     if path.startswith("file:"):
@@ -81,9 +115,9 @@ def truth(given: Mapping[str, str], name: str, default: bool) -> bool:
     return text == "true"
 
 
-def number(given: Mapping[str, str], name: str, default: str) -> int:
+def number(given: Mapping[str, str], name: str, default: int) -> int:
     """An option that is a whole number. Raises ValueError."""
-    text = given.get(name, default)
+    text = given.get(name, str(default))
     if not text.isdigit():
         raise ValueError(f"{name} must be a whole number, not {text!r}")
     return int(text)

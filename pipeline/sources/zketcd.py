@@ -24,8 +24,9 @@ from pyspark.sql.types import StructType
 from pipeline.etcd import load
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.options import Connection
+from pipeline.sources.options import number
 from pipeline.sources.spark import SparkReader, SparkWriter, struct_of
-from pipeline.sources.zketcd_log import TABLE, LogOptions, TrafficReader
+from pipeline.sources.zketcd_log import TABLE, TrafficOptions, TrafficReader
 from pipeline.sources.zketcd_stream import TrafficStream
 from pipeline.sources.zketcd_tree import (
     PARTITION,
@@ -71,9 +72,9 @@ class ZketcdSource(DataSource):
         subtree = self.options.get("subtree", ROOT)
         if self.options.get("table") == TABLE:
             return SparkReader(
-                TrafficReader(LogOptions.of(self.options, results=True)), TRAFFIC, schema, subtree
+                TrafficReader(TrafficOptions.of(self.options, results=True)), TRAFFIC, schema, subtree
             )
-        size = _number(self.options, "partition-size", PARTITION)
+        size = number(self.options, "partition-size", PARTITION)
         if not size:
             raise ValueError("the option partition-size must be above 0")
         table = self.options.get("table", "znodes")
@@ -93,8 +94,8 @@ class ZketcdSource(DataSource):
             raise ValueError(f"no table of znodes: the columns {', '.join(sorted(missing))} are missing")
         connection = Connection.from_options(self.options)
         limits = Limits(
-            _number(self.options, "max-txn-ops", Limits().max_txn_ops),
-            _number(self.options, "max-request-bytes", Limits().max_request_bytes),
+            number(self.options, "max-txn-ops", Limits().max_txn_ops),
+            number(self.options, "max-request-bytes", Limits().max_request_bytes),
         )
         zxid = _zxid(self.options)
         load.first_zxid(zxid)  # raises if there is none, before anything is deleted
@@ -103,20 +104,11 @@ class ZketcdSource(DataSource):
 
 
 class _TreeReader(SparkReader):
-    """Does not decode pages without a wanted path."""
-
     plain: ZketcdReader
 
     def batches(self, partition: Pages | bytes) -> Iterator[pa.RecordBatch]:
-        """As SparkReader.batches."""
+        """The batches without the pages that have no wanted path, which are not decoded."""
         return self.plain.read(partition, self.selection)
-
-
-def _number(options: MutableMapping[str, str], name: str, default: int) -> int:
-    text = options.get(name, str(default))
-    if not text.isdigit():
-        raise ValueError(f"the option {name} must be a whole number, not {text!r}")
-    return int(text)
 
 
 def _zxid(options: MutableMapping[str, str]) -> int:

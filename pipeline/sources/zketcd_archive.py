@@ -21,13 +21,13 @@ from pyspark.sql.types import StructType
 from archive.catalog import Run
 from pipeline.errors import Failure
 from pipeline.sources.archive_log import (
-    EARLIEST,
     ArchiveOptions,
     ArchiveReader,
     Stretch,
     batches_of,
     stretches,
 )
+from pipeline.sources.options import EARLIEST
 from pipeline.sources.spark import SparkReader, struct_of
 from pipeline.traffic.table import TRAFFIC
 from schema.paths import ROOT
@@ -82,13 +82,13 @@ class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a new stream begins. Raises ValueError, Failure."""
         options = self._options()
         runs = options.catalog().runs
-        if options.starting == EARLIEST:
+        if options.log.starting == EARLIEST:
             return _Offset(runs[0].name, runs[0].begin.entries)._asdict()
         return _end(runs)._asdict()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Entries, each of which has any number of rows. Raises ValueError."""
-        most = self._options().most
+        most = self._options().log.most
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -158,7 +158,7 @@ def _check_whole(options: ArchiveOptions, run: Run, first: int, last: int, reach
     if not lost:
         return
     text = ", ".join(f"{low + 1} to {high}" for low, high in lost)
-    if not options.lossy:
+    if not options.log.lossy:
         raise Failure(
             f"the entries {text} of the log are not in the archive (a gap; `archive list` shows it). Set"
             " failOnDataLoss=false to continue without them"

@@ -25,47 +25,27 @@ from pipeline.etcd import log as etcd_log
 from pipeline.etcd.log import Mark, Share
 from pipeline.etcd.options import Connection
 from pipeline.etcd.replayed import KeptState, replayed
-from pipeline.sources.options import number, truth
+from pipeline.sources.options import LogOptions
 from pipeline.traffic.requests import row
 from pipeline.traffic.table import TrafficRow, batches
 from proxy.log.load.replay import Place
 from schema.entry import decode_entry
 
 TABLE = "traffic"
-EARLIEST, LATEST = "earliest", "latest"
-
 _ENTRIES = 2000
-_OFFSETS = (EARLIEST, LATEST)
 
 
-class LogOptions(NamedTuple):
+class TrafficOptions(NamedTuple):
     """The parsed options."""
 
     connection: Connection
-    results: bool
-    starting: str
-    lossy: bool
-    most: int | None
-    entries: int
+    log: LogOptions
 
     @classmethod
-    def of(cls, given: Mapping[str, str], *, results: bool) -> "LogOptions":
+    def of(cls, given: Mapping[str, str], *, results: bool) -> "TrafficOptions":
         """Parse the options. `results`: the default of that option. Raises ValueError for invalid ones."""
-        starting = given.get("startingOffsets", EARLIEST)
-        if starting not in _OFFSETS:
-            raise ValueError(f"startingOffsets is {' or '.join(_OFFSETS)}, not {starting!r}")
-        most = number(given, "maxEntriesPerTrigger", "0")
-        entries = number(given, "entriesPerPartition", str(_ENTRIES))
-        if not entries:
-            raise ValueError("entriesPerPartition must be above 0")
-        return cls(
-            Connection.from_options(given),
-            truth(given, "results", results),
-            starting,
-            not truth(given, "failOnDataLoss", True),
-            most or None,
-            entries,
-        )
+        log = LogOptions.of(given, "entriesPerPartition", _ENTRIES, results=results)
+        return cls(Connection.from_options(given), log)
 
 
 class Sent(NamedTuple):
@@ -87,7 +67,7 @@ Partition = Sent | Applied
 class TrafficReader:
     """Reads the whole log."""
 
-    def __init__(self, options: LogOptions) -> None:
+    def __init__(self, options: TrafficOptions) -> None:
         self._options = options
 
     def partitions(self) -> Sequence[Partition]:
@@ -103,16 +83,16 @@ class TrafficReader:
         return batches_of(self._options, partition)
 
 
-def partitions_of(options: LogOptions, start: Mark, end: Mark) -> list[Partition]:
+def partitions_of(options: TrafficOptions, start: Mark, end: Mark) -> list[Partition]:
     """The entries between two marks."""
-    shares = etcd_log.between(start, end, options.entries)
-    if options.results:
+    shares = etcd_log.between(start, end, options.log.share)
+    if options.log.results:
         return [Applied(start, end)] if shares else []
     return [Sent(share) for share in shares]
 
 
 def batches_of(
-    options: LogOptions, partition: Partition, kept: KeptState | None = None
+    options: TrafficOptions, partition: Partition, kept: KeptState | None = None
 ) -> Iterator[pyarrow.RecordBatch]:
     """One partition's rows; a replay continues from `kept` if possible.
 
@@ -127,11 +107,11 @@ def batches_of(
                 yield from batches(rows)
 
 
-async def _sent(options: LogOptions, shares: Sequence[Share]) -> AsyncIterator[list[TrafficRow]]:
+async def _sent(options: TrafficOptions, shares: Sequence[Share]) -> AsyncIterator[list[TrafficRow]]:
     """The rows of each entry."""
     async with options.connection.client() as etcd:
         for share in shares:
-            found = etcd_log.entries(etcd, options.connection.keys, share, lossy=options.lossy)
+            found = etcd_log.entries(etcd, options.connection.keys, share, lossy=options.log.lossy)
             async for number, pair in found:
                 entry = decode_entry(pair.value)
                 yield [
@@ -140,7 +120,7 @@ async def _sent(options: LogOptions, shares: Sequence[Share]) -> AsyncIterator[l
                 ]
 
 
-async def _applied(options: LogOptions, wanted: Applied, kept: KeptState | None) -> list[TrafficRow]:
+async def _applied(options: TrafficOptions, wanted: Applied, kept: KeptState | None) -> list[TrafficRow]:
     async with options.connection.client() as etcd:
         keys = options.connection.keys
-        return await replayed(etcd, keys, wanted.start, wanted.end, lossy=options.lossy, kept=kept)
+        return await replayed(etcd, keys, wanted.start, wanted.end, lossy=options.log.lossy, kept=kept)

@@ -22,7 +22,8 @@ from pipeline.etcd import log as etcd_log
 from pipeline.etcd.log import DataLost, Mark
 from pipeline.etcd.replayed import KeptState
 from pipeline.etcd.requests import until_known
-from pipeline.sources.zketcd_log import EARLIEST, TABLE, LogOptions, batches_of, partitions_of
+from pipeline.sources.options import EARLIEST
+from pipeline.sources.zketcd_log import TABLE, TrafficOptions, batches_of, partitions_of
 
 _log = logging.getLogger(__name__)
 # Spark gives the batches of a stream to the same few Python workers, as long as these are busy once a minute.
@@ -36,12 +37,12 @@ class TrafficStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._given = dict(given)
         self._target: int | None = None  # the entry up to which a query with Trigger.AvailableNow reads
 
-    def _options(self) -> LogOptions:
+    def _options(self) -> TrafficOptions:
         # Not in the constructor: Spark 4 loses errors that are raised there.
         table = self._given.get("table")
         if table != TABLE:
             raise ValueError(f"only table={TABLE} can be read as a stream")
-        return LogOptions.of(self._given, results=False)
+        return TrafficOptions.of(self._given, results=False)
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new stream begins. Raises ValueError, NotReadable, EtcdError."""
@@ -49,7 +50,7 @@ class TrafficStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Entries, each of which has any number of rows. Raises ValueError."""
-        most = self._options().most
+        most = self._options().log.most
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -80,31 +81,31 @@ class TrafficStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return iter(()) if partition.value is None else batches_of(self._options(), partition.value, _kept)
 
 
-async def _initial(options: LogOptions) -> Mark:
+async def _initial(options: TrafficOptions) -> Mark:
     keys = options.connection.keys
 
     async def initial() -> Mark:
         start = await etcd_log.earliest(etcd, keys)
-        return start if options.starting == EARLIEST else await etcd_log.latest(etcd, keys, start)
+        return start if options.log.starting == EARLIEST else await etcd_log.latest(etcd, keys, start)
 
     async with options.connection.client() as etcd:
         return await until_known(initial)
 
 
-async def _newest(options: LogOptions) -> int:
+async def _newest(options: TrafficOptions) -> int:
     async with options.connection.client() as etcd:
         _, end = await until_known(lambda: etcd_log.whole(etcd, options.connection.keys))
         return end.entries
 
 
-async def _latest(options: LogOptions, start: Mark, most: int | None) -> Mark:
+async def _latest(options: TrafficOptions, start: Mark, most: int | None) -> Mark:
     keys = options.connection.keys
 
     async def latest() -> Mark:
         try:
             return await etcd_log.latest(etcd, keys, start, most)
         except DataLost as lost:
-            if not options.lossy:
+            if not options.log.lossy:
                 raise
             _log.warning("continuing without the lost entries: %s", lost)
             return await etcd_log.latest(etcd, keys, await etcd_log.earliest(etcd, keys), most)

@@ -20,10 +20,10 @@ _PART_SIZE = MULTI_HEADER.size + 4  # of a failed multi's reply: a header and th
 class Recorder:
     """Executes the requests of a replay, and reports their rows."""
 
-    def __init__(self, after: Mapping[str, int], tell: Callable[[TrafficRow], None]) -> None:
+    def __init__(self, after: Mapping[str, int], report: Callable[[TrafficRow], None]) -> None:
         """`after`: the last number of each incarnation whose rows are not wanted."""
         self._after = after
-        self._tell = tell
+        self._report = report
 
     def execute(self, machine: Machine, entry: Entry, request: Request, place: Place) -> None:
         """Apply the request to the machine. Raises UnknownLevel."""
@@ -39,7 +39,7 @@ class Recorder:
         failed = _failure(outcome) if multi else None
         result = outcome.err if failed is None else failed[1]
         made = [event.path for event in machine.transaction.events if event.kind == _CREATED]
-        self._tell(
+        self._report(
             said._replace(
                 zxid=machine.zxid if machine.zxid != zxid else None,
                 path=_made(said.operation, said.path, said.mode, made),

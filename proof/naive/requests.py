@@ -4,29 +4,21 @@ from typing import NamedTuple, TypeAlias
 
 from codec.constants import ErrorCode
 from codec.jute import Acl
-from lab.oracle.requests import (
-    Check,
-    CheckNotExists,
-    CheckStat,
-    CloseSession,
-    Create,
-    CreateContainer,
-    CreateIfNotExists,
-    CreateTtl,
-    Delete,
-    DeleteContainer,
-    Multi,
-    RemoveRecursive,
-    SetAcl,
-    SetData,
-    TryRemove,
-)
+from lab.oracle import requests as oracle
 
 Acls = tuple[Acl, ...]
-Creates: TypeAlias = Create | CreateContainer | CreateTtl
-Keepers: TypeAlias = CheckNotExists | CreateIfNotExists | RemoveRecursive | CheckStat | TryRemove
-Single: TypeAlias = Creates | Delete | DeleteContainer | SetData | SetAcl | Check | Keepers
-Asked: TypeAlias = Single | Multi | CloseSession
+Creates: TypeAlias = oracle.Create | oracle.CreateContainer | oracle.CreateTtl
+Keepers: TypeAlias = (
+    oracle.CheckNotExists
+    | oracle.CreateIfNotExists
+    | oracle.RemoveRecursive
+    | oracle.CheckStat
+    | oracle.TryRemove
+)
+Single: TypeAlias = (
+    Creates | oracle.Delete | oracle.DeleteContainer | oracle.SetData | oracle.SetAcl | oracle.Check | Keepers
+)
+Asked: TypeAlias = Single | oracle.Multi | oracle.CloseSession
 
 
 class Refused(Exception):

@@ -4,23 +4,7 @@ import copy
 from dataclasses import dataclass, field
 
 from codec.constants import ErrorCode, EventType, Perms
-from lab.oracle.requests import (
-    Check,
-    CheckNotExists,
-    CheckStat,
-    CloseSession,
-    Create,
-    CreateContainer,
-    CreateIfNotExists,
-    CreateTtl,
-    Delete,
-    DeleteContainer,
-    Multi,
-    Request,
-    SetAcl,
-    SetData,
-    TryRemove,
-)
+from lab.oracle import requests as oracle
 from proof.naive.budgets import NaiveBudgets
 from proof.naive.requests import Answer, Asked, Creates, Keepers, MultiAnswer, Refused, Stat
 from proof.naive.rules import Identities, check_quota, permit, stored
@@ -81,10 +65,10 @@ class NaiveZooKeeper:
         if not self.budgets.spend(asked):
             self.zxid -= 1  # as ZooKeeper does when it throttles
             raise Refused(ErrorCode.THROTTLED_OP)
-        if isinstance(asked, CloseSession):
+        if isinstance(asked, oracle.CloseSession):
             self._end(session)
             return Answer()
-        if isinstance(asked, Multi):
+        if isinstance(asked, oracle.Multi):
             return self._multi(session, asked, self.zxid, now)
         return self._single(session, asked, self.zxid, now)
 
@@ -136,7 +120,7 @@ class NaiveZooKeeper:
             self._remove(path, self.zxid)
         del self.sessions[session]
 
-    def _multi(self, session: int, multi: Multi, zxid: int, now: int) -> MultiAnswer:
+    def _multi(self, session: int, multi: oracle.Multi, zxid: int, now: int) -> MultiAnswer:
         nodes, events = self.before, list(self.events)
         answers: list[Answer] = []
         for position, part in enumerate(multi.ops):
@@ -147,14 +131,16 @@ class NaiveZooKeeper:
                 return MultiAnswer([], position, refused.code)
         return MultiAnswer(answers, None, ErrorCode.OK)
 
-    def _single(self, session: int, asked: Request, zxid: int, now: int) -> Answer:
-        if isinstance(asked, Create | CreateContainer | CreateTtl):
+    def _single(self, session: int, asked: oracle.Request, zxid: int, now: int) -> Answer:
+        if isinstance(asked, oracle.Create | oracle.CreateContainer | oracle.CreateTtl):
             return self._create(session, asked, zxid, now)
         if isinstance(asked, Keepers):
             return self._keepers(session, asked, zxid, now)
-        assert isinstance(asked, Delete | DeleteContainer | SetData | SetAcl | Check)
+        assert isinstance(
+            asked, oracle.Delete | oracle.DeleteContainer | oracle.SetData | oracle.SetAcl | oracle.Check
+        )
         path = str(asked.path)
-        if isinstance(asked, Delete):
+        if isinstance(asked, oracle.Delete):
             parent = self._need(_parent(path))
             permit(self.identities, parent, Perms.DELETE)
             node = self._need(path)
@@ -163,9 +149,9 @@ class NaiveZooKeeper:
                 raise Refused(ErrorCode.NOT_EMPTY)
             self._remove(path, zxid)
             return Answer()
-        acl = stored(self.identities, asked.acls) if isinstance(asked, SetAcl) else ()
+        acl = stored(self.identities, asked.acls) if isinstance(asked, oracle.SetAcl) else ()
         node = self._need(path)
-        if isinstance(asked, DeleteContainer):
+        if isinstance(asked, oracle.DeleteContainer):
             if self.children(path):
                 raise Refused(ErrorCode.NOT_EMPTY)
             if node.owner:
@@ -173,11 +159,11 @@ class NaiveZooKeeper:
             permit(self.identities, self._need(_parent(path)), Perms.DELETE)  # ZooKeeper does not ask for it
             self._remove(path, zxid)
             return Answer()
-        if isinstance(asked, Check):
+        if isinstance(asked, oracle.Check):
             permit(self.identities, node, Perms.READ)
             _match(asked.version, node.version)
             return Answer()
-        if isinstance(asked, SetAcl):
+        if isinstance(asked, oracle.SetAcl):
             permit(self.identities, node, Perms.ADMIN)
             _match(asked.version, node.aversion)
             node = self._changeable(path)
@@ -198,30 +184,30 @@ class NaiveZooKeeper:
     def _keepers(self, session: int, asked: Keepers, zxid: int, now: int) -> Answer:
         path = str(asked.path)
         above = self.nodes.get(_parent(path))
-        if isinstance(asked, CheckNotExists):
+        if isinstance(asked, oracle.CheckNotExists):
             if above is not None:
                 permit(self.identities, above, Perms.READ)
             node = self.nodes.get(path)
             if node is not None and asked.version in (-1, node.version):
                 raise Refused(ErrorCode.NODE_EXISTS)
-        elif isinstance(asked, CheckStat):
+        elif isinstance(asked, oracle.CheckStat):
             node = self._need(path)
             permit(self.identities, node, Perms.READ)
             _match(asked.version, node.version)
             for wanted, value in zip(asked.stat, self.stat(path), strict=True):
                 _match(wanted, value)
-        elif isinstance(asked, CreateIfNotExists):
+        elif isinstance(asked, oracle.CreateIfNotExists):
             if asked.flags & 2:
                 raise Refused(ErrorCode.BAD_ARGUMENTS)
             try:
-                self._create(session, Create(*asked), zxid, now)
+                self._create(session, oracle.Create(*asked), zxid, now)
             except Refused as refused:
                 if refused.code != ErrorCode.NODE_EXISTS:
                     raise
             return Answer(path)
-        elif isinstance(asked, TryRemove):
+        elif isinstance(asked, oracle.TryRemove):
             try:
-                return self._single(session, Delete(*asked), zxid, now)
+                return self._single(session, oracle.Delete(*asked), zxid, now)
             except Refused as refused:
                 if refused.code == ErrorCode.NO_AUTH:
                     raise
@@ -247,13 +233,13 @@ class NaiveZooKeeper:
             raise Refused(ErrorCode.NODE_EXISTS)
         if parent.owner:
             raise Refused(ErrorCode.NO_CHILDREN_FOR_EPHEMERALS)
-        owner = session if isinstance(asked, Create) and asked.flags & 1 else 0
+        owner = session if isinstance(asked, oracle.Create) and asked.flags & 1 else 0
         if self.enforces_quotas:
             check_quota(self.before, path, 1, len(asked.data or b""))
         parent = self._changeable(above)
         node = self.nodes[path] = Znode(asked.data, acl, owner, zxid, zxid, zxid, now, now)
-        node.container = isinstance(asked, CreateContainer)
-        node.mortal = isinstance(asked, CreateContainer | CreateTtl)
+        node.container = isinstance(asked, oracle.CreateContainer)
+        node.mortal = isinstance(asked, oracle.CreateContainer | oracle.CreateTtl)
         parent.created += 1
         parent.pzxid = zxid
         self.events.append((EventType.NODE_CREATED, path))

@@ -15,8 +15,8 @@ from typing_extensions import override
 
 from codec import client as zk
 from codec.constants import CreateMode, KeeperOpCode, OpCode, Xid
-from codec.jute import INT, OPEN_TO_ALL, Acl, pack_acls, pack_buffer, pack_string
-from codec.packets import STAT
+from codec.jute import OPEN_TO_ALL, Acl
+from lab.oracle import requests as oracle
 from lab.servers.digest_md5 import respond
 from proof.history import CloseSession, History
 from proof.history.records import Opened
@@ -118,15 +118,26 @@ def featured(world: Clock, host: Timers, proxies: Sequence[Address], timeout_ms:
 
 def any_request(rng: Random) -> zk.Request[Any]:
     """One request, or a multi."""
+    request = _any(rng)
+    number = oracle.opcode(request)
+    kind = KeeperOpCode(number) if number in _OF_KEEPER else OpCode(number)
+    body = oracle.encode_body(request)
+    return zk.Request(kind, body, zk.nothing)  # its answer is judged by what the log has
+
+
+_OF_KEEPER = frozenset(KeeperOpCode)
+
+
+def _any(rng: Random) -> oracle.Request:
     if rng.random() < 0.1:
-        return zk.multi([_part(rng) for _ in range(rng.randint(1, 4))])
+        return oracle.Multi(tuple(_part(rng) for _ in range(rng.randint(1, 4))))
     if rng.random() < 0.15:
         return _of_quota(rng)
     if rng.random() < 0.15:
         path = rng.choice((_OWNED, *_LEAVES))
-        return zk.set_acl(path, any_acl(rng, path), rng.choice((_ANY_VERSION, _ANY_VERSION, 0)))
+        return oracle.SetAcl(path, any_acl(rng, path), rng.choice((_ANY_VERSION, _ANY_VERSION, 0)))
     if rng.random() < 0.05:
-        return _plain(OpCode.DELETE_CONTAINER, pack_string(rng.choice(_PATHS)))
+        return oracle.DeleteContainer(rng.choice(_PATHS))
     return _part(rng)
 
 
@@ -143,66 +154,52 @@ def any_acl(rng: Random, path: str) -> tuple[Acl, ...]:
     )
 
 
-def _part(rng: Random) -> zk.Request[Any]:
+def _part(rng: Random) -> oracle.Request:
     """A request that may be a part of a multi."""
     path = rng.choice(_PATHS)
     version = rng.choice((_ANY_VERSION, _ANY_VERSION, 0, 1))
     data = bytes(rng.choice((0, 1, 9, 30)))
     match rng.randrange(13):
         case 0 | 1 | 2:
-            mode = rng.choice(
-                (0, CreateMode.EPHEMERAL, CreateMode.EPHEMERAL, CreateMode.PERSISTENT_SEQUENTIAL)
-            )
-            if mode == CreateMode.PERSISTENT_SEQUENTIAL:
+            mode = rng.choice((0, oracle.EPHEMERAL, oracle.EPHEMERAL, oracle.SEQUENTIAL))
+            if mode == oracle.SEQUENTIAL:
                 path = f"{ROOT}/limited/n-"
-            return _create(OpCode.CREATE2, path, data, any_acl(rng, path), mode)
+            return oracle.Create(path, data, mode, any_acl(rng, path), with_stat=True)
         case 3:
-            return zk.create_container(path, data)
+            return oracle.CreateContainer(path, data)
         case 4:
-            return zk.create_ttl(path, rng.choice((1, 2_000, 20_000)), data)
+            return oracle.CreateTtl(path, data, rng.choice((1, 2_000, 20_000)))
         case 5:
-            return zk.delete(path, version)
+            return oracle.Delete(path, version)
         case 6 | 7:
-            return zk.set_data(path, data, version)
+            return oracle.SetData(path, data, version)
         case 8:
-            return _plain(KeeperOpCode.CHECK_NOT_EXISTS, pack_string(path) + INT.pack(version))
+            return oracle.CheckNotExists(path, version)
         case 9:
-            return _create(KeeperOpCode.CREATE_IF_NOT_EXISTS, path, data, any_acl(rng, path), 0)
+            return oracle.CreateIfNotExists(path, data, 0, any_acl(rng, path))
         case 10:
-            return _plain(
-                KeeperOpCode.REMOVE_RECURSIVE, pack_string(path) + INT.pack(rng.choice((1, 3, 100)))
-            )
+            return oracle.RemoveRecursive(path, rng.choice((1, 3, 100)))
         case 11:
             stat = (*_ANY_STAT[:9], rng.choice((-1, 0)), -1)  # the number of children
-            return _plain(KeeperOpCode.CHECK_STAT, pack_string(path) + INT.pack(version) + STAT.pack(*stat))
-    return _plain(KeeperOpCode.TRY_REMOVE, pack_string(path) + INT.pack(version))
+            return oracle.CheckStat(path, version, stat)
+    return oracle.TryRemove(path, version)
 
 
-def _of_quota(rng: Random) -> zk.Request[Any]:
+def _of_quota(rng: Random) -> oracle.Request:
     """A node of a quota, its parents first as chance has it."""
     limits = f"{_QUOTA}/zookeeper_limits"
     match rng.randrange(6):
         case 0:
-            return zk.create(f"/zookeeper/quota{ROOT}")
+            return oracle.Create(f"/zookeeper/quota{ROOT}")
         case 1:
-            return zk.create(_QUOTA)
+            return oracle.Create(_QUOTA)
         case 2:
-            return zk.create(limits, rng.choice(_LIMITS))
+            return oracle.Create(limits, rng.choice(_LIMITS))
         case 3:
-            return zk.create(f"{_QUOTA}/zookeeper_stats")
+            return oracle.Create(f"{_QUOTA}/zookeeper_stats")
         case 4:
-            return zk.set_data(limits, rng.choice(_LIMITS))
-    return zk.create(ROOT) if rng.random() < 0.8 else zk.delete(limits)
-
-
-def _create(
-    opcode: OpCode | KeeperOpCode, path: str, data: bytes, acl: Sequence[Acl], mode: int
-) -> zk.Request[Any]:
-    return _plain(opcode, pack_string(path) + pack_buffer(data) + pack_acls(acl) + INT.pack(mode))
-
-
-def _plain(opcode: OpCode | KeeperOpCode, body: bytes) -> zk.Request[Any]:
-    return zk.Request(opcode, body, zk.nothing)  # its answer is judged by what the log has
+            return oracle.SetData(limits, rng.choice(_LIMITS))
+    return oracle.Create(ROOT) if rng.random() < 0.8 else oracle.Delete(limits)
 
 
 def _sasl(token: bytes) -> bytes:

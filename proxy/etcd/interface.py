@@ -46,7 +46,7 @@ class Calls:
 
 
 class Reads(Protocol):
-    """What a load of the tree needs of etcd."""
+    """What a load of the tree needs of etcd: a client, or `MonotonicReads` of one."""
 
     async def txn(self, txn: Txn, timeout: float) -> TxnResult:
         """Commit `txn`."""
@@ -59,7 +59,7 @@ class Reads(Protocol):
 
 
 class Etcd(Reads, Protocol):
-    """One etcd cluster, seen by one proxy."""
+    """One etcd cluster, seen by one proxy: `EtcdClient`, or the model of etcd in lab/fakes."""
 
     @property
     def last_contact(self) -> float:

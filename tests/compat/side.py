@@ -18,9 +18,7 @@ from lab.oracle.requests import (
     Create,
     Delete,
     Exists,
-    GetAcl,
     GetChildren,
-    GetData,
     Payload,
     Request,
 )
@@ -375,21 +373,3 @@ def _remove(session: Client, path: str) -> None:
         for name in wire.Cursor(reply.body).strings():
             _remove(session, f"{path}/{name}")
         session.ask(Delete(path))
-
-
-def dump(server: Server, path: str = "/") -> dict[str, tuple[Reply, ...]]:
-    """Return what a server answers about every node from `path` down: data, ACL, children, Stats."""
-    found: dict[str, tuple[Reply, ...]] = {}
-    unread = [path]
-    with Client(server.ports[0]) as session:
-        while unread:
-            path = unread.pop()
-            requests = GetData(path), GetAcl(path), Exists(path)
-            replies = [session.ask_for_reply(request) for request in requests]
-            children = session.ask_for_reply(GetChildren(path))
-            names = sorted(map(str, wire.Cursor(children.body).strings())) if children.err == 0 else []
-            replies.append(Reply(0, 0, children.err, "\0".join(names).encode("utf-8", "surrogateescape")))
-            unread += (f"{path.rstrip('/')}/{name}" for name in names)
-            found[path] = tuple(reply._replace(xid=0, zxid=0) for reply in replies)
-        session.close()
-    return found

@@ -11,6 +11,7 @@ import pytest
 
 from codec.client import get, packet
 from lab.servers.browser import Page
+from lab.servers.waiting import eventually
 from tests.console.consoles import PASSWORD, answered, create
 from tests.console.stage import HOSTILE, SCRIPT, Stage, connected, quiet, title_of
 
@@ -225,8 +226,12 @@ async def test_znodes_are_created_changed_and_deleted(stage: Stage) -> None:
     await _confirm(page, "/made/1", "Delete 3 znodes")
     await page.text("is not that of the request")
     await _confirm(page, "/made", "Delete 3 znodes")
-    await page.text("None waits.")
-    assert "/made" not in stage.console.nodes
+    await page.text("None waits.")  # as soon as it is confirmed
+
+    async def is_deleted() -> bool:
+        return "/made" not in stage.console.nodes
+
+    await eventually(is_deleted, "the deletion")
     assert [text for text in page.complaints if "404" not in text and "403" not in text] == []
 
 

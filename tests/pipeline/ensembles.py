@@ -1,11 +1,10 @@
 """A ZooKeeper with one of everything in it, and how a server looks to a client that sees all."""
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lab.oracle.client import Client
+from lab.oracle.client import Client, Node, tree
 from lab.oracle.requests import (
     EPHEMERAL,
     EPHEMERAL_SEQUENTIAL,
@@ -14,31 +13,18 @@ from lab.oracle.requests import (
     CreateContainer,
     CreateTtl,
     Delete,
-    GetAcl,
-    GetChildren,
-    GetData,
     Multi,
     SetAcl,
     SetData,
 )
-from lab.oracle.wire import Cursor, Reply, Session, Stat
+from lab.oracle.wire import Session
 from lab.servers import ZketcdServer, ZooKeeperServer
 from tests.compat.acl_cases import SUPER, SUPER_DIGEST
 from tests.compat.conftest import MAX_SESSION_TIMEOUT_MS, NEVER_MS, TICK_TIME_MS, real_zookeeper
 
-_WINDOW = 100  # nodes asked for at once
 #: Sequential creates by which counters are compared.
 COUNTED = ("/seq/n-", "/seq-/x", "/container/n-", "/locks/lock-", "/gone/q", "/wide/s", "/s")
 _READ_ONLY = ((1, "world", "anyone"),)
-
-
-class Node(NamedTuple):
-    """A node as a client sees it."""
-
-    data: bytes | None
-    acl: tuple[tuple[int, str | None, str | None], ...]
-    stat: Stat
-    children: tuple[str, ...]
 
 
 class Origin(NamedTuple):
@@ -74,37 +60,7 @@ def zketcd(etcd_endpoint: str, prefix: str, port: int | None = None) -> ZketcdSe
 
 def view(port: int, *, below: str = "/") -> dict[str, Node]:
     """Every node that there is, read over the wire by the super user."""
-    client = Client(port)
-    client.do(SUPER)
-    found: dict[str, Node] = {}
-    waiting = [below]
-    while waiting:
-        paths, waiting = waiting[:_WINDOW], waiting[_WINDOW:]
-        requests = [
-            request
-            for path in paths
-            for request in (
-                GetData(path),
-                GetAcl(path),
-                GetChildren(path, with_stat=True),
-            )
-        ]
-        replies = client.do(*requests)
-        for index, path in enumerate(paths):
-            found[path] = node = _node(replies[3 * index : 3 * index + 3])
-            waiting += [f"{path.rstrip('/')}/{name}" for name in node.children]
-    client.close()
-    return found
-
-
-def _node(replies: Sequence[Reply]) -> Node:
-    data, acl, children = (Cursor(reply.body) for reply in replies)
-    content = data.buffer()
-    stat = data.stat()
-    entries = tuple(acl.acls())
-    names = tuple(sorted(map(str, children.strings())))
-    assert stat == acl.stat() == children.stat()
-    return Node(content, entries, stat, names)
+    return tree(port, below, SUPER)
 
 
 def populate(client: Client) -> None:

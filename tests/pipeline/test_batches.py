@@ -7,7 +7,8 @@ import pytest
 from codec.constants import OpCode
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.batches import batch_of, fixed_row
-from pipeline.follow.inward import DONE, Options, follow
+from pipeline.follow.inward import Options, follow
+from pipeline.follow.output import DONE
 from pipeline.follow.outward import Options as BackOptions
 from pipeline.follow.outward import mirror
 from pipeline.sources.parquet import ParquetReader, ParquetWriter

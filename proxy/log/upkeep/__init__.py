@@ -5,10 +5,10 @@ The rules:
 1. Who does it needs no election. The create_revisions of the proxy keys give the living proxies an order,
    and the eldest does the work. When it dies its key goes, and all others see that in the stream.
 2. Two that do the same work at once do no harm: each step is conditional. A snapshot is published by a Txn
-   that compares the record, a due node is deleted only if it has not changed, and the archive takes the same
-   segment twice.
-3. The eldest may be stopped and still have its key. So the next one writes an overdue snapshot half a minute
-   later, and the one after it a minute later.
+   that compares the record, a due node is deleted only if it has not changed, and equal names in the archive
+   mean equal content.
+3. The eldest may fail at it and still live, for want of memory or disk. So the next one writes a snapshot
+   that is due half a minute later, and the one after that a minute later.
 4. A snapshot is written by a child process, which loads the tree as a starting proxy does. So the proxy has
    no pause, and each snapshot proves that the tree can be loaded, and that the digests are right.
 5. A crash between any two steps leaves a tree that can be used. The order is: the state page, the other

@@ -5,9 +5,9 @@ import pytest
 from lab.fakes.etcd import FakeEtcdClient
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import begin
-from pipeline.etcd.passwords import password_of
 from pipeline.etcd.publish import publish
 from pipeline.etcd.requests import LoadRefused
+from pipeline.etcd.sessions import password_of
 from pipeline.table import SessionRow
 from proxy.log.load import start
 from proxy.log.record import TreeNotServable

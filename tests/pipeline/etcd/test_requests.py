@@ -1,12 +1,16 @@
-"""Requests are sent again while their outcome is unknown; messages of refusals say what to do."""
+"""Txns that a stock etcd takes, which are sent again while their outcome is unknown; what refusals say."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from pipeline.etcd import requests
+from pipeline.etcd.limits import Limits
 from pipeline.etcd.requests import LoadRefused, commit, count
-from proxy.etcd.model import EtcdRefused, EtcdUnknown, Put, RefusalKind, Txn, TxnResult
+from proxy.etcd.model import Compare, EtcdRefused, EtcdUnknown, Put, RefusalKind, Txn, TxnResult, txn_size
 
+GUARD = Compare(b"/t/tree", 7)
 PUT = Txn((), (Put(b"/t/a", b""),))
 
 
@@ -36,3 +40,22 @@ async def test_a_refusal_names_the_option(kind: RefusalKind, reason: str) -> Non
 
     with pytest.raises(LoadRefused, match=reason):
         await commit(Refusing(FakeEtcd()), PUT)
+
+
+@given(
+    st.lists(st.integers(0, 2000), max_size=300),
+    st.integers(2, 40),
+    st.integers(4000, 20_000),
+)
+def test_every_put_once_in_order_and_within_the_limits(sizes: list[int], most: int, room: int) -> None:
+    puts = [Put(b"k%d" % number, bytes(size)) for number, size in enumerate(sizes)]
+    groups = list(Limits(most, room).groups(puts, GUARD))
+    assert [put for group in groups for put in group] == puts
+    for group in groups:
+        assert 0 < len(group) <= most
+        assert txn_size(Txn((GUARD,), group)) <= room
+
+
+def test_a_put_that_fits_nowhere_goes_alone() -> None:
+    puts = [Put(b"a", b""), Put(b"b", bytes(5000)), Put(b"c", b"")]
+    assert list(Limits(10, 1000).groups(puts, GUARD)) == [[put] for put in puts]

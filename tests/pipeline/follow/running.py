@@ -1,4 +1,4 @@
-"""What runs during a follow: a command of the pipeline as a process of its own, and clients that write."""
+"""What runs during a follow: a command of the pipeline, clients that write, an etcd that fails."""
 
 import asyncio
 import sys
@@ -9,11 +9,13 @@ from typing import Self
 from kazoo.client import KazooClient
 from kazoo.retry import KazooRetry
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.servers import EtcdServer
 from lab.servers.process import ServerProcess
 from lab.servers.waiting import wait_until
 from pipeline.follow.target import position_of
 from proxy.etcd.client import EtcdClient
+from proxy.etcd.model import EtcdUnknown
 from schema.keys import Keyspace
 
 
@@ -84,6 +86,21 @@ class Comer:
         """Wait until some more was written; the zxid of what was."""
         enough = self.last_zxid + 50
         return wait_until(lambda: self.last_zxid > enough and self.last_zxid, "clients write on", 60)
+
+
+class Failing(FakeEtcdClient):
+    """An etcd in memory, out of reach for `length` requests in a row, from the request `at` on; 0: never."""
+
+    def __init__(self, store: FakeEtcd, at: int, length: int = 30) -> None:
+        super().__init__(store)
+        self.requests = 0
+        self._outage = range(at, at + length) if at else range(0)
+
+    async def _contact(self) -> None:
+        self.requests += 1
+        if self.requests in self._outage:
+            raise EtcdUnknown("no member answers")
+        await super()._contact()
 
 
 def wait_for_zxid(etcd_server: EtcdServer, keys: Keyspace, zxid: int) -> None:

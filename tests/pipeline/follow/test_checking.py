@@ -7,7 +7,8 @@ import pytest
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.errors import Failure
 from pipeline.follow.checking import DIFFERENT, EQUAL, check
-from pipeline.follow.inward import DONE, Options, follow
+from pipeline.follow.inward import Options, follow
+from pipeline.follow.output import DONE
 from pipeline.table import SessionRow
 from schema.keys import Keyspace
 from tests.pipeline.follow.histories import creates

@@ -35,7 +35,8 @@ from pipeline.errors import Failure
 from pipeline.follow import finishing, inward
 from pipeline.follow.base import ascii_digest_of
 from pipeline.follow.changes import Changes
-from pipeline.follow.inward import DONE, NOT_LEVEL, Options, follow
+from pipeline.follow.inward import Options, follow
+from pipeline.follow.output import DONE, NOT_LEVEL
 from pipeline.follow.tail import Found, Tail, Unsettled
 from pipeline.follow.target import FollowedTree, position_of, resume
 from pipeline.table import SessionRow

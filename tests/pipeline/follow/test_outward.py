@@ -10,7 +10,8 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.errors import Failure
 from pipeline.follow import files, output, outward, retrying
 from pipeline.follow.base import digest_of, load_base
-from pipeline.follow.outward import DONE, NOT_LEVEL, Options, mirror
+from pipeline.follow.output import DONE, NOT_LEVEL
+from pipeline.follow.outward import Options, mirror
 from pipeline.formats import directory
 from proxy.log import slices
 from proxy.log.follow.catch_up import Caught, catch_up
@@ -18,7 +19,7 @@ from proxy.log.load import start
 from proxy.state.machine import Machine
 from schema.entry import Kind, Request, encode_epoch
 from tests.pipeline.follow.histories import node_pages
-from tests.pipeline.follow.outages import Failing
+from tests.pipeline.follow.running import Failing
 from tests.proxy.log.trees import Tree
 
 

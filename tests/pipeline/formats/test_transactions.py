@@ -1,4 +1,4 @@
-"""What entries say, both ways."""
+"""What entries say, both ways, with Java's strings."""
 
 import contextlib
 import struct
@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.constants import OpCode
+from codec.jute import from_text
 from pipeline.formats import directory, log, transactions
 from pipeline.formats.compression import BytesSource
 from pipeline.formats.errors import BadFile
 from pipeline.formats.log import Entry
+from pipeline.formats.text import decode
 from pipeline.formats.transactions import CONTAINER_OWNER, ttl_owner
 from pipeline.table import AclRow, TransactionRow
 from tests.pipeline.trees import NAMES, SAMPLES, transaction
@@ -128,3 +130,19 @@ def test_the_end_of_a_session_without_paths_may_be_followed_by_a_digest() -> Non
 def test_what_no_server_writes_is_an_error(row: TransactionRow, reason: str) -> None:
     with pytest.raises(BadFile, match=rf"f, byte 3: .*{reason}"):
         list(transactions.rows(Entry(3, transactions.pack([row])), "f", ""))
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_both_encodings_are_the_same_text(text: str) -> None:
+    assert decode(text.encode()) == text
+    assert decode(from_text(text)) == text
+
+
+@given(st.binary(max_size=20))
+def test_no_bytes_fail_and_all_text_can_be_written(raw: bytes) -> None:
+    assert decode(raw).encode().decode() == decode(raw)
+
+
+def test_half_a_character_is_replaced() -> None:
+    assert decode(b"a\xed\xa0\xbdb") == "a\ufffdb"
+    assert decode(b"\xff") == "\ufffd"

@@ -19,7 +19,7 @@ from pipeline.sources.archive_log import ArchiveOptions, ArchiveReader
 from pipeline.sources.zketcd_archive import ArchiveStream
 from pipeline.traffic.table import TrafficRow, rows_of
 from tests.archive.archives import ROOT, Archive
-from tests.pipeline.streams import run_to_end
+from tests.pipeline.sources.streams import run_to_end
 
 #: Columns that only a replay knows.
 _OUTCOMES = ("zxid", "result", "paths", "nodes", "grown")
@@ -137,7 +137,7 @@ def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ValueError, match="for tables"):
         ArchiveStream({"path": "x", "until": "1m"}).initialOffset()
     with pytest.raises(Failure, match="empty"):
-        ArchiveReader(ArchiveOptions(str(tmp_path / "none"), True)).partitions()
+        ArchiveReader(ArchiveOptions.of({"path": str(tmp_path / "none")}, results=True)).partitions()
     for words, why in (
         (["inspect", "--traffic", f"archive:{tmp_path}/none"], "the archive is empty"),
         (

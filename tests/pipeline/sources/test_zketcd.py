@@ -9,7 +9,7 @@ from lab.servers import EtcdServer
 from pipeline.etcd.options import Connection
 from pipeline.sources.spark import struct_of
 from pipeline.table import ZNODES, AclRow, ZnodeRow
-from tests.pipeline.sources.proxies import World
+from tests.pipeline.sources.streams import World
 
 ROWS = [
     ZnodeRow("/", b"", None, 0, 0, 9, 0, 0, 0, 2, 0, 0),

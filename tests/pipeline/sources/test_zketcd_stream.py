@@ -14,8 +14,7 @@ from pipeline.etcd import log as etcd_log
 from pipeline.etcd.options import Connection
 from pipeline.sources.zketcd_stream import TrafficStream
 from proxy.etcd.model import EtcdUnknown
-from tests.pipeline.sources.proxies import World
-from tests.pipeline.streams import run_to_end
+from tests.pipeline.sources.streams import World, run_to_end
 
 Row = tuple[int, str, int, int]
 

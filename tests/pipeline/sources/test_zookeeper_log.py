@@ -12,7 +12,7 @@ from pipeline.sources.options import options_of
 from pipeline.sources.zookeeper_log import LogRun, log_rows
 from pipeline.sources.zookeeper_stream import LogStream
 from pipeline.table import TransactionRow
-from tests.pipeline.streams import run_to_end
+from tests.pipeline.sources.streams import run_to_end
 from tests.pipeline.trees import transaction, write_log
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from lab.oracle.wire import Connection, Session
 from lab.servers import ZooKeeperServer
-from pipeline.etcd.passwords import password_of
+from pipeline.etcd.sessions import password_of
 
 
 def test_the_password_is_the_one_that_java_makes() -> None:

@@ -1,14 +1,21 @@
-"""A tree in a real etcd, written by proxies that are nothing but names, for tests that do not await."""
+"""Streaming queries, and a tree in a real etcd, written by proxies that are nothing but names."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
+
 from pipeline.etcd.options import Connection
 from tests.proxy.log.trees import Tree
 
+# Spark gives a source's Python process ten seconds to start, which a busy machine may not manage.
+_TOO_SLOW = "failed to connect back"
+_TRIES = 10
+
 
 class World:
-    """A tree, and its proxy `a`."""
+    """A tree, and its proxy `a`, for tests that do not await."""
 
     def __init__(self, connection: Connection) -> None:
         self.options = {**connection.options(), "table": "traffic"}
@@ -38,3 +45,16 @@ class World:
 async def _begin(tree: Tree) -> None:
     await tree.make()
     await tree.come("a")
+
+
+def run_to_end(start: Callable[[], StreamingQuery]) -> None:
+    """Run a query until there is nothing more to read. Raises what ends it, unless that is Spark's hurry."""
+    for _ in range(_TRIES):
+        try:
+            start().awaitTermination()
+        except PySparkException as error:
+            if _TOO_SLOW not in str(error):
+                raise
+        else:
+            return
+    raise TimeoutError(f"Python processes of Spark did not start within its ten seconds, {_TRIES} times")
