@@ -5,6 +5,7 @@ or all connections break and the sessions expire. Two other clients ask one thin
 node of its own, one reads the parent.
 """
 
+import socket
 import threading
 import time
 from contextlib import closing
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from bench import wire
 from bench.errors import Stalled
 from bench.scenarios import Cell, Table
-from bench.scenarios.crowd import Crowd
+from bench.scenarios.crowd import PING, Crowd
 from bench.scenarios.herd import Client, arrive
 from bench.servers import targets
 from lab.client import blocking
@@ -73,11 +74,14 @@ def measure(port: int, size: int, way: str, timeout_ms: int = TIMEOUT_MS) -> Wai
             if admin.stat(path) is None:
                 admin.create(path)
     clients: list[Client] = []
+    sockets: list[socket.socket] = []
     while len(clients) < size:
         piece = [Client(timeout_ms) for _ in range(min(_PIECE, size - len(clients)))]
         arrive(piece, port, None)
         clients += piece
-    sockets = [client.socket for client in clients if client.socket is not None]
+        sockets = [client.socket for client in clients if client.socket is not None]
+        with closing(Crowd(sockets)) as crowd:  # lest the first of them expire meanwhile
+            crowd.ask(PING, wire.REPLY_SIZE)
     with closing(Crowd(sockets)) as crowd:
         crowd.ask(_CREATE, _CREATED)
     others = [_Other(port, writes=writes) for writes in (True, False)]
