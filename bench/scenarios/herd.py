@@ -38,10 +38,11 @@ ARRIVALS = ("new", "back after a restart", "half of them back, half new")
 class Client:
     """One client: a socket that is not waited for, and the session, once there is one."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeout_ms: int = TIMEOUT_MS) -> None:
         self.session = 0
         self.password = bytes(16)
         self.socket: socket.socket | None = None
+        self._timeout_ms = timeout_ms
         self._sent = False
         self._received = b""
 
@@ -70,7 +71,7 @@ class Client:
                             sock, do_handshake_on_connect=False, server_hostname=HOST
                         )
                     sock.do_handshake()
-                sock.send(wire.connect_packet(TIMEOUT_MS, self.session, self.password))
+                sock.send(wire.connect_packet(self._timeout_ms, self.session, self.password))
                 self._sent = True
                 return False
             data = sock.recv(RESPONSE_SIZE - len(self._received))

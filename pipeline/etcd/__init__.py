@@ -3,7 +3,7 @@
 columns.py   rows in Arrow <-> pages of znodes, column by column. Pure.
 paths.py     whether the paths of all rows make one tree. Pure.
 records.py   what zketcd can hold, and kinds of nodes. Pure.
-passwords.py the password that ZooKeeper derives from a session's id. Pure.
+sessions.py  sessions of a ZooKeeper, whose passwords derive from their ids. Pure.
 limits.py    puts packed into Txns that etcd accepts by default. Pure.
 requests.py  requests that are sent again until their outcome is known.
 load.py      the load: begin (unserved), numbers for pages, seal, finish (served).

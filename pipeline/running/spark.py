@@ -36,7 +36,7 @@ _Run = Callable[[Iterator[pa.RecordBatch]], Iterator[bytes]]
 
 
 class BySpark:
-    """Runs jobs by Spark."""
+    """Runs jobs by Spark, whose errors it raises."""
 
     def __init__(self, reporter: Reporter, name: str, spark: SparkSession | None = None) -> None:
         """`name`: the name of the application in Spark."""

@@ -493,6 +493,10 @@ class _Probe(Probe):
         self._world.expiry.closing(session_id, holder)
 
     @override
+    def refused(self, session_id: int, opcode: int, fields: Any, machine: Machine) -> None:
+        self._world.answers.refused(session_id, opcode, fields, machine)
+
+    @override
     def loading(self, zxid: int) -> None:
         self._world.answers.loaded(running_host().name, zxid)
 

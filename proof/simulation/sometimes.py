@@ -13,6 +13,8 @@ FALLBACK = "a fallback to the previous snapshot"
 OVER_BUDGET = "a request that its budget refuses"
 NEARLY_FULL = "a request that the reserve refuses"
 LAST_ROOM = "a request that the room for one snapshot refuses"
+LENT = "growth that the reserve has room for"
+EPHEMERAL = "an ephemeral node that the reserve has room for"
 GIVES_SPACE = "a snapshot that gives space"
 WHOLE_AGAIN = "a reserve that is whole again"
 BRANCHES = (
@@ -26,6 +28,8 @@ BRANCHES = (
     OVER_BUDGET,
     NEARLY_FULL,
     LAST_ROOM,
+    LENT,
+    EPHEMERAL,
     GIVES_SPACE,
     WHOLE_AGAIN,
 )

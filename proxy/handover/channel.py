@@ -55,6 +55,10 @@ class Channel:
         """The other process sees this as an end."""
         self._end.close()
 
+    def leave_open(self) -> None:
+        """From now on the other process sees an end only when this process ends."""
+        self._end.detach()
+
     async def ended(self) -> None:
         """Wait until the other process has ended."""
         self._end.settimeout(None)

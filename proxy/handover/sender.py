@@ -74,6 +74,7 @@ class Sender:
             await self._hand_over(new.channel)
         except OtherForm as error:
             error.pid = new.pid
+            new.channel.leave_open()  # the new process binds its ports when it sees the end
             raise
         except BaseException as error:
             await self._continue_serving(new, is_ending=isinstance(error, asyncio.CancelledError))

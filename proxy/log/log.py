@@ -16,6 +16,7 @@ from proxy.log.append.incarnations import Incarnations
 from proxy.log.append.outbox import Outbox, SpentBudgets
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.append.space import Space
+from proxy.log.append.syncs import sync_entry
 from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, QuotaExceeded
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.catch_up import Loaded
@@ -134,7 +135,10 @@ class Log:
         """As Space.learned."""
         record, space = self.follow.record, self.outbox.space
         assert space is not None
-        return space.learned(in_use, quota, None if record is None else record.current, log_bytes)
+        interval = space.learned(in_use, quota, None if record is None else record.current, log_bytes)
+        if space.needs_entry():
+            self.outbox.submit(sync_entry())
+        return interval
 
     def propose_budgets(self, rules: Iterable[Rule]) -> None:
         """Make the budgets of this proxy's operator those of the tree, where they differ. Others stay."""

@@ -16,6 +16,7 @@ _CONFIG = """<clickhouse>
     <node><host>127.0.0.1</host><port>{port}</port></node>
     {options}
   </zookeeper>
+  <remote_servers><alone><shard><replica><host>127.0.0.1</host><port>9000</port></replica></shard></alone></remote_servers>
   <keeper_map_path_prefix>/keeper_map</keeper_map_path_prefix>
   <user_defined_zookeeper_path>/functions</user_defined_zookeeper_path>
   <workload_zookeeper_path>/workloads</workload_zookeeper_path>

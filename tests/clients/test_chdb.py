@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from codec.constants import KeeperOpCode, OpCode, ProtocolVersion
+from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer
 from tests.clients.chdb_server import ClickHouse
 from tests.clients.conftest import ON_ZOOKEEPER
@@ -90,3 +91,41 @@ def test_clickhouse_keeps_its_things(
         # The rest needs what only a whole server does, as replicated tables.
         assert asked >= {OpCode.MULTI_READ, KeeperOpCode.CREATE_IF_NOT_EXISTS}
         assert asked <= {OpCode.MULTI_READ, *KeeperOpCode}
+
+
+# What needs more of a server than the library has: query -> what it answers. Those without an answer work.
+_REFUSED = (
+    ("SELECT name FROM system.zookeeper WHERE path = '/'", "UNKNOWN_TABLE"),
+    ("CREATE TABLE r (k UInt64) ENGINE = ReplicatedMergeTree('/r', 'one') ORDER BY k", ""),
+    ("INSERT INTO r SETTINGS insert_keeper_max_retries = 0 VALUES (1)", "Table is in readonly mode"),
+    ("DROP TABLE r SYNC", ""),
+    (
+        "CREATE DATABASE d ENGINE = Replicated('/d', 'shard', 'one')",
+        "Parameter 'interserver_http.s._port' required for replication is not specified",
+    ),
+    ("CREATE TABLE m (k UInt64) ENGINE = MergeTree ORDER BY k", ""),
+    ("CREATE TABLE n ON CLUSTER alone AS m", "Replicated DDL queries are disabled"),
+    ("BACKUP TABLE m ON CLUSTER alone TO Memory('b')", "Replicated DDL queries are disabled"),
+)
+
+
+def test_what_the_embedded_library_cannot_do(
+    etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path
+) -> None:
+    """docs/clickhouse.md lists it. Of replicated tables it creates the nodes, and deletes them again."""
+    with (
+        ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix) as server,
+        Relay(server.port) as relay,
+        ClickHouse(tmp_path, relay.port) as clickhouse,
+        Client(server.port) as client,
+    ):
+        for query, refusal in _REFUSED:
+            if refusal:
+                with pytest.raises(RuntimeError, match=refusal):
+                    clickhouse.query(query)
+            else:
+                clickhouse.query(query)
+            assert (client.stat("/r/replicas/one") is not None) is (
+                "ENGINE = ReplicatedMergeTree" in query or "INTO r " in query
+            )
+        assert relay.opcodes[KeeperOpCode.REMOVE_RECURSIVE] > 0

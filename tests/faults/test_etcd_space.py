@@ -114,14 +114,17 @@ def test_a_nearly_full_etcd_is_no_outage_and_comes_back_by_deletes_alone(start: 
             wait_until(refused, "the reserve is touched", timeout=120, interval=0)
             with Client(proxy.port) as other:  # sessions are opened, continued and ended
                 other.reconnect(proxy.port)
-                assert other.refusal(zk.create("/e")) == SYSTEM_ERROR
+                assert other.refusal(zk.create("/e", _DATA)) == SYSTEM_ERROR
+                assert (
+                    other.refusal(zk.create("/small")) == OK
+                )  # to delete, some clients create something first
                 assert other.refusal(zk.create("/mine", b"", EPHEMERAL)) == OK  # so clients can start again
                 assert other.refusal(zk.create("/n")) == NODE_EXISTS
                 other.write("/n/0", b"smaller")
                 assert other.refusal(zk.set_data("/n/0", _DATA)) == SYSTEM_ERROR
                 assert other.refusal(zk.delete(made.pop())) == OK
             wait_until(lambda: client.stat("/ephemeral") is None, "the end of a silent session")
-            assert client.refusal(zk.create("/e")) == SYSTEM_ERROR
+            assert client.refusal(zk.create("/e", _DATA)) == SYSTEM_ERROR
             for xid in client.send(*map(zk.delete, made)):
                 assert client.reply_to(xid).err == OK
             wait_until(

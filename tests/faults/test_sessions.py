@@ -1,10 +1,11 @@
 """What a proxy that stops leaves of its sessions."""
 
+import time
 from contextlib import ExitStack
 
 from codec import client as zk
 from lab.client.blocking import DELETED, EPHEMERAL, Client, events_of
-from lab.servers import EtcdServer, ZketcdServer, wait_until
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
 from lab.servers.operator import count_keys, ctl
 from tests.faults.conftest import Start
 
@@ -48,6 +49,24 @@ def test_a_drained_proxy_answers_what_is_in_flight_and_leaves_sessions_alone(pai
         watcher.sync()
         assert watcher.children("/d")[0] == set()
         assert events_of(watcher, 1) == [(DELETED, "/d/0")]
+
+
+def test_a_client_that_only_reads_outlives_its_timeout(pair: Pair, zookeeper_server: ZooKeeperServer) -> None:
+    """It sends neither pings nor writes: ClickHouse lost sessions of such clients at Keeper's followers."""
+    timeout = 1.0
+    for ports in ([server.port for server in pair], [zookeeper_server.port] * 2):
+        with Client(ports[0], int(timeout * 1000)) as reader, Client(ports[1]) as other:
+            reader.create("/reader", b"", EPHEMERAL)
+            for port in ports:
+                reader.reconnect(port)
+                until = time.monotonic() + 2.5 * timeout
+                while time.monotonic() < until:
+                    assert reader.owner("/reader") == reader.id
+                    time.sleep(timeout / 4)
+            other.sync()
+            assert other.owner("/reader") == reader.id
+            # Its reads have kept it alive, and nothing else.
+            wait_until(lambda other=other: other.stat("/reader") is None, "its end")  # type: ignore[misc]
 
 
 def test_a_stopped_proxy_takes_its_key_away_unless_sessions_need_it(

@@ -245,12 +245,9 @@ class Outbox:
             pending = queue[0]
             if self.is_held and pending.kind != Kind.CARRY_OVER:
                 break
-            no_room = space is not None and pending.is_wanted and space.refuses(pending)
-            if no_room or not pending.is_wanted:
+            if not pending.is_wanted:
                 if requests:
                     break
-                if no_room and space is not None:
-                    space.count()
                 self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
                 continue
             if (
@@ -271,6 +268,12 @@ class Outbox:
                     continue
             elif requests and writer.size + len(pending.body) + _REQUEST_OVERHEAD > self._entry_bytes:
                 break
+            if space is not None and not space.admits(pending):
+                if requests:
+                    break
+                space.count()
+                self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
+                continue
             queue.popleft()
             requests.append(pending)
             writer.add(pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body)

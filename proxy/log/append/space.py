@@ -8,7 +8,9 @@ no part of the log, so proxies need not agree.
 
 Ephemeral nodes make the tree grow, but clients need them to start again: a ClickHouse server that cannot mark
 its replicas as active keeps their tables read-only, and its cleanup, which would give space back, does not
-run. So the reserve has room for new ephemeral nodes, and each session may use a share of it.
+run. So the reserve has room for new ephemeral nodes, and each session may use a share of it. Clients also
+create nodes in order to delete others: a DROP PARTITION is an entry in the table's log, which each replica
+copies. So each session may make the tree grow by another share, and what it deletes restores that share.
 
 The size in use decides: etcd's file never shrinks, and its free pages are used again.
 """
@@ -28,14 +30,16 @@ from proxy.state.ops.create import SEQUENTIAL
 from proxy.support import probe
 from schema.entry import Kind
 from schema.record import SnapshotRef
+from schema.znode import session_of
 
 log = logging.getLogger(__name__)
 
 _NODE = 100  # bytes that a node takes besides its path and data, about
 _INTERVAL, _SHORT_INTERVAL = 10.0, 1.0  # seconds between two looks at etcd's size
+_QUIET = 5  # looks without an entry between them, after which one is asked for
 _SOON = 3  # reserves of room: from less on, etcd's size is looked at often
 _NEVER = float("inf")
-_SHARES = 8  # one session may use this part of the room for new ephemeral nodes
+_SHARES = 8  # one session may use this part of the room for new ephemeral nodes, or for other growth
 _EPHEMERAL = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL)
 # Appended as long as etcd has space, whatever they find: the delete of a missing node gets NONODE.
 _DELETES = (
@@ -63,13 +67,18 @@ class Space:
         self._quota = 0
         self._reserve = 0
         self._least = 0  # the last room: with less, only what makes the tree smaller is appended
-        self._for_ephemerals = 0  # the part of the last room that new ephemeral nodes may use
+        self._tenth = 0  # of `_wanted`: the part of the last room that new ephemeral nodes may use
         self._pressed_at = 0  # the zxid at which the reserve was touched
+        self._tree_then = 0  # the size of the tree at that moment
+        self._spent: dict[int, int] = {}  # bytes of its share of lasting growth that a session has used
         # The size in use without what was applied here: between two looks at etcd the log shows its growth.
         self._base = 0
         self._check_at = _NEVER  # when so many bytes are applied
         self._pressed = False
         self._is_last = False
+        self._quiet = 0  # looks since which nothing was applied
+        self._looked_at = 0  # bytes that were applied at the last look
+        self._refused = 0  # requests, when an entry was last asked for
         self._needed = 2  # snapshots until one deletes anything
         self._size = 0  # of the current snapshot
         self._applied = 0  # bytes that were applied at its position
@@ -87,6 +96,8 @@ class Space:
         Returns the seconds until the next look.
         """
         self._quota = quota
+        self._quiet = self._quiet + 1 if self._looked_at == self._stats.applied_bytes else 0
+        self._looked_at = self._stats.applied_bytes
         self._base = in_use - self._appended
         self._needed = 2 if current is None else 1
         self._size = 0 if current is None else current.bytes
@@ -97,59 +108,104 @@ class Space:
             room: float = self._room - self._reserve // 10
         else:
             room = self._check_at = _NEVER
+        sessions = self._machine.sessions
+        self._spent = {session: spent for session, spent in self._spent.items() if session in sessions}
         if self._is_last and room > self._least:
             self._is_last = False
             log.warning("there is more room again than snapshots need: %d MiB are in use", in_use >> 20)
         if self._pressed and room > self._reserve:
             self._pressed = False
+            self._spent.clear()
             probe.current.reached("a reserve that is whole again")
             log.warning("the reserve of etcd's quota is whole again: %d MiB are in use", in_use >> 20)
         return _SHORT_INTERVAL if room < _SOON * self._reserve else _INTERVAL
 
+    def needs_entry(self) -> bool:
+        """Whether an entry has to be appended, lest clients be refused for ever. Called after `learned`.
+
+        etcd's size in use counts pages that a compaction has freed only after one more write (bbolt's
+        FreePageN is without pending pages). If all that clients send is refused, there is no other write.
+        """
+        if not self._pressed or self._quiet < _QUIET or self._refused == self._stats.growth_refused:
+            return False
+        self._quiet, self._refused = 0, self._stats.growth_refused
+        return True
+
     def is_short(self) -> bool:
-        """Whether the reserve is touched, so that `refuses` has to be asked about each request."""
+        """Whether the reserve is touched, so that `admits` has to be asked about each request."""
         if self._stats.applied_bytes >= self._check_at:
             self._judge()
         return self._pressed
 
-    def refuses(self, pending: Pending) -> bool:
-        """Whether a request is refused since it makes the tree grow, or not smaller.
+    def admits(self, pending: Pending) -> bool:
+        """Whether a request is sent, and not refused since it makes the tree grow, or not smaller.
 
-        Deletes never are, nor are ephemeral nodes as long as there is room for them. Called while space
-        `is_short`.
+        Deletes always are, and so is what fits into the shares of its session. What is admitted is counted.
+        Called while space `is_short`.
         """
         opcode = pending.opcode
-        if pending.kind != Kind.CLIENT or opcode in UNMETERED or opcode in _DELETES:
-            return False
+        if pending.kind != Kind.CLIENT or opcode in UNMETERED:
+            return True
         fields, operation = pending.fields, EXTENDED.writes.get(opcode)
         if operation is None:
-            return False
+            return True
         try:
             if fields is None:
                 fields, _ = operation.decode(pending.body, 0)
         except MalformedPacket:
-            return False  # the state machine answers it
+            return True  # the state machine answers it
         parts = (
             [(kind.opcode, part) for kind, part in fields] if opcode == OpCode.MULTI else [(opcode, fields)]
         )
-        if all(map(_never_grows, parts)):
+        nodes = self._machine.tree.nodes
+        lasting, ephemeral = _growth(nodes, parts)
+        admitted = all(map(_never_grows, parts)) or (len(parts) == 1 and _repeats(nodes, *parts[0]))
+        if not admitted:
+            if self._is_last and ephemeral <= 0:
+                lasting += len(pending.body)  # a request has to give back what its entry takes
+            if ephemeral > 0 and not self._holds(pending.session_id, ephemeral):
+                admitted = lasting + ephemeral <= 0
+            else:
+                admitted = lasting <= 0 or self._lends(pending.session_id, lasting)
+        if admitted and lasting:
+            self._spend(pending.session_id, lasting)
+        if not admitted and not self._is_last:
+            probe.current.refused(pending.session_id, opcode, fields, self._machine)
+        return admitted
+
+    def _lends(self, session_id: int, size: int) -> bool:
+        """Whether this session may make the tree grow by so much."""
+        if not self._is_small(size) or self._spent.get(session_id, 0) + size > self._tenth // _SHARES:
             return False
-        growth = _growth(self._machine.tree.nodes, parts)
-        if growth.ephemeral and self._holds(pending.session_id, growth.ephemeral):
-            return growth.lasting > 0
-        # In the last room a request has to give back what its entry takes.
-        return growth.lasting + growth.ephemeral + (len(pending.body) if self._is_last else 0) > 0
+        probe.current.reached("growth that the reserve has room for")
+        return True
+
+    def _is_small(self, size: int) -> bool:
+        """Whether the tree is then larger by a tenth of `_wanted` at most than when the reserve was touched.
+
+        This bounds all sessions together, in the last room as well: `_margin` is larger.
+        """
+        return self._tree_size - self._tree_then + size <= self._tenth and self._room >= self._margin
+
+    def _spend(self, session_id: int, size: int) -> None:
+        """Take from the share of a session, or restore it if `size` is below 0."""
+        spent = self._spent.pop(session_id, 0) + size
+        if spent > 0:
+            self._spent[session_id] = spent
 
     def _holds(self, session_id: int, size: int) -> bool:
         """Whether the reserve has room for new ephemeral nodes of this size, of this session."""
-        if self._room < self._least - self._for_ephemerals:
+        if self._room < self._least - self._tenth and not self._is_small(size):
             return False
         tree = self._machine.tree
         for path in tree.ephemerals.get(session_id, ()):
             node = tree.nodes[path]
             if node.czxid > self._pressed_at:
                 size += _NODE + len(path) + node.size
-        return size <= self._for_ephemerals // _SHARES
+        if size > self._tenth // _SHARES:
+            return False
+        probe.current.reached("an ephemeral node that the reserve has room for")
+        return True
 
     def count(self) -> None:
         """A request was refused."""
@@ -171,9 +227,13 @@ class Space:
 
     @property
     def _next_snapshot(self) -> int:
-        tree = self._machine.tree
         grown = self._size + self._stats.applied_bytes - self._applied
-        return _in_etcd(min(grown, tree.data_size + _NODE * len(tree.nodes)))
+        return _in_etcd(min(grown, self._tree_size))
+
+    @property
+    def _tree_size(self) -> int:
+        tree = self._machine.tree
+        return tree.data_size + _NODE * len(tree.nodes)
 
     @property
     def _wanted(self) -> int:
@@ -187,12 +247,13 @@ class Space:
     def _judge(self) -> None:
         """Find out whether the reserve is touched, and whether more of it is used than may be."""
         snapshots = self._needed * self._next_snapshot
-        self._for_ephemerals = self._wanted // 10
-        self._least = snapshots + self._margin + self._for_ephemerals
+        self._tenth = self._wanted // 10
+        self._least = snapshots + self._margin + self._tenth
         self._reserve = max(self._wanted, self._least + self._margin)
         if self._room < self._reserve and not self._pressed:
             self._pressed = True
             self._pressed_at = self._machine.zxid
+            self._tree_then = self._tree_size
             log.error(
                 "etcd is nearly full: %d of %d MiB are in use, and %d MiB are reserved. Requests that make"
                 " the tree grow are refused with SYSTEMERROR until there is more space",
@@ -234,6 +295,14 @@ def _never_grows(part: tuple[int, Any]) -> bool:
     return opcode in _DELETES or (opcode == OpCode.SET_DATA and not fields[1])
 
 
+def _repeats(nodes: Mapping[str, Node], opcode: int, fields: Any) -> bool:
+    """Whether a request creates an empty node that exists: it is answered NODEEXISTS, or is content with it.
+
+    Clients do this at each start. ClickHouse 18.16 does not start if it gets another error.
+    """
+    return opcode in CREATES and not fields[1] and fields[0] in nodes and not fields[3] & SEQUENTIAL
+
+
 def _growth(nodes: Mapping[str, Node], parts: Sequence[tuple[int, Any]]) -> _Growth:
     """The growth by a request that has these parts; a request that is no multi is its only part."""
     lasting = ephemeral = 0
@@ -255,5 +324,9 @@ def _growth(nodes: Mapping[str, Node], parts: Sequence[tuple[int, Any]]) -> _Gro
         elif opcode == OpCode.SET_ACL:
             lasting += len(fields[1] or ()) - len(node.acl)
         else:  # a subtree counts as its topmost node
-            lasting -= _NODE + len(fields[0]) + node.size
+            size = _NODE + len(fields[0]) + node.size
+            if session_of(node.owner):
+                ephemeral -= size
+            else:
+                lasting -= size
     return _Growth(lasting, ephemeral)

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from codec.constants import OpCode
+from codec.jute import pack_string
 from proxy.log.append.pending import Pending
 from schema.entry import Kind
 
@@ -31,6 +32,11 @@ class Proven(NamedTuple):
 
     asked: Asked
     began: float  # when the read began, by the clock's perf_counter
+
+
+def sync_entry() -> Pending:
+    """A sync of no session, for its entry: like a client's it changes nothing."""
+    return Pending(Kind.CLIENT, 0, _SYNC, (), pack_string("/"))
 
 
 def needs_no_entry(pending: Pending) -> bool:

@@ -14,11 +14,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from codec.constants import OpCode
-from codec.jute import pack_string
 from proxy.etcd.access import Access
 from proxy.etcd.model import EtcdError
 from proxy.log.append.pending import Pending
+from proxy.log.append.syncs import sync_entry
 from proxy.log.log import Log
 from proxy.log.status import LogStatus, Pressure
 from proxy.log.upkeep.snapshot_writer import PACE
@@ -203,8 +202,8 @@ class Snapshots:
         if waited < rank * self._each_rank:
             return False
         if not self._wanted and not self.log_requests:
-            # Without a new entry no snapshot is written. Like a client's sync, this one changes nothing.
-            self._log.outbox.submit(Pending(Kind.CLIENT, 0, int(OpCode.SYNC), (), pack_string("/")))
+            # Without a new entry no snapshot is written.
+            self._log.outbox.submit(sync_entry())
             return False
         return True
 

@@ -8,10 +8,11 @@ from proof.simulation.sometimes import (
     BRANCHES,
     CARRY_OVER,
     ENOUGH_HOURS,
+    EPHEMERAL,
     FALLBACK,
     GAP_STAYS,
     GIVES_SPACE,
-    NEARLY_FULL,
+    LENT,
     OVER_BUDGET,
     RELOAD_IN_WRITE,
     WHOLE_AGAIN,
@@ -54,5 +55,5 @@ def test_a_small_etcd_comes_back_by_what_clients_delete() -> None:
     assert world.knobs.quota < 1_000_000
     outcome = world.run()
     assert outcome.violations == []
-    assert {NEARLY_FULL, GIVES_SPACE, WHOLE_AGAIN} <= set(outcome.branches)
+    assert {LENT, EPHEMERAL, GIVES_SPACE, WHOLE_AGAIN} <= set(outcome.branches)
     assert not world.cluster.store.full

@@ -1,13 +1,16 @@
 """The process that hands over continues as before if the new one fails."""
 
+import gc
+import os
+import socket
 from typing import Any
-from unittest.mock import AsyncMock, MagicMock
+from unittest.mock import AsyncMock, MagicMock, patch
 
 import pytest
 
-from proxy.handover.channel import HandoverError, Message
+from proxy.handover.channel import Channel, HandoverError, Message
 from proxy.handover.moved import FORM
-from proxy.handover.sender import Sender
+from proxy.handover.sender import OtherForm, Sender
 
 
 def _channel() -> Any:
@@ -33,3 +36,20 @@ async def test_a_session_that_goes_to_a_process_that_has_ended_holds_nothing() -
     _, carried = server.sessions.expect_successor.call_args.args
     carried()
     server.log.applier.worker.hold.assert_not_called()
+
+
+async def test_a_process_of_another_form_sees_the_end_of_this_process_not_of_the_attempt() -> None:
+    """Else it binds the ports, and ends since they are taken, if this process takes a moment to drain."""
+    ours, theirs = socket.socketpair()
+    hello = AsyncMock(return_value=Message("hello", {"release": 2, "form": FORM + 1}, []))
+    channel = Channel(ours)
+    number = ours.fileno()
+    with (
+        theirs,
+        patch.multiple(channel, receive=hello, send=AsyncMock()),
+        pytest.raises(OtherForm, match="this process drains and ends"),
+    ):
+        await Sender(MagicMock(), {}).run(AsyncMock(return_value=MagicMock(channel=channel)))
+    del channel, ours
+    gc.collect()
+    os.close(number)  # still open

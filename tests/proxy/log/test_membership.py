@@ -200,6 +200,9 @@ async def test_revoking_is_repeated_until_the_key_is_gone(registered: World) -> 
     registered.etcd.unreachable = False
     await revoking
     assert not registered.proxies()
+    with mock.patch.object(registered.etcd, "lease_revoke") as again:
+        await registered.membership.retire()
+    again.assert_not_called()
 
 
 async def test_retiring_takes_the_key_away_if_etcd_answers(registered: World) -> None:

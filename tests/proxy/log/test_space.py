@@ -30,7 +30,10 @@ _MODES = {
 
 
 class World(logging.Handler):
-    """A proxy's outbox, on a tree with /a of 1,000 bytes and /b, and an etcd with a quota of 100 MiB."""
+    """A proxy's outbox, on a tree with /a of 1,000 bytes and /b, and an etcd with a quota of 100 MiB.
+
+    Requests are those of session 1, which has used up its share of growth, if they name no other one.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -69,11 +72,13 @@ class World(logging.Handler):
         what = [f"{name} {size / _MIB:.1f}" for name, size in pressure._asdict().items() if name != "is_last"]
         return f"pressed: {', '.join(what)}" + ", the last room" * pressure.is_last
 
-    def goes(self, request: zk.Request[object], session: int, kind: int = Kind.CLIENT) -> str:
+    def goes(
+        self, request: zk.Request[object], session: int, kind: int = Kind.CLIENT, *, twice: bool = True
+    ) -> str:
         """Whether the request is sent, decoded or not; else it is refused with SYSTEMERROR."""
         operation = EXTENDED.writes[request.opcode]
         outcomes = set()
-        for fields in (None, operation.decode(request.body, 0)[0]):
+        for fields in (None, operation.decode(request.body, 0)[0])[: 1 + twice]:
             self.outbox.submit(Pending(kind, session, request.opcode, (), request.body, fields))
             sent = self.outbox.cut(Header(1, 0, 0, 0))
             if sent is not None:
@@ -84,6 +89,15 @@ class World(logging.Handler):
             outcomes.add("refused" if sent is None else "appended")
         (outcome,) = outcomes
         return outcome
+
+    def use_up_share(self) -> None:
+        """Of growth, by session 1."""
+        refused = self.stats.growth_refused
+        sizes = (10_000, 1000, 100)
+        for request in (*(zk.create("/c", bytes(size)) for size in sizes), zk.set_data("/b", b"x")):
+            while self.space.is_short() and self.goes(request, 1, twice=False) == "appended":
+                pass
+        self.stats.growth_refused = refused
 
     def answer(self, words: Sequence[str]) -> list[str]:
         """Do what a script says."""
@@ -108,8 +122,11 @@ class World(logging.Handler):
             case ["refused"]:
                 answer = [str(self.stats.growth_refused)]
             case ["session", session, *request]:
-                answer = [self.goes(_request(request), int(session))]
+                answer = [self.goes(_request(request), int(session), twice=False)]
+            case ["needs", "an", "entry"]:
+                answer = [str(self.space.needs_entry())]
             case request:
+                self.use_up_share()
                 answer = [self.goes(_request(request), 1)]
         said, self.said = self.said, []
         return [*said, *answer]
@@ -168,7 +185,7 @@ def test_script(case: golden.Case) -> None:
 def test_a_refused_request_behind_others_is_counted_once() -> None:
     world = World()
     world.learn(["91"])
-    for words in (["sync"], ["create", "/c"]):
+    for words in (["sync"], ["create", "/c", "200000"]):
         request = _request(words)
         world.outbox.submit(Pending(Kind.CLIENT, 1, request.opcode, (), request.body))
     assert world.outbox.cut(Header(1, 0, 0, 0)) is not None
