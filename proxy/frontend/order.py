@@ -195,7 +195,7 @@ class Order:
         context: OrderContext,
         observer: Observer,
     ) -> None:
-        """`client`: whose watches reads set. `on_applied` gets each write that the log has applied."""
+        """`client`: whose watches reads set. `on_applied` gets the outcomes of writes."""
         self._client = client
         self._author = author
         self._authentication = authentication

@@ -45,7 +45,7 @@ class Sampled(bytes):
 
 
 Done: TypeAlias = Callable[["Write", int, int, bytes], None]
-"""Takes a write that the log has applied: its zxid, the error, the reply's body."""
+"""Takes the outcome of a write: its zxid, the error, the reply's body."""
 
 
 class Write(Pending):
