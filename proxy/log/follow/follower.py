@@ -1,6 +1,6 @@
 """Turns the events of the watch on `live/` into items, in the order in which they take effect. Pure.
 
-Every follower computes the same order from the same events, by rules 1 to 3 of this room.
+Every follower computes the same order from the same events, by rules 1.3 to 1.5 of docs/architecture.md.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -196,7 +196,7 @@ class Follower:
         return items
 
     def _entry(self, items: list[Item], position: int, incarnation: str, number: int, value: bytes) -> None:
-        # A higher number waits (rule 1 of this room), a lower one is a late copy (rule 2).
+        # A higher number waits (rule 1.3), a lower one is a late copy (rule 1.4).
         following = self._delivered.get(incarnation, 0) + 1
         if number != following:
             if number > following:
@@ -224,7 +224,7 @@ class Follower:
     def _gone(self, items: list[Item], incarnation: str, revision: int) -> None:
         self._living.pop(incarnation, None)
         self._expected.pop(incarnation, None)
-        self._waiting.pop(incarnation, None)  # rule 3
+        self._waiting.pop(incarnation, None)  # rule 1.5
         self.gone.append(incarnation)
         items.append(ProxyGone(incarnation, revision))
 
