@@ -6,7 +6,7 @@ So no request races with another, and a write costs etcd a part of one put, howe
 
 The path of a write, by the names to search for:
 
-    Outbox.submit          a client's request waits                    append/outbox.py
+    Outbox.submit_all      a client's writes wait                      append/outbox.py
     Appender._pump         there is room for one more Txn              append/appender.py
     Outbox.cut             all that waits becomes one entry, numbered  append/outbox.py
     Incarnation.append     its Txn: two compares and one put           append/membership.py
@@ -17,7 +17,9 @@ The path of a write, by the names to search for:
     Applier._apply_own     request by request: the state changes       applier.py
     Pending.answer         the client's reply                          append/pending.py
 
-At another proxy the path ends with `Applier._apply_foreign`, which fires the watches of its clients.
+At another proxy the path ends with `Applier._apply_foreign`. Its `_fire` passes each watch event to
+`WatchTable.fire` (proxy.state.watches), which calls `Connection.notify` of each client that watches. There
+`Order.event` makes the packet, which is sent at the end of the turn of the event loop (`Order.flush`).
 
 The rules that everything here rests on:
 

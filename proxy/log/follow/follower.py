@@ -11,7 +11,7 @@ from proxy.log.record import unreadable
 from proxy.state.pause import NO_PAUSE, Pause
 from schema.entry import Entry, decode_entry
 from schema.errors import BadValue, ForeignKey
-from schema.keys import Keyspace, Kind
+from schema.keys import KeyKind, Keyspace
 
 
 class Apply(NamedTuple):
@@ -124,15 +124,15 @@ class Follower:
                 kind, incarnation, number = self._parse(pair.key)
             except ForeignKey:
                 continue
-            if kind is Kind.ENTRY:
+            if kind is KeyKind.ENTRY:
                 if event.type == PUT:  # deletions are truncation
                     self._entry(items, pair.mod_revision, incarnation, number, pair.value)
-            elif kind is Kind.PROXY:
+            elif kind is KeyKind.PROXY:
                 if event.type == PUT:
                     self._came(items, incarnation, pair)
                 else:
                     self._gone(items, incarnation, pair.mod_revision)
-            elif kind is Kind.TREE:
+            elif kind is KeyKind.TREE:
                 items.append(RecordChanged(pair.value if event.type == PUT else None, pair.mod_revision))
         if events:
             self.revision = max(self.revision, events[-1].kv.mod_revision)
