@@ -6,7 +6,9 @@ sent it answers its client at that moment. Reads are answered from memory.
 
     client -> frontend -> log.append -> entry -> etcd
                                                   |
-    client <- frontend <- state.machine <- log.applier <- log.follow <- watch stream
+    client <- frontend <- log.applier <- log.follow <- watch stream
+                               |
+                         state.machine
 
 The words used here:
 

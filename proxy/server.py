@@ -19,7 +19,7 @@ from proxy.frontend.connection import Connection, Connections, Services
 from proxy.frontend.handshake import Handshake, SessionTimer, interval_of
 from proxy.frontend.limits import ConnectionLimits, Load
 from proxy.frontend.listener import Ports, bound_socket
-from proxy.frontend.order import Context as OrderContext
+from proxy.frontend.order import OrderContext
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.replies import LIMITS, Limits
 from proxy.frontend.request_logs import RequestLogs, Stages

@@ -22,7 +22,7 @@ _PAGE = re.compile(rb"([0-9]{1,19})-(%b)/(?:(?:nodes|sessions)/[0-9]{8}|state)" 
 _new = tuple.__new__
 
 
-class Kind(enum.Enum):
+class KeyKind(enum.Enum):
     """What a key under the prefix stands for."""
 
     TREE = "tree"
@@ -38,7 +38,7 @@ class ParsedKey(NamedTuple):
     tree's record. `number` is an entry's number, a page's position, else 0.
     """
 
-    kind: Kind
+    kind: KeyKind
     incarnation: str
     number: int
 
@@ -133,18 +133,18 @@ class Keyspace:
         sender = self._senders.get(key[:-_DIGITS])
         if sender is not None and (number := key[-_DIGITS:]).isdigit():
             # `ParsedKey(...)` would go through a function written in Python.
-            return _new(ParsedKey, (Kind.ENTRY, sender, int(number)))
+            return _new(ParsedKey, (KeyKind.ENTRY, sender, int(number)))
         if key.startswith(self.log):
             if entry := _ENTRY.fullmatch(key, len(self.log)):
                 if len(self._senders) >= _MOST_SENDERS:
                     self._senders.clear()
                 sender = self._senders[key[:-_DIGITS]] = entry[1].decode()
-                return ParsedKey(Kind.ENTRY, sender, int(entry[2]))
+                return ParsedKey(KeyKind.ENTRY, sender, int(entry[2]))
         elif key == self.tree:
-            return ParsedKey(Kind.TREE, "", 0)
+            return ParsedKey(KeyKind.TREE, "", 0)
         elif key.startswith(self.proxies):
             if proxy := _PROXY.fullmatch(key, len(self.proxies)):
-                return ParsedKey(Kind.PROXY, proxy[1].decode(), 0)
+                return ParsedKey(KeyKind.PROXY, proxy[1].decode(), 0)
         elif key.startswith(self.snapshots) and (page := _PAGE.fullmatch(key, len(self.snapshots))):
-            return ParsedKey(Kind.PAGE, page[2].decode(), int(page[1]))
+            return ParsedKey(KeyKind.PAGE, page[2].decode(), int(page[1]))
         raise ForeignKey(f"{key!r} is not a key of zketcd's schema")

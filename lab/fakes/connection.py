@@ -11,7 +11,7 @@ from codec.framing import Framer
 from codec.packets import ConnectRequest
 from proxy.frontend.connection import Connection, Services
 from proxy.frontend.limits import Load
-from proxy.frontend.order import Context
+from proxy.frontend.order import OrderContext
 from proxy.frontend.replies import LIMITS, Limits
 from proxy.frontend.sessions import Session
 from proxy.frontend.traced import Traces
@@ -189,7 +189,7 @@ class FakeHost:
     def services(self) -> Services:
         """The same, for a connection."""
         return Services(
-            Context(self.machine, self.reading, self.operations, self.enforced_schemes, self.limits),
+            OrderContext(self.machine, self.reading, self.operations, self.enforced_schemes, self.limits),
             self.auth,
             MAX_FRAME,
             self.latency,

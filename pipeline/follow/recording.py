@@ -19,10 +19,11 @@ from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
 from proxy.state.tree import Tree
 from schema.entry import Kind, Request
-from schema.znode import CONTAINER_OWNER, session_of
+from schema.znode import CONTAINER_OWNER, Stored, session_of
 
 _MASK = (1 << 64) - 1
 _SIGN = 1 << 63
+_ASSIGNED = 0  # the type of what no transaction does: only a jump (`is_jump`) gives a node another Stat
 
 
 class Change(NamedTuple):
@@ -68,6 +69,10 @@ class Recording(Transaction):
         node = super().set_acl(path, node, acl)
         self.changes.append(Change(OpCode.SET_ACL, path, acl=acl, number=node.aversion))
         return node
+
+    def assign(self, path: str, node: Node, value: Stored) -> Node:
+        self.changes.append(Change(_ASSIGNED, path))
+        return super().assign(path, node, value)
 
     def open_session(self, session: Session) -> None:
         super().open_session(session)
@@ -128,7 +133,7 @@ class Recorder:
             rows = [plain._replace(type=OpCode.CLOSE_SESSION, paths=paths)]
         elif changes[0].type == OpCode.CREATE_SESSION:
             rows = [plain._replace(type=OpCode.CREATE_SESSION, timeout_ms=changes[0].number)]
-        elif len(changes) == 1:
+        elif len(changes) == 1 and _ASSIGNED not in kinds:
             rows = [_filled(plain, changes[0])]
             if request.kind == Kind.NODE_DUE:
                 rows = [rows[0]._replace(type=OpCode.DELETE_CONTAINER)]

@@ -14,7 +14,7 @@ from proof.simulation.proxies import PREFIX
 from proof.simulation.world import World
 from proxy.etcd.model import DELETE
 from schema.errors import ForeignKey
-from schema.keys import Keyspace, Kind
+from schema.keys import KeyKind, Keyspace
 
 _TOLERANCE = 0.05  # seconds; clocks differ by less than one in a thousand besides
 _CARRY_OVER = 2.0
@@ -57,7 +57,7 @@ class ExpiryJudge:
                 parsed = self._keys.parse(event.kv.key)
             except ForeignKey:
                 continue
-            if parsed.kind is Kind.PROXY:
+            if parsed.kind is KeyKind.PROXY:
                 if event.type == DELETE:
                     self._gone[parsed.incarnation] = self._world.now
                 else:

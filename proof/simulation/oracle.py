@@ -25,8 +25,7 @@ from proxy.state.machine import Machine, Outcome
 from proxy.state.node import Node
 from schema.entry import Kind, Request, decode_close, decode_entry, decode_node_due
 from schema.errors import ForeignKey
-from schema.keys import Keyspace
-from schema.keys import Kind as KeyKind
+from schema.keys import KeyKind, Keyspace
 
 _REQUESTS = "requests"
 

@@ -38,7 +38,7 @@ limits          how many clients may be connected, and how many requests may wai
 proxy_protocol  the header of a load balancer (pure)
 certificates    the files for TLS, read again when they change
 
-Rules of the whole room:
+Rules of the whole package:
 
 1. What is pure does no I/O and reads no clock: pyproject.toml lists these modules, and the linter checks it.
 2. One connection is never handled twice at a time. All of it runs in the event loop; only SASL and the files

@@ -29,7 +29,7 @@ from codec.jute import OPEN_TO_ALL, Acl
 from codec.packets import ConnectRequest
 from proxy.frontend.identity import ClientIdentity
 from proxy.frontend.limits import ConnectionLimits, Load
-from proxy.frontend.observer import Observer, Outcome
+from proxy.frontend.observer import Answer, Observer
 from proxy.frontend.opening import (
     ELSEWHERE,
     SESSIONLESS_TIMEOUT,
@@ -39,7 +39,7 @@ from proxy.frontend.opening import (
     read_opening,
     word_answer,
 )
-from proxy.frontend.order import NOTHING, Authentication, Context, Order, Ready
+from proxy.frontend.order import NOTHING, Authentication, Order, OrderContext, Ready
 from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.requests import SaslAnswer, Write
 from proxy.frontend.sessions import PASSWORD_BYTES, Session
@@ -73,7 +73,7 @@ _EARLY_PIECES = 100
 class Services:
     """The parts and settings that all connections of one server share."""
 
-    context: Context
+    context: OrderContext
     auth: AuthSchemes
     max_frame: int  # bytes
     latency: Latency
@@ -287,7 +287,7 @@ class Connection(asyncio.Protocol):
         if not self._is_in_flush_queue:
             self._flush_soon()
         if self._observer.is_needed:
-            self._observer.answered(write, Outcome(err, body))
+            self._observer.answered(write, Answer(err, body))
 
     def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
         """Send one watch event, unless the ACL withholds the node (NIOServerCnxn.process)."""

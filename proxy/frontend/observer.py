@@ -24,7 +24,7 @@ from proxy.support.latency import ConnectionLatency
 _PING = int(OpCode.PING)
 
 
-class Outcome(NamedTuple):
+class Answer(NamedTuple):
     """How a request was answered."""
 
     err: int
@@ -72,13 +72,13 @@ class Observer:
         self._received = 0  # when the chunk of all of them was received
         self._xid = 0  # of the last one
 
-    def answered(self, request: Write | Received, outcome: Outcome) -> None:
+    def answered(self, request: Write | Received, answer: Answer) -> None:
         """A request is answered, just now. Of reads only those that are traced have to be reported."""
         if self._logs is not None and isinstance(request, Write):
-            self._logs.outcome(self._author, request, outcome.err, outcome.body)
+            self._logs.outcome(self._author, request, answer.err, answer.body)
         if self._traces is not None:
             self._traces.answered(
-                self._author, request, outcome.err, began=outcome.began, position=outcome.position
+                self._author, request, answer.err, began=answer.began, position=answer.position
             )
 
     def traced(self, reads: dict[int, ReadOperation]) -> dict[int, ReadOperation]:
@@ -107,9 +107,9 @@ class Observer:
             body = read(reading, client, packet, position)
         except (Refusal, MalformedPacket) as error:
             err = error.code if isinstance(error, Refusal) else ErrorCode.MARSHALLING_ERROR
-            self.answered(request, Outcome(err, began=began, position=position))
+            self.answered(request, Answer(err, began=began, position=position))
             raise
-        self.answered(request, Outcome(ErrorCode.OK, began=began, position=position))
+        self.answered(request, Answer(ErrorCode.OK, began=began, position=position))
         return body
 
     # -- times ---------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The order of one connection's requests and replies.
 
-Pure: no event loop and no transport. Frames go in by `receive`, outcomes of writes by `applied`. What the
-connection has to do then comes back as a `Ready`.
+Pure: no event loop and no transport. Frames go in by `receive`, outcomes of writes by `applied`, watch events
+by `event`. What the connection has to do then comes back as a `Ready`.
 
 The rules:
 
@@ -22,6 +22,9 @@ The rules:
 7. If the server demands it, a client first has to prove an identity: `AuthenticationGate` keeps its packets.
 8. After the reply that ends the connection nothing is answered. If the connection is lost before that, held
    writes are sent to the log: ZooKeeper would have them in its pipeline.
+9. A watch event waits for no request. The log applies a write, and has its events sent before any reply or
+   read that shows the new state: a client learns of a change before it sees it (DataTree.processTxn fires
+   watches before FinalRequestProcessor answers).
 
 Read `Ready`, then `Order.receive`, `applied` and `advance`; the rest is what these three call.
 """
@@ -36,7 +39,7 @@ from typing import NamedTuple
 from codec.constants import ErrorCode, KeeperOpCode, KeeperState, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer
-from proxy.frontend.observer import Observer, Outcome
+from proxy.frontend.observer import Answer, Observer
 from proxy.frontend.replies import LIMITS, Limits, Replies
 from proxy.frontend.requests import (
     BLOCKING,
@@ -110,7 +113,7 @@ NOTHING = Ready()
 """Most outcomes of writes have this result, so it is not made each time."""
 
 
-class Context(NamedTuple):
+class OrderContext(NamedTuple):
     """What the orders of all connections of a server work with."""
 
     machine: Machine
@@ -188,15 +191,15 @@ class Order:
         client: Client,
         author: Author,
         authentication: Authentication,
-        applied: Done,
-        context: Context,
+        on_applied: Done,
+        context: OrderContext,
         observer: Observer,
     ) -> None:
-        """`client`: whose watches reads set. `applied` gets the outcomes of writes."""
+        """`client`: whose watches reads set. `on_applied` gets the outcomes of writes."""
         self._client = client
         self._author = author
         self._authentication = authentication
-        self._applied = applied
+        self._on_applied = on_applied
         self._machine = context.machine
         self._reading = context.reading
         self._observer = observer
@@ -346,7 +349,7 @@ class Order:
         that have lived for long (proxy.__main__.collect_rarely).
         """
         self._client = weakref.proxy(self._client)
-        del self._authentication, self._applied  # no request is processed any more
+        del self._authentication, self._on_applied  # no request is processed any more
 
     # -- what comes out ------------------------------------------------------------------------------------
 
@@ -458,7 +461,7 @@ class Order:
         if queue.items and not (queue.in_log and queue.weight <= ahead):
             queue.add(Held(xid, opcode, packet, received), len(packet), BLOCKING)
             return
-        write = self._send_write(xid, opcode, packet, received)
+        write = self._make_write(xid, opcode, packet, received)
         if not isinstance(write, Refused):
             queue.add_write(write)
         elif queue.items:
@@ -466,8 +469,8 @@ class Order:
         else:
             self.replies.add(xid, write.code)
 
-    def _send_write(self, xid: int, opcode: int, packet: bytes, received: int) -> Write | Refused:
-        """Send a write to the log, unless it cannot be decoded."""
+    def _make_write(self, xid: int, opcode: int, packet: bytes, received: int) -> Write | Refused:
+        """Make a write, which the next `Ready` has for the log, unless it cannot be decoded."""
         operation = self._writes[opcode]
         position = self.replies.wire.body
         fields = None
@@ -479,10 +482,10 @@ class Order:
             if not spends_zxid(opcode, error):
                 code = code_of(opcode, error)
                 if self._observer.is_needed:
-                    self._observer.answered(Held(xid, opcode, packet, received), Outcome(code))
+                    self._observer.answered(Held(xid, opcode, packet, received), Answer(code))
                 return Refused(xid, code, len(packet))
             # Otherwise the state machine finds the same error.
-        write = Write(self._applied, self._author, xid, opcode, packet, position, fields, received)
+        write = Write(self._on_applied, self._author, xid, opcode, packet, position, fields, received)
         self._requests.append(write)
         return write
 
@@ -499,7 +502,7 @@ class Order:
                 queue.weight = BLOCKING
                 return
             else:
-                write = self._send_write(item.xid, item.opcode, item.packet, item.received)
+                write = self._make_write(item.xid, item.opcode, item.packet, item.received)
                 queue.items[place] = write
                 if isinstance(write, Write):
                     queue.in_log += 1
@@ -685,6 +688,7 @@ class Order:
         if opcode == OpCode.AUTH:
             is_proven = self._authentication.prove(packet, replies.wire.body)
             if is_proven is not None:
+                # ZooKeeperServer.processPacket answers auth and SASL itself, with zxid 0.
                 replies.add_at(0, xid, ErrorCode.OK if is_proven else ErrorCode.AUTH_FAILED)
             if not is_proven:
                 self.end()
@@ -703,7 +707,7 @@ class Order:
             # In ZooKeeper the request has no zxid yet.
             replies.add_at(-1, xid, ErrorCode.UNIMPLEMENTED)
         if self._observer.is_needed:
-            self._observer.answered(request, Outcome(ErrorCode.OK))
+            self._observer.answered(request, Answer(ErrorCode.OK))
 
     def _answer_sasl(self, xid: int, answer: SaslAnswer) -> None:
         """Answer as ZooKeeperServer.processSasl, which closes the connection after a failure."""
@@ -712,8 +716,8 @@ class Order:
         if answer.err:
             self.end()
 
-    def _lets_pass(self, request: Single) -> bool:
-        """Whether writes after this request take effect if the connection is closed before it is answered.
+    def _try_to_pass(self, request: Single) -> bool:
+        """Process a request of a connection that is closed; returns whether writes after it take effect.
 
         ZooKeeper closes after a failed authentication and an unknown request, and ignores all later requests.
         """
@@ -741,8 +745,8 @@ class Order:
             return  # the client has not authenticated yet
         for item in items:
             if isinstance(item, Held):
-                self._send_write(item.xid, item.opcode, item.packet, item.received)
-            elif isinstance(item, Single) and not (item.opcode in self._reads or self._lets_pass(item)):
+                self._make_write(item.xid, item.opcode, item.packet, item.received)
+            elif isinstance(item, Single) and not (item.opcode in self._reads or self._try_to_pass(item)):
                 break
 
     def _close_unread(self) -> None:

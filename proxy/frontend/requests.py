@@ -49,9 +49,9 @@ Done: TypeAlias = Callable[["Write", int, int, bytes], None]
 
 
 class Write(Pending):
-    """A write of this connection, in the log."""
+    """A write of this connection, in the log or on its way there."""
 
-    __slots__ = ("done", "err", "received", "reply", "sample", "size", "xid", "zxid")
+    __slots__ = ("err", "on_applied", "received", "reply", "sample", "size", "xid", "zxid")
 
     err: int  # like `reply`, set only if the outcome is known before this write is at the head
     reply: bytes
@@ -59,7 +59,7 @@ class Write(Pending):
     # Eight parameters: a value that has some of them would be one more object for each write.
     def __init__(
         self,
-        done: Done,
+        on_applied: Done,
         author: Author,
         xid: int,
         opcode: int,
@@ -76,7 +76,7 @@ class Write(Pending):
         self.identities = author.identities
         self.body = packet[position:]
         self.fields = fields
-        self.done = done
+        self.on_applied = on_applied
         self.xid = xid
         self.size = len(packet)
         self.sample = packet if type(packet) is Sampled else None  # the packet, if the write is traced
@@ -84,8 +84,8 @@ class Write(Pending):
         self.zxid = UNKNOWN
 
     def applied(self, zxid: int, err: int, body: bytes) -> None:
-        """The connection makes the reply."""
-        self.done(self, zxid, err, body)
+        """Tell the connection (`Connection.applied`), whose order makes the reply."""
+        self.on_applied(self, zxid, err, body)
 
 
 class ReadRun:
@@ -171,8 +171,8 @@ class RequestQueue:
         self.items: deque[Item] = deque()
         self.count = 0  # requests
         self.size = 0  # their bytes
-        # Writes that are in the log. If there are any, the head is one of them. The requests between them
-        # have to be answered as the writes are applied.
+        # Writes that are in the log, or on their way there. If there are any, the head is one of them or a
+        # slow read. The requests between them have to be answered as the writes are applied.
         self.in_log = 0
         self.weight = 0  # of the requests after the last write in the log
 

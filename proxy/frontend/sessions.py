@@ -49,7 +49,7 @@ def _wait_of_others(timeout: float, lease: float) -> float:
     return max(_CARRY_OVER, timeout - lease)
 
 
-class Connection(Protocol):
+class SessionConnection(Protocol):
     """A session's connection. This module is pure, so it cannot import `connection`."""
 
     def silence(self) -> float:
@@ -67,7 +67,7 @@ class Session:
     def __init__(self, session_id: int, timeout_ms: int, now: float) -> None:
         self.id = session_id
         self.timeout_ms = timeout_ms
-        self.connection: Connection | None = None
+        self.connection: SessionConnection | None = None
         self.heard = now  # when the client last sent something
         self.ending = False  # CLOSE was submitted
 
@@ -80,7 +80,7 @@ class Session:
             self.hear_unread(self.connection, now)
         return now - self.heard >= self.timeout_ms / 1000
 
-    def hear_unread(self, connection: Connection, now: float) -> None:
+    def hear_unread(self, connection: SessionConnection, now: float) -> None:
         """Count what the client has sent and was not read."""
         self.heard = max(self.heard, now - connection.silence())
 
@@ -105,7 +105,7 @@ class Actions(NamedTuple):
     """The actions that follow from a check."""
 
     to_append: list[Pending]
-    to_close: list[Connection]
+    to_close: list[SessionConnection]
 
 
 class Timeouts(NamedTuple):

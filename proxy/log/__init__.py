@@ -6,7 +6,7 @@ So no request races with another, and a write costs etcd a part of one put, howe
 
 The path of a write, by the names to search for:
 
-    Outbox.submit          a client's request waits                    append/outbox.py
+    Outbox.submit_all      a client's writes wait                      append/outbox.py
     Appender._pump         there is room for one more Txn              append/appender.py
     Outbox.cut             all that waits becomes one entry, numbered  append/outbox.py
     Incarnation.append     its Txn: two compares and one put           append/membership.py
@@ -17,23 +17,11 @@ The path of a write, by the names to search for:
     Applier._apply_own     request by request: the state changes       applier.py
     Pending.answer         the client's reply                          append/pending.py
 
-At another proxy the path ends with `Applier._apply_foreign`, which fires the watches of its clients.
+At another proxy the path ends with `Applier._apply_foreign`. Its `_fire` passes each watch event to
+`WatchTable.fire` (proxy.state.watches), which calls `Connection.notify` of each client that watches. There
+`Order.event` makes the packet, which is sent at the end of the turn of the event loop (`Order.flush`).
 
-The rules that everything here rests on:
-
-1. Nothing is decided before a request is applied: neither versions nor sequence numbers nor errors. What is
-   applied is the same everywhere, so it depends on the log alone: on no clock, and on no proxy's own data.
-2. An entry's position is its revision in etcd. Entries take effect in this order; those of one incarnation in
-   the order of their numbers, up to the first gap (see `follow`).
-3. Only the stream shows the outcome of an append. Neither etcd's answer to the Txn nor a read of the key
-   does: a Txn that got no answer may be executed later (see `append`).
-4. If there is doubt whether an incarnation can append, it ends. That is always safe: the next one moves the
-   sessions to itself by one request, and sends again what took no effect. Clients notice nothing.
-5. A state that differs from what the log makes is shown to no client. The proxy loads the tree again.
-6. Of one request, in this order: the watch events, the reply, the reads of its session that waited for it.
-7. Snapshots and truncation never change what an entry means. A start loads the newest usable snapshot and
-   applies the log since it. The one before it is kept with the log since then, so that a damaged page is not
-   the end.
+The rules that everything here rests on are in docs/architecture.md: rule 2.3 is point 3 of its section 2.
 
 In which order to read:
 

@@ -178,6 +178,7 @@ class Applier:
         if item.incarnation != own:
             milliseconds = self._clock.time_ns() // 1_000_000
             self.peers.note(item.incarnation, clock, checkpoint, machine.entries, milliseconds)
+        # Always the same lists: each `execute` empties and fills them.
         events, warnings, changes = (
             machine.transaction.events,
             machine.transaction.warnings,
@@ -187,13 +188,15 @@ class Applier:
         machine.watched = bool(self._watches)
         for request in requests:
             machine.execute(request)
-            if events or not worker.is_whole:
+            if events:
                 self._fire(events, machine.zxid)
+            if not worker.is_whole:
+                worker.finished_step()
             if warnings or changes:
                 self._report()
             if now() >= worker.deadline:
                 worker.interrupt()
-                machine.watched = bool(self._watches)
+                machine.watched = bool(self._watches)  # meanwhile clients may have set the first ones
         self._end(item, len(requests))
         if item.incarnation == own:
             self._outbox.settle(item.number)
@@ -211,6 +214,7 @@ class Applier:
         header = sent.header
         self.sent_at = sent.began
         self._begin(item, header.clock, header.rules, header.checkpoint, header.digest)
+        # Always the same lists: each `execute` empties and fills them.
         events, warnings, changes = (
             machine.transaction.events,
             machine.transaction.warnings,
@@ -227,8 +231,10 @@ class Applier:
             machine.watched = bool(watches)
             err, body = machine.execute(pending, pending.fields, True)
             zxid = machine.zxid
-            if events or not worker.is_whole:
+            if events:
                 self._fire(events, zxid)
+            if not worker.is_whole:
+                worker.finished_step()
             pending.answer(zxid, err, body)
             if err == _THROTTLED_OP:
                 self._notify(BudgetSpent(machine.throttled))
@@ -296,13 +302,12 @@ class Applier:
         stats.applied_requests += count
 
     def _fire(self, events: Sequence[TreeEvent], zxid: int) -> None:
-        """Notify the clients that watch. Then the state is whole."""
+        """Notify the clients that watch."""
         for event in self.worker.each(events):
             try:
                 self._watches.fire(event, zxid, self.worker)
             except Exception:
                 log.exception("watches of %s could not be fired", event.path)
-        self.worker.finished_step()
 
     def _settle(self, number: int, sent: Sent | None = None) -> None:
         """An entry of ours is applied: answer the requests that were refused after it."""

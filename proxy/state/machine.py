@@ -131,7 +131,7 @@ class Machine(State):
         if session.incarnation != tx.sender.incarnation:
             return _MOVED
         operation = self._writes.get(opcode)
-        if operation is None:
+        if operation is None or operation.level > self.level:
             self.zxid -= 1
             return _UNIMPLEMENTED
         tx.zxid = self.zxid
@@ -139,7 +139,7 @@ class Machine(State):
         tx.identities = request.identities
         tx.own = own
         try:
-            decode, apply, reply, has_parts = operation
+            decode, apply, reply, has_parts, _ = operation
             if fields is None:
                 body = request.body
                 fields, _ = decode(body, 0, tx.pause) if has_parts else decode(body, 0)

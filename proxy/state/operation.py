@@ -59,6 +59,9 @@ class WriteOperation(NamedTuple):
     reply: Callable[[Any], bytes]
     # The request consists of parts: `decode` also has a Pause, and a long request is decoded when applied.
     has_parts: bool = False
+    # While the tree's level is lower, the machine refuses it with UNIMPLEMENTED, as a release that does not
+    # know it. For parts of a multi this is not looked at.
+    level: int = 1
 
 
 class Operations(NamedTuple):

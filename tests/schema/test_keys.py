@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schema.errors import ForeignKey
-from schema.keys import Keyspace, Kind, ParsedKey, snapshot_name
+from schema.keys import KeyKind, Keyspace, ParsedKey, snapshot_name
 
 KEYS = Keyspace("/some/prefix")
 _INCARNATIONS = st.text("0123456789abcdefXYZ_.-", min_size=1, max_size=12)
@@ -35,20 +35,20 @@ def _within(key: bytes, start: bytes, end: bytes) -> bool:
 def test_every_key_is_taken_apart_again(incarnation: str, number: int) -> None:
     name = snapshot_name(number, incarnation)
     for key, expected in (
-        (KEYS.tree, ParsedKey(Kind.TREE, "", 0)),
-        (KEYS.proxy(incarnation), ParsedKey(Kind.PROXY, incarnation, 0)),
-        (KEYS.entry(incarnation, number), ParsedKey(Kind.ENTRY, incarnation, number)),
-        (KEYS.node_page(name, 7), ParsedKey(Kind.PAGE, incarnation, number)),
-        (KEYS.session_page(name, 7), ParsedKey(Kind.PAGE, incarnation, number)),
-        (KEYS.state_page(name), ParsedKey(Kind.PAGE, incarnation, number)),
+        (KEYS.tree, ParsedKey(KeyKind.TREE, "", 0)),
+        (KEYS.proxy(incarnation), ParsedKey(KeyKind.PROXY, incarnation, 0)),
+        (KEYS.entry(incarnation, number), ParsedKey(KeyKind.ENTRY, incarnation, number)),
+        (KEYS.node_page(name, 7), ParsedKey(KeyKind.PAGE, incarnation, number)),
+        (KEYS.session_page(name, 7), ParsedKey(KeyKind.PAGE, incarnation, number)),
+        (KEYS.state_page(name), ParsedKey(KeyKind.PAGE, incarnation, number)),
     ):
         assert KEYS.parse(key) == expected
         assert _within(key, KEYS.start, KEYS.end)
-        assert _within(key, KEYS.live, KEYS.live_end) is (expected.kind is not Kind.PAGE)
-        assert _within(key, KEYS.proxies, KEYS.proxies_end) is (expected.kind is Kind.PROXY)
-        assert _within(key, KEYS.log, KEYS.log_end) is (expected.kind is Kind.ENTRY)
-        assert _within(key, KEYS.snapshots, KEYS.snapshots_end) is (expected.kind is Kind.PAGE)
-        assert _within(key, *KEYS.snapshot(name)) is (expected.kind is Kind.PAGE)
+        assert _within(key, KEYS.live, KEYS.live_end) is (expected.kind is not KeyKind.PAGE)
+        assert _within(key, KEYS.proxies, KEYS.proxies_end) is (expected.kind is KeyKind.PROXY)
+        assert _within(key, KEYS.log, KEYS.log_end) is (expected.kind is KeyKind.ENTRY)
+        assert _within(key, KEYS.snapshots, KEYS.snapshots_end) is (expected.kind is KeyKind.PAGE)
+        assert _within(key, *KEYS.snapshot(name)) is (expected.kind is KeyKind.PAGE)
 
 
 @given(_INCARNATIONS, _INCARNATIONS, _NUMBERS, _NUMBERS)

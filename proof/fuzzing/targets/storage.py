@@ -124,9 +124,9 @@ def key(data: bytes) -> None:
     keyspace = keys.Keyspace("/zketcd")  # a new one: it remembers senders
     name = b"/zketcd/" + data
     found = keyspace.parse(name)
-    if found.kind is keys.Kind.ENTRY:
+    if found.kind is keys.KeyKind.ENTRY:
         same("made again", keyspace.entry(found.incarnation, found.number), name)
-    elif found.kind is keys.Kind.PROXY:
+    elif found.kind is keys.KeyKind.PROXY:
         same("made again", keyspace.proxy(found.incarnation), name)
     same("parsed again", keyspace.parse(name), found)
 

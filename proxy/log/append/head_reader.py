@@ -23,7 +23,7 @@ from proxy.log.context import Context
 from proxy.log.follow.follower import revision_of
 from proxy.log.follow.watch_guard import WatchGuard
 from schema.errors import ForeignKey
-from schema.keys import Kind
+from schema.keys import KeyKind
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class HeadReader:
         if newest.mod_revision > self._delivered:
             with suppress(ForeignKey):
                 key = self._keys.parse(newest.key)
-                if key.kind is Kind.ENTRY:
+                if key.kind is KeyKind.ENTRY:
                     self._watch_guard.landed(key.incarnation, key.number, seconds)
         self.delivered(self._delivered)
 

@@ -102,7 +102,7 @@ class Incarnation:
     def append(self, sent: Sent) -> Txn:
         """The Txn that appends an entry, or its replacement.
 
-        It can be sent any number of times (rule 2 of this room): the first compare fails once the incarnation
+        It can be sent any number of times (rule 2.2): the first compare fails once the incarnation
         is over, the second once the number is filled.
         """
         entry_key = self._keys.entry(self.name, sent.number)

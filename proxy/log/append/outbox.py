@@ -103,7 +103,7 @@ class Outbox:
 
     More than twelve attributes: a request is in the queue, among the syncs, in an entry, behind one, or
     refused. One object has all these places, since a session's requests keep their order from one to the next
-    (rule 6 of this room).
+    (rule 2.7).
     """
 
     def __init__(

@@ -22,7 +22,7 @@ from proxy.log.slices import in_slices
 from proxy.state.machine import Disagreement, Machine
 from proxy.support.tasks import together
 from schema.errors import BadValue, ForeignKey
-from schema.keys import Keyspace, Kind
+from schema.keys import KeyKind, Keyspace
 from schema.pages import decode_state
 from schema.record import SnapshotRef, TreeRecord
 
@@ -177,7 +177,7 @@ async def entries_of(
         if not further.kvs:
             return
         parsed = keys.parse(further.kvs[0].key)
-        assert parsed.kind is Kind.ENTRY
+        assert parsed.kind is KeyKind.ENTRY
         number = parsed.number
 
 

@@ -69,7 +69,7 @@ class LastLoad(NamedTuple):
 class Follow:
     """One follower of the log: the watch, its order, and whether the state is right and recent.
 
-    More than twelve attributes: the parts of this room meet here, and the consumer uses each of them.
+    More than twelve attributes: the parts of this package meet here, and the consumer uses each of them.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Turns the events of the watch on `live/` into items, in the order in which they take effect. Pure.
 
-Every follower computes the same order from the same events, by rules 1 to 3 of this room.
+Every follower computes the same order from the same events, by rules 1.3 to 1.5 of docs/architecture.md.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from proxy.log.record import unreadable
 from proxy.state.pause import NO_PAUSE, Pause
 from schema.entry import Entry, decode_entry
 from schema.errors import BadValue, ForeignKey
-from schema.keys import Keyspace, Kind
+from schema.keys import KeyKind, Keyspace
 
 
 class Apply(NamedTuple):
@@ -124,15 +124,15 @@ class Follower:
                 kind, incarnation, number = self._parse(pair.key)
             except ForeignKey:
                 continue
-            if kind is Kind.ENTRY:
+            if kind is KeyKind.ENTRY:
                 if event.type == PUT:  # deletions are truncation
                     self._entry(items, pair.mod_revision, incarnation, number, pair.value)
-            elif kind is Kind.PROXY:
+            elif kind is KeyKind.PROXY:
                 if event.type == PUT:
                     self._came(items, incarnation, pair)
                 else:
                     self._gone(items, incarnation, pair.mod_revision)
-            elif kind is Kind.TREE:
+            elif kind is KeyKind.TREE:
                 items.append(RecordChanged(pair.value if event.type == PUT else None, pair.mod_revision))
         if events:
             self.revision = max(self.revision, events[-1].kv.mod_revision)
@@ -196,7 +196,7 @@ class Follower:
         return items
 
     def _entry(self, items: list[Item], position: int, incarnation: str, number: int, value: bytes) -> None:
-        # A higher number waits (rule 1 of this room), a lower one is a late copy (rule 2).
+        # A higher number waits (rule 1.3), a lower one is a late copy (rule 1.4).
         following = self._delivered.get(incarnation, 0) + 1
         if number != following:
             if number > following:
@@ -224,7 +224,7 @@ class Follower:
     def _gone(self, items: list[Item], incarnation: str, revision: int) -> None:
         self._living.pop(incarnation, None)
         self._expected.pop(incarnation, None)
-        self._waiting.pop(incarnation, None)  # rule 3
+        self._waiting.pop(incarnation, None)  # rule 1.5
         self.gone.append(incarnation)
         items.append(ProxyGone(incarnation, revision))
 

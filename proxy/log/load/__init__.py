@@ -3,19 +3,19 @@ loads it again, and the snapshot writer, the commands and the pipeline load it t
 
 A load reads a snapshot, then the entries of the log that the snapshot does not hold. The rules:
 
-1. Nothing in etcd stands still meanwhile. Pages never change, so they are read by name. Entries are read at
-   different revisions, and what came later is left to the watch (`Loaded.caught`). If truncation has taken
-   something that was to be read, the load begins again with the newer snapshot.
-2. A state is right if its digest is. A snapshot is compared with the digest in the record, and the entries
-   name those of their senders. They are not trusted: a digest that differs is reported with the result.
-3. A snapshot with a missing or damaged page is not the end. The one before it is kept with the log since
-   then; what they make together has to come to the digest of the snapshot that is lost.
-4. Without a snapshot the log begins with an empty tree. Only for a tree that was not imported is that true:
-   so this state, too, is compared with a snapshot, if one is named.
-5. A tree with rules that this release does not know (its level) is not served. An entry raises the level, so
-   the replay may find this out, and not only the record.
-6. A tree that follows a ZooKeeper is not served before the cut-over. A proxy loads it, keeps it up to date,
-   and waits (`start.stand_by`), so that the cut-over does not wait for a load.
+* Nothing in etcd stands still meanwhile. Pages never change, so they are read by name. Entries are read at
+  different revisions, and what came later is left to the watch (`Loaded.caught`). If truncation has taken
+  something that was to be read, the load begins again with the newer snapshot.
+* A state is right if its digest is. A snapshot is compared with the digest in the record, and the entries
+  name those of their senders. They are not trusted: a digest that differs is reported with the result.
+* A snapshot with a missing or damaged page is not the end. The one before it is kept with the log since
+  then; what they make together has to come to the digest of the snapshot that is lost.
+* Without a snapshot the log begins with an empty tree. Only for a tree that was not imported is that true:
+  so this state, too, is compared with a snapshot, if one is named.
+* A tree with rules that this release does not know (its level) is not served. An entry raises the level, so
+  the replay may find this out, and not only the record.
+* A tree that follows a ZooKeeper is not served before the cut-over. A proxy loads it, keeps it up to date,
+  and waits (`start.stand_by`), so that the cut-over does not wait for a load.
 
 In which order to read:
 

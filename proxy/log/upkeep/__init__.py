@@ -2,23 +2,23 @@
 
 The rules:
 
-1. Who does it needs no election. The create_revisions of the proxy keys give the living proxies an order,
-   and the eldest does the work. When it dies its key goes, and all others see that in the stream.
-2. Two that do the same work at once do no harm: each step is conditional. A snapshot is published by a Txn
-   that compares the record, a due node is deleted only if it has not changed, and equal names in the archive
-   mean equal content.
-3. The eldest may fail at it and still live, for want of memory or disk. So the next one writes a snapshot
-   that is due half a minute later, and the one after that a minute later.
-4. A snapshot is written by a child process, which loads the tree as a starting proxy does. So the proxy has
-   no pause, and each snapshot proves that the tree can be loaded, and that the digests are right.
-5. A crash between any two steps leaves a tree that can be used. The order is: the state page, the other
-   pages, the record that names them, truncation. What is left over, the next writer deletes.
-6. Truncation deletes what the *previous* snapshot holds, not the current one (rule 3 of `load`). Deletions go
-   in chunks, since one of 200,000 keys stops all appends for more than a second.
-7. An incarnation is forgotten when nothing of it can return: its key is gone, no session is attached to it,
-   its entries are truncated. Only then is a late copy of its entry impossible.
-8. What gives space back has to work in a full etcd: pages and the record are put by a Txn within the Txn,
-   which etcd does not count against its quota, and deletions always pass.
+* Who does it needs no election. The create_revisions of the proxy keys give the living proxies an order,
+  and the eldest does the work. When it dies its key goes, and all others see that in the stream.
+* Two that do the same work at once do no harm: each step is conditional. A snapshot is published by a Txn
+  that compares the record, a due node is deleted only if it has not changed, and equal names in the archive
+  mean equal content.
+* The eldest may fail at it and still live, for want of memory or disk. So the next one writes a snapshot
+  that is due half a minute later, and the one after that a minute later.
+* A snapshot is written by a child process, which loads the tree as a starting proxy does. So the proxy has
+  no pause, and each snapshot proves that the tree can be loaded, and that the digests are right.
+* A crash between any two steps leaves a tree that can be used. The order is: the state page, the other
+  pages, the record that names them, truncation. What is left over, the next writer deletes.
+* Truncation deletes what the *previous* snapshot holds, not the current one (rule 5.2). Deletions go
+  in chunks, since one of 200,000 keys stops all appends for more than a second.
+* An incarnation is forgotten when nothing of it can return: its key is gone, no session is attached to it,
+  its entries are truncated. Only then is a late copy of its entry impossible.
+* What gives space back has to work in a full etcd: pages and the record are put by a Txn within the Txn,
+  which etcd does not count against its quota, and deletions always pass.
 
 In which order to read:
 

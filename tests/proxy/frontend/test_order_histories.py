@@ -20,7 +20,7 @@ from codec.framing import Framer
 from codec.jute import NULL, Acl, pack_buffer
 from codec.packets import frame
 from proxy.frontend.observer import Observer
-from proxy.frontend.order import NOTHING, Authentication, Context, Order, Ready
+from proxy.frontend.order import NOTHING, Authentication, Order, OrderContext, Ready
 from proxy.frontend.replies import Limits
 from proxy.frontend.requests import SaslAnswer, Write
 from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation
@@ -212,7 +212,7 @@ class World:
         author: Any = self
         observer = Observer(author, latency, machine, self.perf_counter_ns)
         authentication = Authentication(self.prove, self.negotiate)
-        context = Context(machine, reading, operations, schemes, _SMALL_LIMITS)
+        context = OrderContext(machine, reading, operations, schemes, _SMALL_LIMITS)
         self.order = Order(self, author, authentication, self.applied, context, observer)
         self.again = False
         self.is_over = False  # the connection was closed
