@@ -242,7 +242,8 @@ async def truncate(proxy: Proxy, times: int = 1) -> None:
     truncated = await truncation.applied_in(proxy.etcd, keys, record.previous.name)
     assert truncated is not None
     for incarnation in truncation.forgettable(proxy.log.machine, living.keys(), truncated):
-        assert await truncation.drop_incarnation(proxy.etcd, keys, incarnation)
+        number = proxy.log.machine.applied[incarnation]
+        assert await truncation.drop_incarnation(proxy.etcd, keys, incarnation, number)
         await answered([proxy.submit(Kind.FORGET, 0, body=encode_forget(incarnation))])
 
 
