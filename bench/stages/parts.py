@@ -28,7 +28,7 @@ METHODS: tuple[tuple[type, str, str], ...] = (
     (Digest, "touch", DIGEST),
     (Digest, "settle", DIGEST),
     (WatchTable, "fire", WATCHES),
-    (Order, "applied", REPLY),
+    (Order, "answer_write", REPLY),
 )
 """Class, method, and the stage that it begins."""
 _WINDOW = 2  # Txns in flight, as on an etcd that is near

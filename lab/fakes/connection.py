@@ -262,7 +262,7 @@ class FakeHost:
             outcome = machine.execute(request, pending.fields, own=True)
             for event in machine.transaction.events:
                 self.watches.fire(event, machine.zxid)
-            pending.applied(machine.zxid, outcome.err, outcome.body)
+            pending.callback(pending, machine.zxid, outcome.err, outcome.body)
             self.changes += machine.session_changes
         machine.end()
 

@@ -361,9 +361,11 @@ class Client:
             self._zxid = max(self._zxid, zxid)
         if xid == Xid.SET_WATCHES:
             if self._set_watches is not None:
-                call, _ = self._set_watches
+                call, watches = self._set_watches
                 self._set_watches = None
-                self.history.reply(self._now(), call, Reply(error, zxid))
+                answer = Reply(error, zxid)
+                self.history.reply(self._now(), call, answer)
+                self.on_reply(self.session, watches, answer)
             return
         if not self._waiting or self._waiting[0][0] != xid:
             self.world.on_error(f"{self.name}: a reply to request {xid} comes out of turn")

@@ -2,7 +2,7 @@
 
 Bytes from the client come in by `data_received`. They are cut into packets (`transport`), and those go to
 the connection's `Order`. What has to be done then comes back as a `Ready`, which `Connection._act` does.
-Outcomes of writes come in by `applied`, watch events by `notify`.
+Outcomes of writes come in by `take_outcome`, watch events by `notify`.
 
 The rules:
 
@@ -143,7 +143,9 @@ class Connection(asyncio.Protocol):
             services.traces,
         )
         authentication = Authentication(identity.prove, identity.negotiate)
-        self.order = Order(self, identity, authentication, self.applied, services.context, self._observer)
+        self.order = Order(
+            self, identity, authentication, self.take_outcome, services.context, self._observer
+        )
         self._requests = self._size = 0  # requests and bytes of this client in the server's load
         self._is_in_flush_queue = False
         self._waits = False  # in the state gate's queue
@@ -279,9 +281,9 @@ class Connection(asyncio.Protocol):
                     self._wait()
         self._settle()
 
-    def applied(self, write: Write, zxid: int, err: int, body: bytes) -> None:
-        """The log has applied a write: make the reply now, send it at the end of this turn of the loop."""
-        ready = self.order.applied(write, zxid, err, body)
+    def take_outcome(self, write: Write, zxid: int, err: int, body: bytes) -> None:
+        """The outcome of a write is known: make the reply now, and send it at the end of this turn."""
+        ready = self.order.answer_write(write, zxid, err, body)
         if ready is not NOTHING:
             self._act(ready)
         if not self._is_in_flush_queue:
@@ -290,10 +292,10 @@ class Connection(asyncio.Protocol):
             self._observer.answered(write, Answer(err, body))
 
     def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
-        """Send one watch event, unless the ACL withholds the node (NIOServerCnxn.process)."""
+        """Send a watch event at the end of this turn, if the ACL shows the node (NIOServerCnxn.process)."""
         if acl is OPEN_TO_ALL or permits(acl, Perms.READ, self.identity.identities):
             self.services.counters.notifications += 1
-            self.order.event(kind, path, zxid)
+            self.order.add_event(kind, path, zxid)
             if not self._is_in_flush_queue:
                 self._flush_soon()
 
@@ -339,7 +341,7 @@ class Connection(asyncio.Protocol):
     def _settle(self) -> None:
         """Send what is ready, and take more from the client if few enough requests wait."""
         order, outbound = self.order, self.outbound
-        self._act(order.flush())
+        self._act(order.take_ready())
         queue = order.queue
         if queue.count != self._requests or queue.size != self._size:
             self._weigh()
@@ -354,7 +356,7 @@ class Connection(asyncio.Protocol):
     def _end(self) -> None:
         """Close after sending everything that is ready; handle no more packets."""
         self.order.end()
-        self._act(self.order.flush())
+        self._act(self.order.take_ready())
 
     # -- how much is read from the client --------------------------------------------------------------------
 
@@ -455,7 +457,7 @@ class Connection(asyncio.Protocol):
             self.outbound.pause_reading()
             self._loop.call_soon(lambda: self._answer_word(word))
         else:
-            self.order.send(answer)
+            self.order.add_packet(answer)
             self._end()
 
     def limit_wait(self, seconds: float) -> None:
@@ -498,13 +500,15 @@ class Connection(asyncio.Protocol):
             zxid, now = self.services.context.machine.zxid, self._clock.perf_counter_ns()
             self.latency.note(OpCode.CREATE_SESSION, 1, 0, zxid, opening.requested, now)
         wire = order.replies.wire
-        order.send(opening.response(wire, session.timeout_ms, session.id, password, read_only=read_only))
+        order.add_packet(
+            opening.response(wire, session.timeout_ms, session.id, password, read_only=read_only)
+        )
         if self.has_unhandled:
             self.outbound.pause_reading()
             self._wait()
         else:
             self._resume_reading()
-        self._act(order.flush())
+        self._act(order.take_ready())
 
     def _attach(self, session: Session) -> None:
         session.connection = self
@@ -521,13 +525,13 @@ class Connection(asyncio.Protocol):
                 self.identity.address,
                 self.identity.port,
             )
-        self.order.send(self._opening.response(self.order.replies.wire, 0, 0, bytes(PASSWORD_BYTES)))
+        self.order.add_packet(self._opening.response(self.order.replies.wire, 0, 0, bytes(PASSWORD_BYTES)))
         self._end()
 
     def send_elsewhere(self) -> None:
         """Send the client to another server: by Keeper's answer for that, or by closing the connection."""
         if self.is_keepers:
-            self.order.send(ELSEWHERE)
+            self.order.add_packet(ELSEWHERE)
         self.close()
 
     # -- the end ---------------------------------------------------------------------------------------------

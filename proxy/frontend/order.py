@@ -1,18 +1,18 @@
 """The order of one connection's requests and replies.
 
-Pure: no event loop and no transport. Frames go in by `receive`, outcomes of writes by `applied`, watch events
-by `event`. What the connection has to do then comes back as a `Ready`.
+Pure: no event loop and no transport. Frames go in by `receive`, outcomes of writes by `answer_write`, watch
+events by `add_event`. What the connection has to do then comes back as a `Ready`.
 
 The rules:
 
-1. Requests are answered in the order in which they were received. Those that wait are in one queue, whose
-   head is answered next (`requests` has a class for each kind).
+1. Requests are answered in the order in which they were received, pings too. Those that wait are in one
+   queue (`_enqueue`), whose head is answered next (`requests` has a class for each kind).
 2. Writes are sent to the log at once, also while earlier requests wait. Three things stop a write: a request
    before it that may end the connection or change who the client is, many or heavy reads before it
    (`Limits.ahead`), and replies that the client does not read. Then it is `Held`.
-3. A read after a write is answered inside `applied` of that write, before the log applies the next request:
-   it sees exactly the state between the two writes around it. While no request waits, reads are answered at
-   once.
+3. A read after a write is answered inside `answer_write` of that write, before the log applies the next
+   request: it sees exactly the state between the two writes around it. While no request waits, reads are
+   answered at once.
 4. Requests between two writes that are in the log cannot wait: they are answered even if the client does not
    read. If their replies become too many, the connection is closed.
 5. All other requests wait while the client does not read. Heavy reads and large replies leave time for other
@@ -26,7 +26,7 @@ The rules:
    read that shows the new state: a client learns of a change before it sees it (DataTree.processTxn fires
    watches before FinalRequestProcessor answers).
 
-Read `Ready`, then `Order.receive`, `applied` and `advance`; the rest is what these three call.
+Read `Ready`, then `Order.receive`, `answer_write` and `advance`; the rest is what these three call.
 """
 
 import logging
@@ -46,7 +46,6 @@ from proxy.frontend.requests import (
     UNKNOWN,
     Author,
     Awaited,
-    Done,
     Held,
     ReadRun,
     Refused,
@@ -57,6 +56,7 @@ from proxy.frontend.requests import (
     Write,
     path_of,
 )
+from proxy.log.append.pending import Callback
 from proxy.state.machine import Machine
 from proxy.state.operation import Client, Operations, Reading, ReadOperation, WriteOperation
 from proxy.state.ops.unreadable import code_of, spends_zxid
@@ -180,9 +180,9 @@ class AuthenticationGate:
 class Order:
     """The requests of one client, until they are answered."""
 
-    # Methods return what the connection has to do, each thing once. `applied`, `event`, `send` and `end` may
-    # be called many times in a turn. So what they make is returned by `flush`, which the connection calls at
-    # the end of the turn, or by the next of the other methods.
+    # Methods return what the connection has to do, each thing once. `answer_write`, `add_event`, `add_packet`
+    # and `end` may be called many times in a turn. So what they make is returned by `take_ready`, which the
+    # connection calls at the end of the turn, or by the next of the other methods.
     #
     # It has more attributes than other classes: what each request needs is found without a second look-up.
 
@@ -191,15 +191,15 @@ class Order:
         client: Client,
         author: Author,
         authentication: Authentication,
-        on_applied: Done,
+        take_outcome: Callback,
         context: OrderContext,
         observer: Observer,
     ) -> None:
-        """`client`: whose watches reads set. `on_applied` gets the outcomes of writes."""
+        """`client`: whose watches reads set. `take_outcome` gets the outcomes of writes."""
         self._client = client
         self._author = author
         self._authentication = authentication
-        self._on_applied = on_applied
+        self._take_outcome = take_outcome
         self._machine = context.machine
         self._reading = context.reading
         self._observer = observer
@@ -242,11 +242,11 @@ class Order:
             self._enqueue(frames[answered:] if answered else frames, received)
         return self._ready()
 
-    def applied(self, write: Write, zxid: int, err: int, body: bytes) -> Ready:
+    def answer_write(self, write: Write, zxid: int, err: int, body: bytes) -> Ready:
         """Process the outcome of a write; it is most often the one at the head of the queue.
 
         Only a slow read is returned: the log must not be applied any further before it. The rest waits for
-        `flush`, since many outcomes come in one turn.
+        `take_ready`, since many outcomes come in one turn.
         """
         opcode = write.opcode
         self._observer.count(opcode, 1, write.xid, write.received)
@@ -258,7 +258,7 @@ class Order:
             return NOTHING
         head = items[0]
         if head is not write:
-            # Refused before it was in the log: its reply waits until it is at the head.
+            # A slow read is ahead, and the log, which applies nothing then, has refused the write.
             write.zxid = zxid
             write.err = err
             write.reply = body
@@ -312,21 +312,21 @@ class Order:
             self._advance()
         return self._ready()
 
-    def event(self, kind: int, path: str, zxid: int) -> None:
-        """Send a watch event. Closes the connection if too many wait for a client that does not read."""
+    def add_event(self, kind: int, path: str, zxid: int) -> None:
+        """Add a watch event. Closes the connection if too many wait for a client that does not read."""
+        if self.is_closed:
+            return
         replies = self.replies
         packet = replies.wire.event(kind, KeeperState.SYNC_CONNECTED, path, zxid)
         if replies.is_paused:
-            if self.is_closed:
-                return
             replies.unsent += len(packet)
             if replies.are_too_many:
                 self._close_unread()
                 return
         replies.packets.append(packet)
 
-    def send(self, packet: bytes) -> None:
-        """Send a packet that answers no request, after the replies so far."""
+    def add_packet(self, packet: bytes) -> None:
+        """Add a packet that answers no request, after the replies so far."""
         self.replies.packets.append(packet)
 
     def end(self) -> None:
@@ -349,11 +349,11 @@ class Order:
         that have lived for long (proxy.__main__.collect_rarely).
         """
         self._client = weakref.proxy(self._client)
-        del self._authentication, self._on_applied  # no request is processed any more
+        del self._authentication, self._take_outcome  # no request is processed any more
 
     # -- what comes out ------------------------------------------------------------------------------------
 
-    def flush(self) -> Ready:
+    def take_ready(self) -> Ready:
         """Everything that is ready, at the end of a turn. The times of its requests end now."""
         replies = self.replies
         if not replies.is_paused:
@@ -485,7 +485,7 @@ class Order:
                     self._observer.answered(Held(xid, opcode, packet, received), Answer(code))
                 return Refused(xid, code, len(packet))
             # Otherwise the state machine finds the same error.
-        write = Write(self._on_applied, self._author, xid, opcode, packet, position, fields, received)
+        write = Write(self._take_outcome, self._author, xid, opcode, packet, position, fields, received)
         self._requests.append(write)
         return write
 

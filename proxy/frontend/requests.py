@@ -5,11 +5,10 @@ a write is sent only if the requests before it do not weigh too much (`Limits`).
 """
 
 from collections import deque
-from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from codec.constants import ErrorCode
-from proxy.log.append.pending import Pending
+from proxy.log.append.pending import Callback, Pending
 from proxy.traces.span import Decision
 from schema.entry import Identities, Kind
 
@@ -44,14 +43,10 @@ class Sampled(bytes):
     decision: Decision
 
 
-Done: TypeAlias = Callable[["Write", int, int, bytes], None]
-"""Takes the outcome of a write: its zxid, the error, the reply's body."""
-
-
 class Write(Pending):
     """A write of this connection, in the log or on its way there."""
 
-    __slots__ = ("err", "on_applied", "received", "reply", "sample", "size", "xid", "zxid")
+    __slots__ = ("err", "received", "reply", "sample", "size", "xid", "zxid")
 
     err: int  # like `reply`, set only if the outcome is known before this write is at the head
     reply: bytes
@@ -59,7 +54,7 @@ class Write(Pending):
     # Eight parameters: a value that has some of them would be one more object for each write.
     def __init__(
         self,
-        on_applied: Done,
+        callback: Callback,
         author: Author,
         xid: int,
         opcode: int,
@@ -76,16 +71,12 @@ class Write(Pending):
         self.identities = author.identities
         self.body = packet[position:]
         self.fields = fields
-        self.on_applied = on_applied
+        self.callback = callback  # `Connection.take_outcome`
         self.xid = xid
         self.size = len(packet)
         self.sample = packet if type(packet) is Sampled else None  # the packet, if the write is traced
         self.received = received  # nanoseconds
         self.zxid = UNKNOWN
-
-    def applied(self, zxid: int, err: int, body: bytes) -> None:
-        """Tell the connection (`Connection.applied`), whose order makes the reply."""
-        self.on_applied(self, zxid, err, body)
 
 
 class ReadRun:

@@ -424,11 +424,11 @@ class Sessions:
         The proxy that holds the session writes it to the logs; if none lives, the eldest does.
         """
 
-        def applied(_pending: Pending, _zxid: int, err: int, _body: bytes) -> None:
+        def answered(_pending: Pending, _zxid: int, err: int, _body: bytes) -> None:
             done(err)
 
         body = encode_close(f"{KILLED}{who}", "")
-        return CallbackRequest(Kind.CLOSE, session_id, 0, (), body, applied)
+        return CallbackRequest(Kind.CLOSE, session_id, 0, (), body, answered)
 
     def _close(self, session_id: int, reason: str, holder: str) -> Pending:
         return CallbackRequest(Kind.CLOSE, session_id, 0, (), encode_close(reason, holder), self._close_done)

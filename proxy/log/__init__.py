@@ -14,12 +14,14 @@ The path of a write, by the names to search for:
     Follow._take_message   the watch delivers it, to every proxy       follow/follow.py
     Follower.items_of      it takes its place in the order             follow/follower.py
     Log.deliver            what takes effect goes to the applier       log.py
+    StateWorker.run        in slices, which end where the work pauses  slices.py
     Applier._apply_own     request by request: the state changes       applier.py
     Pending.answer         the client's reply                          append/pending.py
 
 At another proxy the path ends with `Applier._apply_foreign`. Its `_fire` passes each watch event to
 `WatchTable.fire` (proxy.state.watches), which calls `Connection.notify` of each client that watches. There
-`Order.event` makes the packet, which is sent at the end of the turn of the event loop (`Order.flush`).
+`Order.add_event` makes the packet. At the end of the turn of the event loop `FlushQueue` calls
+`Connection.flush`, by which `Outbound.send` gets all packets of the connection, the replies too.
 
 The rules that everything here rests on are in docs/architecture.md: rule 2.3 is point 3 of its section 2.
 

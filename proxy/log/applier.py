@@ -75,21 +75,22 @@ class Applier:
         watches: WatchTable,
         outbox: Outbox,
         sessions: SessionKeeper,
-        notify: Callable[[Notice], None],
+        notice: Callable[[Notice], None],
         worker: StateWorker,
     ) -> None:
-        """`notify` takes each notice when it arises."""
+        """`notice` takes each notice when it arises."""
         self._machine = context.machine
         self._stats = context.stats
         self._clock = context.environment.clock
         self._watches = watches
         self._outbox = outbox
         self._sessions = sessions
-        self._notify = notify
+        self._notice = notice
         self._backlog: deque[Item | Proven] = deque()
         self._apply_all = partial(self._do, self._apply_backlog)
         #: Runs the applier in slices. Readers of the state ask it whether the state is whole.
-        self.worker = context.machine.transaction.pause = worker
+        self.worker = worker
+        context.machine.transaction.pause = worker  # so that the slice may end within a long request
         #: What the entries of the other proxies show.
         self.peers = Peers()
         #: The position of the last entry applied.
@@ -134,7 +135,7 @@ class Applier:
             self.broken = True
             self._backlog.clear()
             self.worker.finished_step()
-            self._notify(Broken(error))
+            self._notice(Broken(error))
 
     def _apply_backlog(self) -> None:
         outbox = self._outbox
@@ -152,9 +153,9 @@ class Applier:
             elif type(item) is Proven:
                 if outbox.incarnation:
                     self._answer_syncs(syncs.proven(item.asked), item.began)
-                    self._notify(_OWN_APPLIED)
+                    self._notice(_OWN_APPLIED)
             elif type(item) is not RecordChanged:  # `Follow` has the record
-                self._notify(item)  # type: ignore[arg-type]
+                self._notice(item)  # type: ignore[arg-type]
             if self._backlog:
                 self.worker.rest()
 
@@ -237,7 +238,7 @@ class Applier:
                 worker.finished_step()
             pending.answer(zxid, err, body)
             if err == _THROTTLED_OP:
-                self._notify(BudgetSpent(machine.throttled))
+                self._notice(BudgetSpent(machine.throttled))
             if warnings or changes:
                 self._report()
             if now() >= worker.deadline:
@@ -290,7 +291,7 @@ class Applier:
         disagreement = self._machine.begin(item.incarnation, item.number, clock, rules, checkpoint, digest)
         if disagreement is not None:
             self._stats.disagreements += 1
-            self._notify(disagreement)
+            self._notice(disagreement)
 
     def _end(self, item: Apply, count: int) -> None:
         self._machine.end()
@@ -315,13 +316,13 @@ class Applier:
         if sent is not None:
             for pending, error in sent.after:
                 pending.answer(self._machine.zxid, error)
-        self._notify(_OWN_APPLIED)
+        self._notice(_OWN_APPLIED)
 
     def _report(self) -> None:
         """Report quotas that are exceeded, and changes of sessions."""
         machine = self._machine
         for path, what in machine.transaction.warnings:
-            self._notify(QuotaExceeded(path, what))
+            self._notice(QuotaExceeded(path, what))
         if machine.session_changes:
             for change in tuple(machine.session_changes):
                 self._session_changed(change)

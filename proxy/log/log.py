@@ -1,6 +1,6 @@
 """A proxy's end of the replicated log: it puts the parts together, and forwards what the stream delivers.
 
-Requests are submitted to `Log.outbox`. Each request gets its outcome by a call (`Pending.applied`). Changes
+Requests are submitted to `Log.outbox`. Each request gets its outcome by a call (`Pending.answer`). Changes
 of sessions and proxies are reported to the keeper of sessions, in the order of the log.
 """
 

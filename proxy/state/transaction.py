@@ -241,7 +241,11 @@ class Transaction:
         return _put_acl(self, path, acl, wrap_int(node.aversion + 1))
 
     def assign(self, path: str, node: Node, value: Stored) -> Node:
-        """Give a node the ACL, the owner and the Stat of `value`; its data stay."""
+        """Give a node the ACL, the owner and the Stat of `value`; its data stay.
+
+        Only for changes of a ZooKeeper that the tree follows: no transaction of ZooKeeper's log does this, so
+        `pipeline.follow.recording` fails at it in any other request.
+        """
         self._undo.append((_assign, path, without_data(node)))
         if path not in self._digest.touched:
             self._digest.touch(path, node)

@@ -1,8 +1,8 @@
 """Runs the incarnations of a proxy, one after the other: register, append, and carry over at the end.
 
 When an incarnation is over, the proxy waits until the stream has passed the deletion of its key. Then the
-state shows which of its entries took effect. The next incarnation carries the sessions over, and then sends
-the other requests again.
+state shows which of its entries took effect, unless etcd's watch has left out one of them: so etcd is asked.
+The next incarnation carries the sessions over, and then sends the other requests again.
 """
 
 import asyncio
@@ -20,10 +20,13 @@ from proxy.log.append.membership import Membership
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.context import Context, SessionKeeper
+from proxy.log.follow.catch_up import MonotonicReads, Truncated, catch_up
 from proxy.log.follow.follow import Follow
 from schema.entry import Kind, encode_carry_over, encode_epoch
 
 log = logging.getLogger(__name__)
+
+_PAUSE = 0.1  # seconds before etcd is asked again for an entry that the state may lack
 
 
 class _Former(NamedTuple):
@@ -48,6 +51,7 @@ class Incarnations:
         """`stopped(reason)`: clients have to go to another proxy."""
         self._context = context
         self._outbox = outbox
+        self._follow = follow
         self._follower = follow.follower
         self._sessions = sessions
         self._stopped = stopped
@@ -89,6 +93,7 @@ class Incarnations:
             self.appender.stop()
             await self.membership.revoke()
             await incarnation.gone()
+            await self._settle(incarnation.name)
             self._carry_over(incarnation.name, former)
 
     async def retire(self) -> None:
@@ -139,6 +144,32 @@ class Incarnations:
 
         body = encode_epoch(cluster_id, zxid)
         self._outbox.submit(CallbackRequest(Kind.EPOCH, 0, 0, (), body, done))
+
+    async def _settle(self, old: str) -> None:
+        """Wait until the state has all entries that count of this incarnation, whose key is gone.
+
+        etcd's watch may have left one out (its issue 17529). Sent again, its requests would be in the log
+        twice. The stream has passed the key's deletion, so what a read does not find cannot follow.
+        """
+        keys, machine, follow = self._context.keys, self._context.machine, self._follow
+        while number := self._outbox.first_sent:
+            lacks = ""
+            if follow.staleness.right:  # else the state is being loaded
+                reads = MonotonicReads(self._context.etcd, self._follower.revision)
+                try:
+                    # Position 0: what was left out may be truncated, however far the stream is.
+                    caught = await catch_up(reads, keys, dict(machine.applied), 0)
+                    if keys.entry(old, number) not in {pair.key for pair in caught.entries}:
+                        return
+                    lacks = f"etcd's watch has left out entry {number} of {old}"
+                except Truncated as error:
+                    lacks = str(error)
+                except EtcdError as error:
+                    log.warning("cannot ask etcd which entries of %s took effect: %s", old, error)
+            if lacks and follow.staleness.right and number == self._outbox.first_sent:
+                log.error("%s", lacks)
+                follow.distrust()
+            await asyncio.sleep(_PAUSE)
 
     def _carry_over(self, old: str, former: _Former) -> None:
         """The next incarnation takes over the sessions, then sends again the requests without effect."""

@@ -147,6 +147,11 @@ class Outbox:
         on_their_way = sum(len(sent.requests) + len(sent.after) for sent in self._sent.values())
         return len(self.queue) + len(self.refused) + len(self.syncs) + on_their_way
 
+    @property
+    def first_sent(self) -> int:
+        """The first number in use whose outcome the stream has not shown; 0 if there is none."""
+        return next(iter(self._sent), 0)
+
     def get(self, number: int) -> Sent | None:
         """What was sent under a number, if the stream has not shown it yet."""
         return self._sent.get(number)

@@ -226,7 +226,7 @@ async def _truncate(
     left = {keys.parse(kv.key).incarnation for kv in loaded.caught.entries}
     for incarnation in sorted(left - living - loaded.machine.applied.keys()):
         step("drop an incarnation that never counted")
-        await drop_incarnation(etcd, keys, incarnation)
+        await drop_incarnation(etcd, keys, incarnation, 0)
     return entries, await delete_pages(etcd, keys, record, guard, writer.incarnation, step)
 
 

@@ -299,8 +299,10 @@ class Snapshots:
         try:
             truncated = await applied_in(etcd, keys, previous.name)
             living = {member.incarnation for member in status.members}
-            for incarnation in forgettable(self._log.machine, living, truncated or {}):
-                if await drop_incarnation(etcd, keys, incarnation):
+            machine = self._log.machine
+            over = {name: machine.applied[name] for name in forgettable(machine, living, truncated or {})}
+            for incarnation, applied in over.items():
+                if await drop_incarnation(etcd, keys, incarnation, applied):
                     log.info("forgetting incarnation %s", incarnation)
                     # One that fails is submitted again after the next snapshot.
                     self._log.outbox.submit(Pending(Kind.FORGET, 0, 0, (), encode_forget(incarnation)))

@@ -1,10 +1,16 @@
-"""What the judge of answers says of requests that a nearly full etcd's reserve refuses."""
+"""What the judge of answers says: of the reserve's refusals, and of a server that etcd has deceived."""
 
-from typing import Any
+from typing import Any, cast
 
-from codec.constants import CreateMode, OpCode
+from codec.constants import CreateMode, OpCode, Xid
 from codec.jute import OPEN_TO_ALL
+from codec.packets import REPLY_HEADER
+from proof.history import History, SetWatches
+from proof.history.records import Lost
 from proof.simulation.answers import Answers
+from proof.simulation.clients import Client
+from proof.simulation.world import Host, World
+from proof.simulation.wrong_servers import WrongServers
 from proxy.state.capture import new_machine
 
 
@@ -22,3 +28,17 @@ def test_a_session_that_gets_no_lock_from_the_reserve_is_a_violation() -> None:
     assert found == []
     answers.refused(1, OpCode.CREATE, ephemeral, machine)
     assert found == ["session 0x1 has one ephemeral node at most, and the reserve refuses it /l/e"]
+
+
+def test_what_a_deceived_server_answers_to_setwatches_does_not_count() -> None:
+    world, history, found = World(1), History(), list[str]()
+    servers, nothing = WrongServers(world, found.append), cast(Any, None)
+    answers = Answers(nothing, nothing, servers, 10.0, found.append)
+    client = Client(world, Host(world, "clients"), "client1", [], history, 4000)
+    client.on_reply = lambda *answered: answers.replied(client, *answered)
+    servers.left_out("proxy1")
+    answers.attached(client, 1, "proxy1")
+    client._set_watches = (history.invoke(0, 1, SetWatches(5)), SetWatches(5))
+    client._take(REPLY_HEADER.pack(Xid.SET_WATCHES, 7, 0))
+    assert isinstance(history.records[-1], Lost)
+    assert found == []

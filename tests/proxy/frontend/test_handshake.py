@@ -63,12 +63,12 @@ class Proxy:
         while self.pending:
             pending = self.pending.popleft()
             if error:
-                pending.applied(self.machine.zxid, error, b"")
+                pending.callback(pending, self.machine.zxid, error, b"")
                 continue
             request = Request(
                 pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body
             )
-            pending.applied(self.machine.zxid, self.apply(request, OWN), b"")
+            pending.callback(pending, self.machine.zxid, self.apply(request, OWN), b"")
             for change in self.machine.session_changes:
                 self.sessions.session_changed(change)
 
@@ -225,7 +225,7 @@ def test_an_attach_that_its_client_gave_up_is_not_sent(proxy: Proxy) -> None:
     for entry in entries[:2]:
         assert entry is not None
         for pending, error in ((entry.requests[0], 0), *entry.after):
-            pending.applied(1, error, b"")
+            pending.callback(pending, 1, error, b"")
     assert (before.closed, gone.session, after.outcome) == (True, None, "established")
     session.heard = proxy.loop.now - 60
     (closing,) = proxy.sessions.check(proxy.link.contact()).to_append  # no attach is waited for
@@ -239,7 +239,7 @@ def test_a_session_that_its_client_gave_up_is_not_opened(proxy: Proxy) -> None:
     entry = proxy.outbox.cut(Header(1, 0, 0, 0))
     assert entry is not None
     for pending, error in ((entry.requests[0], 0), *entry.after):
-        pending.applied(1, error, b"")
+        pending.callback(pending, 1, error, b"")
     assert (len(entry.requests), gone.session, stays.outcome) == (1, None, "established")
 
 

@@ -230,7 +230,8 @@ class World:
         self.client.host.commit(int(text) if text else None)
 
     def fail(self, text: str) -> None:
-        self.client.host.outbox.queue.popleft().applied(self.zxid + 9, ErrorCode[text], b"")
+        pending = self.client.host.outbox.queue.popleft()
+        pending.callback(pending, self.zxid + 9, ErrorCode[text], b"")
         self.run("")
 
     def pause(self, _: str) -> None:

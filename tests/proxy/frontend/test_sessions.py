@@ -106,7 +106,7 @@ class Proxy:
         """The log answers what was appended."""
         appended, self.appended = self.appended, []
         for pending in appended:
-            pending.applied(1, err, b"")
+            pending.callback(pending, 1, err, b"")
             if not err:
                 former = self.machine.sessions.pop(pending.session_id).incarnation
                 self.change(pending.session_id, former, None)
@@ -142,7 +142,7 @@ def test_a_client_that_comes_again_is_not_ended_meanwhile(proxy: Proxy) -> None:
     assert (pending.kind, decode_attach(pending.body)) == (Kind.ATTACH, (6000, hash_of(b"word")))
     assert connection.closed
     assert proxy.pass_to(110.9) == []  # nor while the answer is late
-    pending.applied(5, 0, b"")
+    pending.callback(pending, 5, 0, b"")
     proxy.sessions.began(1, 6000)
     assert session.timeout_ms == 6000  # as in ZooKeeper the last one wanted holds
     assert proxy.pass_to(130.0) == [(1, OWN, 116.9)]
@@ -163,7 +163,7 @@ def test_a_session_whose_attach_may_count_has_its_whole_timeout(
     proxy.begin()
     attach = proxy.sessions.attach(1, 4000, b"", _done)
     assert proxy.pass_to(110.0) == []
-    attach.applied(1, int(err), b"")
+    attach.callback(attach, 1, int(err), b"")
     assert proxy.pass_to(115.0) == [(1, OWN, due)]
 
 
@@ -174,10 +174,10 @@ def test_no_close_goes_behind_an_attach_of_a_session_that_was_not_here_yet(proxy
         proxy.sessions.attach(7, 4000, b"", lambda _pending, _zxid, err, _body: outcomes.append(err))
         for _ in range(2)
     )
-    first.applied(1, 0, b"")
+    first.callback(first, 1, 0, b"")
     proxy.sessions.began(7, 4000)
     assert proxy.pass_to(110.0) == []
-    second.applied(2, 0, b"")
+    second.callback(second, 2, 0, b"")
     assert outcomes == [0, 0]
     proxy.sessions.began(7, 4000)
     assert proxy.pass_to(115.0) == [(7, OWN, 114.0)]
@@ -446,7 +446,7 @@ def test_who_killed_a_session_is_known_where_it_was_held(caplog: pytest.LogCaptu
     answers: list[int] = []
     request = proxy.sessions.kill(7, "amy", answers.append)
     assert decode_close(request.body) == ("killed by amy", "")
-    request.applied(1, 0, b"")
+    request.callback(request, 1, 0, b"")
     proxy.sessions.session_changed(SessionChange(7, OWN, None, "killed by amy"))
     proxy.sessions.session_changed(SessionChange(8, OWN, None))
     proxy.sessions.session_changed(SessionChange(9, OTHER, None, "killed by amy"))

@@ -4,14 +4,16 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from unittest import mock
 
 import pytest
 
 from codec.constants import ErrorCode
 from lab.fakes.etcd import FakeEtcd, Fate
-from proxy.etcd.model import EtcdUnknown, Put, Txn
+from proxy.etcd.model import EtcdUnknown, Event, Put, Txn
+from proxy.log.follow import staleness, watch_guard
+from proxy.log.follow.follower import Item
 from proxy.log.record import Registered, TreeNotServable
 from proxy.log.status import Contact
 from proxy.log.upkeep import truncation
@@ -20,7 +22,7 @@ from proxy.state.node import full_node
 from schema.budgets import encode_rule
 from schema.entry import Kind, encode_attach, encode_forget, encode_level
 from schema.keys import Keyspace
-from tests.proxy.log.proxies import EPHEMERAL, PASSWORD, Proxy, World, answered, until
+from tests.proxy.log.proxies import EPHEMERAL, PASSWORD, SEQUENTIAL, Proxy, World, answered, until
 
 
 @pytest.fixture
@@ -240,7 +242,8 @@ async def truncate(proxy: Proxy, times: int = 1) -> None:
     truncated = await truncation.applied_in(proxy.etcd, keys, record.previous.name)
     assert truncated is not None
     for incarnation in truncation.forgettable(proxy.log.machine, living.keys(), truncated):
-        assert await truncation.drop_incarnation(proxy.etcd, keys, incarnation)
+        number = proxy.log.machine.applied[incarnation]
+        assert await truncation.drop_incarnation(proxy.etcd, keys, incarnation, number)
         await answered([proxy.submit(Kind.FORGET, 0, body=encode_forget(incarnation))])
 
 
@@ -356,6 +359,38 @@ async def test_a_lease_that_ends_before_the_sessions_were_carried_over(world: Wo
     assert not any(result.succeeded for result in world.store.apply_late())
     assert one.log.machine.sessions[1].incarnation == one.log.incarnation
     await world.check()
+
+
+@pytest.mark.parametrize("truncated", [False, True])
+async def test_what_the_watch_left_out_before_the_lease_ran_out_is_not_sent_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, truncated: bool
+) -> None:
+    """etcd's issue 17529: the entry is in the log, but the state does not show that it counts."""
+    monkeypatch.setattr(staleness, "_INTERVAL", 3600)  # nothing else finds it
+    monkeypatch.setattr(watch_guard, "_SHOWN_WITHIN", 3600)
+    one, two = await world.pair()
+    old, follower = one.log.incarnation, one.log.follow.follower
+    feed, left_out = follower.items_of, list[Event]()
+
+    def leaving_out(events: Sequence[Event]) -> list[Item]:
+        if left_out:
+            return feed(events)
+        left_out.extend(events)
+        return []
+
+    with mock.patch.object(follower, "items_of", leaving_out):
+        reply = one.create(1, "/xa-", flags=SEQUENTIAL)
+        reply.path = ""
+        await until(lambda: bool(left_out))
+        if truncated:
+            await truncate(two)
+        unsent = one.create(1, "/xb")
+        world.end_lease(one)
+        await answered(one.replies)
+    assert (reply.error, unsent.error) == (ErrorCode.CONNECTION_LOSS, 0)
+    assert len([path for path in two.paths() if path.startswith("/xa-")]) == 1
+    assert one.log.machine.sessions[1].incarnation == one.log.incarnation != old
+    await world.agree()
 
 
 async def test_a_state_that_is_not_trusted_is_loaded_anew_under_load(world: World) -> None:

@@ -63,7 +63,7 @@ class Proxy:
         error = self.errors.pop(0) if self.errors else ErrorCode.OK
         if not error and due.path in self.tree.nodes:
             self.tree.detach(due.path)
-        pending.applied(8, error, b"")
+        pending.callback(pending, 8, error, b"")
 
     @property
     def paths(self) -> set[str]:
