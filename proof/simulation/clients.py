@@ -123,6 +123,8 @@ class Client:
         self.on_reply: Callable[[int, Request, Reply], None] = lambda _session, _request, _reply: None
         #: Called with each session that it opens or continues, and the address's name.
         self.on_session: Callable[[int, str], None] = lambda _session, _proxy: None
+        #: Called when an address, given by its name, has said that the session is over.
+        self.on_expired: Callable[[str], None] = lambda _proxy: None
         self._timeout_ms = timeout_ms
         self._proxies = list(proxies)
         self.history = history
@@ -269,6 +271,7 @@ class Client:
         if session == 0:
             self._note(f"session {self.session:#x} is expired")
             self.history.expired(now, self.session)
+            self.on_expired(proxy.name)
             self.expiries += 1
             self._forget_session()
             transport.hang_up()

@@ -172,6 +172,7 @@ class Simulation:
     def _begin_client(self, client: Client) -> None:
         client.on_reply = lambda *answered: self._replied(client, *answered)
         client.on_session = lambda *attached: self.answers.attached(client, *attached)
+        client.on_expired = lambda server: self.wrong_servers.expired(server, client.history)
         self.clients_host.create_task(client.run(), name=client.name)
 
     def _replied(self, client: Client, session: int, request: Request, answer: Reply) -> None:

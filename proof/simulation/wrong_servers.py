@@ -8,7 +8,7 @@ judged by time alone: the history takes such a call as one without an answer. Al
 from collections.abc import Callable
 
 from proof.history import History
-from proof.history.records import Attached, Event, Invoked, Lost, Replied, Violation
+from proof.history.records import Attached, Event, Expired, Invoked, Lost, Replied, Violation
 from proof.simulation.world import World
 
 FOUND_WITHIN = 3.0
@@ -91,6 +91,12 @@ class WrongServers:
                     f"{server} answers {client} {came_at - since:.1f} s after its state became wrong"
                 )
         return True
+
+    def expired(self, server: str, history: History) -> None:
+        """A server has said that a session is over, and the history has just noted that: it may be wrong."""
+        if self.may_be_wrong(server):
+            last = history.records.pop()
+            assert isinstance(last, Expired)
 
     def excuses(self, violation: Violation, history: History) -> bool:
         """Whether it concerns what a session saw that got answers from a wrong state."""

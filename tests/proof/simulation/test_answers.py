@@ -2,11 +2,13 @@
 
 from typing import Any, cast
 
+import pytest
+
 from codec.constants import CreateMode, OpCode, Xid
 from codec.jute import OPEN_TO_ALL
 from codec.packets import REPLY_HEADER
 from proof.history import History, SetWatches
-from proof.history.records import Lost
+from proof.history.records import Expired, Lost
 from proof.simulation.answers import Answers
 from proof.simulation.clients import Client
 from proof.simulation.world import Host, World
@@ -42,3 +44,12 @@ def test_what_a_deceived_server_answers_to_setwatches_does_not_count() -> None:
     client._take(REPLY_HEADER.pack(Xid.SET_WATCHES, 7, 0))
     assert isinstance(history.records[-1], Lost)
     assert found == []
+
+
+def test_a_deceived_server_that_says_that_a_session_is_over_does_not_count() -> None:
+    history, servers = History(), WrongServers(World(1), pytest.fail)
+    servers.left_out("proxy1")
+    for number, server in enumerate(("proxy1", "proxy2")):
+        history.expired(0, number)
+        servers.expired(server, history)
+    assert [record.session for record in history.records if isinstance(record, Expired)] == [1]
