@@ -9,6 +9,7 @@ from schema.paths import ROOT, join, parent_of
 
 _LETTERS = "rwcda"
 _TOGETHER = 200  # deletions in one multi
+_MOST_VERSION = (1 << 31) - 1  # an int of ZooKeeper
 
 
 def create_parents(session: Client, path: str) -> None:
@@ -58,6 +59,17 @@ def permissions(perms: int) -> str:
 def parsed_acl(text: str) -> tuple[Acl, ...]:
     """The entries of SCHEME:ID:PERMISSIONS,... Raises ValueError."""
     return tuple([_entry(each) for each in text.split(",")])
+
+
+def parsed_version(text: str) -> int:
+    """A node's version, or -1 for any. Raises ValueError."""
+    try:
+        version = int(text)
+    except ValueError:
+        version = -2
+    if not -1 <= version <= _MOST_VERSION:
+        raise ValueError(f"{text!r} is not a whole number from -1 to {_MOST_VERSION}")
+    return version
 
 
 def _entry(text: str) -> Acl:

@@ -9,7 +9,7 @@ from proxy.options import values
 from proxy.support.usage import Parser
 from schema.paths import is_valid
 from zketcd.online.commands import COMMANDS
-from zketcd.online.nodes import parsed_acl
+from zketcd.online.nodes import parsed_acl, parsed_version
 
 MODES = ("persistent", "sequential", "container")
 
@@ -38,6 +38,13 @@ def _acl(text: str) -> tuple[Acl, ...]:
         raise ArgumentTypeError(str(error)) from error
 
 
+def _version(text: str) -> int:
+    try:
+        return parsed_version(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from error
+
+
 def _add_path(made: ArgumentParser) -> None:
     made.add_argument("path", type=_path, metavar="PATH")
 
@@ -50,7 +57,11 @@ def _add_data(made: ArgumentParser, nargs: str | None = None) -> None:
 
 def _add_version(made: ArgumentParser) -> None:
     made.add_argument(
-        "--if-version", type=int, default=-1, metavar="N", help="only if the node has this version; -1: any"
+        "--if-version",
+        type=_version,
+        default=-1,
+        metavar="N",
+        help="only if the node has this version; -1: any",
     )
 
 

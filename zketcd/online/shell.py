@@ -172,13 +172,14 @@ class Shell:
     def _set(self, words: list[str]) -> None:
         if not 2 <= len(words) <= 3:
             raise ValueError(_HELP["set"])
-        version = int(words[2]) if len(words) > 2 else -1
+        version = nodes.parsed_version(words[2]) if len(words) > 2 else -1
         self._session.call(zk.set_data(self._path(words[0]), _bytes(words[1]), version))
 
     def _delete(self, words: list[str]) -> None:
         if not 1 <= len(words) <= 2:
             raise ValueError(_HELP["delete"])
-        self._session.call(zk.delete(self._path(words[0]), int(words[1]) if len(words) > 1 else -1))
+        version = nodes.parsed_version(words[1]) if len(words) > 1 else -1
+        self._session.call(zk.delete(self._path(words[0]), version))
 
     def _rmr(self, words: list[str]) -> None:
         if len(words) != 1 or (path := self._path(words[0])) == ROOT:

@@ -94,6 +94,13 @@ def test_what_becomes_of_an_acl() -> None:
             nodes.parsed_acl(wrong)
 
 
+@pytest.mark.parametrize("text", ["2147483648", "-2", "one", ""])
+def test_what_is_no_version_is_refused(text: str) -> None:
+    assert (nodes.parsed_version("-1"), nodes.parsed_version("2147483647")) == (-1, 2147483647)
+    with pytest.raises(ValueError, match="is not a whole number from -1 to 2147483647"):
+        nodes.parsed_version(text)
+
+
 def test_a_script_of_the_shell_ends_at_the_first_failure(
     call: Caller, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
