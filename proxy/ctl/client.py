@@ -172,7 +172,7 @@ def identity(text: str) -> tuple[str, bytes]:
 
 
 def add_server(made: ArgumentParser) -> None:
-    """Add them."""
+    """Add the options that name a running server and the caller's identities."""
     add = made.add_argument
     add(
         "--server",

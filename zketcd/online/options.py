@@ -2,14 +2,16 @@
 
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
+from typing import TypeVar
 
-from codec.jute import Acl
 from proxy.ctl.client import add_server
 from proxy.options import values
 from proxy.support.usage import Parser
 from schema.paths import is_valid
 from zketcd.online.commands import COMMANDS
 from zketcd.online.nodes import parsed_acl, parsed_version
+
+T = TypeVar("T")
 
 MODES = ("persistent", "sequential", "container")
 
@@ -31,18 +33,20 @@ def _path(text: str) -> str:
     return text
 
 
-def _acl(text: str) -> tuple[Acl, ...]:
-    try:
-        return parsed_acl(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from error
+def _told(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """An argparse type that says what `parse` says in its ValueError."""
+
+    def parsed(text: str) -> T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise ArgumentTypeError(str(error)) from error
+
+    return parsed
 
 
-def _version(text: str) -> int:
-    try:
-        return parsed_version(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from error
+_acl = _told(parsed_acl)
+_version = _told(parsed_version)
 
 
 def _add_path(made: ArgumentParser) -> None:
