@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codec.jute import Acl
@@ -48,6 +48,7 @@ def test_both_forms_show_the_same(fields: Fields) -> None:
 
 
 @given(znodes, st.none() | st.binary(max_size=9), _LONGS, _LONGS)
+@example((b"", OPEN_ACL, 0, 1, 1, 1, 1, 1, (1 << 31) - 1, 0, 0), None, 2, 2)
 def test_both_forms_are_written_alike(fields: Fields, data: bytes | None, zxid: int, time: int) -> None:
     node = make_node(*fields)
     if isinstance(node, PackedNode):
