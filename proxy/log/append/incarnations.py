@@ -153,17 +153,17 @@ class Incarnations:
         """
         keys, follow = self._context.keys, self._follow
         while number := self._outbox.first_sent:
+            left_out = False
             if follow.staleness.right:  # else the state is being loaded
                 reads = MonotonicReads(self._context.etcd, self._follower.revision)
                 try:
-                    if not await took_effect(reads, keys, old, number):
+                    if not (left_out := await took_effect(reads, keys, old, number)):
                         return
                 except EtcdError as error:
                     log.warning("cannot ask etcd which entries of %s took effect: %s", old, error)
-                else:
-                    if follow.staleness.right and number == self._outbox.first_sent:
-                        log.error("etcd's watch has left out entry %d of %s", number, old)
-                        follow.distrust()
+            if left_out and follow.staleness.right and number == self._outbox.first_sent:
+                log.error("etcd's watch has left out entry %d of %s", number, old)
+                follow.distrust()
             await asyncio.sleep(_PAUSE)
 
     def _carry_over(self, old: str, former: _Former) -> None:
