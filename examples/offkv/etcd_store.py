@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from codec.client import Event as Told
+from codec.client import Event as Notification
 from codec.constants import EventType
 from examples.offkv.store import (
     Check,
@@ -45,7 +45,7 @@ class _Client(EtcdClient):
 
 
 class _Fired(Exception):
-    """A watch has told what it was set for."""
+    """A watch has fired."""
 
 
 class _Condition(NamedTuple):
@@ -267,7 +267,7 @@ class EtcdStore:
 
         def take(message: WatchMessage) -> None:
             for kind in filter(None, map(event_of, message.events)):
-                watch.fire(Told(kind, key))
+                watch.fire(Notification(kind, key))
                 raise _Fired
 
         async def follow() -> None:

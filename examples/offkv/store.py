@@ -125,22 +125,22 @@ class Store:
 
     async def exists(self, key: str, *, watch: bool = True) -> tuple[int, Watch]:
         """The version of a key, and what fires when it comes, changes or goes."""
-        stat, told = await self._read(exists(self._path(key)), watch)
-        return (stat.version + 1 if stat is not None else 0), told
+        stat, watching = await self._read(exists(self._path(key)), watch)
+        return (stat.version + 1 if stat is not None else 0), watching
 
     async def get(self, key: str, *, watch: bool = True) -> Found:
         """Version and value of a key, and what fires when it changes or goes. Raises NoEntry."""
-        found, told = await self._read(maybe(get(self._path(key))), watch)
+        found, watching = await self._read(maybe(get(self._path(key))), watch)
         if found is None:
             raise NoEntry(key)
-        return Found(found.stat.version + 1, found.data, told)
+        return Found(found.stat.version + 1, found.data, watching)
 
     async def get_children(self, key: str, *, watch: bool = True) -> tuple[list[str], Watch]:
         """The keys directly below a key, and what fires when one comes or goes. Raises NoEntry."""
-        found, told = await self._read(maybe(children(self._path(key))), watch)
+        found, watching = await self._read(maybe(children(self._path(key))), watch)
         if found is None:
             raise NoEntry(key)
-        return sorted(f"{key}/{name}" for name in found.names), told
+        return sorted(f"{key}/{name}" for name in found.names), watching
 
     async def set(self, key: str, value: bytes) -> int:
         """Give a key a value, make it if it is not there; its new version. Raises NoEntry."""

@@ -65,11 +65,13 @@ class _Clock:
         await timed(
             "commit: check, create, set, erase", store.commit([Check(key, 3), Check(f"{key}/1")], operations)
         )
-        await timed("get with a watch, until it tells of another client's set", _told(store, other, key))
+        await timed(
+            "get with a watch, until it fires for another client's set", _until_fired(store, other, key)
+        )
         await timed(f"erase of a key with {_CHILDREN} below it", store.erase(key))
 
 
-async def _told(store: AnyStore, other: AnyStore, key: str) -> None:
+async def _until_fired(store: AnyStore, other: AnyStore, key: str) -> None:
     watch = (await store.get(key)).watch
     await other.set(key, b"new")
     await watch.wait()
