@@ -5,17 +5,19 @@ numpy and pyarrow.
 """
 
 import argparse
+import contextlib
 import os
 import time
 from collections.abc import Callable
 
 from archive.moment import NOW, Moment, moment
-from pipeline.addresses import ARCHIVE, PARQUET, Identity, identity_of
+from pipeline.addresses import ARCHIVE, PARQUET, Identity
 from pipeline.errors import Failure
 from pipeline.formats.errors import REPAIRS, TAIL
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, DEFAULT_MAX_TXN_OPS
 from proxy.options.etcd import EtcdAccess
 from proxy.options.table import Option, options_of
+from proxy.options.values import checked, identity, not_negative, positive
 
 #: The server's options of access to etcd, by their own names without dashes.
 ACCESS = {each.name.removeprefix("--"): each for each in options_of(EtcdAccess)}
@@ -42,40 +44,22 @@ def seconds(text: str) -> float:
     return value
 
 
+@checked
 def zxid(text: str) -> int:
     """A zxid, for argparse: hexadecimal with 0x, or decimal."""
-    try:
-        return int(text, 0)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no zxid, such as 0x500000123") from None
+    with contextlib.suppress(ValueError):
+        if 0 <= (found := int(text, 0)) < 1 << 63:
+            return found
+    raise ValueError(f"{text!r} is no zxid, such as 0x500000123")
 
 
-def number(text: str) -> int:
-    """A whole number from 0 up, for argparse."""
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 up")
-    return int(text)
-
-
-def positive(text: str) -> int:
-    """A whole number from 1 up, for argparse."""
-    if not number(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
-    return int(text)
-
-
+@checked
 def _moment(text: str) -> Moment:
-    try:
-        return moment(text, int(time.time() * 1000))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+    return moment(text, int(time.time() * 1000))
 
 
 def _identity(text: str) -> Identity:
-    try:
-        return identity_of(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    return Identity(*identity(text))
 
 
 # -- options that several commands have ----------------------------------------------------------------------
@@ -170,7 +154,7 @@ def _add_summary(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--list",
         dest="listed",
-        type=number,
+        type=not_negative,
         default=_LISTED,
         metavar="N",
         help=f"number of paths to print of each kind (default: {_LISTED})",
@@ -348,7 +332,7 @@ def _verify(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--samples",
-        type=number,
+        type=not_negative,
         default=10,
         metavar="N",
         help="number of nodes to show of each kind of difference (default: 10)",
@@ -362,7 +346,7 @@ def _inspect(parser: argparse.ArgumentParser) -> None:
     add("tree", help=f"{_A_TREE}, archive:URL")
     _add_reading(parser)
     _add_reading_etcd(parser)
-    add("--top", type=number, default=10, metavar="N", help="lines of each list (default: 10)")
+    add("--top", type=not_negative, default=10, metavar="N", help="lines of each list (default: 10)")
     add(
         "--depth",
         type=positive,
