@@ -3,7 +3,7 @@
 /var/lib/zookeeper                  a data directory of ZooKeeper, or its version-2
 parquet:/path                       a table of znodes
 zk://HOST:PORT,HOST:PORT            a running ensemble, or zketcd, walked over the wire
-http://HOST:PORT                    the admin server of a running ZooKeeper 3.9
+http://HOST:PORT[/COMMAND-URL]      the admin server of a running ZooKeeper 3.9
 etcd://HOST:PORT,.../PREFIX         a tree of zketcd in etcd; its prefix begins with a slash
 etcd://HOST:PORT,...?prefix=PREFIX  the same with any prefix, as --prefix has it
 etcds://...                         the same with TLS

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from archive.moment import NOW, Moment, moment
-from pipeline.addresses import ARCHIVE, PARQUET, Identity
+from pipeline.addresses import ARCHIVE, PARQUET, Identity, is_in_etcd
 from pipeline.errors import Failure
 from pipeline.formats.errors import REPAIRS, TAIL
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, DEFAULT_MAX_TXN_OPS
@@ -94,9 +94,13 @@ def _add_with_variable(
     secret: bool = False,
 ) -> None:
     """An option whose default may be in the environment. `secret`: the help must not show it."""
-    default = os.environ.get(f"ZKETCD_{name.upper().replace('-', '_')}", default)
+    default = _environment(name, default)
     shown = "" if secret or not default else f" (default: {default})"
     parser.add_argument(f"--{name}", metavar=metavar, default=default, help=text + shown)
+
+
+def _environment(name: str, default: str) -> str:
+    return os.environ.get(f"ZKETCD_{name.upper().replace('-', '_')}", default)
 
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
@@ -399,7 +403,8 @@ ADD_ARGUMENTS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
 
 def check_trees(arguments: argparse.Namespace, *trees: str) -> None:
     """Raises Failure for an option that none of the trees uses, or a --repair that is not in REPAIRS."""
-    check_moment(arguments, *trees)
+    if arguments.at != NOW and not any(tree.startswith(ARCHIVE) for tree in trees):
+        raise Failure(f"--at goes with {ARCHIVE}URL: etcd and files have one state")
     if all(tree.startswith((PARQUET, ARCHIVE)) or "://" in tree for tree in trees):
         for option, value in (
             ("--data-log-dir", arguments.data_log_dir),
@@ -408,12 +413,10 @@ def check_trees(arguments: argparse.Namespace, *trees: str) -> None:
         ):
             if value:
                 raise Failure(f"{option} is for data directories: {', '.join(trees)} is none")
+    if not hasattr(arguments, "etcd") and not any(map(is_in_etcd, trees)):  # import has --etcd as well
+        for name, each in ACCESS.items():
+            if getattr(arguments, each.dest) != _environment(name, default_of(each)):
+                raise Failure(f"--{name} is for etcd:// and etcds://: {', '.join(trees)} is none")
     unknown = frozenset(filter(None, arguments.repair.split(","))) - REPAIRS
     if unknown:
         raise Failure(f"--repair is of {', '.join(sorted(REPAIRS))}, not {', '.join(sorted(unknown))}")
-
-
-def check_moment(arguments: argparse.Namespace, *trees: str | None) -> None:
-    """Raises Failure for an --at without an archive."""
-    if arguments.at != NOW and not any(tree and tree.startswith(ARCHIVE) for tree in trees):
-        raise Failure(f"--at goes with {ARCHIVE}URL: etcd and files have one state")

@@ -26,16 +26,17 @@ def servers(text: str) -> tuple[tuple[str, int], ...]:
 
     Raises ValueError, also for a chroot: commands take whole paths.
     """
-    hosts, slash, _ = text.partition("/")
-    if slash and "://" not in text:
+    if "/" in text and "://" not in text:
         raise ValueError(
             f"{text!r} has a path behind the servers (a chroot): give whole paths of nodes instead"
         )
-    found = [_SERVER.fullmatch(each.strip()) for each in hosts.split(",")]
-    pairs = [(each[1].strip("[]"), int(each[2] or _CLIENT_PORT)) for each in found if each]
-    if slash or len(pairs) < len(found) or not all(0 < port < 1 << 16 for _, port in pairs):
-        raise ValueError(f"{text!r} is not HOST:PORT,HOST:PORT,..., with IPv6 addresses in brackets")
-    return tuple(pairs)
+    found = []
+    for server in text.split(","):
+        match = _SERVER.fullmatch(server.strip())
+        if match is None or not 0 < int(match[2] or _CLIENT_PORT) < 1 << 16:
+            raise ValueError(f"{server!r} is not HOST:PORT, with an IPv6 address in brackets")
+        found.append((match[1].strip("[]"), int(match[2] or _CLIENT_PORT)))
+    return tuple(found)
 
 
 def host_of(header: str) -> str:

@@ -18,7 +18,7 @@ def test_public_names() -> None:
 def test_servers_are_named_as_zookeepers_clients_name_them() -> None:
     assert servers("a:1,b, [::1]:3") == (("a", 1), ("b", 2181), ("::1", 3))
     for wrong in ("", "::1", "a:", "a:0", "a:65536", "a:1,,b:2", "http://a:1", "[host]:1", "a b:1"):
-        with pytest.raises(ValueError, match="is not HOST:PORT,HOST:PORT"):
+        with pytest.raises(ValueError, match="is not HOST:PORT, with an IPv6 address in brackets"):
             servers(wrong)
     with pytest.raises(ValueError, match="chroot"):
         servers("a:1,b:2/app")
