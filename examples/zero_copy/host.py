@@ -307,7 +307,7 @@ class Host(Member):
         return frozenset[str]().union(*rows) if len(rows) == len(parts) else None
 
     async def move(self) -> None:
-        """Move what is on the local disk to S3, as a TTL demands: each replica does so by itself."""
+        """Move what is on the local disk to S3, as a TTL demands. Each replica does so."""
         while True:
             await asyncio.sleep(self.world.settings.pause_s)
             for part in list(self.local):

@@ -43,7 +43,7 @@ class Storage:
         self.written += 1
 
     def reaches(self, identity: str, replica: str) -> bool:
-        """Whether a replica finds data in its bucket, as a HEAD of the first object would tell it."""
+        """Whether a replica finds data in its bucket, which ClickHouse asks for the first object."""
         return identity in self._objects and self._where[identity] == self._buckets[replica]
 
     def read(self, identity: str, replica: str) -> Rows:
