@@ -28,7 +28,7 @@ from proxy.handover.channel import Channel, HandoverError, inherited_ports
 from proxy.handover.control import Control
 from proxy.handover.receiver import take
 from proxy.handover.upgrade import report_serving, upgraded
-from proxy.home import home_of, numbers_of
+from proxy.home import home_of, numbers_of, peer_port_of
 from proxy.log.record import TreeNotServable
 from proxy.log.upkeep.archiving import Archiving
 from proxy.log.upkeep.snapshots import run_process
@@ -58,7 +58,7 @@ log = logging.getLogger("zketcd")
 
 _NO_ETCD = ("http://127.0.0.1:1",)
 
-Listeners: TypeAlias = dict[str, socket.socket]  # "main", "secure", "admin"
+Listeners: TypeAlias = dict[str, socket.socket]  # "main", "secure", "peer", "admin"
 
 
 def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
@@ -170,8 +170,15 @@ def _bind(config: Config, listeners: Listeners) -> None:
     listeners["main"] = bound_socket(config.host, config.port)
     if config.tls.secure:
         listeners["secure"] = bound_socket(*config.tls.secure)
+    _bind_for_peers(config, listeners)
     if (admin := _admin_socket(config)) is not None:
         listeners["admin"] = admin
+
+
+def _bind_for_peers(config: Config, listeners: Listeners) -> None:
+    """Hold the port for other proxies, unless it is held already. Raises OSError that names the address."""
+    if config.peer_listen is not None and "peer" not in listeners:
+        listeners["peer"] = bound_socket(*config.peer_listen)
 
 
 def _served(config: Config, prepared: Prepared, listeners: Listeners, channel: Channel | None) -> int:
@@ -286,6 +293,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         etcd = access.client(prepared.etcd_tls)
         stack.push_async_callback(etcd.close)
         order = _order(config, endpoints)
+        ports = numbers_of(listeners) if channel is None else inherited_ports()
         server = Server(
             config,
             etcd,
@@ -294,7 +302,8 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
             prepared.login,
             prepared.tracer,
             read_metrics=_metrics_reader(endpoints, prepared.etcd_tls),
-            home=home_of(config, numbers_of(listeners) if channel is None else inherited_ports()),
+            home=home_of(config, ports),
+            peer_port=peer_port_of(config, ports),
         )
         if "admin" in listeners and prepared.admin is not None:
             await prepared.admin.start(server, listeners["admin"], stack, order)
@@ -311,6 +320,8 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
                 raise etcd_ended.result()
             return 0
         await started
+        if "peer" in listeners and config.peer_listen is not None:
+            await server.take_entries(listeners["peer"])
         if channel is not None and "admin" in listeners and prepared.admin is not None:
             await prepared.admin.start(server, listeners["admin"], stack, order)
         collect_rarely()
@@ -359,6 +370,7 @@ async def _take(config: Config, channel: Channel, server: Server, listeners: Lis
     taken = await take(channel, server)
     if taken:
         listeners.update({name: socket.socket(fileno=fd) for name, fd in taken.items()})
+        _bind_for_peers(config, listeners)
     else:
         _bind(config, listeners)
     return listeners

@@ -97,6 +97,12 @@ class Config:
         default=None,
         metavar="HOST:PORT",
     )
+    peer_listen: tuple[str, int] | None = option(  # None for none
+        "address at which this proxy takes the log entries of other proxies, to append them together with"
+        " its own (docs/etcd.md); other proxies have to reach it, and clients must not",
+        type=lambda text: values.address(text) if text else None,
+        metavar="HOST:PORT",
+    )
     admin_is_required: bool  # the user named the address, so the server does not run without it
     admin_tls: bool = switch(
         "whether the admin HTTP server takes only TLS, with the certificate of --tls-cert. Clients that"
@@ -446,7 +452,12 @@ def _session_timeouts(given: Any) -> tuple[int, int]:
 def _admin_address(given: Any, tls: ClientTls) -> tuple[str, int] | None:
     """Where the admin HTTP server listens; None for none. Refuses addresses that are given twice."""
     admin: tuple[str, int] | None = None if given.admin_listen == values.NO_ADMIN else given.admin_listen
-    ports = (("--listen", given.listen), ("--admin-listen", admin), ("--secure-listen", tls.secure))
+    ports = (
+        ("--listen", given.listen),
+        ("--admin-listen", admin),
+        ("--secure-listen", tls.secure),
+        ("--peer-listen", given.peer_listen),
+    )
     for (one, address), (other, same) in combinations(ports, 2):
         if address is not None and address == same and address[1] != 0:
             raise ValueError(f"{one} and {other} are both {address[0]}:{address[1]}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from proxy.config import Config
 from proxy.support.environment import HOST
-from schema.record import Home
+from schema.record import Home, PeerPort
 
 
 def numbers_of(listeners: Mapping[str, socket.socket]) -> dict[str, int]:
@@ -30,6 +30,15 @@ def home_of(config: Config, ports: Mapping[str, int]) -> Home:
     )
 
 
+def peer_port_of(config: Config, ports: Mapping[str, int]) -> PeerPort:
+    """Where this proxy takes entries of others, if it does, and its secret. `ports`: as `home_of`."""
+    if config.peer_listen is None:
+        return PeerPort()
+    host, port = config.peer_listen
+    name = socket.gethostname() if _is_any(host) else host
+    return PeerPort(_address(name, ports.get("peer", port)), HOST.randomness.token_bytes(32))
+
+
 def _admin_url(config: Config, host: str, port: int, name: str) -> str:
     scheme = "https" if config.admin_tls else "http"
     return f"{scheme}://{_address(name if _is_any(host) else host, port)}"
@@ -38,7 +47,7 @@ def _admin_url(config: Config, host: str, port: int, name: str) -> str:
 def _is_any(host: str) -> bool:
     """Whether a server that listens there takes connections at all of the host's addresses."""
     try:
-        return ipaddress.ip_address(host).is_unspecified
+        return not host or ipaddress.ip_address(host).is_unspecified
     except ValueError:
         return False
 

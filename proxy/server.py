@@ -52,7 +52,7 @@ from proxy.traces.span import Tracer
 from proxy.version import RELEASE
 from schema.entry import Rules
 from schema.keys import Keyspace
-from schema.record import Home
+from schema.record import Home, PeerPort
 
 if TYPE_CHECKING:
     from proxy.traces.otel import OtelTracer
@@ -92,15 +92,18 @@ class Server:
         environment: Environment = HOST,
         read_metrics: ReadMetrics | None = None,
         home: Home = Home(),  # noqa: B008 - immutable
+        peer_port: PeerPort = PeerPort(),  # noqa: B008 - immutable
         tuning: Tuning = Tuning(),  # noqa: B008 - immutable
     ) -> None:
         """`run_writer`: runs the snapshot writer. `tls`, `login`: for clients, if any.
 
         `tracer`: takes the spans of clients' requests, if any. `environment`: clocks and randomness.
         `read_metrics`: those of an etcd at HOST:PORT, None if it shows none. `home`: where this proxy runs.
+        `peer_port`: where it will take the entries of others, if it does (`take_entries`).
         """
         self._config = config
         self._login = login
+        self._tls = tls
         self._limits = tuning.limits
         self._environment = environment
         self._tasks = Tasks()
@@ -127,6 +130,7 @@ class Server:
         rules = _rules(config, has_tls=tls is not None, has_sasl=login is not None)
         log_settings = LogSettings(
             home=home,
+            peer_port=peer_port,
             lease_seconds=config.proxy_lease,
             rules=rules,
             version=RELEASE,
@@ -293,6 +297,8 @@ class Server:
         self._handshake.is_open = True
         self._begin(*self._periodic)
         self._tasks.start(self._status_poller.run(), "ask etcd for its status")
+        for_peers = None if self._tls is None else self._tls.for_peers
+        self._tasks.start(self.log.combining.run(for_peers), "hand entries to the proxy that combines them")
         if take is not None:
             taken = await take()
             await self._listen(taken.get("main"), taken.get("secure"))
@@ -303,6 +309,11 @@ class Server:
     async def _listen(self, listener: socket.socket | None, secure: socket.socket | None) -> None:
         listener = listener or bound_socket(self._config.host, self._config.port)
         await self.ports.open(listener, secure, self._config.tls.listen)
+
+    async def take_entries(self, listener: socket.socket) -> None:
+        """Take the entries of other proxies at a bound socket. Raises OSError that names the address."""
+        tls = None if self._tls is None else await asyncio.to_thread(self._tls.for_listener, asks=False)
+        await self.log.combining.listen(listener, tls)
 
     async def start_past(
         self,
@@ -373,6 +384,7 @@ class Server:
             task.cancel()
         if self._login is not None:
             self._login.close()
+        self.log.combining.close()
         await self.log.stop()
         await self._tasks.close()
 

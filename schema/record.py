@@ -40,6 +40,13 @@ class Home(NamedTuple):
     started: int = 0  # milliseconds since 1970
 
 
+class PeerPort(NamedTuple):
+    """Where a proxy takes entries of other proxies, to append them together with its own."""
+
+    address: str = ""  # HOST:PORT; empty if it takes none
+    secret: bytes = b""  # who knows it may write the tree
+
+
 class ProxyValue(NamedTuple):
     """What a living proxy says of itself."""
 
@@ -47,6 +54,7 @@ class ProxyValue(NamedTuple):
     version: str  # its release, for people
     archives: bool = False  # it archives the log if it is the eldest of those that do
     home: Home = Home()
+    peer_port: PeerPort = PeerPort()
 
 
 def encode_record(record: TreeRecord) -> bytes:
@@ -81,7 +89,10 @@ def decode_record(value: bytes) -> TreeRecord:
 def encode_proxy(proxy: ProxyValue) -> bytes:
     """The value of `<prefix>/live/proxy/<incarnation>`."""
     archives = {"archives": True} if proxy.archives else {}
-    return pack_json({"levels": proxy.levels, "version": proxy.version, **archives, **proxy.home._asdict()})
+    peer = {"peer": [proxy.peer_port.address, proxy.peer_port.secret.hex()]} if any(proxy.peer_port) else {}
+    return pack_json(
+        {"levels": proxy.levels, "version": proxy.version, **archives, **proxy.home._asdict(), **peer}
+    )
 
 
 def decode_proxy(value: bytes) -> ProxyValue:
@@ -97,7 +108,9 @@ def decode_proxy(value: bytes) -> ProxyValue:
             text(members.get("admin", "")),
             number(members.get("started", 0)),
         )
-        return ProxyValue(levels, text(members["version"]), archives, home)
+        address, secret = members.get("peer", ("", ""))
+        peer_port = PeerPort(text(address), bytes.fromhex(text(secret)))
+        return ProxyValue(levels, text(members["version"]), archives, home, peer_port)
     except (KeyError, TypeError, ValueError) as error:
         raise BadValue(f"{what} has no proper {error}") from error
 

@@ -161,6 +161,10 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
         ("requests_applied", "requests in the entries that this proxy applied", stats.applied_requests),
         ("bytes_applied", "bytes of the entries that this proxy applied", stats.applied_bytes),
         ("entries_resent", "appends sent again because their outcome was unknown", stats.resent),
+        ("combined_txns", "Txns in which this proxy appended entries of several", stats.combined_txns),
+        ("entries_combined", "log entries in these Txns", stats.combined_entries),
+        ("entries_offered", "log entries that this proxy handed to another one", stats.offered_entries),
+        ("offers_refused", "of these, those that it appended itself after all", stats.offers_refused),
         ("entries_voided", "entries replaced because etcd refused them", stats.voided),
         ("reloads", "times that the state was loaded again", stats.reloads),
         (

@@ -9,6 +9,7 @@ import os
 import re
 import ssl
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from proxy.options.tls import ClientTls
 from proxy.support.validity import fault_of, reason_of
@@ -69,17 +70,30 @@ class TlsContext:
         self._changes = Changes(settings.files)
         self.current = context_of(settings)
 
-    def for_listener(self) -> ssl.SSLContext:
+    def for_listener(self, *, asks: bool = True) -> ssl.SSLContext:
         """A context for a listener that keeps it. Each handshake uses the certificate that is current then.
 
-        The CA that it trusts does not change. Blocks.
+        The CA that it trusts does not change. `asks`: whether clients are asked for certificates as the
+        settings say, or not at all. Blocks.
         """
-        made = context_of(self.settings)
+        made = context_of(self.settings if asks else replace(self.settings, client_auth="none"))
 
         def show_current(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
             connection.context = self.current
 
         made.sni_callback = show_current
+        return made
+
+    def for_peers(self) -> ssl.SSLContext:
+        """For connections to other proxies, whose certificates the settings' CA, if any, has to have signed.
+
+        Blocks. Raises OSError.
+        """
+        made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        made.check_hostname = False  # the secret in etcd tells who the other end is
+        made.verify_mode = ssl.CERT_REQUIRED if self.settings.ca else ssl.CERT_NONE
+        if self.settings.ca:
+            made.load_verify_locations(self.settings.ca)
         return made
 
     async def follow(self) -> None:

@@ -13,7 +13,7 @@ from proxy.state.pause import LENGTHS, Lengths
 from proxy.support.environment import HOST, Environment
 from proxy.support.tasks import Tasks
 from schema.keys import Keyspace
-from schema.record import Home
+from schema.record import Home, PeerPort
 
 
 class LogSettings(NamedTuple):
@@ -24,6 +24,7 @@ class LogSettings(NamedTuple):
     levels: Collection[int] = KNOWN
     version: str = ""  # of this release, for people
     home: Home = Home()  # where this proxy runs
+    peer_port: PeerPort = PeerPort()  # where it takes entries of other proxies
     max_staleness: float = LIMIT  # seconds; a proxy whose state is older than this stops serving
     archives: bool = False  # this proxy can archive the log
     reserve: int = 10  # percent of etcd's quota

@@ -18,6 +18,7 @@ from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.append.space import Space
 from proxy.log.append.syncs import sync_entry
 from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, QuotaExceeded
+from proxy.log.combine.combining import Combining
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.follow import Follow
@@ -84,8 +85,12 @@ class Log:
         self.head = HeadReader(
             context, self.outbox, self.follow.watch_guard, lambda proven: self.applier.apply([proven])
         )
+        peers = self.applier.peers
+        self.combining = Combining(
+            context, self.members, lambda: peers.quiet_for(clock.time_ns() // 1_000_000)
+        )
         self.incarnations = Incarnations(
-            context, self.outbox, self.head, self.follow, sessions, stopped_serving
+            context, self.outbox, self.head, self.follow, self.combining, sessions, stopped_serving
         )
         self._running: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()

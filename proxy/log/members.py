@@ -9,7 +9,7 @@ entries, and only if it has sent an entry.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from schema.record import Home
+from schema.record import Home, PeerPort
 
 _PERIOD = 60_000  # ms
 
@@ -23,6 +23,7 @@ class Member(NamedTuple):
     version: str
     archives: bool = False  # the log, if it is the eldest of those that do
     home: Home = Home()
+    peer_port: PeerPort = PeerPort()
 
     def __str__(self) -> str:
         """The name for messages."""
@@ -122,6 +123,10 @@ class Peers:
     def get(self, incarnation: str) -> Peer | None:
         """The proxy; None if it has sent no entry since this one started."""
         return self._peers.get(incarnation)
+
+    def quiet_for(self, now: int) -> float:
+        """For how many seconds no entry of another proxy was applied."""
+        return (now - max((peer.heard for peer in self._peers.values()), default=0)) / 1000
 
     @property
     def clock_skew(self) -> float:

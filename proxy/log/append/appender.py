@@ -22,6 +22,7 @@ from proxy.etcd.model import (
 from proxy.log.append.head_reader import HeadReader
 from proxy.log.append.membership import Incarnation
 from proxy.log.append.outbox import Header, Outbox, Sent
+from proxy.log.combine.combining import Combining
 from proxy.log.context import Context
 from proxy.log.follow.watch_guard import WatchGuard
 from proxy.support.throttled_log import ThrottledLog
@@ -76,6 +77,7 @@ class Appender:
         outbox: Outbox,
         head: HeadReader,
         watch_guard: WatchGuard,
+        combining: Combining,
         on_refused: Callable[[float, EtcdError], bool],
     ) -> None:
         """`head` reads for the syncs that need no entry.
@@ -93,6 +95,7 @@ class Appender:
         self._outbox = outbox
         self._head = head
         self._watch_guard = watch_guard
+        self._combining = combining
         self._on_refused = on_refused
         self._scheduled = False
         self._incarnation: Incarnation | None = None  # None: there is none
@@ -113,11 +116,13 @@ class Appender:
         """Append under this incarnation from now on."""
         self._incarnation = incarnation
         self._outbox.incarnation = incarnation.name
+        self._combining.start(incarnation.name, incarnation.revision)
         self._schedule()
 
     def stop(self) -> None:
         """Send nothing more: the incarnation is over. Txns in flight may succeed until its key is gone."""
         self._watch_guard.stop()
+        self._combining.stop()
         self._incarnation = None
         for task in self._running.values():
             if task is not None:
@@ -127,8 +132,11 @@ class Appender:
     def make_room(self) -> None:
         """An entry of ours was applied, or syncs were answered without one: free its place in the window."""
         for sent in [sent for sent in self._running if sent.over]:
+            if sent.offered:
+                self._running.pop(sent)
+                self._combining.shown(sent.number)
             # The first attempt is not cancelled: its answer is about to arrive.
-            if sent.attempts > 1 and (task := self._running.pop(sent)) is not None:
+            elif sent.attempts > 1 and (task := self._running.pop(sent)) is not None:
                 task.cancel()
         self._room()
 
@@ -203,8 +211,18 @@ class Appender:
         self._running[sent] = None
         sent.attempts = 1
         sent.began = self._clock.perf_counter()  # uvloop's own clock counts milliseconds
-        answered = partial(self._answered, sent, incarnation)
-        self._etcd.begin_txn(incarnation.append(sent), _TIMEOUTS[0], answered)
+        append = partial(self._append, sent, incarnation)
+        is_plain = not (sent.nested or sent.is_probe)
+        sent.offered = is_plain and self._combining.offer(sent.number, sent.value, append)
+        if not sent.offered:
+            append()
+
+    def _append(self, sent: Sent, incarnation: Incarnation) -> None:
+        """Append an entry by a Txn of its own, unless it is over."""
+        if sent in self._running:
+            sent.offered = False
+            answered = partial(self._answered, sent, incarnation)
+            self._etcd.begin_txn(incarnation.append(sent), _TIMEOUTS[0], answered)
 
     def _answered(self, sent: Sent, incarnation: Incarnation, outcome: TxnResult | EtcdError) -> None:
         """The outcome of a first attempt."""

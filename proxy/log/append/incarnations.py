@@ -19,6 +19,7 @@ from proxy.log.append.head_reader import HeadReader
 from proxy.log.append.membership import Membership
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.combine.combining import Combining
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.catch_up import MonotonicReads, took_effect
 from proxy.log.follow.follow import Follow
@@ -45,6 +46,7 @@ class Incarnations:
         outbox: Outbox,
         head: HeadReader,
         follow: Follow,
+        combining: Combining,
         sessions: SessionKeeper,
         stopped: Callable[[str], None],
     ) -> None:
@@ -56,7 +58,7 @@ class Incarnations:
         self._sessions = sessions
         self._stopped = stopped
         self.membership = Membership(context, self._not_registered)
-        self.appender = Appender(context, outbox, head, follow.watch_guard, self._refused)
+        self.appender = Appender(context, outbox, head, follow.watch_guard, combining, self._refused)
         self._former: list[_Former] = []
         self._stopped_by_refusal = False  # since the last registration
         #: Set once the first incarnation is registered, or etcd is too full to register one.

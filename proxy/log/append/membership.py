@@ -155,7 +155,13 @@ class Membership:
         self._keys = context.keys
         self._lease_seconds = settings.lease_seconds
         self._value = encode_proxy(
-            ProxyValue(tuple(sorted(settings.levels)), settings.version, settings.archives, settings.home)
+            ProxyValue(
+                tuple(sorted(settings.levels)),
+                settings.version,
+                settings.archives,
+                settings.home,
+                settings.peer_port,
+            )
         )
         self._on_failure = on_failure
         self._environment = context.environment

@@ -60,6 +60,7 @@ class Sent:
     attempts: int = 0
     began: float = 0.0  # when it was first sent, by the appender's clock
     answered: bool = False  # the entry, or its replacement, is in the log
+    offered: bool = False  # to a combiner, whose answer does not come
     over: bool = False  # the stream has shown it, or the incarnation is over
     # Requests refused without an entry; they follow this entry in the order of their sessions.
     after: list[tuple[Pending, int]] = field(default_factory=list)

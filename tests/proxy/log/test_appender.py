@@ -29,8 +29,10 @@ from proxy.log.append.head_reader import HeadReader
 from proxy.log.append.membership import Incarnation
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import CallbackRequest, Pending
+from proxy.log.combine.combining import Combining
 from proxy.log.context import Context
 from proxy.log.follow.watch_guard import WatchGuard
+from proxy.log.members import Members
 from proxy.log.status import Stats
 from proxy.state import capture
 from proxy.support.tasks import Tasks
@@ -86,8 +88,9 @@ class World:
         context = Context(self.etcd, KEYS, self.tasks, capture.new_machine(1), self.stats)
         guard = mock.Mock(spec=WatchGuard)
         head = HeadReader(context, self.outbox, guard, mock.Mock())
+        combining = Combining(context, Members(), lambda: 0.0)
         self.appender = Appender(
-            context, self.outbox, head, guard, lambda seconds, _error: seconds >= self.timeout
+            context, self.outbox, head, guard, combining, lambda seconds, _error: seconds >= self.timeout
         )
         self.incarnations: list[Incarnation] = []
         self.start("p")

@@ -1,0 +1,14 @@
+"""Combined appends: one proxy appends the entries of several in one Txn.
+
+With a few clients at each of several proxies, entries are small, and each costs etcd a Txn and every proxy a
+wake-up. So proxies hand their entries to one of them, the combiner: the eldest that has --peer-listen.
+
+    messages.py   what the two ends of a connection send, sealed; no I/O
+    combiner.py   gathers entries, and appends them together
+    combining.py  a proxy's part: it is the combiner, or hands its entries to it, or appends them itself
+
+The combiner decides nothing. An entry has the key, the number and the bytes of a direct append, and whether
+it took effect is what the stream shows. So an entry that the combiner loses, repeats or sends late does no
+harm: its proxy appends it itself after a while, and of two copies the second finds its key there. There is
+no election, and two combiners at a time only cost speed.
+"""

@@ -1,0 +1,144 @@
+"""Gathers the entries of several proxies, and appends them in one Txn."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Compare, EtcdError, Put, Txn, TxnResult
+from proxy.log.status import Stats
+from proxy.support.environment import Clock
+from schema.keys import Keyspace
+
+#: Bytes of an entry that is combined. Larger ones gain nothing, and make others wait.
+MOST_BYTES = 64 << 10
+
+_MOST_ENTRIES = 40  # of a Txn, whose compares and puts etcd's --max-txn-ops (128) bounds
+_MOST_TOGETHER = 1 << 20  # bytes of a Txn, which etcd's --max-request-bytes (1.5 MiB) bounds
+_TIMEOUT = 1.0  # seconds
+_REMEMBERED = 3  # Txns, whose proxies are expected in the next one
+_LEAST_WAIT = 0.001  # seconds; the loop's timers are no finer
+_PER_TXN = 0.0025  # seconds of round trip for each Txn in flight
+_MOST_IN_FLIGHT = 8
+
+
+class Offer(NamedTuple):
+    """An entry that its proxy wants to have appended."""
+
+    incarnation: str
+    revision: int  # the create_revision of the proxy's key
+    number: int
+    value: bytes
+    refused: Callable[[], None]  # called if it may not be in the log: its proxy appends it itself
+
+
+def append_all(keys: Keyspace, offers: Iterable[Offer]) -> Txn:
+    """The Txn that appends entries, as `Incarnation.append` would each of them, or none if one cannot be.
+
+    They get one mod_revision, and are put in the order of their keys: a watch delivers them in the order of
+    the operations, and a range in that of the keys.
+    """
+    entries = sorted((keys.entry(offer.incarnation, offer.number), offer.value) for offer in offers)
+    proxies = {keys.proxy(offer.incarnation): offer.revision for offer in offers}
+    compares = [Compare(key, revision) for key, revision in proxies.items()]
+    compares += [Compare(key, 0) for key, _ in entries]
+    return Txn(tuple(compares), tuple(Put(key, value) for key, value in entries))
+
+
+class Combiner:
+    """Appends entries together: those that come while a Txn is in flight, and a little longer.
+
+    Clients wait for their answers, and send their next requests when they have them. So the proxies whose
+    entries were in one Txn are soon here with their next entries. A Txn waits for the proxies of the last
+    few, but no longer than a Txn takes.
+    """
+
+    def __init__(self, etcd: Etcd, keys: Keyspace, clock: Clock, stats: Stats) -> None:
+        self._etcd = etcd
+        self._keys = keys
+        self._clock = clock
+        self._stats = stats
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[tuple[str, int], Offer] = {}
+        self._bytes = 0
+        self._since = 0.0  # when the first of them came
+        self._recent: deque[set[str]] = deque(maxlen=_REMEMBERED)
+        self._in_flight = 0
+        self._round_trip = 0.003  # seconds, smoothed
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_scheduled = False
+
+    def add(self, offer: Offer) -> None:
+        """Append an entry with the next Txn."""
+        if not self._waiting:
+            self._since = self._clock.perf_counter()
+        key = offer.incarnation, offer.number
+        if key in self._waiting:
+            return
+        self._waiting[key] = offer
+        self._bytes += len(offer.value)
+        if not self._is_scheduled:  # what the loop has read in one turn goes together
+            self._is_scheduled = True
+            self._loop.call_soon(self._go_on)
+
+    def forget(self, incarnation: str) -> None:
+        """The connection of a proxy is lost: do not wait for it."""
+        for proxies in self._recent:
+            proxies.discard(incarnation)
+
+    def _go_on(self) -> None:
+        self._is_scheduled = False
+        self._send_what_is_ready(is_late=False)
+
+    def _is_late(self) -> None:
+        self._timer = None
+        self._send_what_is_ready(is_late=True)
+
+    def _send_what_is_ready(self, *, is_late: bool) -> None:
+        while self._waiting and self._in_flight < 1 + min(self._round_trip // _PER_TXN, _MOST_IN_FLIGHT - 1):
+            if not is_late and not self._is_complete():
+                wait = self._since + self._round_trip - self._clock.perf_counter()
+                if wait > 0:
+                    if self._timer is None:
+                        self._timer = self._loop.call_later(max(wait, _LEAST_WAIT), self._is_late)
+                    return
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            self._send()
+
+    def _is_complete(self) -> bool:
+        """Whether all proxies that are expected are here, or as much as a Txn can take."""
+        if len(self._waiting) >= _MOST_ENTRIES or self._bytes >= _MOST_TOGETHER - MOST_BYTES:
+            return True
+        here = {incarnation for incarnation, _ in self._waiting}
+        return all(proxies <= here for proxies in self._recent)
+
+    def _send(self) -> None:
+        offers: list[Offer] = []
+        size = 0
+        for offer in self._waiting.values():
+            if len(offers) == _MOST_ENTRIES or (offers and size + len(offer.value) > _MOST_TOGETHER):
+                break
+            offers.append(offer)
+            size += len(offer.value)
+        for offer in offers:
+            del self._waiting[offer.incarnation, offer.number]
+        self._bytes -= size
+        self._since = began = self._clock.perf_counter()
+        self._recent.append({offer.incarnation for offer in offers})
+        self._in_flight += 1
+        self._stats.combined_txns += 1
+        self._stats.combined_entries += len(offers)
+
+        def answered(outcome: TxnResult | EtcdError) -> None:
+            self._in_flight -= 1
+            if isinstance(outcome, TxnResult) and outcome.succeeded:
+                self._round_trip += (self._clock.perf_counter() - began - self._round_trip) / 8
+            else:
+                for offer in offers:
+                    offer.refused()
+            self._send_what_is_ready(is_late=False)
+
+        self._etcd.begin_txn(append_all(self._keys, offers), _TIMEOUT, answered)

@@ -1,0 +1,348 @@
+"""A proxy's part in combined appends: it is the combiner, hands its entries to it, or appends them itself."""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+from proxy.log.combine.combiner import MOST_BYTES, Combiner, Offer
+from proxy.log.combine.messages import (
+    NONCE,
+    BadMessage,
+    Ends,
+    Hello,
+    decode_entry,
+    decode_hello,
+    encode_entry,
+)
+from proxy.log.context import Context
+from proxy.log.members import Member, Members
+from proxy.support.latency import RoundTrip
+from proxy.support.throttled_log import ThrottledLog
+
+log = logging.getLogger(__name__)
+
+_LOOK = 1.0  # seconds between two looks at which proxy combines
+_CONNECT = 2.0  # seconds for a connection, and for its hello
+_DOUBT = 0.25  # seconds after which an entry that the stream has not shown is appended directly
+_APART = 10.0  # seconds for which entries are appended directly after the combiner was slow, or failed
+_SAMPLES = 64  # entries, after which the combiner's time is compared
+_OTHERS = 1.0  # seconds since another proxy's last entry, within which it is worth combining
+_SLOWER = 0.002  # seconds by which a combiner may exceed twice the time of a direct append
+_MOST_GUESTS = 256  # connections to a combiner
+
+
+class _Offered(NamedTuple):
+    """An entry that another proxy was asked to append."""
+
+    began: float  # by the clock's perf_counter
+    doubt: Callable[[], None]
+
+
+class Combining:
+    """What the appender asks of combined appends.
+
+    More than twelve attributes: it has both ends, since any proxy may become the combiner.
+    """
+
+    def __init__(self, context: Context, members: Members, quiet_for: Callable[[], float]) -> None:
+        """`quiet_for()`: how many seconds ago the last entry of another proxy was applied."""
+        self._context = context
+        self._members = members
+        self._quiet_for = quiet_for
+        self._clock = context.environment.clock
+        self._throttled_log = ThrottledLog(log, self._clock)
+        self._loop = asyncio.get_running_loop()
+        self._hello: Hello | None = None  # None: there is no incarnation
+        self._offered: dict[int, _Offered] = {}  # by number, until the stream shows it
+        self._timer: asyncio.TimerHandle | None = None
+        self._apart_until = 0.0
+        self._count = 0  # of entries that it has appended
+        self._round_trip = RoundTrip()  # from an offer until the stream shows the entry
+        self._line: _Line | None = None
+        self._guests: set[_Guest] = set()
+        self._combiner: Combiner | None = None
+        self._server: asyncio.AbstractServer | None = None
+
+    # -- what the appender says ----------------------------------------------------------------------------
+
+    def start(self, incarnation: str, revision: int) -> None:
+        """Entries have this incarnation from now on. `revision`: the create_revision of its key."""
+        self._hello = Hello(revision, incarnation)
+
+    def stop(self) -> None:
+        """The incarnation is over."""
+        self._hello = None
+        self._offered.clear()
+        if self._line is not None:
+            self._line.close()
+
+    def offer(self, number: int, value: bytes, doubt: Callable[[], None]) -> bool:
+        """Have an entry appended together with those of other proxies; False: it is to be appended directly.
+
+        `doubt()` is called, soon or late, if it may not be in the log. It takes effect when the stream shows
+        it, and then `shown` has to be called.
+        """
+        hello, now = self._hello, self._clock.perf_counter()
+        if hello is None or len(value) > MOST_BYTES or now < self._apart_until or self._quiet_for() > _OTHERS:
+            return False
+        if self._guests and self._combiner is not None:
+            self._combiner.add(Offer(hello.incarnation, hello.revision, number, value, doubt))
+            return True
+        line = self._line
+        if line is None or line.hello is not hello or not self._context.stats.round_trip.seconds:
+            return False
+        line.send(encode_entry(number, value))
+        self._offered[number] = _Offered(now, doubt)
+        self._context.stats.offered_entries += 1
+        if self._timer is None:
+            self._timer = self._loop.call_later(_DOUBT, self._look_for_late)
+        return True
+
+    def shown(self, number: int) -> None:
+        """The stream has shown an entry that was offered."""
+        if (offered := self._offered.pop(number, None)) is not None:
+            self._round_trip.note(self._clock.perf_counter() - offered.began)
+            self._count += 1
+            direct = self._context.stats.round_trip.seconds
+            if self._count % _SAMPLES == 0 and self._round_trip.seconds > 2 * direct + _SLOWER:
+                self._doubt_all("it is far away")
+
+    # -- the combiner's end --------------------------------------------------------------------------------
+
+    async def listen(self, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
+        """Take other proxies' entries at a bound socket. Raises OSError."""
+        context = self._context
+        self._combiner = Combiner(context.etcd, context.keys, self._clock, context.stats)
+        self._server = await self._loop.create_server(lambda: _Guest(self), sock=listener, ssl=tls)
+
+    def ends(self) -> Ends:
+        """For a new connection of another proxy."""
+        return self._ends_for(self._context.settings.peer_port.secret)
+
+    def is_member(self, hello: Hello) -> bool:
+        """Whether the proxy lives, as far as this one knows."""
+        member = self._members.get(hello.incarnation)
+        return member is not None and member.revision == hello.revision
+
+    def may_enter(self) -> bool:
+        """Whether one more connection is taken."""
+        return len(self._guests) < _MOST_GUESTS
+
+    def enters(self, guest: "_Guest") -> None:
+        """A proxy's hello has come."""
+        self._guests.add(guest)
+
+    def leaves(self, guest: "_Guest", incarnation: str) -> None:
+        """The connection is lost."""
+        self._guests.discard(guest)
+        if self._combiner is not None:
+            self._combiner.forget(incarnation)
+
+    def take(self, offer: Offer) -> None:
+        """Append an entry of another proxy."""
+        assert self._combiner is not None
+        if self._members.get(offer.incarnation) is None:
+            offer.refused()
+        else:
+            self._combiner.add(offer)
+
+    def warn(self, message: str, *arguments: object) -> None:
+        """Log a warning, now and then."""
+        self._throttled_log.warn(message, *arguments)
+
+    # -- the other proxies' end ----------------------------------------------------------------------------
+
+    async def run(self, tls: Callable[[], ssl.SSLContext] | None) -> None:
+        """Keep a connection to the combiner, if it is another proxy, for ever. `tls` makes its context."""
+        while True:
+            hello, chosen = self._hello, self._chosen()
+            if hello is not None and chosen is not None and chosen.incarnation != hello.incarnation:
+                await self._use(chosen, hello, tls)
+            await asyncio.sleep(_LOOK)
+
+    def close(self) -> None:
+        """Take and give no more entries."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._line is not None:
+            self._line.close()
+        for guest in list(self._guests):
+            guest.close()
+        if self._server is not None:
+            self._server.close()
+
+    def _chosen(self) -> Member | None:
+        """The proxy that combines: the eldest that can."""
+        return next((member for member in self._members if member.peer_port.address), None)
+
+    async def _use(self, combiner: Member, hello: Hello, tls: Callable[[], ssl.SSLContext] | None) -> None:
+        """Connect to the combiner; returns once the connection is lost, or another proxy combines."""
+        host, _, port = combiner.peer_port.address.rpartition(":")
+        line = _Line(self._ends_for(combiner.peer_port.secret), hello, self._told)
+        try:
+            context = None if tls is None else await asyncio.to_thread(tls)
+            async with asyncio.timeout(_CONNECT):
+                await self._loop.create_connection(lambda: line, host.strip("[]"), int(port), ssl=context)
+                await line.answered
+        except (OSError, ValueError, TimeoutError) as error:
+            self.warn("cannot hand entries to proxy %s: %s", combiner, str(error) or "it does not answer")
+            line.close()
+            return
+        log.info("proxy %s appends for this one", combiner)
+        self._line, self._round_trip, self._count = line, RoundTrip(), 0
+        while not line.lost.done() and self._hello is hello and self._chosen() == combiner:
+            await asyncio.wait((line.lost,), timeout=_LOOK)
+        line.close()
+
+    def _ends_for(self, secret: bytes) -> Ends:
+        return Ends(secret, self._context.environment.randomness.token_bytes(NONCE))
+
+    def _look_for_late(self) -> None:
+        """Append directly what the combiner should have appended by now."""
+        self._timer = None
+        if self._offered:
+            left = min(self._offered.values()).began + _DOUBT - self._clock.perf_counter()
+            if left > 0:
+                self._timer = self._loop.call_later(left, self._look_for_late)
+            else:
+                self._doubt_all("it is slow")
+
+    def _told(self, line: "_Line", refused: list[int] | None) -> None:
+        """The combiner has refused entries; None: the connection is lost."""
+        if refused is not None:
+            for number in refused:
+                if (offered := self._offered.pop(number, None)) is not None:
+                    self._context.stats.offers_refused += 1
+                    offered.doubt()
+        elif line is self._line:
+            self._line = None
+            self._doubt_all("its connection is lost")
+
+    def _doubt_all(self, why: str) -> None:
+        self._apart_until = self._clock.perf_counter() + _APART
+        offered, self._offered = self._offered, {}
+        if offered:
+            self.warn("the combiner does not append this proxy's entries: %s", why)
+        self._context.stats.offers_refused += len(offered)
+        for each in offered.values():
+            each.doubt()
+
+
+class _End(asyncio.Protocol):
+    """One end of a connection between proxies."""
+
+    def __init__(self, ends: Ends) -> None:
+        self._ends = ends
+        self._transport: asyncio.Transport | None = None
+        self.is_lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.write(self._ends.greeting())
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self.is_lost = True
+
+    def send(self, body: bytes) -> None:
+        """Seal and send a message."""
+        if self._transport is not None and not self.is_lost:
+            self._transport.write(self._ends.seal(body))
+
+    def close(self) -> None:
+        """Close the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class _Line(_End):
+    """A proxy's connection to the combiner."""
+
+    def __init__(self, ends: Ends, hello: Hello, told: Callable[["_Line", list[int] | None], None]) -> None:
+        super().__init__(ends)
+        self.hello = hello
+        self._told = told
+        self._said_hello = False
+        loop = asyncio.get_running_loop()
+        self.answered: asyncio.Future[None] = loop.create_future()  # the combiner takes entries
+        self.lost: asyncio.Future[None] = loop.create_future()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            bodies = self._ends.open(data)
+            if self._ends.is_greeted and not self._said_hello:
+                self._said_hello = True
+                self.send(self.hello.encode())
+            if bodies and not self.answered.done():
+                del bodies[0]
+                self.answered.set_result(None)
+            self._told(self, [decode_entry(body)[0] for body in bodies])
+        except BadMessage as error:
+            log.warning("closing the connection to the combiner: %s", error)
+            self.close()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        self.lost.set_result(None)
+        if not self.answered.done():
+            self.answered.set_exception(ConnectionResetError("it has closed the connection"))
+            self.answered.exception()  # seen, if nobody waits any more
+        self._told(self, None)
+
+
+class _Guest(_End):
+    """Another proxy's connection to this one, the combiner."""
+
+    def __init__(self, host: Combining) -> None:
+        super().__init__(host.ends())
+        self._host = host
+        self._hello: Hello | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if self._host.may_enter():
+            self._timer = asyncio.get_running_loop().call_later(_CONNECT, self.close)
+        else:
+            self.close()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for body in self._ends.open(data):
+                if self._hello is None:
+                    self._enter(decode_hello(body))
+                else:
+                    self._take(self._hello, *decode_entry(body))
+        except BadMessage as error:
+            assert self._transport is not None
+            self._host.warn("closing %s: %s", self._transport.get_extra_info("peername"), error)
+            self.close()
+
+    def _enter(self, hello: Hello) -> None:
+        if not self._host.is_member(hello):
+            raise BadMessage(f"no living proxy is called {hello.incarnation!r}")
+        self._hello = hello
+        if self._timer is not None:
+            self._timer.cancel()
+        self._host.enters(self)
+        self.send(b"")
+
+    def _take(self, hello: Hello, number: int, value: bytes) -> None:
+        self._host.take(
+            Offer(
+                hello.incarnation,
+                hello.revision,
+                number,
+                value,
+                lambda: self.send(encode_entry(number, b"")),
+            )
+        )
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._hello is not None:
+            self._host.leaves(self, self._hello.incarnation)
