@@ -60,6 +60,7 @@ def _ports(config: Config) -> Iterator[Finding]:
     addresses = (
         ("--listen", config.listen),
         ("--secure-listen", config.tls.secure),
+        ("--peer-listen", config.peer_listen),
         ("--admin-listen", config.admin),
     )
     for option, address in addresses:

@@ -28,6 +28,7 @@ The rules that everything here rests on are in docs/architecture.md: rule 2.3 is
 In which order to read:
 
 append   from requests to entries in etcd
+combine  entries of several proxies in one Txn, if an operator wants that
 follow   from etcd's watch to items in the order in which they take effect
 applier  applies items to the state, in slices; answers own requests
 slices   long work in slices of 5 ms, and when clients may read the state

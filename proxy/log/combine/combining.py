@@ -31,7 +31,7 @@ _APART = 10.0  # seconds for which entries are appended directly after the combi
 _SAMPLES = 64  # entries, after which the combiner's time is compared
 _OTHERS = 1.0  # seconds since another proxy's last entry, within which it is worth combining
 _SLOWER = 0.002  # seconds by which a combiner may exceed twice the time of a direct append
-_MOST_GUESTS = 256  # connections to a combiner
+_MOST_CONNECTIONS = 256  # to a combiner
 
 
 class _Offered(NamedTuple):
@@ -62,7 +62,8 @@ class Combining:
         self._count = 0  # of entries that it has appended
         self._round_trip = RoundTrip()  # from an offer until the stream shows the entry
         self._line: _Line | None = None
-        self._guests: set[_Guest] = set()
+        self._connections: set[_Guest] = set()
+        self._guests: set[_Guest] = set()  # of these, the proxies
         self._combiner: Combiner | None = None
         self._server: asyncio.AbstractServer | None = None
 
@@ -127,16 +128,20 @@ class Combining:
         member = self._members.get(hello.incarnation)
         return member is not None and member.revision == hello.revision
 
-    def may_enter(self) -> bool:
-        """Whether one more connection is taken."""
-        return len(self._guests) < _MOST_GUESTS
+    def connected(self, guest: "_Guest") -> bool:
+        """Another proxy, or a stranger, has connected; False if it is one too many."""
+        if len(self._connections) >= _MOST_CONNECTIONS:
+            return False
+        self._connections.add(guest)
+        return True
 
     def enters(self, guest: "_Guest") -> None:
         """A proxy's hello has come."""
         self._guests.add(guest)
 
     def leaves(self, guest: "_Guest", incarnation: str) -> None:
-        """The connection is lost."""
+        """The connection is lost. `incarnation`: "" if its hello has not come."""
+        self._connections.discard(guest)
         self._guests.discard(guest)
         if self._combiner is not None:
             self._combiner.forget(incarnation)
@@ -169,7 +174,7 @@ class Combining:
             self._timer.cancel()
         if self._line is not None:
             self._line.close()
-        for guest in list(self._guests):
+        for guest in list(self._connections):
             guest.close()
         if self._server is not None:
             self._server.close()
@@ -193,6 +198,7 @@ class Combining:
             return
         log.info("proxy %s appends for this one", combiner)
         self._line, self._round_trip, self._count = line, RoundTrip(), 0
+        self._apart_until = 0.0
         while not line.lost.done() and self._hello is hello and self._chosen() == combiner:
             await asyncio.wait((line.lost,), timeout=_LOOK)
         line.close()
@@ -288,7 +294,7 @@ class _Line(_End):
         self.lost.set_result(None)
         if not self.answered.done():
             self.answered.set_exception(ConnectionResetError("it has closed the connection"))
-            self.answered.exception()  # seen, if nobody waits any more
+            self.answered.exception()  # seen, if the wait is over
         self._told(self, None)
 
 
@@ -302,11 +308,11 @@ class _Guest(_End):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        if self._host.may_enter():
+        if self._host.connected(self):
+            super().connection_made(transport)
             self._timer = asyncio.get_running_loop().call_later(_CONNECT, self.close)
         else:
-            self.close()
+            cast(asyncio.Transport, transport).abort()
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -344,5 +350,4 @@ class _Guest(_End):
         super().connection_lost(error)
         if self._timer is not None:
             self._timer.cancel()
-        if self._hello is not None:
-            self._host.leaves(self, self._hello.incarnation)
+        self._host.leaves(self, "" if self._hello is None else self._hello.incarnation)

@@ -1,0 +1,284 @@
+"""Proxies that append together: each request takes effect once, whatever becomes of the combiner."""
+
+import asyncio
+import random
+import socket
+from collections.abc import AsyncIterator
+from unittest import mock
+
+import pytest
+
+from lab.fakes.etcd import FakeEtcdClient, Fate
+from proxy.etcd.model import Put, Txn, TxnResult
+from proxy.frontend.listener import bound_socket
+from proxy.log.combine import combiner as combiner_module
+from proxy.log.combine import combining as module
+from proxy.log.combine.combiner import Combiner, Offer, append_all
+from proxy.log.combine.messages import NONCE, Ends, Hello
+from proxy.log.context import LogSettings
+from proxy.log.status import Stats
+from proxy.support.environment import HOST
+from schema.keys import Keyspace
+from schema.record import PeerPort
+from tests.proxy.log.proxies import Proxy, World, answered, until
+
+SECRET = b"secret"
+
+
+class Cluster(World):
+    """Proxies, each of which can combine."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sockets: dict[Proxy, socket.socket] = {}
+
+    async def proxy(self) -> Proxy:
+        listener = bound_socket("127.0.0.1", 0)
+        port = PeerPort(f"127.0.0.1:{listener.getsockname()[1]}", SECRET)
+        proxy = Proxy(FakeEtcdClient(self.store), settings=LogSettings(lease_seconds=5, peer_port=port))
+        self.proxies.append(proxy)
+        self.sockets[proxy] = listener
+        await proxy.start()
+        await proxy.log.combining.listen(listener, None)
+        proxy.tasks.start(proxy.log.combining.run(None), "combine")
+        return proxy
+
+    async def three(self) -> list[Proxy]:
+        """Three proxies; session N is at proxy N, and the first one combines."""
+        proxies = [await self.proxy() for _ in range(3)]
+        await answered([proxy.open(number) for number, proxy in enumerate(proxies, 1)])
+        await self.joined(proxies)
+        return proxies
+
+    async def joined(self, proxies: list[Proxy]) -> None:
+        """Wait until all proxies but the first append by it."""
+        first = proxies[0].log.combining
+        await until(lambda: len(first._guests) == len(proxies) - 1)
+        await until(lambda: all(proxy.log.combining._line for proxy in proxies[1:]))
+
+
+def _together(cluster: World, turn: int) -> None:
+    for number, proxy in enumerate(cluster.proxies, 1):
+        proxy.create(number, f"/x{turn}-{number}")
+
+
+async def _all_answered(cluster: World) -> None:
+    await answered([reply for proxy in cluster.proxies for reply in proxy.replies])
+
+
+@pytest.fixture
+async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
+    monkeypatch.setattr(module, "_LOOK", 0.01)
+    monkeypatch.setattr(module, "_APART", 0.05)
+    monkeypatch.setattr(module, "_OTHERS", 60.0)
+    world = Cluster()
+    yield world
+    for proxy in world.proxies:
+        proxy.log.combining.close()
+        await proxy.stop()
+
+
+async def test_entries_of_several_proxies_share_a_txn(cluster: Cluster) -> None:
+    proxies = await cluster.three()
+    for turn in range(20):
+        _together(cluster, turn)
+        await _all_answered(cluster)
+    await cluster.check()
+    stats = proxies[0].log.stats
+    assert stats.combined_entries >= 60
+    assert stats.combined_entries >= 2 * stats.combined_txns
+    assert [proxy.log.stats.offers_refused for proxy in proxies] == [0, 0, 0]
+    sizes = [len([event for event in events if event.kv.value]) for events in cluster.store.history_from(1)]
+    assert max(sizes) == 3
+
+
+@pytest.mark.parametrize("fate", [Fate.LOST, Fate.ANSWER_LOST, Fate.LATE, Fate.NO_SPACE])
+async def test_what_the_combiner_does_not_know_is_appended_by_each_proxy(
+    cluster: Cluster, fate: Fate
+) -> None:
+    proxies = await cluster.three()
+    for turn in range(5):
+        cluster.client(proxies[0]).fates.append(fate)
+        _together(cluster, turn)
+        await _all_answered(cluster)
+    assert not [result for result in cluster.store.apply_late() if result.succeeded]
+    await cluster.check()
+    # What is in the log after all was shown before the combiner knew that it had failed.
+    assert (fate is Fate.ANSWER_LOST) != any(proxy.log.stats.offers_refused for proxy in proxies)
+
+
+async def test_a_combiner_that_says_nothing_is_not_waited_for(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    proxies = await cluster.three()
+    with mock.patch.object(Combiner, "_send_what_is_ready"):
+        replies = [proxies[1].create(2, "/xa"), proxies[2].create(3, "/xb")]
+        await answered(replies)
+    assert "it is slow" in caplog.text
+    # The entries that it held back come after all, and have no effect.
+    proxies[0].log.combining._combiner._send_what_is_ready(is_late=True)  # type: ignore[union-attr]
+    await cluster.check()
+
+
+async def test_when_the_combiner_stops_the_next_eldest_combines(cluster: Cluster) -> None:
+    first, *others = await cluster.three()
+    _together(cluster, 0)
+    first.log.combining.close()
+    await _all_answered(cluster)
+    await cluster.check()
+    await first.stop()
+    cluster.proxies.remove(first)
+    cluster.store.lease_revoke(first.log.incarnations.membership.current.lease)
+    await cluster.joined(others)
+    replies = [others[0].create(2, "/xa"), others[1].create(3, "/xb")]
+    await answered(replies)
+    await cluster.check()
+
+
+async def test_a_proxy_whose_lease_runs_out_is_not_appended_for(cluster: Cluster) -> None:
+    proxies = await cluster.three()
+    _together(cluster, 0)
+    cluster.end_lease(proxies[2])
+    _together(cluster, 1)
+    await _all_answered(cluster)
+    await cluster.check()
+    await cluster.joined(proxies)
+    _together(cluster, 2)
+    await _all_answered(cluster)
+    await cluster.check()
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_under_faults_each_request_takes_effect_once(cluster: Cluster, seed: int) -> None:
+    chance = random.Random(seed)
+    proxies = await cluster.three()
+    for turn in range(25):
+        victim = chance.choice(proxies)
+        match chance.randrange(8):
+            case 0 | 1 | 2:
+                cluster.client(victim).fates.extend(
+                    chance.choice([Fate.LOST, Fate.ANSWER_LOST, Fate.LATE]) for _ in range(3)
+                )
+            case 3:
+                cluster.end_lease(victim)
+            case 4 if victim.log.combining._line is not None:
+                victim.log.combining._line.close()
+        _together(cluster, turn)
+        await asyncio.sleep(chance.choice([0, 0, 0.002]))
+        cluster.store.apply_late()
+    await _all_answered(cluster)
+    cluster.store.apply_late()
+    await cluster.check()
+
+
+async def _talk(port: int, *messages: bytes) -> bytes:
+    """What the port says after these bytes, until it closes the connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for message in messages:
+        writer.write(message)
+    said = await reader.read()
+    writer.close()
+    return said
+
+
+async def test_strangers_are_refused(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    proxy = await cluster.proxy()
+    port = cluster.sockets[proxy].getsockname()[1]
+    said = await _talk(port, b"GET / HTTP/1.1\r\n\r\n")
+    assert len(said) == len(Ends(SECRET, bytes(NONCE)).greeting())
+    assert "no greeting" in caplog.text
+    for secret, hello, reason in (
+        (b"guess", Hello(1, "a"), "does not know the secret"),
+        (SECRET, Hello(1, "a"), "no living proxy is called 'a'"),
+        (SECRET, Hello(1, proxy.log.incarnation), "no living proxy"),  # another create_revision
+        (SECRET, None, "not a hello"),
+    ):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        ends = Ends(secret, bytes(NONCE))
+        writer.write(ends.greeting())
+        ends.open(await reader.readexactly(len(ends.greeting())))
+        writer.write(ends.seal(b"?" if hello is None else hello.encode()))
+        assert await reader.read() == b""
+        writer.close()
+        assert reason in caplog.text
+    assert not proxy.log.combining._guests
+
+
+async def test_a_stranger_who_says_nothing_is_cut_off(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = await cluster.proxy()
+    monkeypatch.setattr(module, "_CONNECT", 0.01)
+    assert await _talk(cluster.sockets[proxy].getsockname()[1])
+    monkeypatch.setattr(module, "_MOST_CONNECTIONS", 0)
+    assert await _talk(cluster.sockets[proxy].getsockname()[1]) == b""
+
+
+class Txns:
+    """An etcd that answers when a test says so."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[list[bytes], mock.Mock]] = []
+        self.etcd = mock.Mock()
+        self.etcd.begin_txn = self._begin
+        self.combiner = Combiner(self.etcd, Keyspace("/t"), HOST.clock, Stats())
+
+    def _begin(self, txn: Txn, _timeout: float, answer: mock.Mock) -> None:
+        self.begun.append(([put.key for put in txn.success if isinstance(put, Put)], answer))
+
+    async def add(self, *names: str, value: bytes = b"", number: int = 1) -> mock.Mock:
+        refused = mock.Mock()
+        for name in names:
+            self.combiner.add(Offer(name, 5, number, value, refused))
+        await asyncio.sleep(0)
+        return refused
+
+    def answer(self) -> None:
+        self.begun[-1][1](TxnResult(True, 9, []))
+
+
+async def test_a_txn_waits_for_the_proxies_of_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    txns = Txns()
+    txns.combiner._round_trip = 60.0
+    monkeypatch.setattr(combiner_module, "_PER_TXN", 100.0)  # one in flight
+    await txns.add("a", "b")
+    await txns.add("c", number=2)
+    assert len(txns.begun) == 1
+    txns.answer()
+    assert len(txns.begun) == 1
+    await txns.add("a", number=3)
+    assert len(txns.begun) == 1
+    await txns.add("b", number=3)
+    assert len(txns.begun) == 2
+    assert len(txns.begun[1][0]) == 3
+    txns.answer()
+    await txns.add("a", "b", number=4)
+    txns.combiner.forget("c")
+    await txns.add("a", number=5)
+    assert len(txns.begun) == 3
+
+
+async def test_a_txn_has_no_more_than_etcd_takes() -> None:
+    txns = Txns()
+    await txns.add(*[f"p{number}" for number in range(100)])
+    await txns.add(*[f"q{number}" for number in range(30)], value=bytes(60_000))
+    for _ in range(20):
+        txns.answer()
+        await asyncio.sleep(0.005)
+    sizes = [len(puts) for puts, _ in txns.begun]
+    assert sum(sizes) == 130
+    assert max(sizes) == 40
+    assert txns.combiner._bytes == 0
+
+
+def test_entries_are_put_in_the_order_of_their_keys() -> None:
+    offers = [Offer(name, 7, number, b"v", lambda: None) for name, number in (("b", 2), ("a", 10), ("a", 9))]
+    txn = append_all(Keyspace("/t"), offers)
+    keys = [put.key for put in txn.success if isinstance(put, Put)]
+    assert keys == sorted(keys)
+    assert {(compare.key, compare.mod_revision) for compare in txn.compares} == {
+        (b"/t/live/proxy/a", 7),
+        (b"/t/live/proxy/b", 7),
+        *((key, 0) for key in keys),
+    }

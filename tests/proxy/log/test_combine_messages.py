@@ -1,0 +1,90 @@
+"""What proxies send each other: it comes as it was sent, or not at all."""
+
+import contextlib
+import itertools
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from proxy.log.combine.combiner import MOST_BYTES
+from proxy.log.combine.messages import (
+    GREETING,
+    NONCE,
+    BadMessage,
+    Ends,
+    Hello,
+    decode_entry,
+    decode_hello,
+    encode_entry,
+)
+
+
+def _pair(secret: bytes = b"s", other: bytes = b"s") -> tuple[Ends, Ends]:
+    one, two = Ends(secret, b"1" * NONCE), Ends(other, b"2" * NONCE)
+    assert one.open(two.greeting()) == two.open(one.greeting()) == []
+    return one, two
+
+
+@given(st.lists(st.binary(max_size=40), max_size=5), st.lists(st.integers(0, 300)))
+def test_messages_come_in_order_however_they_are_split(bodies: list[bytes], cuts: list[int]) -> None:
+    one, two = Ends(b"s", b"1" * NONCE), Ends(b"s", b"2" * NONCE)
+    one.open(two.greeting())
+    sent = one.greeting() + b"".join(map(one.seal, bodies))
+    places = [0, *sorted(min(cut, len(sent)) for cut in cuts), len(sent)]
+    come = [body for begin, end in itertools.pairwise(places) for body in two.open(sent[begin:end])]
+    assert come == bodies
+
+
+@given(st.integers(0, 1000), st.integers(1, 255))
+def test_a_changed_byte_is_noticed(place: int, change: int) -> None:
+    one, two = _pair()
+    sent = bytearray(one.seal(b"first") + one.seal(b"second"))
+    sent[place % len(sent)] ^= change
+    with pytest.raises(BadMessage):
+        # A size that has become larger is noticed with what follows.
+        assert two.open(bytes(sent)) + two.open(bytes(MOST_BYTES)) == [b"first", b"second"], "not noticed"
+
+
+def test_a_message_is_not_taken_twice_in_another_order_or_back() -> None:
+    one, two = _pair()
+    first, second = one.seal(b"first"), one.seal(b"second")
+    for come in (second, first + first):
+        with pytest.raises(BadMessage, match="seal"):
+            _pair()[1].open(come)
+    with pytest.raises(BadMessage, match="seal"):
+        one.open(first)
+    assert two.open(first + second) == [b"first", b"second"]
+
+
+def test_who_does_not_know_the_secret_sends_nothing() -> None:
+    one, two = _pair(other=b"t")
+    with pytest.raises(BadMessage, match="does not know the secret"):
+        two.open(one.seal(b""))
+    with pytest.raises(BadMessage, match="our own greeting"):
+        Ends(b"s", b"1" * NONCE).open(one.greeting())
+    for come in (b"GET / HTTP/1.1\r\n", bytes(60), GREETING[:-1] + b"2"):
+        with pytest.raises(BadMessage, match="no greeting"):
+            Ends(b"s", b"1" * NONCE).open(come)
+
+
+def test_a_large_message_is_refused_before_it_is_here() -> None:
+    one, two = _pair()
+    assert two.open(one.seal(encode_entry(1, bytes(MOST_BYTES)))) == [encode_entry(1, bytes(MOST_BYTES))]
+    with pytest.raises(BadMessage, match="a message of"):
+        two.open(one.seal(encode_entry(2, bytes(MOST_BYTES + 1)))[:30])
+
+
+@given(st.integers(0, (1 << 63) - 1), st.text(), st.integers(0, (1 << 64) - 1), st.binary())
+def test_bodies_come_back(revision: int, name: str, number: int, value: bytes) -> None:
+    hello = Hello(revision, name.encode(errors="replace").decode())
+    assert decode_hello(hello.encode()) == hello
+    assert decode_entry(encode_entry(number, value)) == (number, value)
+
+
+@given(st.binary(max_size=20))
+@example(b"12345678\xff")
+def test_bodies_of_any_bytes_are_read_or_refused(body: bytes) -> None:
+    for decode in (decode_hello, decode_entry):
+        with contextlib.suppress(BadMessage):
+            decode(body)
