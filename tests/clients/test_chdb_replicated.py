@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
 
-from lab.client.blocking import Client
 from lab.servers import wait_until
 from lab.servers.process import ServerProcess
 from tests.clients.chdb_main import RUNS
@@ -35,7 +35,10 @@ class Replicas:
         self._stack = stack
         self.relays = [stack.enter_context(Relay(server.port)) for server in pair]
         self.first, self.second = self.start(1), self.start(2)
-        self.client = stack.enter_context(Client(pair[0].port))
+        self.client = KazooClient(f"127.0.0.1:{pair[0].port}")
+        self.client.start()
+        stack.callback(self.client.close)
+        stack.callback(self.client.stop)
         for replica in (self.first, self.second):
             replica.query(_DATABASE)
 
@@ -51,13 +54,13 @@ class Replicas:
 
     def names(self, path: str) -> set[str]:
         """The children of a node."""
-        self.client.sync()
-        return self.client.children(path)[0]
+        self.client.sync(path)
+        return set(self.client.get_children(path))
 
     def log(self) -> list[bytes]:
         """The entries of d.t's log."""
         node = f"{self.table()}/log"
-        return [self.client.read(f"{node}/{name}").data for name in sorted(self.names(node))]
+        return [self.client.get(f"{node}/{name}")[0] for name in sorted(self.names(node))]
 
 
 @pytest.fixture
@@ -73,25 +76,27 @@ def test_a_database_replicates_the_ddl_of_its_replicated_tables(replicas: Replic
     assert replicas.names("/d/replicas") == {"s|r1", "s|r2"}
     assert replicas.names(f"{table}/replicas") == {"r1", "r2"}
     # The initiator's one multi: the entry is committed, the database has the table.
-    entry = f"/d/log/query-{int(client.read('/d/max_log_ptr').data):010d}"
-    nodes = [f"{entry}/committed", "/d/metadata/t", f"{entry}/finished/s|r1"]
-    made = {stat.czxid for stat in map(client.stat, nodes) if stat}
-    assert made == {client.read("/d/max_log_ptr").stat.mzxid}
+    number, committed = client.get("/d/max_log_ptr")
+    entry = f"/d/log/query-{int(number):010d}"
+    made = (f"{entry}/committed", "/d/metadata/t", f"{entry}/finished/s|r1")
+    assert {client.get(node)[1].czxid for node in made} == {committed.mzxid}
 
     second.query("ALTER TABLE d.t ADD COLUMN v String DEFAULT 'x'")
     assert first.query(_COLUMNS) == second.query(_COLUMNS)
     # One replica has run the entry of the database's log; the others got it from the table's log.
     assert [b"\nalter\n" in entry for entry in replicas.log()] == [True]
     for name in ("r1", "r2"):
-        assert client.read(f"{table}/replicas/{name}/metadata_version").data == b"1"
+        assert client.get(f"{table}/replicas/{name}/metadata_version")[0] == b"1"
 
     first.query("RENAME TABLE d.t TO d.u")
     assert second.query("SHOW TABLES FROM d") == '"u"'
     assert replicas.names("/d/metadata") == {"u"}
     second.query("DROP TABLE d.u SYNC")
     assert first.query("SHOW TABLES FROM d") == ""
-    wait_until(lambda: client.stat(table) is None, "the table's nodes are gone", 30)
+    wait_until(lambda: client.exists(table) is None, "the table's nodes are gone", 30)
     assert replicas.names("/d/metadata") == set()
+    with pytest.raises(RuntimeError, match="DDL background thread is not initialized"):
+        first.query("CREATE TABLE x ON CLUSTER alone (k UInt64) ENGINE = Memory")
 
 
 def test_a_block_that_both_replicas_insert_is_stored_once(replicas: Replicas) -> None:
@@ -115,7 +120,8 @@ def test_a_replica_that_was_away_and_one_that_joins_later_have_all_tables(replic
     first.query(_TABLE)
     with second:  # ends it
         pass
-    first.query("CREATE TABLE d.b (k UInt64) ENGINE = ReplicatedMergeTree ORDER BY k ")
+    first.query("SET distributed_ddl_task_timeout = 0")  # or it waits for the other until its session ends
+    first.query(_TABLE.replace("d.t", "d.b"))
     second = replicas.start(2)
     third = replicas.start(3)
     third.query(_DATABASE)
