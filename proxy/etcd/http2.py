@@ -750,7 +750,7 @@ class Http2Channel:
         metadata: Metadata,
         on_answer: Callable[[bytes | RpcError], None],
     ) -> Request:
-        """As Channel."""
+        """Send a request at once where the connection stands; else a task connects first."""
         connection = self._connection
         if connection is None or not connection.usable:
             asking = self._connect_and_ask(path, request, timeout, metadata, on_answer)
@@ -784,7 +784,7 @@ class Http2Channel:
         on_answer(answer)
 
     async def stream(self, path: str, metadata: Metadata = ()) -> Call:
-        """As Channel."""
+        """Open a call without a deadline, on a new connection if needed. Raises RpcError."""
         connection = self._connection
         if connection is None or not connection.usable:
             connection = await self._connected(_CONNECT_TIMEOUT)
@@ -793,7 +793,7 @@ class Http2Channel:
         return call
 
     async def close(self) -> None:
-        """As Channel."""
+        """Close all connections, also former ones that still have calls, which fail with RpcError."""
         self._closed = True
         if self._connecting is not None:
             self._connecting.cancel()
