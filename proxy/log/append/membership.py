@@ -41,9 +41,7 @@ class Incarnation:
     def __init__(self, keys: Keyspace, name: str, granted: float, keep_alive_sent: float = 0.0) -> None:
         """Nothing can be appended before `registered`. Until then `granted` and `keep_alive_sent` count."""
         self._keys = keys
-        key = keys.proxy(name)
-        self._is_there = Compare(key, 0)  # as `registered` sets it; the same in each Txn, like `_look`
-        self._look = (Get(key, keys_only=True),)
+        self._key = keys.proxy(name)
         self.name = name
         self.lease = 0  # 0: there is none yet, or it is revoked
         #: The time of the lease in seconds, as etcd has granted it last.
@@ -68,7 +66,6 @@ class Incarnation:
         `revision`: the key's create_revision. `granted`: seconds of the lease, requested at `asked`.
         """
         self.revision = revision
-        self._is_there = self._is_there._replace(mod_revision=revision)
         self.lease = lease
         self.granted = granted
         self.keep_alive_sent = asked
@@ -111,11 +108,11 @@ class Incarnation:
         entry_key = self._keys.entry(self.name, sent.number)
         put = Put(entry_key, sent.value)
         return Txn(
-            (self._is_there, Compare(entry_key, 0)),
+            (Compare(self._key, self.revision), Compare(entry_key, 0)),
             # etcd counts the puts of a Txn against its quota, but not those of Txns within it (server/
             # etcdserver/quota.go, costTxn).
             (Txn((), (put,)) if sent.nested else put,),
-            self._look,
+            (Get(self._key, keys_only=True),),
         )
 
     def is_denied_by(self, answer: TxnResult) -> bool:
