@@ -258,10 +258,10 @@ def _past(config: Config) -> Machine:
     """The state of a moment. Raises ValueError; blocks."""
     from archive.catalog import ArchiveError
     from archive.past import state_at
-    from archive.store import store_of
+    from archive.store import existing
 
     try:
-        return state_at(store_of(config.archive.url), _moment(config))
+        return state_at(existing(config.archive.url), _moment(config))
     except ArchiveError as error:
         raise ValueError(str(error)) from error
 

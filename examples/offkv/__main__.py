@@ -1,23 +1,32 @@
 """`python -m examples.offkv HOST:PORT`: run the list of liboffkv's contract, print what passes and what not.
 
-Exit codes: 0 if every line passes, 1 if one fails, 2 for wrong usage and for a server that cannot be reached.
+With `--times` it also times the operations. Exit codes: 0 if every line passes, 1 if one fails, 2 for wrong
+usage and for a server that cannot be reached.
 """
 
 import asyncio
+import json
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from typing import Any
 
+from bench.environment import machine
 from bench.scenarios import Table, markdown
+from bench.servers import ETCD_OPTIONS
 from examples import program
+from examples.offkv import timing
 from examples.offkv.checking import Verdict, check_all, requests_of
 from examples.offkv.conformance import LINES
-from examples.servers import Server
-from lab.client.session import ConnectionLost
-from lab.servers import BinaryMissing, StartFailed
+from lab.arguments import count
+from lab.client.session import Address, ConnectionLost
+from lab.servers import BinaryMissing, EtcdServer, StartFailed
+from proxy.etcd.model import EtcdError
 from proxy.support.stdout import guarded
-from proxy.support.usage import Parser
+from proxy.support.usage import Parser, output_file
+
+_ETCD = "etcd"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,13 +37,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         allow_abbrev=False,
     )
     program.add_servers(parser)
+    parser.add_argument(
+        "--etcd",
+        metavar="URL",
+        help="run directly on this etcd too, as liboffkv does there; --start starts one for that",
+    )
+    parser.add_argument(
+        "--times", type=count, metavar="N", help="time each operation so often on each server, in turns"
+    )
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="where the figures go as well")
     options = parser.parse_args(arguments)
     program.check_servers(parser, options)
+    facts, timed = machine(), {}
     try:
         with ExitStack() as stack:
-            servers = program.servers_of(stack, options)
-            verdicts = {each.label: _checked(each, options.below) for each in servers}
-    except (ConnectionLost, OSError, BinaryMissing, StartFailed) as error:
+            systems: dict[str, Sequence[Address | str]] = {
+                each.label: each.addresses for each in program.servers_of(stack, options)
+            }
+            if options.start and not options.etcd:
+                options.etcd = stack.enter_context(EtcdServer(*ETCD_OPTIONS)).endpoint
+            if options.etcd:
+                systems[_ETCD] = [options.etcd]
+            root = f"{options.below}/offkv-{secrets.token_hex(4)}"
+            verdicts = {
+                label: asyncio.run(check_all(addresses, root)) for label, addresses in systems.items()
+            }
+            if options.times:
+                timed = asyncio.run(timing.time_all(systems, root, options.times))
+    except (ConnectionLost, OSError, BinaryMissing, StartFailed, EtcdError, ValueError) as error:
         print(f"offkv: {error}", file=sys.stderr)
         return 2
     print(markdown(_table(verdicts)))
@@ -45,25 +75,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if verdict.wrong
     ]
     print("\n".join(failures), end="\n" if failures else "", file=sys.stderr)
-    print(f"\n{len(LINES) * len(verdicts) - len(failures)} of {len(LINES) * len(verdicts)} lines pass")
+    lines = len(LINES) * len(verdicts)
+    known = sum(bool(verdict.differs) for each in verdicts.values() for verdict in each)
+    differ = f"; {known} are known to differ directly on etcd" if known else ""
+    print(f"\n{lines - len(failures) - known} of {lines} lines pass{differ}")
+    if timed:
+        print(f"\n{markdown(timing.table(timed))}")
+    if options.json:
+        options.json.write_text(json.dumps(_document(facts, verdicts, timed), indent=1) + "\n")
     return 1 if failures else 0
 
 
-def _checked(each: Server, below: str) -> list[Verdict]:
-    return asyncio.run(check_all(each.addresses, f"{below}/offkv-{secrets.token_hex(4)}"))
+def _document(
+    facts: Mapping[str, object],
+    verdicts: Mapping[str, Sequence[Verdict]],
+    timed: Mapping[str, Mapping[str, timing.Timed]],
+) -> dict[str, Any]:
+    return {
+        "environment": dict(facts),
+        "servers": {
+            label: {
+                "lines": {f"{each.line.operation} {each.line.promise}": _word(each) for each in found},
+                "operations": {
+                    operation: timing.figures(each) for operation, each in timed.get(label, {}).items()
+                },
+            }
+            for label, found in verdicts.items()
+        },
+    }
 
 
-def _table(verdicts: dict[str, list[Verdict]]) -> Table:
+def _table(verdicts: Mapping[str, Sequence[Verdict]]) -> Table:
     rows: list[list[str | int | float]] = [
         [
             line.operation,
             line.promise,
             requests_of(line),
-            *("FAILS" if each[number].wrong else "passes" for each in verdicts.values()),
+            *(_word(each[number]) for each in verdicts.values()),
         ]
         for number, line in enumerate(LINES)
     ]
     return Table("liboffkv's contract", ["operation", "promise", "ZooKeeper requests", *verdicts], rows)
+
+
+def _word(verdict: Verdict) -> str:
+    return "FAILS" if verdict.wrong else verdict.differs or "passes"
 
 
 if __name__ == "__main__":

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from codec.constants import OpCode
-from examples.offkv.conformance import LINES, Line, Stage
-from examples.offkv.store import Store
-from examples.tree import delete_tree
-from lab.client.meter import Meter
-from lab.client.session import Address, ConnectionLost, Session, ZooKeeperError, connect
+from examples.offkv.conformance import LINES, AnyStore, Line, Stage
+from examples.offkv.etcd_store import EtcdStore
+from examples.offkv.store import ServiceError, Store
+from lab.client.session import Address, ConnectionLost, ZooKeeperError, connect
+from proxy.etcd.model import EtcdError
+
+_SHORT_S = 2.0  # waited directly on etcd for an event that does not come
 
 
 class Verdict(NamedTuple):
@@ -16,44 +18,50 @@ class Verdict(NamedTuple):
 
     line: Line
     wrong: str
+    differs: str = ""
+    """What it gives directly on etcd, which keeps this promise in another way."""
 
 
-async def check_line(address: Address, root: str, line: Line) -> Verdict:
+async def open_store(where: Address | str, prefix: str) -> AnyStore:
+    """A client of the keys below a prefix: of a ZooKeeper server, or of the etcd with this URL."""
+    return EtcdStore(where, prefix) if isinstance(where, str) else Store(await connect([where]), prefix)
+
+
+async def check_line(where: Address | str, root: str, line: Line) -> Verdict:
     """One line, below `root`, with two sessions at one server: what one wrote the other reads at once."""
-    meter = Meter()
-    session = await connect([address], meter=meter)
-    other = await connect([address])
-    stores = Store(session, f"{root}/of/keys"), Store(other, f"{root}/of/keys")
+    store, other = [await open_store(where, f"{root}/of/keys") for _ in range(2)]
+    meter = None
     try:
-        for store in stores:
-            await store.make_prefix()
-        meter.restart()
-
-        async def reopen() -> Session:
-            meter.stop()
-            await stores[0].session.close()
-            stores[0].session = await connect([address])
-            return stores[0].session
-
-        saw = await line.run(Stage(*stores, reopen))
-        asked = {OpCode[name] for name in meter.requests}
-    except (ZooKeeperError, ConnectionLost) as error:
+        for each in (store, other):
+            await each.make_prefix()
+        if isinstance(store, Store):
+            meter = store.session.meter
+            meter.restart()
+        saw = await line.run(Stage(store, other) if meter else Stage(store, other, _SHORT_S))
+        asked = {OpCode[name] for name in meter.requests} if meter else line.requests
+    except (ZooKeeperError, ConnectionLost, EtcdError, ServiceError) as error:
         return Verdict(line, str(error))
     finally:
-        await stores[0].session.close()
-        await delete_tree(other, root)
+        await store.close()
+        await other.clear(root)
         await other.close()
-    if saw != line.expected:
-        return Verdict(line, f"gives {saw!r}, must give {line.expected!r}")
+    differs = meter is None and line.on_etcd is not None
+    expected = line.on_etcd if differs else line.expected
+    if saw != expected:
+        return Verdict(line, f"gives {saw!r}, must give {expected!r}")
     if asked != line.requests:
         return Verdict(line, f"asks {sorted(asked)}, must ask {sorted(line.requests)}")
-    return Verdict(line, "")
+    return Verdict(line, "", f"gives {saw!r}" if differs else "")
 
 
-async def check_all(addresses: Sequence[Address], root: str) -> list[Verdict]:
-    """All lines in their order, in turn at each server. Raises ConnectionLost if one is not there."""
+async def check_all(addresses: Sequence[Address | str], root: str) -> list[Verdict]:
+    """All lines in their order, in turn at each server. Raises ConnectionLost or EtcdError if one is away."""
     for address in addresses:
-        await (await connect([address], timeout_s=0.0)).close()
+        if isinstance(address, str):
+            await (store := EtcdStore(address, root)).clear(root)
+            await store.close()
+        else:
+            await (await connect([address], timeout_s=0.0)).close()
     return [
         await check_line(addresses[number % len(addresses)], root, line) for number, line in enumerate(LINES)
     ]

@@ -10,19 +10,22 @@ from typing import Any, NamedTuple
 
 from codec.constants import EventType, OpCode
 from examples.offkv import store as kv
+from examples.offkv.etcd_store import EtcdStore
 from examples.offkv.store import Check, Create, Erase, Set, Store
-from lab.client.session import Session, Watch
+from lab.client.session import Watch
 
-_WATCH_LIMIT_S = 60.0
+SERVICE_ERROR = "ServiceError"
+
+AnyStore = Store | EtcdStore
 
 
 class Stage(NamedTuple):
     """What a line works with."""
 
-    store: Store
-    other: Store
-    reopen: Callable[[], Awaitable[Session]]
-    """End the store's session and begin another."""
+    store: AnyStore
+    other: AnyStore
+    patience_s: float = 60.0
+    """How long an event is waited for that etcd does not bring."""
 
 
 class Line(NamedTuple):
@@ -34,6 +37,8 @@ class Line(NamedTuple):
     """What the store asks of ZooKeeper for it."""
     run: Callable[[Stage], Awaitable[Any]]
     expected: Any
+    on_etcd: Any = None
+    """What it gives instead directly on etcd, if that differs."""
 
 
 async def _error(awaitable: Awaitable[Any]) -> str:
@@ -44,22 +49,24 @@ async def _error(awaitable: Awaitable[Any]) -> str:
         return type(error).__name__
     except kv.TxnFailed as error:
         return f"TxnFailed {error.index}"
+    except kv.ServiceError:
+        return SERVICE_ERROR
     return "no error"
 
 
-async def _event(watch: Watch) -> str:
+async def _event(watch: Watch, limit_s: float = 60.0) -> str:
     """The event that a watch must bring."""
-    if not await watch.wait(_WATCH_LIMIT_S):
+    if not await watch.wait(limit_s):
         return "nothing"
     return EventType(watch.event.type).name if watch.event is not None else "lost"
 
 
-async def _value(store: Store, key: str) -> tuple[int, bytes]:
+async def _value(store: AnyStore, key: str) -> tuple[int, bytes]:
     version, value, _ = await store.get(key)
     return version, value
 
 
-async def _version(store: Store, key: str) -> int:
+async def _version(store: AnyStore, key: str) -> int:
     return (await store.exists(key))[0]
 
 
@@ -85,13 +92,13 @@ async def _create_below_lease(stage: Stage) -> Any:
 async def _create_with_lease(stage: Stage) -> Any:
     await stage.store.create("/key", b"value", lease=True)
     before, gone = await stage.other.exists("/key")
-    await stage.reopen()
+    await stage.store.reopen()
     return before, await _event(gone), await _version(stage.other, "/key")
 
 
 async def _create_without_lease(stage: Stage) -> Any:
     await stage.store.create("/key", b"value")
-    await stage.reopen()
+    await stage.store.reopen()
     return await _version(stage.other, "/key")
 
 
@@ -188,7 +195,7 @@ async def _watch_children_of_one_that_goes(stage: Stage) -> Any:
     await stage.other.create("/key", b"")
     _, watch = await stage.store.get_children("/key")
     await stage.other.erase("/key")
-    return await _event(watch)
+    return await _event(watch, stage.patience_s)
 
 
 async def _set_new(stage: Stage) -> Any:
@@ -328,15 +335,18 @@ async def _commit_create_there(stage: Stage) -> Any:
 async def _commit_lease(stage: Stage) -> Any:
     versions = await stage.store.commit([], [Create("/key", b"value", lease=True)])
     _, gone = await stage.other.exists("/key")
-    await stage.reopen()
+    await stage.store.reopen()
     return versions, await _event(gone)
 
 
 async def _commit_chain(stage: Stage) -> Any:
     """Each operation sees those before it."""
-    versions = await stage.store.commit(
-        [], [Create("/key", b"1"), Create("/key/child", b""), Set("/key", b"2")]
-    )
+    try:
+        versions = await stage.store.commit(
+            [], [Create("/key", b"1"), Create("/key/child", b""), Set("/key", b"2")]
+        )
+    except kv.ServiceError:
+        return SERVICE_ERROR
     return versions, await _value(stage.other, "/key")
 
 
@@ -367,7 +377,12 @@ LINES = (
     Line("create", "refuses a key that is there", _CREATE, _create_twice, ("EntryExists", (1, b"value"))),
     Line("create", "refuses a key below none", _CREATE, _create_without_parent, ("NoEntry", 0)),
     Line(
-        "create", "refuses a key below a leased one", _CREATE, _create_below_lease, "NoChildrenForEphemeral"
+        "create",
+        "refuses a key below a leased one",
+        _CREATE,
+        _create_below_lease,
+        "NoChildrenForEphemeral",
+        "no error",
     ),
     Line("create", "with a lease ends with the session", _CREATE, _create_with_lease, (1, "NODE_DELETED", 0)),
     Line("create", "without a lease outlives the session", _CREATE, _create_without_lease, 1),
@@ -408,6 +423,7 @@ LINES = (
         _LIST,
         _watch_children_of_one_that_goes,
         "NODE_DELETED",
+        "nothing",
     ),
     Line("set", "makes a key that is not there", _CREATE, _set_new, (1, (1, b"value"))),
     Line("set", "gives each value the next version", _CREATE | _SET, _set_again, ([2, 3], (3, b"two"))),
@@ -457,10 +473,18 @@ LINES = (
         _LIST | _MULTI,
         _commit_erase_and_create,
         ("TxnFailed 1", [1, 0]),
+        (SERVICE_ERROR, [1, 0]),
     ),
     Line("commit", "refuses to create a key that is there", _MULTI, _commit_create_there, "TxnFailed 1"),
     Line("commit", "creates with a lease", _MULTI, _commit_lease, ([1], "NODE_DELETED")),
-    Line("commit", "lets each operation see those before it", _MULTI, _commit_chain, ([1, 1, 2], (2, b"2"))),
+    Line(
+        "commit",
+        "lets each operation see those before it",
+        _MULTI,
+        _commit_chain,
+        ([1, 1, 2], (2, b"2")),
+        SERVICE_ERROR,
+    ),
     Line(
         "commit, watch",
         "fires for what was done, not for what was rolled back",

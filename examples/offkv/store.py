@@ -1,11 +1,14 @@
 """liboffkv's operations over a ZooKeeper session. Versions count from 1; 0 means that there is no key."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from codec.client import Request, check, children, create, delete, exists, get, maybe, set_data
 from codec.constants import CreateMode, ErrorCode
-from lab.client.session import MultiFailed, Session, Watch, ZooKeeperError
+from examples.tree import delete_tree
+from lab.client.session import MultiFailed, Session, Watch, ZooKeeperError, connect
+
+T = TypeVar("T")
 
 #: What `set` returns if another client has erased the key meanwhile: it has no version, and that is no error.
 NO_VERSION = 1 << 62
@@ -21,6 +24,10 @@ class EntryExists(Exception):
 
 class NoChildrenForEphemeral(Exception):
     """A leased key cannot have others below it."""
+
+
+class ServiceError(Exception):
+    """The server refuses a transaction as a whole: etcd does, if operations touch one key."""
 
 
 class TxnFailed(Exception):
@@ -81,6 +88,25 @@ class Store:
         self.session = session
         self._prefix = prefix
 
+    @property
+    def requests(self) -> int:
+        """How many were sent."""
+        return self.session.meter.requests.total()
+
+    async def close(self) -> None:
+        """End the session."""
+        await self.session.close()
+
+    async def reopen(self) -> None:
+        """End the session and begin another, whose requests do not count."""
+        self.session.meter.stop()
+        await self.session.close()
+        self.session = await connect([self.session.address])
+
+    async def clear(self, root: str) -> None:
+        """Delete a node and all below it."""
+        await delete_tree(self.session, root)
+
     async def make_prefix(self) -> None:
         """Create the prefix and all above it, as `connect` of liboffkv does."""
         path = ""
@@ -97,24 +123,24 @@ class Store:
         await self._call(create(self._path(key), value, _mode(lease)))
         return 1
 
-    async def exists(self, key: str) -> tuple[int, Watch]:
+    async def exists(self, key: str, *, watch: bool = True) -> tuple[int, Watch]:
         """The version of a key, and what fires when it comes, changes or goes."""
-        stat, watch = await self.session.watched(exists(self._path(key)))
-        return (stat.version + 1 if stat is not None else 0), watch
+        stat, watching = await self._read(exists(self._path(key)), watch)
+        return (stat.version + 1 if stat is not None else 0), watching
 
-    async def get(self, key: str) -> Found:
+    async def get(self, key: str, *, watch: bool = True) -> Found:
         """Version and value of a key, and what fires when it changes or goes. Raises NoEntry."""
-        found, watch = await self.session.watched(maybe(get(self._path(key))))
+        found, watching = await self._read(maybe(get(self._path(key))), watch)
         if found is None:
             raise NoEntry(key)
-        return Found(found.stat.version + 1, found.data, watch)
+        return Found(found.stat.version + 1, found.data, watching)
 
-    async def get_children(self, key: str) -> tuple[list[str], Watch]:
+    async def get_children(self, key: str, *, watch: bool = True) -> tuple[list[str], Watch]:
         """The keys directly below a key, and what fires when one comes or goes. Raises NoEntry."""
-        found, watch = await self.session.watched(maybe(children(self._path(key))))
+        found, watching = await self._read(maybe(children(self._path(key))), watch)
         if found is None:
             raise NoEntry(key)
-        return sorted(f"{key}/{name}" for name in found.names), watch
+        return sorted(f"{key}/{name}" for name in found.names), watching
 
     async def set(self, key: str, value: bytes) -> int:
         """Give a key a value, make it if it is not there; its new version. Raises NoEntry."""
@@ -203,6 +229,12 @@ class Store:
             return []
         below = [await self._erasure(f"{path}/{name}") for name in sorted(listing.names)]
         return [*(part for parts in below for part in parts), delete(path)]
+
+    async def _read(self, request: Request[T], watch: bool) -> tuple[T, Watch]:
+        """The answer, and the watch that it has set: if none is wanted, one that never fires."""
+        if watch:
+            return await self.session.watched(request)
+        return await self.session.call(request), Watch()
 
     async def _call(self, request: Request[Any]) -> Any:
         try:

@@ -20,7 +20,7 @@ from proxy.log.append.membership import Membership
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.context import Context, SessionKeeper
-from proxy.log.follow.catch_up import MonotonicReads, Truncated, catch_up
+from proxy.log.follow.catch_up import MonotonicReads, took_effect
 from proxy.log.follow.follow import Follow
 from schema.entry import Kind, encode_carry_over, encode_epoch
 
@@ -151,23 +151,18 @@ class Incarnations:
         etcd's watch may have left one out (its issue 17529). Sent again, its requests would be in the log
         twice. The stream has passed the key's deletion, so what a read does not find cannot follow.
         """
-        keys, machine, follow = self._context.keys, self._context.machine, self._follow
+        keys, follow = self._context.keys, self._follow
         while number := self._outbox.first_sent:
-            lacks = ""
+            left_out = False
             if follow.staleness.right:  # else the state is being loaded
                 reads = MonotonicReads(self._context.etcd, self._follower.revision)
                 try:
-                    # Position 0: what was left out may be truncated, however far the stream is.
-                    caught = await catch_up(reads, keys, dict(machine.applied), 0)
-                    if keys.entry(old, number) not in {pair.key for pair in caught.entries}:
+                    if not (left_out := await took_effect(reads, keys, old, number)):
                         return
-                    lacks = f"etcd's watch has left out entry {number} of {old}"
-                except Truncated as error:
-                    lacks = str(error)
                 except EtcdError as error:
                     log.warning("cannot ask etcd which entries of %s took effect: %s", old, error)
-            if lacks and follow.staleness.right and number == self._outbox.first_sent:
-                log.error("%s", lacks)
+            if left_out and follow.staleness.right and number == self._outbox.first_sent:
+                log.error("etcd's watch has left out entry %d of %s", number, old)
                 follow.distrust()
             await asyncio.sleep(_PAUSE)
 

@@ -12,6 +12,7 @@ Then entries would be missing, and the state would be wrong.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 from proxy.etcd.interface import Reads
@@ -88,6 +89,25 @@ async def catch_up(etcd: Reads, keys: Keyspace, applied: Mapping[str, int], posi
     if after.pair.mod_revision != before.pair.mod_revision:
         await _check_reach(etcd, keys, after.record, applied, position)
     return Caught(before.revision, before.record, before.pair, before.proxies, entries)
+
+
+async def took_effect(etcd: Reads, keys: Keyspace, incarnation: str, number: int) -> bool:
+    """Whether an entry is in the log, or in a snapshot if it is truncated. Its predecessor took effect.
+
+    `etcd`: none of its reads is older than one before it. Raises EtcdError, TreeNotServable.
+    """
+    if (await etcd.range(Get(keys.entry(incarnation, number), keys_only=True), TIMEOUT)).kvs:
+        return True
+    found = await look(etcd, keys)
+    snapshots = (found.record.current, found.record.previous) if found.record else ()
+    pages = [await etcd.range(Get(keys.state_page(ref.name)), TIMEOUT) for ref in snapshots if ref]
+    if (await look(etcd, keys)).pair != found.pair:
+        raise EtcdUnknown("the tree's record has changed, so pages may be deleted")
+    for page in pages:
+        with suppress(BadValue, IndexError):  # damaged or lost: the other snapshot is whole
+            if decode_state(page.kvs[0].value).applied.get(incarnation, 0) >= number:
+                return True
+    return False
 
 
 async def entries_after(

@@ -1,31 +1,61 @@
-"""The list passes on real ZooKeeper and on zketcd, and fails where a server or a store is wrong."""
+"""The list passes on ZooKeeper, zketcd and etcd itself, and fails where a server or a store is wrong."""
 
 import asyncio
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from codec.client import Request
 from examples.offkv import __main__ as command
-from examples.offkv import checking
+from examples.offkv import checking, etcd_store
 from examples.offkv.checking import check_line
 from examples.offkv.conformance import LINES, Line
 from examples.offkv.store import Store
 from lab.client.session import Address, Session, Watch
-from lab.servers import ZketcdServer, ZooKeeperServer
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 from lab.servers.ports import free_port
 
 
-def test_zookeeper_and_zketcd_pass_every_line(
-    zookeeper_server: ZooKeeperServer, zketcd_server: ZketcdServer, capsys: pytest.CaptureFixture[str]
+def test_the_three_systems_side_by_side(
+    zookeeper_server: ZooKeeperServer,
+    zketcd_server: ZketcdServer,
+    etcd_server: EtcdServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """zketcd and ZooKeeper pass all lines; directly on etcd it is as the page says, in other requests."""
     arguments = [f"zketcd={zketcd_server.address}", "--beside", f"zk={zookeeper_server.address}"]
-    assert command.main([*arguments, "--below", "/offkv"]) == 0
+    document = tmp_path / "offkv.json"
+    etcd = ["--etcd", etcd_server.endpoint, "--times", "3", "--json", str(document)]
+    assert command.main([*arguments, *etcd, "--below", "/offkv"]) == 0
     printed = capsys.readouterr()
-    assert f"{2 * len(LINES)} of {2 * len(LINES)} lines pass" in printed.out
+    known = len([line for line in LINES if line.on_etcd is not None])
+    assert f"{3 * len(LINES) - known} of {3 * len(LINES)} lines pass; {known} are known to" in printed.out
     assert printed.out.count("| passes | passes |") == len(LINES)
     assert "FAILED" not in printed.err
+    page = (Path(__file__).resolve().parents[3] / "docs" / "workloads.md").read_text()
+    for line in LINES:
+        if line.on_etcd is not None:
+            assert f"| {line.operation} | {line.promise} | gives {line.on_etcd!r} |" in page
+            assert f"| passes | passes | gives {line.on_etcd!r} |" in printed.out
+    found = json.loads(document.read_text())["servers"]
+    requests = {
+        label: {name: each["requests"] for name, each in of["operations"].items()}
+        for label, of in found.items()
+    }
+    assert requests["zketcd"] == requests["zk"]
+    assert requests["zk"]["erase of a key with 10 below it"] == 12
+    assert {round(each) for name, each in requests["etcd"].items() if "watch" not in name} == {1}
+
+
+def test_a_wrong_answer_of_etcd_fails(etcd_server: EtcdServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(etcd_store, "_delete", lambda key, _end=b"": etcd_store._read(key))
+    line = _line("erase", "takes a key with all below it")
+    verdict = asyncio.run(check_line(etcd_server.endpoint, "/wrong-etcd", line))
+    assert verdict.wrong == "gives [1, 1, 1], must give [0, 0, 1]"
 
 
 class _ForgetsVersions(Session):
@@ -75,3 +105,12 @@ async def test_a_wrong_store_fails(
 def test_a_server_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main([f"127.0.0.1:{free_port()}"]) == 2
     assert capsys.readouterr().err.startswith("offkv: no session at 127.0.0.1:")
+
+
+def test_an_etcd_that_is_not_there(
+    zookeeper_server: ZooKeeperServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main([zookeeper_server.address, "--etcd", f"http://127.0.0.1:{free_port()}"]) == 2
+    assert capsys.readouterr().err.startswith("offkv: ")
+    assert command.main([zookeeper_server.address, "--etcd", "ftp://etcd"]) == 2
+    assert "not an etcd endpoint: 'ftp://etcd'" in capsys.readouterr().err

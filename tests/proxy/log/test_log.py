@@ -393,6 +393,27 @@ async def test_what_the_watch_left_out_before_the_lease_ran_out_is_not_sent_agai
     await world.agree()
 
 
+async def test_a_lease_that_ends_while_the_previous_snapshot_knows_a_proxy_that_is_forgotten(
+    world: World,
+) -> None:
+    """What the state lacks of others says nothing about its own requests. It was loaded for ever."""
+    one, two = await world.pair()
+    three = await world.proxy()
+    await three.barrier()
+    await three.stop()
+    world.proxies.remove(three)
+    await until(lambda: three.log.incarnation in two.gone)
+    await truncate(two)
+    assert three.log.incarnation not in two.log.machine.applied
+    world.client(one).fates.append(Fate.LOST)
+    reply = one.create(1, "/xa")
+    await until(lambda: not world.client(one).fates)
+    world.end_lease(one)
+    await answered([reply])
+    assert (reply.error, one.stops) == (0, [])
+    await world.agree()
+
+
 async def test_a_state_that_is_not_trusted_is_loaded_anew_under_load(world: World) -> None:
     one, _ = await world.proxy(), await world.proxy()
     await answered([one.open(1)])
