@@ -26,6 +26,7 @@ _CONFIG = """<clickhouse>
   </zookeeper>
   <macros><shard>s</shard><replica>{replica}</replica></macros>
   <background_schedule_pool_size>16</background_schedule_pool_size> <!-- with 2 tasks wait for each other -->
+  <distributed_ddl><path>/clickhouse/ddl</path></distributed_ddl>
   <remote_servers><alone><shard><replica><host>127.0.0.1</host><port>9000</port></replica></shard></alone></remote_servers>
   <keeper_map_path_prefix>/keeper_map</keeper_map_path_prefix>
   <user_defined_zookeeper_path>/functions</user_defined_zookeeper_path>

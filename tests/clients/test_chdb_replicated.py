@@ -125,6 +125,7 @@ def test_a_replica_that_was_away_and_one_that_joins_later_have_all_tables(replic
     second = replicas.start(2)
     third = replicas.start(3)
     third.query(_DATABASE)
+    third.query("SYSTEM SYNC DATABASE REPLICA d")
     third.query("ALTER TABLE d.t ADD COLUMN v String")
     for replica in (first, second, third):
         replica.query("SYSTEM SYNC DATABASE REPLICA d")
