@@ -12,7 +12,6 @@ and the name "CreateTablesThreadPool".
 import ctypes
 import importlib.metadata
 import platform
-import time
 from typing import Final
 
 RUNS: Final = (platform.machine(), importlib.metadata.version("chdb-core")) == ("x86_64", "26.9.0")
@@ -33,15 +32,11 @@ _THREADS = 4
 
 
 def finish_start(host: str, port: int) -> None:
-    """Do it for the ClickHouse that another thread of this process starts: it publishes `host`:`port`.
-
-    Returns when it is done; tables that are loaded from disk wait for it.
-    """
+    """Do it in this process's ClickHouse, which has started: it publishes `host`:`port`."""
     assert RUNS
     with open("/proc/self/maps") as maps:
         library = next(int(line.split("-")[0], 16) for line in maps if line.rstrip().endswith(_LIBRARY))
-    while not (catalog := _pointer(library + _CATALOG)):
-        time.sleep(0.001)
+    catalog = _pointer(library + _CATALOG)
     shared = _pointer(_pointer(catalog))
     for offset, text in ((_HOST, host), (_SCHEME, "http")):
         short = text.encode().ljust(_STRING - 1, b"\0") + bytes([len(text)])

@@ -8,7 +8,6 @@ import importlib
 import importlib.util
 import json
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -39,7 +38,7 @@ _CONFIG = """<clickhouse>
 class ClickHouse(Child):
     """Runs queries against the ZooKeeper on 127.0.0.1:`port`; `options` go into its <zookeeper> section.
 
-    `replica`: its name; then tables and databases can be replicated. The same folder and name: the same data.
+    `replica`: its name; then tables and databases can be replicated.
     """
 
     def __init__(self, folder: Path, port: int, options: str = "", replica: str = "") -> None:
@@ -71,11 +70,9 @@ def _library() -> Any:
 
 def _serve(data: str, config: str, replica: str) -> None:
     library = _library()
-    with ThreadPoolExecutor(1) as other:
-        finishing = other.submit(finish_start, "127.0.0.1", _CLOSED_PORT) if replica else None
-        connection = library.connect(f"{data}?config-file={config}")
-        if finishing:
-            finishing.result()
+    connection = library.connect(f"{data}?config-file={config}")
+    if replica:
+        finish_start("127.0.0.1", _CLOSED_PORT)
     for line in sys.stdin:
         try:
             answer = {"output": str(connection.query(json.loads(line), "CSV")).strip()}

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.skipif(not RUNS, reason="the library's offsets are know
 Pair = tuple[ServerProcess, ServerProcess]
 _DATABASE = "CREATE DATABASE d ENGINE = Replicated('/d', '{shard}', '{replica}')"
 _TABLE = "CREATE TABLE d.t (k UInt64) ENGINE = ReplicatedMergeTree ORDER BY k"
+_ACTIVE = "SELECT groupArray((is_readonly, total_replicas, active_replicas)) FROM system.replicas"
 _COLUMNS = "SELECT groupArray(name) FROM system.columns WHERE database = 'd' AND table = 't'"
 
 
@@ -43,7 +44,7 @@ class Replicas:
             replica.query(_DATABASE)
 
     def start(self, number: int) -> ClickHouse:
-        """A replica; after the end of an earlier one of this number, with its data."""
+        """A replica; its database is not made yet."""
         relay = self.relays[number % 2 - 1]
         return self._stack.enter_context(ClickHouse(self._folder, relay.port, replica=f"r{number}"))
 
@@ -118,21 +119,22 @@ def test_a_block_that_both_replicas_insert_is_stored_once(replicas: Replicas) ->
 def test_a_replica_that_was_away_and_one_that_joins_later_have_all_tables(replicas: Replicas) -> None:
     first, second = replicas.first, replicas.second
     first.query(_TABLE)
-    with second:  # ends it
-        pass
+    replicas.relays[1].block()
     first.query("SET distributed_ddl_task_timeout = 0")  # or it waits for the other until its session ends
     first.query(_TABLE.replace("d.t", "d.b"))
-    second = replicas.start(2)
+    replicas.relays[1].unblock()
     third = replicas.start(3)
     third.query(_DATABASE)
-    third.query("SYSTEM SYNC DATABASE REPLICA d")
+    for replica in (second, third):
+        replica.query("SYSTEM SYNC DATABASE REPLICA d")
     third.query("ALTER TABLE d.t ADD COLUMN v String")
     for replica in (first, second, third):
         replica.query("SYSTEM SYNC DATABASE REPLICA d")
         assert replica.query("SHOW TABLES FROM d") == '"b"\n"t"'
         assert replica.query(_COLUMNS) == "\"['k','v']\""
-        active = "SELECT groupArray((is_readonly, total_replicas, active_replicas)) FROM system.replicas"
-        assert replica.query(active) == '"[(0,3,3),(0,3,3)]"'
+    all_replicas = (first, second, third)
+    expected = ['"[(0,3,3),(0,3,3)]"'] * 3
+    wait_until(lambda: [replica.query(_ACTIVE) for replica in all_replicas] == expected, "all are active")
 
 
 def test_an_s3_queue_gives_each_file_to_one_of_two_servers(replicas: Replicas) -> None:
