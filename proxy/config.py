@@ -103,6 +103,12 @@ class Config:
         type=lambda text: values.address(text) if text else None,
         metavar="HOST:PORT",
     )
+    peer_advertise: tuple[str, int] | None = option(  # None: that of --peer-listen
+        "address at which other proxies reach --peer-listen, if it is another one, as behind a container's"
+        " network",
+        type=lambda text: values.address(text) if text else None,
+        metavar="HOST:PORT",
+    )
     admin_is_required: bool  # the user named the address, so the server does not run without it
     admin_tls: bool = switch(
         "whether the admin HTTP server takes only TLS, with the certificate of --tls-cert. Clients that"
@@ -414,6 +420,8 @@ def _config(made: OptionParser, given: Any, found: zoo_cfg.Found) -> Config:
             "--proxy-protocol accept or require and --proxy-protocol-from must be given together: a PROXY"
             " header from anybody else would forge the client's address"
         )
+    if given.peer_advertise is not None and given.peer_listen is None:
+        raise ValueError("--peer-advertise needs --peer-listen")
     low, high = _session_timeouts(given)
     tls: ClientTls = settings["tls"]
     tls_options.check(tls)

@@ -34,9 +34,9 @@ def peer_port_of(config: Config, ports: Mapping[str, int]) -> PeerPort:
     """Where this proxy takes entries of others, if it does, and its secret. `ports`: as `home_of`."""
     if config.peer_listen is None:
         return PeerPort()
-    host, port = config.peer_listen
+    host, port = config.peer_advertise or (config.peer_listen[0], ports.get("peer", config.peer_listen[1]))
     name = socket.gethostname() if _is_any(host) else host
-    return PeerPort(_address(name, ports.get("peer", port)), HOST.randomness.token_bytes(32))
+    return PeerPort(_address(name, port), HOST.randomness.token_bytes(32))
 
 
 def _admin_url(config: Config, host: str, port: int, name: str) -> str:

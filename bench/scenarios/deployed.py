@@ -1,8 +1,10 @@
 """As users deploy it: three hosts, on each a ZooKeeper, or on each a member of etcd with a proxy.
 
+The proxies append each for itself, or together (--peer-listen), each way on an etcd of its own.
+
 Relays put the hosts apart: what one member sends to another, and a proxy to the other hosts' members, takes
-half a round trip. Clients talk to the server on their own host. Both systems run all the time and take turns,
-so that a machine which slows down under load slows both; a single client moves to the next host each round.
+half a round trip. Clients talk to the server on their own host. All systems run all the time and take turns,
+so that a machine which slows down under load slows all; a single client moves to the next host each round.
 """
 
 from collections.abc import Iterator
@@ -17,8 +19,8 @@ from bench.scenarios import Cell, Table
 from bench.scenarios.many_servers import Servers, charged, drive_all
 from bench.servers import ETCD_OPTIONS
 from bench.workloads import Create, Get, Mixed, Multi, Workload
-from lab.servers import ZketcdServer
-from lab.servers.clusters import running_cluster, running_ensemble
+from lab.servers import ZketcdServer, free_port, wait_until
+from lab.servers.clusters import Relay, running_cluster, running_ensemble
 from lab.servers.relay import Quality, Relays
 
 ROUND_TRIPS_MS = (0.5, 2.0)
@@ -69,41 +71,35 @@ def run(scale: float) -> Table:
                         figures = _measured(servers, load, seconds, f"/{number}-{turn + 1}", turn)
                         if turn >= 0:
                             found[servers.label].append(figures)
-                rows.append([f"{round_trip:g}", load.label, load.clients, *_row(*found.values())])
+                rows += _rows([f"{round_trip:g}", load.label, load.clients], found)
     return Table(
         "Three hosts: three ZooKeepers, or three members of etcd with a proxy beside each",
         [
             "round trip between hosts, ms",
             "requests",
             "clients",
-            "ZooKeeper, op/s",
-            "zketcd, op/s",
-            "zketcd / ZooKeeper",
+            "server",
+            "CPU us a request",
+            "of this etcd",
+            "op/s",
+            "/ ZooKeeper",
             "of the rounds",
-            "ZooKeeper p50, ms",
-            "zketcd p50, ms",
-            "CPU us: ZooKeepers",
-            "proxies",
-            "etcd",
+            "p50, ms",
         ],
         rows,
     )
 
 
-def _row(theirs: list[Figures], ours: list[Figures]) -> list[Cell]:
-    ratios = sorted(our.rate / their.rate for their, our in zip(theirs, ours, strict=True))
-    their, our = (Figures(*map(median, zip(*rounds, strict=True))) for rounds in (theirs, ours))
-    return [
-        their.rate,
-        our.rate,
-        our.rate / their.rate,
-        f"{ratios[0]:.2f} to {ratios[-1]:.2f}",
-        their.p50,
-        our.p50,
-        their.proxies,
-        our.proxies,
-        our.etcd,
-    ]
+def _rows(load: list[Cell], found: dict[str, list[Figures]]) -> Iterator[list[Cell]]:
+    """A row for each system, beside ZooKeeper, which comes first."""
+    theirs = next(iter(found.values()))
+    for label, rounds in found.items():
+        ratios = sorted(our.rate / their.rate for their, our in zip(theirs, rounds, strict=True))
+        middle = Figures(*map(median, zip(*rounds, strict=True)))
+        beside = [middle.rate / median(each.rate for each in theirs), f"{ratios[0]:.2f} to {ratios[-1]:.2f}"]
+        costs: list[Cell] = [middle.proxies + middle.etcd, middle.etcd or ""]
+        is_first = rounds is theirs
+        yield [*load, label, *costs, middle.rate, *(("", "") if is_first else beside), middle.p50]
 
 
 def _measured(servers: Servers, load: Load, seconds: float, root: str, turn: int) -> Figures:
@@ -127,14 +123,29 @@ def _hosts(round_trip_ms: float) -> Iterator[list[Servers]]:
         away = partial(relays.listen, _ONE, _OTHER)
         ensemble = stack.enter_context(running_ensemble(relay=away, tick_time=2000, java_options=()))
         theirs = Servers("ZooKeeper", [s.port for s in ensemble], [s.pid for s in ensemble], [])
+        yield [theirs, *(stack.enter_context(_zketcd(away, together=each)) for each in (False, True))]
+
+
+@contextmanager
+def _zketcd(away: Relay, *, together: bool) -> Iterator[Servers]:
+    """Three members of etcd with a proxy beside each. `together`: one proxy appends for all."""
+    with ExitStack() as stack:
         cluster = stack.enter_context(running_cluster(*ETCD_OPTIONS, relay=away))
         proxies = []
         for member in cluster.members:
             others = [other for other in cluster.members if other is not member]
             endpoints = [member.endpoint, *(f"http://127.0.0.1:{away(other.port)}" for other in others)]
-            proxy = ZketcdServer(",".join(endpoints), max_client_connections=0)
+            options = {}
+            if together:
+                port = free_port()
+                options = {"peer_listen": f"127.0.0.1:{port}", "peer_advertise": f"127.0.0.1:{away(port)}"}
+            proxy = ZketcdServer(",".join(endpoints), max_client_connections=0, **options)
             proxies.append(stack.enter_context(proxy))
-        ours = Servers(
-            "zketcd", [p.port for p in proxies], [p.pid for p in proxies], [m.pid for m in cluster.members]
+        for proxy in proxies[1:] if together else ():
+            wait_until(lambda: "appends for this one" in proxy.log_text(), proxy.name)  # noqa: B023
+        yield Servers(
+            "zketcd, together" if together else "zketcd",
+            [proxy.port for proxy in proxies],
+            [proxy.pid for proxy in proxies],
+            [member.pid for member in cluster.members],
         )
-        yield [theirs, ours]
