@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bench import summary
 from bench.run import rotated
@@ -135,7 +135,7 @@ def _zketcd(away: Relay, *, together: bool) -> Iterator[Servers]:
         for member in cluster.members:
             others = [other for other in cluster.members if other is not member]
             endpoints = [member.endpoint, *(f"http://127.0.0.1:{away(other.port)}" for other in others)]
-            options = {}
+            options: dict[str, Any] = {}
             if together:
                 port = free_port()
                 options = {"peer_listen": f"127.0.0.1:{port}", "peer_advertise": f"127.0.0.1:{away(port)}"}
