@@ -266,9 +266,9 @@ class Sender:
     def _fill(self) -> None:
         """Send what the windows allow, a frame of each call in turn."""
         waiting = self._waiting
-        some = bool(waiting)
-        while some:
-            some = False
+        progress = bool(waiting)
+        while progress:
+            progress = False
             for call in list(waiting.values()):
                 room = self._room(call)
                 if room <= 0:
@@ -277,7 +277,7 @@ class Sender:
                 self._add_data(call, data)
                 if not call.pending:
                     del waiting[call.stream]
-                some = True
+                progress = True
 
 
 # -- calls on a connection ----------------------------------------------------------------------------------
