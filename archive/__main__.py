@@ -22,7 +22,7 @@ from archive.moment import By, shown
 from archive.past import state_at
 from archive.revert import plan
 from archive.stats import Stats
-from archive.store import Store, store_of
+from archive.store import Store, existing, store_of
 from archive.verify import verify
 from archive.writing import write
 from proxy.ctl.__main__ import EMBEDDED, access_of, client_of
@@ -88,7 +88,7 @@ async def _follow(given: Any, access: EtcdAccess, store: Store) -> None:
 
 
 def _list(given: Any, _made: Any) -> int:
-    listed = listing(store_of(given.url))
+    listed = listing(existing(given.url))
     if not listed.data["runs"] and not given.json:  # the name may be misspelt
         raise ArchiveError("the archive is empty")
     show(listed.text(given.json))
@@ -97,7 +97,7 @@ def _list(given: Any, _made: Any) -> int:
 
 def _verify(given: Any, _made: Any) -> int:
     files = bad = 0
-    for found in verify(store_of(given.url)):
+    for found in verify(existing(given.url)):
         files += 1
         bad += bool(found.error)
         if given.json:
@@ -111,7 +111,7 @@ def _verify(given: Any, _made: Any) -> int:
 
 def _history(given: Any, _made: Any) -> int:
     history = History(
-        store_of(given.archive),
+        existing(given.archive),
         given.path,
         since=given.since,
         until=given.until,
@@ -133,7 +133,7 @@ def _history(given: Any, _made: Any) -> int:
 
 
 def _diff(given: Any, made: Any) -> int:
-    store = store_of(given.archive)
+    store = existing(given.archive)
     before, after = (
         _now(given, made) if each.by is By.NOW else state_at(store, each)
         for each in (given.before, given.after)
@@ -169,7 +169,7 @@ def _now(given: Any, made: Any) -> Machine:
 def _revert(given: Any, made: Any) -> int:
     if not given.etcd:
         made.error(EMBEDDED)
-    store = store_of(given.archive)
+    store = existing(given.archive)
     past = state_at(store, given.to).tree.nodes
     undone = None if given.until is None else state_at(store, given.until).tree.nodes
     planned = plan(past, undone, _now(given, made).tree.nodes, given.path, force=given.force)

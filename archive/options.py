@@ -1,6 +1,6 @@
 """The command lines of the commands on an archive."""
 
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +13,8 @@ from proxy.ctl.options import add_connection
 from proxy.ctl.visitor import clock_ms
 from proxy.options.archive import archive_url, duration
 from proxy.options.parser import OptionParser
+from proxy.options.values import checked, node_path
 from proxy.support.usage import Parser, output_file
-from schema.paths import is_valid
 
 
 def parser(command: str) -> Any:
@@ -35,19 +35,10 @@ def parser(command: str) -> Any:
     return made
 
 
+@checked
 def at(text: str) -> Moment:
     """A moment, for argparse."""
-    try:
-        return moment(text, clock_ms())
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from error
-
-
-def node_path(text: str) -> str:
-    """A node's path, for argparse: no node has another one, so nothing would be found."""
-    if not is_valid(text):
-        raise ArgumentTypeError(f"{text!r} is no path of a node, such as /a/b")
-    return text
+    return moment(text, clock_ms())
 
 
 def add_archive(made: ArgumentParser) -> None:

@@ -24,7 +24,7 @@ from archive.catalog import ArchiveError, NotArchived
 from archive.history import History
 from archive.moment import moment
 from archive.past import state_at
-from archive.store import store_of
+from archive.store import existing
 from proxy.etcd.access import Access
 from proxy.etcd.model import EtcdError
 from proxy.log.load.start import load
@@ -58,7 +58,7 @@ def answer(given: dict[str, Any]) -> Iterator[bytes]:
     if given["table"] == "history":
         since, until = (moment(given[name], now) if given[name] else None for name in ("since", "until"))
         history = History(
-            store_of(given["url"]), given["path"], since=since, until=until, recursive=given["recursive"]
+            existing(given["url"]), given["path"], since=since, until=until, recursive=given["recursive"]
         )
         events = history.events()
         first = list(islice(events, 1))  # an archive that cannot be read is found here
@@ -68,7 +68,7 @@ def answer(given: dict[str, Any]) -> Iterator[bytes]:
             raise ArchiveError("entries of that time are not archived (`zketcd archive list` shows the gaps)")
         return
     if given["at"]:
-        machine = state_at(store_of(given["url"]), moment(given["at"], now))
+        machine = state_at(existing(given["url"]), moment(given["at"], now))
     else:
         machine = _present(given)
     if given["path"] not in machine.tree.nodes:

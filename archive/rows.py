@@ -19,7 +19,6 @@ from proxy.state.machine import Machine
 from proxy.state.node import Node
 from schema.paths import ROOT, parent_of
 
-_LETTERS = "rwcda"  # of ZooKeeper's shell, by bit
 Row = dict[str, Any]
 
 
@@ -110,16 +109,12 @@ def _node(path: str, node: Node, *, readable: bool) -> Row:
         "aversion": aversion,
         "ephemeral_owner": owner,
         "num_children": children,
-        "acl": [f"{scheme}:{name}:{_perms(perms)}" for perms, scheme, name in node.acl],
+        "acl": [each.text for each in node.acl],
     }
 
 
 def _stat(node: Node) -> tuple[int, ...]:
     return tuple(STAT.unpack(node.stat()))
-
-
-def _perms(perms: int) -> str:
-    return "".join(letter for bit, letter in enumerate(_LETTERS) if perms & 1 << bit)
 
 
 def history(event: Event) -> Row:

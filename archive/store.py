@@ -80,18 +80,26 @@ def store_of(url: str) -> Store:
     return Objects(url) if "://" in url else Directory(url)
 
 
+def existing(url: str) -> Store:
+    """The same, to be read. Raises StoreError also for a directory that does not exist."""
+    store = store_of(url)
+    if isinstance(store, Directory) and not store.root.is_dir():
+        raise StoreError(f"there is no directory {store.root}")
+    return store
+
+
 class Directory:
     """A directory, made when something is written. Its parent has to exist: it may be a mount point."""
 
     def __init__(self, path: str) -> None:
-        self._root = Path(path).absolute()
+        self.root = Path(path).absolute()
 
     def put(self, name: str, value: bytes) -> None:
-        place = self._root / name
+        place = self.root / name
         part = place.with_name(f".{place.name}.{os.getpid()}")
         with _reported(f"write {place}"):
-            if not self._root.exists():
-                self._root.mkdir()
+            if not self.root.exists():
+                self.root.mkdir()
             place.parent.mkdir(exist_ok=True)
             try:
                 with part.open("wb") as file:
@@ -104,18 +112,18 @@ class Directory:
                 part.unlink(missing_ok=True)
 
     def get(self, name: str) -> bytes:
-        with _reported(f"read {self._root / name}"):
-            return (self._root / name).read_bytes()
+        with _reported(f"read {self.root / name}"):
+            return (self.root / name).read_bytes()
 
     def list(self) -> dict[str, int]:
         found: dict[str, int] = {}
-        with _reported(f"list {self._root}"):
-            if not self._root.exists():
-                if not self._root.parent.exists():
-                    raise FileNotFoundError(2, "there is no such directory", str(self._root.parent))
+        with _reported(f"list {self.root}"):
+            if not self.root.exists():
+                if not self.root.parent.exists():
+                    raise FileNotFoundError(2, "there is no such directory", str(self.root.parent))
                 return {}
-            for folder, _, files in os.walk(self._root, onerror=_raise):
-                above = Path(folder).relative_to(self._root)
+            for folder, _, files in os.walk(self.root, onerror=_raise):
+                above = Path(folder).relative_to(self.root)
                 for file in files:
                     if not file.startswith("."):
                         with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
@@ -123,13 +131,13 @@ class Directory:
         return found
 
     def delete(self, name: str) -> None:
-        with _reported(f"delete {self._root / name}"):
-            (self._root / name).unlink(missing_ok=True)
+        with _reported(f"delete {self.root / name}"):
+            (self.root / name).unlink(missing_ok=True)
 
     def tidy(self) -> None:
         # Another writer may be writing what is new.
-        with _reported(f"tidy {self._root}"):
-            for part in self._root.glob("*/.*"):
+        with _reported(f"tidy {self.root}"):
+            for part in self.root.glob("*/.*"):
                 with contextlib.suppress(FileNotFoundError):
                     if time.time() - part.stat().st_mtime > _LEFT_OVER:
                         part.unlink()

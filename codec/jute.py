@@ -43,12 +43,26 @@ class _NoText(str):
 NO_TEXT: Final[str] = _NoText()
 
 
+PERMISSIONS = "rwcda"
+"""The letters of ZooKeeper's shell, by bit."""
+
+
 class Acl(NamedTuple):
     """One entry of an ACL, its Id flattened into it."""
 
     perms: int
     scheme: str
     id: str
+
+    @property
+    def letters(self) -> str:
+        """The permissions as ZooKeeper's shell reads them."""
+        return "".join(letter for bit, letter in enumerate(PERMISSIONS) if self.perms & 1 << bit)
+
+    @property
+    def text(self) -> str:
+        """SCHEME:ID:PERMISSIONS, as ZooKeeper's shell reads an entry."""
+        return f"{self.scheme}:{self.id}:{self.letters}"
 
 
 OPEN_ACL = Acl(31, "world", "anyone")

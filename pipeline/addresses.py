@@ -3,7 +3,7 @@
 /var/lib/zookeeper                  a data directory of ZooKeeper, or its version-2
 parquet:/path                       a table of znodes
 zk://HOST:PORT,HOST:PORT            a running ensemble, or zketcd, walked over the wire
-http://HOST:PORT                    the admin server of a running ZooKeeper 3.9
+http://HOST:PORT[/COMMAND-URL]      the admin server of a running ZooKeeper 3.9
 etcd://HOST:PORT,.../PREFIX         a tree of zketcd in etcd; its prefix begins with a slash
 etcd://HOST:PORT,...?prefix=PREFIX  the same with any prefix, as --prefix has it
 etcds://...                         the same with TLS
@@ -13,6 +13,8 @@ archive:/path, archive:s3://...     a moment of an archive of zketcd
 import re
 from typing import NamedTuple
 
+from proxy.support.addresses import servers
+
 PARQUET = "parquet:"
 ARCHIVE = "archive:"
 ADMIN = ("http://", "https://")
@@ -20,9 +22,6 @@ ENSEMBLES = ("zk://", "zookeeper://")
 #: Schemes of names of trees in etcd, and etcd's own.
 ETCD = {"etcd": "http", "etcds": "https"}
 
-_DEFAULT_PORT = 2181
-_LAST_PORT = 65535
-_SERVER = re.compile(r"(\[[0-9a-fA-F:]+\]|[^/:\s]+)(?::(\d{1,5}))?")
 _IN_ETCD = re.compile(r"(etcds?)://([^/?]+)(?:/?\?prefix=(.*)|(/.*[^/])/*)", re.DOTALL)
 
 
@@ -45,21 +44,7 @@ def is_in_etcd(name: str) -> bool:
 
 def servers_of(url: str) -> tuple[tuple[str, int], ...]:
     """The servers of zk://HOST:PORT,HOST:PORT; without a port it is ZooKeeper's own. Raises ValueError."""
-    servers = []
-    for server in url.partition("://")[2].rstrip("/").split(","):
-        found = _SERVER.fullmatch(server.strip())
-        if found is None or not 0 < int(found[2] or _DEFAULT_PORT) <= _LAST_PORT:
-            raise ValueError(f"{url}: {server!r} is not HOST:PORT")
-        servers.append((found[1].strip("[]"), int(found[2] or _DEFAULT_PORT)))
-    return tuple(servers)
-
-
-def identity_of(text: str) -> Identity:
-    """SCHEME:ID of a command line. Raises ValueError."""
-    scheme, colon, identity = text.partition(":")
-    if not colon or not scheme:
-        raise ValueError(f"{text!r} is not SCHEME:ID")
-    return Identity(scheme, identity.encode())
+    return servers(url.partition("://")[2].rstrip("/"))
 
 
 def etcd_and_prefix(url: str) -> tuple[str, str]:

@@ -5,17 +5,19 @@ numpy and pyarrow.
 """
 
 import argparse
+import contextlib
 import os
 import time
 from collections.abc import Callable
 
 from archive.moment import NOW, Moment, moment
-from pipeline.addresses import ARCHIVE, PARQUET, Identity, identity_of
+from pipeline.addresses import ARCHIVE, PARQUET, Identity, is_in_etcd
 from pipeline.errors import Failure
 from pipeline.formats.errors import REPAIRS, TAIL
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, DEFAULT_MAX_TXN_OPS
 from proxy.options.etcd import EtcdAccess
 from proxy.options.table import Option, options_of
+from proxy.options.values import checked, identity, not_negative, positive
 
 #: The server's options of access to etcd, by their own names without dashes.
 ACCESS = {each.name.removeprefix("--"): each for each in options_of(EtcdAccess)}
@@ -42,40 +44,22 @@ def seconds(text: str) -> float:
     return value
 
 
+@checked
 def zxid(text: str) -> int:
     """A zxid, for argparse: hexadecimal with 0x, or decimal."""
-    try:
-        return int(text, 0)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no zxid, such as 0x500000123") from None
+    with contextlib.suppress(ValueError):
+        if 0 <= (found := int(text, 0)) < 1 << 63:
+            return found
+    raise ValueError(f"{text!r} is no zxid, such as 0x500000123")
 
 
-def number(text: str) -> int:
-    """A whole number from 0 up, for argparse."""
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 up")
-    return int(text)
-
-
-def positive(text: str) -> int:
-    """A whole number from 1 up, for argparse."""
-    if not number(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
-    return int(text)
-
-
+@checked
 def _moment(text: str) -> Moment:
-    try:
-        return moment(text, int(time.time() * 1000))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+    return moment(text, int(time.time() * 1000))
 
 
 def _identity(text: str) -> Identity:
-    try:
-        return identity_of(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    return Identity(*identity(text))
 
 
 # -- options that several commands have ----------------------------------------------------------------------
@@ -110,9 +94,13 @@ def _add_with_variable(
     secret: bool = False,
 ) -> None:
     """An option whose default may be in the environment. `secret`: the help must not show it."""
-    default = os.environ.get(f"ZKETCD_{name.upper().replace('-', '_')}", default)
+    default = _environment(name, default)
     shown = "" if secret or not default else f" (default: {default})"
     parser.add_argument(f"--{name}", metavar=metavar, default=default, help=text + shown)
+
+
+def _environment(name: str, default: str) -> str:
+    return os.environ.get(f"ZKETCD_{name.upper().replace('-', '_')}", default)
 
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
@@ -170,7 +158,7 @@ def _add_summary(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--list",
         dest="listed",
-        type=number,
+        type=not_negative,
         default=_LISTED,
         metavar="N",
         help=f"number of paths to print of each kind (default: {_LISTED})",
@@ -348,7 +336,7 @@ def _verify(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--samples",
-        type=number,
+        type=not_negative,
         default=10,
         metavar="N",
         help="number of nodes to show of each kind of difference (default: 10)",
@@ -362,7 +350,7 @@ def _inspect(parser: argparse.ArgumentParser) -> None:
     add("tree", help=f"{_A_TREE}, archive:URL")
     _add_reading(parser)
     _add_reading_etcd(parser)
-    add("--top", type=number, default=10, metavar="N", help="lines of each list (default: 10)")
+    add("--top", type=not_negative, default=10, metavar="N", help="lines of each list (default: 10)")
     add(
         "--depth",
         type=positive,
@@ -415,7 +403,8 @@ ADD_ARGUMENTS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
 
 def check_trees(arguments: argparse.Namespace, *trees: str) -> None:
     """Raises Failure for an option that none of the trees uses, or a --repair that is not in REPAIRS."""
-    check_moment(arguments, *trees)
+    if arguments.at != NOW and not any(tree.startswith(ARCHIVE) for tree in trees):
+        raise Failure(f"--at goes with {ARCHIVE}URL: etcd and files have one state")
     if all(tree.startswith((PARQUET, ARCHIVE)) or "://" in tree for tree in trees):
         for option, value in (
             ("--data-log-dir", arguments.data_log_dir),
@@ -424,12 +413,10 @@ def check_trees(arguments: argparse.Namespace, *trees: str) -> None:
         ):
             if value:
                 raise Failure(f"{option} is for data directories: {', '.join(trees)} is none")
+    if not hasattr(arguments, "etcd") and not any(map(is_in_etcd, trees)):  # import has --etcd as well
+        for name, each in ACCESS.items():
+            if getattr(arguments, each.dest) != _environment(name, default_of(each)):
+                raise Failure(f"--{name} is for etcd:// and etcds://: {', '.join(trees)} is none")
     unknown = frozenset(filter(None, arguments.repair.split(","))) - REPAIRS
     if unknown:
         raise Failure(f"--repair is of {', '.join(sorted(REPAIRS))}, not {', '.join(sorted(unknown))}")
-
-
-def check_moment(arguments: argparse.Namespace, *trees: str | None) -> None:
-    """Raises Failure for an --at without an archive."""
-    if arguments.at != NOW and not any(tree and tree.startswith(ARCHIVE) for tree in trees):
-        raise Failure(f"--at goes with {ARCHIVE}URL: etcd and files have one state")

@@ -40,6 +40,7 @@ from proxy.support import logs
 from proxy.support.environment import HOST
 from proxy.support.files import is_world_readable
 from proxy.support.libraries import how_to_add
+from proxy.support.memory import use_huge_pages
 from proxy.support.pauses import watch_pauses
 from proxy.support.readiness import READY, STOPPING, notify, report_alive, watchdog_interval
 from proxy.support.stdout import guarded
@@ -176,6 +177,7 @@ def _bind(config: Config, listeners: Listeners) -> None:
 
 def _served(config: Config, prepared: Prepared, listeners: Listeners, channel: Channel | None) -> int:
     """Run the loop until a signal; the exit code. `channel`: to the process to take over from, if any."""
+    log.debug("%d MiB are in huge pages", use_huge_pages() >> 20)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             if config.archive.read_only:
@@ -258,10 +260,10 @@ def _past(config: Config) -> Machine:
     """The state of a moment. Raises ValueError; blocks."""
     from archive.catalog import ArchiveError
     from archive.past import state_at
-    from archive.store import store_of
+    from archive.store import existing
 
     try:
-        return state_at(store_of(config.archive.url), _moment(config))
+        return state_at(existing(config.archive.url), _moment(config))
     except ArchiveError as error:
         raise ValueError(str(error)) from error
 

@@ -1,14 +1,11 @@
 """Configuration: command line, environment (`ZKETCD_...`), TOML file, zoo.cfg, in order of precedence."""
 
 import os
-from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 from itertools import combinations
 from typing import Any
-
-import configargparse
 
 from codec.framing import DEFAULT_MAX_FRAME
 from proxy import zoo_cfg
@@ -44,21 +41,6 @@ single-node etcd of its own, for a trial or for a single machine."""
 _DEFAULT_ADMIN = ("127.0.0.1", 8080)
 
 
-def _words(text: str) -> frozenset[str]:
-    try:
-        return words.parse(text)
-    except ValueError as error:
-        raise configargparse.ArgumentTypeError(str(error)) from error
-
-
-def budgets(text: str) -> tuple[Rule, ...]:
-    """Budgets such as /path=500/s,10MB/s, separated by commas; "" for none."""
-    try:
-        return rules_of(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from error
-
-
 @dataclass(frozen=True, slots=True)
 class BudgetOptions:
     """How much clients may write."""
@@ -68,7 +50,7 @@ class BudgetOptions:
         " /app=500/s,10MB/s; several separated by commas. The proxy makes them the tree's budgets at its"
         " start, so give all proxies the same ones (docs/budgets.md)",
         name="--budget",
-        type=budgets,
+        type=values.checked(rules_of),
         metavar="BUDGETS",
     )
 
@@ -231,7 +213,7 @@ class Config:
     # What clients are offered, and how they are recognized behind load balancers.
     four_letter_words: frozenset[str] = option(
         "four-letter words that are answered, separated by commas; * for all (4lw.commands.whitelist)",
-        type=_words,
+        type=values.checked(words.parse),
         default=words.DEFAULT,
         metavar="WORDS",
         zoo="4lw.commands.whitelist",

@@ -234,7 +234,7 @@ class Server:
             latency=parts.latency,
             counters=parts.counters,
             load=Load(config.global_outstanding_limit),
-            flush_queue=FlushQueue(loop, clock=self._environment.clock),
+            flush_queue=FlushQueue(worker.after_slice, clock=self._environment.clock),
             state_gate=StateGate(worker, loop, clock=self._environment.clock, lengths=worker.lengths),
             outbox=self.log.outbox,
             attach=handshake.attach,

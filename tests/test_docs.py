@@ -1,11 +1,14 @@
 """The documents: their site builds, no link leads nowhere, it has every page, and their counts are right."""
 
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from zketcd.commands import ALL
 
 ROOT = Path(__file__).resolve().parents[1]
 MAKER = ROOT / "tools" / "make_docs.py"
@@ -59,6 +62,35 @@ def test_every_page_is_in_the_contents() -> None:
 def test_every_page_opens_with_the_questions_that_it_answers() -> None:
     pages = {page.name: page.read_text().split("\n\n")[1] for page in ROOT.glob("docs/*.md")}
     assert [name for name, opening in pages.items() if not opening.startswith("This page answers")] == []
+
+
+def test_every_test_that_a_page_names_is_there() -> None:
+    named = {
+        (page.name, file)
+        for page in ROOT.glob("docs/*.md")
+        for file in re.findall(r"(?<![\w/.])(?:tests|examples|proof)/[\w/]+(?:\.py\b|/)", page.read_text())
+    }
+    assert len(named) > 40
+    assert [
+        (page, file)
+        for page, file in sorted(named)
+        if not any((above / file).exists() for above in (ROOT, ROOT / "tests"))
+    ] == []
+
+
+def test_the_table_of_commands_is_complete() -> None:
+    table = (ROOT / "docs" / "install.md").read_text().partition("## The command\n")[2].partition("\n### ")[0]
+    assert [name for name in ALL if not re.search(rf"`(?:zketcd )?{name}[` ]", table)] == []
+
+
+@pytest.mark.parametrize("tool", sorted(path.name for path in ROOT.glob("tools/*.py")))
+def test_the_help_of_a_tool_makes_nothing(tool: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "tools" / tool), "--help"]
+    done = subprocess.run(
+        command, env={"PYTHONPATH": str(ROOT)}, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "usage:" in done.stdout + done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_counts_of_planted_faults() -> None:

@@ -7,6 +7,7 @@ every link works in both places.
 import shutil
 import subprocess
 import sys
+from argparse import ArgumentParser
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -37,6 +38,9 @@ def build(root: Path, source: Path, site: Path) -> int:
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1]).resolve()
-    of = Path(sys.argv[2]).resolve() if len(sys.argv) > 2 else _ROOT
-    sys.exit(build(of, folder / "docs", folder / "site"))
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="where docs and site are made; older ones are replaced")
+    parser.add_argument("root", type=Path, nargs="?", default=_ROOT, help="the repository")
+    given = parser.parse_args()
+    folder = given.folder.resolve()
+    sys.exit(build(given.root.resolve(), folder / "docs", folder / "site"))

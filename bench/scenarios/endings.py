@@ -34,16 +34,16 @@ _LEAST = 0.5  # seconds of quiet before the end
 class Waits(NamedTuple):
     """What the others saw. Seconds."""
 
-    ending: float  # from the first ephemeral node that was gone to the last one
+    ending: float  # from the last read that saw all ephemeral nodes to the first that saw none
     write: float  # the longest wait for the answer to a write
     read: float
 
 
 class _Other:
-    """A client in a thread of its own; `number` is what its request last returned."""
+    """A client in a thread of its own; `answers`: when each reply came, and how many nodes it showed."""
 
     def __init__(self, port: int, *, writes: bool) -> None:
-        self.number = 0
+        self.answers = [(0.0, -1)]
         self.longest = 0.0
         self._client = blocking.Client(port)
         self._writes = writes
@@ -56,10 +56,12 @@ class _Other:
             begun = time.perf_counter()
             if self._writes:
                 self._client.write(_OTHER, b"x")
+                seen = -1
             else:
                 stat = self._client.stat(_PARENT)
-                self.number = stat.num_children if stat else 0
-            self.longest = max(self.longest, time.perf_counter() - begun)
+                seen = stat.num_children if stat else 0
+            self.answers.append((time.perf_counter(), seen))
+            self.longest = max(self.longest, self.answers[-1][0] - begun)
 
     def stop(self) -> None:
         self._stopped.set()
@@ -97,23 +99,19 @@ def measure(port: int, size: int, way: str, timeout_ms: int = TIMEOUT_MS) -> Wai
             for client in clients:
                 client.close()
         deadline = time.perf_counter() + 3 * timeout_ms / 1000
-        begun = ended = 0.0
-        while not ended:
+        while left := reader.answers[-1][1]:
             time.sleep(0.005)
-            now = time.perf_counter()
-            if now > deadline:
-                raise Stalled(f"{reader.number} ephemeral nodes of ended sessions are still there")
-            if not begun and reader.number < size:
-                begun = now
-            if not reader.number:
-                ended = now
+            if time.perf_counter() > deadline:
+                raise Stalled(f"{left} ephemeral nodes of ended sessions are still there")
         time.sleep(_LEAST)
     finally:
         for other in others:
             other.stop()
         for client in clients:
             client.close()
-    return Waits(ended - begun, writer.longest, reader.longest)
+    full = max(when for when, number in reader.answers if number == size)
+    empty = min(when for when, number in reader.answers if not number)
+    return Waits(empty - full, writer.longest, reader.longest)
 
 
 def run(scale: float) -> Table:

@@ -22,7 +22,7 @@ from proxy.server import Server
 TIMEOUT_MS = 600_000
 _WINDOW = 512
 _MOST_AT_ONCE = 256  # what a Stream gives
-_MOST_TURNS = 100_000  # turns of the event loop
+_LONGEST = 60.0  # seconds that a condition may take
 
 
 class Client(asyncio.Transport):
@@ -190,10 +190,10 @@ class Loader(Client):
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let the others run until something holds; raises Stalled if that does not come."""
-    turns = 0
-    while not condition():
-        turns += 1
-        if turns > _MOST_TURNS:
-            raise Stalled("the proxy has stopped answering")
-        await asyncio.sleep(0)
+    """Let the others run until something holds; raises Stalled if that does not come within a minute."""
+    try:
+        async with asyncio.timeout(_LONGEST):
+            while not condition():  # noqa: ASYNC110 -- the connection sets no event
+                await asyncio.sleep(0)
+    except TimeoutError:
+        raise Stalled("the proxy has stopped answering") from None

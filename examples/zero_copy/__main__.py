@@ -7,13 +7,19 @@ from examples.program import Findings, Surroundings, Workload, run_command
 from examples.world import Connecting
 from examples.zero_copy.host import Settings
 from examples.zero_copy.run import run
-from lab.arguments import rate
+from lab.arguments import count, rate
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     runner.add_options(parser, Connecting().session_timeout_ms / 1000)
     parser.add_argument(
         "--rate", type=rate, default=0.0, help="inserts a second of all hosts; 0: all they can (default)"
+    )
+    parser.add_argument(
+        "--hybrid", action="store_true", help="insert on local disks; every host moves its parts to S3 later"
+    )
+    parser.add_argument(
+        "--buckets", type=count, default=1, help="the hosts take turns to use them (default: %(default)s)"
     )
 
 
@@ -24,7 +30,7 @@ async def _run(surroundings: Surroundings, options: argparse.Namespace) -> Findi
         rate=options.rate,
         seconds=options.seconds,
         seed=options.seed,
-        settings=Settings(runner.connecting(options)),
+        settings=Settings(runner.connecting(options), hybrid=options.hybrid, buckets=options.buckets),
     )
 
 

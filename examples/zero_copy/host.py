@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from codec.client import Request, children, create, delete, get, maybe, set_data
@@ -12,10 +14,10 @@ from examples.member import Member
 from examples.program import Surroundings
 from examples.steps import Step
 from examples.world import Connecting
-from examples.zero_copy.bucket import Bucket, Rows
 from examples.zero_copy.marks import Marks
 from examples.zero_copy.paths import Change, ZeroCopyPaths
-from lab.client.session import ConnectionLost, MultiFailed, ZooKeeperError
+from examples.zero_copy.storage import Rows, Storage
+from lab.client.session import ConnectionLost, MultiFailed, Session, ZooKeeperError
 
 
 class Settings(NamedTuple):
@@ -27,6 +29,10 @@ class Settings(NamedTuple):
     most_parts: int = 12
     """With more parts than that some are dropped."""
     pause_s: float = 0.1
+    hybrid: bool = False
+    """Inserts go to local disks; each host moves its parts to S3 later."""
+    buckets: int = 1
+    """The hosts take turns to use them."""
 
 
 class World(world.World):
@@ -36,14 +42,25 @@ class World(world.World):
         super().__init__(
             surroundings.addresses, surroundings.meter, settings.connecting, settings.pause_s, seed
         )
+        self.buckets: dict[str, int] = {}
         self.paths = ZeroCopyPaths(f"{surroundings.root}/table")
         self.settings = settings
-        self.bucket = Bucket()
         self.hosts: dict[str, Host] = {}
+        self.storage = Storage(self.buckets)
         self.rows: dict[str, Rows] = {}
         """Part -> the rows that it must have."""
         self.told: list[str] = []
         """Parts whose inserts were reported as done."""
+
+
+async def log_entries(session: Session, log: str, start: int = 0) -> list[Change]:
+    """The entries of the log from number `start` on, in their order."""
+    names = sorted((await session.call(children(log))).names)
+    return [
+        Change.decode((await session.call(get(f"{log}/{name}"))).data)
+        for name in names
+        if int(name[-10:]) >= start
+    ]
 
 
 class Host(Member):
@@ -54,41 +71,75 @@ class Host(Member):
         super().__init__(world, name, number, world.paths.host(name))
         self.world = world
         self.random = random.Random(f"{world.seed}/{number}")
-        self.marks = Marks(world.paths, world.bucket, name)
+        world.buckets[name] = number % world.settings.buckets
+        self.storage = world.storage
+        self.marks = Marks(world.paths, world.storage, name)
         self.parts: dict[str, str] = {}
         """Part -> unique id of its data, marked by this replica."""
+        self.local: dict[str, Rows] = {}
+        """Part -> what this host's own disk has of it."""
         self.wanted: dict[str, None] = {}
         """Parts that the table has, as far as this host has read the log, in the order of their making."""
         self.outdated: dict[str, str] = {}
         """Part -> unique id of data that this host does not use any more, and has not unmarked yet."""
+        self.leftovers: dict[str, tuple[str, str]] = {}
+        """Temporary directory -> part and unique id, of fetches that died."""
         self.pointer = 0
         self.inserts_seen = 0
         self.log_version = -1
         """Of the log's node, when this host had read all of it."""
         self._creating: dict[str, str] = {}
         """Part -> unique id of data that this host has written and whose multi has no answer yet."""
-        self._keeping: dict[str, str] = {}
-        """The same for marks that are to last."""
+        self._fetching: dict[str, tuple[str, str]] = {}
+        """Temporary directory -> part and unique id, of fetches that are under way."""
+        self._announcing: dict[str, Rows] = {}
+        """The same as `_creating` for parts on the local disk."""
+        self._removed: set[str] = set()
+        """Parts that the table has no more, as far as this host has read the log."""
 
     async def settle(self, step: Step) -> None:
-        """Find out which marks of the session before have become lasting ones."""
-        for unknown in (self._creating, self._keeping):
-            for part, identity in list(unknown.items()):
-                if await self.marks.is_marked(step, part, identity):
-                    self._have(part, identity)
-                elif unknown is self._creating:
-                    self.world.bucket.delete(identity, self.name)
-                del unknown[part]
+        """Find out what became of inserts, fetches and merges of the session before."""
+        for part, identity in list(self._creating.items()):
+            if await self.marks.is_marked(step, part, identity):
+                self._have(part, identity)
+            else:
+                self.storage.delete(identity, self.name)
+            del self._creating[part]
+        for directory, (part, identity) in list(self._fetching.items()):
+            if await self.marks.is_marked(step, part, identity):
+                self._fetched(directory)
+            else:
+                self.leftovers[directory] = self._fetching.pop(directory)
+        if self._announcing:
+            added = {change.added for change in await log_entries(step.session, self.world.paths.log)}
+            self.local.update((part, rows) for part, rows in self._announcing.items() if part in added)
+            self._announcing.clear()
 
     def _have(self, part: str, identity: str) -> None:
-        self.world.bucket.marked(identity, self.name)
-        self.parts[part] = identity
+        """Use data that are marked, unless the log has removed the part while it was moved."""
+        self.storage.marked(identity, self.name)
+        (self.outdated if part in self._removed else self.parts)[part] = identity
+        self.local.pop(part, None)
 
-    async def add(self, step: Step, part: str, rows: Rows, *more: Request[Any]) -> bool:
-        """Write a new part's data and mark them, in one multi with `more`; False if `more` lacks a node."""
+    def _fetched(self, directory: str) -> None:
+        part, identity = self._fetching.pop(directory)
+        self._have(part, identity)
+        self.storage.unmarking(identity, self.name, directory)
+
+    def rows(self, part: str) -> Rows | None:
+        """What the host has of a part; None if it has not got the part."""
+        if part in self.parts:
+            return self.storage.read(self.parts[part], self.name)
+        return self.local.get(part)
+
+    async def add(self, step: Step, part: str, rows: Rows, *more: Request[Any]) -> str:
+        """Write a new part's data and mark them, in one multi with `more`.
+
+        Returns the unique id of the data, which is empty if `more` lacks a node.
+        """
         identity = self.world.identity()
         self.still(step)
-        self.world.bucket.write(identity, rows)
+        self.storage.write(identity, rows, self.name)
         self._creating[part] = identity
         first = True
         while True:
@@ -102,13 +153,13 @@ class Host(Member):
                     first = not first
                     continue
                 del self._creating[part]
-                self.world.bucket.delete(identity, self.name)
+                self.storage.delete(identity, self.name)
                 if failed.code != ErrorCode.NO_NODE:
                     raise
-                return False
+                return ""
         del self._creating[part]
         self._have(part, identity)
-        return True
+        return identity
 
     async def insert(self) -> None:
         """A new part with new rows; made anew until it is there."""
@@ -124,16 +175,21 @@ class Host(Member):
                 if part in self.known:
                     break  # the multi without an answer had been applied
                 try:
-                    if await self.add(step, part, rows, entry):
-                        break
+                    if self.world.settings.hybrid:
+                        self._announcing[part] = rows
+                        await step.multi(entry, self.fence)
+                        self.local[part] = self._announcing.pop(part)
+                    else:
+                        await self.add(step, part, rows, entry)
+                    break
                 except ConnectionLost:
                     continue
         self.world.told.append(part)
 
     @property
     def known(self) -> set[str]:
-        """Parts that this host has or has had to unmark."""
-        return {*self.parts, *self.outdated}
+        """Parts that this host has, or that are removed."""
+        return {*self.parts, *self.local, *self._removed}
 
     async def follow(self) -> None:
         """Do what the log says, in its order, and wait for more."""
@@ -159,86 +215,133 @@ class Host(Member):
                 if await self._superseded(change.added):
                     break
                 await asyncio.sleep(self.world.settings.pause_s)
+        self._removed.update(change.removed)
         for part in change.removed:
+            self.local.pop(part, None)
             if part in self.parts:
                 self.outdated[part] = self.parts.pop(part)
 
     async def _obtain(self, change: Change) -> bool:
         """Whether the part is here now: by a fetch, or a merge if this host gets the lock."""
+        part = change.added
         with self.world.steps.step("fetch", await self.session()) as step:
-            step.counts = await self._fetch(step, change.added)
-        if step.counts or not change.removed or any(source not in self.parts for source in change.removed):
+            step.counts = await self._share(step, part)
+        if step.counts:
+            return True
+        with self.world.steps.step("copy", await self.session()) as step:
+            step.counts = await self._copy(step, part)
+        if step.counts or not change.removed:
             return step.counts
         with self.world.steps.step("merge", await self.session()) as step:
-            step.counts = await self._merge(step, change)
+            step.counts = await self._make(step, "merged", part, lambda: self._together(change.removed))
         return step.counts
 
     async def _superseded(self, part: str) -> bool:
         """Whether a later entry of the log removes a part, so that no replica may have it any more."""
-        session = await self.session()
-        for name in sorted((await session.call(children(self.world.paths.log))).names):
-            if int(name[-10:]) > self.pointer:
-                entry = await session.call(get(f"{self.world.paths.log}/{name}"))
-                if part in Change.decode(entry.data).removed:
-                    return True
-        return False
+        later = await log_entries(await self.session(), self.world.paths.log, self.pointer + 1)
+        return any(part in change.removed for change in later)
 
-    async def _fetch(self, step: Step, part: str) -> bool:
-        """Use the data that another replica has marked."""
+    async def _shareable(self, step: Step, part: str) -> list[str]:
+        """Unique ids of a part's data in any bucket."""
         found = await step.call(maybe(children(self.world.paths.part(part))))
-        for identity in found.names if found is not None else []:
-            if not await self.marks.borrow(step, part, identity):
+        return found.names if found is not None else []
+
+    async def _share(self, step: Step, part: str) -> bool:
+        """Use data that another replica has marked, if they are in this host's bucket."""
+        for identity in await self._shareable(step, part):
+            if not self.storage.reaches(identity, self.name):
                 continue
-            if await self.marks.is_marked(step, part, identity):
-                self._have(part, identity)
-                return True
             self.still(step)
-            self._keeping[part] = identity
+            directory = f"tmp_fetch_{part}.{self.world.identity()}"
+            self._fetching[directory] = (part, identity)
+            if not await self.marks.hold(step, part, identity, directory, self.fence):
+                del self._fetching[directory]
+                continue
             try:
-                await self.marks.keep(step, part, identity, self.fence)
+                await self.marks.rename(step, part, identity, directory, self.fence)
             except MultiFailed as failed:
                 raise Violation(
                     "marked", f"{self.name} has lost its mark of {identity}: {failed}"
                 ) from failed
-            del self._keeping[part]
-            self._have(part, identity)
+            self._fetched(directory)
             return True
         return False
 
-    async def _merge(self, step: Step, change: Change) -> bool:
-        """Merge under the lock; False if another replica does so, or has done it."""
-        part, lock = change.added, self.world.paths.merge_lock(change.added)
+    async def _copy(self, step: Step, part: str) -> bool:
+        """An ordinary fetch, of what cannot be shared: a copy on the same kind of storage."""
+        for other in self.world.hosts.values():
+            rows = other.rows(part)
+            if rows is None or self.storage.reaches(other.parts.get(part, ""), self.name):
+                continue
+            if part in other.parts:
+                return bool(await self.add(step, part, rows))
+            self.local[part] = rows
+            return True
+        return False
+
+    async def _make(self, step: Step, how: str, part: str, rows: Callable[[], Rows | None]) -> bool:
+        """Write a part's data under a lock; False if another replica does so or did, or without rows."""
+        lock = self.world.paths.lock(how, part)
         try:
             await step.call(create(lock, self.name.encode(), CreateMode.EPHEMERAL))
         except ZooKeeperError as error:
             if error.code == ErrorCode.NODE_EXISTS:
                 return False
             raise
-        found = await step.call(maybe(children(self.world.paths.part(part))))
-        if found is not None and found.names:
+        there = await self._shareable(step, part)
+        if how == "moved":  # a merge that was done in another bucket is fetched from there
+            there = [identity for identity in there if self.storage.reaches(identity, self.name)]
+        made = None if there else rows()
+        if made is None:
             await step.call(delete(lock))
             return False
-        sources = [self.parts[source] for source in change.removed]
-        rows = frozenset[str]().union(*(self.world.bucket.read(each, self.name) for each in sources))
-        if not await self.add(step, part, rows, delete(lock)):
-            return False
-        self.world.bucket.merged(part, self.parts[part], self.name)
-        return True
+        identity = await self.add(step, part, made, delete(lock))
+        if identity:
+            self.storage.made(how, part, identity, self.name)
+        return bool(identity)
+
+    def _together(self, parts: tuple[str, ...]) -> Rows | None:
+        """The rows of parts that are to be merged; None if this host lacks one of them."""
+        found = [self.rows(part) for part in parts]
+        rows = [each for each in found if each is not None]
+        return frozenset[str]().union(*rows) if len(rows) == len(parts) else None
+
+    async def move(self) -> None:
+        """Move what is on the local disk to S3, as a TTL demands. Each replica does so."""
+        while True:
+            await asyncio.sleep(self.world.settings.pause_s)
+            for part in list(self.local):
+                with self.world.steps.step("move", await self.session()) as step:
+                    step.counts = await self._share(step, part) or await self._make(
+                        step, "moved", part, partial(self.local.get, part)
+                    )
 
     async def tidy(self) -> None:
-        """Unmark what is outdated; the last one deletes it."""
+        """Unmark what is outdated, and what fetches that died have left; the last one deletes it."""
         while True:
             for part, identity in list(self.outdated.items()):
                 with self.world.steps.step("unmark", await self.session()) as step:
                     await self.marks.unmark(step, part, identity, self.fence)
                 del self.outdated[part]
+            for directory, (part, identity) in list(self.leftovers.items()):
+                with self.world.steps.step("cleaning", await self.session()) as step:
+                    await self._clean(step, part, identity, directory)
+                del self.leftovers[directory]
             await asyncio.sleep(self.world.settings.pause_s)
+
+    async def _clean(self, step: Step, part: str, identity: str, directory: str) -> None:
+        await self.marks.unmark(step, part, identity, self.fence, directory)
+        has = self.parts.get(part) == identity
+        if has and not await self.marks.is_marked(step, part, identity) and part in self.parts:
+            raise Violation(
+                "tmp-fetch", f"{directory} of {self.name} is removed, and the mark of {part} with it"
+            )
 
     async def read(self) -> None:
         """Read the data of all parts again and again, as queries do."""
         while True:
             for identity in self.parts.values():
-                self.world.bucket.read(identity, self.name)
+                self.storage.read(identity, self.name)
             await asyncio.sleep(self.world.settings.pause_s)
 
     async def propose(self) -> None:

@@ -6,26 +6,27 @@ node is gone. (The design note lists the marks and deletes the data if there is 
 them between these two loses its data. ClickHouse makes missing parents again, with the same end.)
 
 `deleting/ID` is created in the same multi and says who deletes: after a lost connection the replica knows
-whether it was itself. A fetch marks by an ephemeral node first, which vanishes with a replica that dies. The
-mark that lasts replaces it in one multi.
+whether it was itself. The level between ID and the mark is the directory on the replica's disk: PART, or a
+temporary one that only one fetch has. When the fetch is complete, one multi replaces its mark by that of the
+part. What a fetch that died has left can be removed at any time: it is not the part's mark.
 """
 
 from typing import Any
 
 from codec.client import Request, children, create, delete, exists, get, maybe
-from codec.constants import CreateMode, ErrorCode
+from codec.constants import ErrorCode
 from examples.steps import Step
-from examples.zero_copy.bucket import Bucket
 from examples.zero_copy.paths import ZeroCopyPaths
+from examples.zero_copy.storage import Storage
 from lab.client.session import MultiFailed, ZooKeeperError
 
 
 class Marks:
     """One replica's view of the shared data."""
 
-    def __init__(self, paths: ZeroCopyPaths, bucket: Bucket, replica: str) -> None:
+    def __init__(self, paths: ZeroCopyPaths, storage: Storage, replica: str) -> None:
         self._paths = paths
-        self._bucket = bucket
+        self._storage = storage
         self._replica = replica
         self._deleted: set[str] = set()
 
@@ -37,63 +38,73 @@ class Marks:
         return [
             *([create(self._paths.part(part))] if first else []),
             create(self._paths.data(part, identity)),
+            create(self._paths.directory(part, identity)),
             create(self._paths.mark(part, identity, self._replica)),
         ]
 
-    async def borrow(self, step: Step, part: str, identity: str) -> bool:
-        """Mark another replica's data for the length of a fetch; False if the data are gone."""
-        mark = self._paths.mark(part, identity, self._replica)
-        while True:
-            try:
-                await step.call(create(mark, b"", CreateMode.EPHEMERAL))
-                return True
-            except ZooKeeperError as error:
-                if error.code == ErrorCode.NO_NODE:
-                    return False
-                if error.code != ErrorCode.NODE_EXISTS:
-                    raise
-            found, watch = await step.watched(exists(mark))
-            if found is not None and found.ephemeral_owner == 0:
-                return True  # it lasts already
-            if found is not None:
-                await watch.wait()  # of this replica's session before
+    async def hold(self, step: Step, part: str, identity: str, directory: str, fence: Request[None]) -> bool:
+        """Mark another replica's data for a fetch; False if the data are gone."""
+        try:
+            await step.multi(
+                create(self._paths.directory(part, identity, directory)),
+                create(self._paths.mark(part, identity, self._replica, directory)),
+                fence,
+            )
+        except MultiFailed as failed:
+            if failed.failed != 0 or failed.code != ErrorCode.NO_NODE:
+                raise
+            return False
+        self._storage.marked(identity, self._replica, directory)
+        return True
 
-    async def keep(self, step: Step, part: str, identity: str, fence: Request[None]) -> None:
-        """Make a borrowed mark one that lasts. Raises MultiFailed if it is gone."""
-        mark = self._paths.mark(part, identity, self._replica)
-        await step.multi(delete(mark), create(mark), fence)
+    async def rename(
+        self, step: Step, part: str, identity: str, directory: str, fence: Request[None]
+    ) -> None:
+        """Replace the mark of a fetch by that of the part. Raises MultiFailed if it is gone."""
+        await step.multi(
+            *self._removal(part, identity, directory),
+            create(self._paths.mark(part, identity, self._replica)),
+            fence,
+        )
+
+    def _removal(self, part: str, identity: str, directory: str) -> list[Request[Any]]:
+        """A temporary directory goes with its mark; the part's own stays for the other replicas."""
+        mark = delete(self._paths.mark(part, identity, self._replica, directory))
+        return [mark, delete(self._paths.directory(part, identity, directory))] if directory else [mark]
 
     async def is_marked(self, step: Step, part: str, identity: str) -> bool:
-        """Whether this replica has a mark that lasts."""
-        stat = await step.call(exists(self._paths.mark(part, identity, self._replica)))
-        return stat is not None and stat.ephemeral_owner == 0
+        """Whether this replica has marked the data for the part."""
+        return await step.call(exists(self._paths.mark(part, identity, self._replica))) is not None
 
-    async def unmark(self, step: Step, part: str, identity: str, fence: Request[None]) -> None:
-        """Take the mark away, and delete the data if no other is left. Safe to repeat."""
-        self._bucket.unmarking(identity, self._replica)
+    async def unmark(
+        self, step: Step, part: str, identity: str, fence: Request[None], directory: str = ""
+    ) -> None:
+        """Take a mark away, and delete the data if no other is left. Safe to repeat."""
+        self._storage.unmarking(identity, self._replica, directory)
         try:
-            await step.multi(delete(self._paths.mark(part, identity, self._replica)), fence)
+            await step.multi(*self._removal(part, identity, directory), fence)
         except MultiFailed as failed:
             if failed.failed != 0 or failed.code != ErrorCode.NO_NODE:
                 raise  # else it was taken away in an earlier session
         data = self._paths.data(part, identity)
         deletion = self._paths.deletion(identity)
-        others = await step.call(maybe(children(data)))
+        own = self._paths.directory(part, identity)
+        others = await step.call(maybe(children(own)))
         if others is not None:
             if others.names:
                 return
             try:
-                await step.multi(delete(data), create(deletion, self._replica.encode()), fence)
+                await step.multi(delete(own), delete(data), create(deletion, self._replica.encode()), fence)
             except MultiFailed as failed:
-                if failed.failed == 0 and failed.code in (ErrorCode.NOT_EMPTY, ErrorCode.NO_NODE):
-                    return  # another replica marked it, or deletes it
+                if failed.failed in (0, 1) and failed.code in (ErrorCode.NOT_EMPTY, ErrorCode.NO_NODE):
+                    return  # another replica has marked it, fetches it, or deletes it
                 raise
         else:
             found = await step.call(maybe(get(deletion)))
             if found is None or found.data.decode() != self._replica:
                 return
         if identity not in self._deleted:
-            self._bucket.delete(identity, self._replica)
+            self._storage.delete(identity, self._replica)
             self._deleted.add(identity)
         # The node that says who deletes goes last: until then a lost connection leads here again.
         try:

@@ -13,31 +13,37 @@ class ZeroCopyPaths:
         self.zero_copy = f"{root}/zero_copy_s3"
         self.shared = f"{root}/zero_copy_s3/shared"
         self.merged = f"{root}/zero_copy_s3/merged"
+        self.moved = f"{root}/zero_copy_s3/moved"
         self.deleting = f"{root}/zero_copy_s3/deleting"
 
     def every(self) -> list[str]:
         """The nodes that a new table has, parents first."""
-        return [self.root, self.log, self.hosts, self.zero_copy, self.shared, self.merged, self.deleting]
+        above = [self.root, self.log, self.hosts, self.zero_copy]
+        return [*above, self.shared, self.merged, self.moved, self.deleting]
 
     def host(self, name: str) -> str:
         """A host's own node."""
         return f"{self.hosts}/{name}"
 
     def part(self, part: str) -> str:
-        """All data of a part: usually one child."""
+        """All data of a part: one child, if all replicas use one bucket."""
         return f"{self.shared}/{part}"
 
     def data(self, part: str, identity: str) -> str:
-        """Its children are the marks. The data may be used as long as this node is there."""
+        """The data may be used as long as this node is there."""
         return f"{self.shared}/{part}/{identity}"
 
-    def mark(self, part: str, identity: str, replica: str) -> str:
-        """A replica's mark."""
-        return f"{self.shared}/{part}/{identity}/{replica}"
+    def directory(self, part: str, identity: str, directory: str = "") -> str:
+        """The node above the marks of the replicas that have this directory, by default the final one."""
+        return f"{self.shared}/{part}/{identity}/{directory or part}"
 
-    def merge_lock(self, part: str) -> str:
-        """Held by the replica that merges a part."""
-        return f"{self.merged}/{part}"
+    def mark(self, part: str, identity: str, replica: str, directory: str = "") -> str:
+        """A replica's mark, of the part or of a fetch into a temporary directory."""
+        return f"{self.directory(part, identity, directory)}/{replica}"
+
+    def lock(self, how: str, part: str) -> str:
+        """Held by the replica that merges a part or moves it: `how` is `merged` or `moved`."""
+        return f"{self.zero_copy}/{how}/{part}"
 
     def deletion(self, identity: str) -> str:
         """Names the replica that deletes the data."""

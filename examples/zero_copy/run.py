@@ -2,18 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 
-from codec.client import children, create, get, multi
+from codec.client import children, create, multi
 from examples.invariants import Violation
 from examples.observer import Observer
 from examples.program import Findings, Surroundings
 from examples.runner import Pace, Period, run_hosts
-from examples.zero_copy.host import Host, Settings, World
-from examples.zero_copy.paths import Change
+from examples.zero_copy.host import Host, Settings, World, log_entries
 
-_TASKS = (Host.hold, Host.follow, Host.tidy, Host.read, Host.propose)
-_PROGRESS = ("unmark",)
+_PROGRESS = ("unmark", "move", "cleaning")
 
 
 async def run(
@@ -25,6 +22,7 @@ async def run(
     settings: Settings,
     rate: float = 0.0,
     meanwhile: Callable[[], Awaitable[None]] | None = None,
+    kind: Callable[[World, int], Host] = Host,
 ) -> Findings:
     """Run the workload, with something else `meanwhile`. `rate`: inserts a second of all hosts, 0: no limit.
 
@@ -32,7 +30,7 @@ async def run(
     """
     world = World(surroundings, settings, seed)
     for number in range(hosts):
-        host = Host(world, number)
+        host = kind(world, number)
         world.hosts[host.name] = host
 
     async def write() -> None:
@@ -45,8 +43,12 @@ async def run(
 
     timing = await run_hosts(
         list(world.hosts.values()),
-        [partial(task, host) for host in world.hosts.values() for task in _TASKS],
-        BucketObserver(world),
+        [
+            task
+            for host in world.hosts.values()
+            for task in (host.hold, host.follow, host.tidy, host.read, host.move, host.propose)
+        ],
+        TableObserver(world),
         write,
         world.rest,
     )
@@ -56,8 +58,8 @@ async def run(
         world.steps.latencies(),
         {
             **world.steps.facts(),
-            "data written": world.bucket.written,
-            "data deleted": world.bucket.deleted,
+            "data written": world.storage.written,
+            "data deleted": world.storage.deleted,
         },
     )
 
@@ -72,7 +74,7 @@ async def _write(host: Host, period: Period, pace: Pace) -> None:
             await host.insert()
 
 
-class BucketObserver(Observer):
+class TableObserver(Observer):
     """Makes the table, and counts its marks."""
 
     def __init__(self, world: World) -> None:
@@ -91,11 +93,6 @@ class BucketObserver(Observer):
         copied = [host.pointer for host in world.hosts.values()]
         return copied, [world.steps.done[kind] for kind in _PROGRESS]
 
-    async def _log(self) -> list[Change]:
-        session, log = await self.session(), self._world.paths.log
-        names = sorted((await session.call(children(log))).names)
-        return [Change.decode((await session.call(get(f"{log}/{name}"))).data) for name in names]
-
     async def unfinished(self) -> str:
         """See Observer."""
         session = await self.session()
@@ -103,8 +100,13 @@ class BucketObserver(Observer):
         for host in self._world.hosts.values():
             if host.pointer < end:
                 return f"{host.name} has done {host.pointer} of {end} entries of the log"
-            if host.outdated:
-                return f"{host.name} has not unmarked {sorted(host.outdated)}"
+            if host.outdated or host.leftovers:
+                return f"{host.name} has not unmarked {sorted([*host.outdated, *host.leftovers])}"
+            if host.local:
+                return f"{host.name} has not moved {sorted(host.local)}"
+        for above in (self._world.paths.merged, self._world.paths.moved):  # of sessions that were lost
+            if held := (await session.call(children(above))).names:
+                return f"locks of {sorted(held)} are held"
         return ""
 
     async def look(self) -> None:
@@ -112,7 +114,7 @@ class BucketObserver(Observer):
         world, paths, session = self._world, self._world.paths, await self.session()
         table: set[str] = set()
         added: list[str] = []
-        for change in await self._log():
+        for change in await log_entries(session, paths.log):
             table.difference_update(change.removed)
             if change.added:
                 table.add(change.added)
@@ -123,15 +125,16 @@ class BucketObserver(Observer):
                     "parts", f"{part} was reported as inserted; it is in the log {added.count(part)} times"
                 )
         marks: dict[str, list[str]] = {}
-        left = [f"{paths.merged}/{name}" for name in (await session.call(children(paths.merged))).names]
-        left += [f"{paths.deleting}/{name}" for name in (await session.call(children(paths.deleting))).names]
+        left = [f"{paths.deleting}/{name}" for name in (await session.call(children(paths.deleting))).names]
         for part in (await session.call(children(paths.shared))).names:
             identities = (await session.call(children(paths.part(part)))).names
             if not identities:
                 left.append(paths.part(part))
             for identity in identities:
-                marks[identity] = (await session.call(children(paths.data(part, identity)))).names
-        world.bucket.at_end(
+                marks[identity] = (await session.call(children(paths.directory(part, identity)))).names
+                directories = (await session.call(children(paths.data(part, identity)))).names
+                left += [paths.directory(part, identity, name) for name in directories if name != part]
+        world.storage.at_end(
             {host.name: host.parts for host in world.hosts.values()},
             marks,
             left,

@@ -160,7 +160,7 @@ class FakeHost:
         self.counters = Counters()
         self.throttled_log = ThrottledLog(logging.getLogger(__name__))
         self.load = Load(100_000)
-        self.flush_queue = FlushQueue(cast(asyncio.AbstractEventLoop, loop))
+        self.flush_queue = FlushQueue(loop.call_soon)
         self.is_whole = True
         self._when_whole: list[Callable[[], None]] = []
         self.holds = 0

@@ -1,4 +1,4 @@
-"""Two ClickHouse servers 18.16 of Debian 12 on the loopback interface, coordinating through given endpoints.
+"""ClickHouse servers 18.16 of Debian 12 on the loopback interface, coordinating through given endpoints.
 
 Here: configuration, starting, and queries over HTTP. Not here: what a test asserts.
 """
@@ -6,7 +6,8 @@ Here: configuration, starting, and queries over HTTP. Not here: what a test asse
 import http.client
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -14,6 +15,9 @@ from lab.servers.ports import free_port
 from lab.servers.process import REPOSITORY, BinaryMissing, ServerProcess
 
 CLUSTER = "pair"
+
+# How many entries the queue of ON CLUSTER queries keeps. It is cleaned whenever another one comes.
+QUEUE_LIMIT = 10
 
 # Put there by tools/fetch_debs.py: the libraries are those of Debian 12, on every system.
 _INSTALLED = REPOSITORY / ".cache" / "clickhouse-18.16"
@@ -62,10 +66,7 @@ _CONFIGURATION = """<yandex>
         <session_timeout_ms>{session_timeout_ms}</session_timeout_ms>
     </zookeeper>
     <macros><shard>1</shard><replica>{replica}</replica></macros>
-    <remote_servers><{cluster}><shard>
-        <internal_replication>true</internal_replication>
-        {replicas}
-    </shard></{cluster}></remote_servers>
+    <remote_servers>{clusters}</remote_servers>
     <merge_tree>
         <!-- Look for an expired session every second, not every minute; clean up within the test. -->
         <zookeeper_session_expiration_check_period>1</zookeeper_session_expiration_check_period>
@@ -75,9 +76,18 @@ _CONFIGURATION = """<yandex>
         <!-- One replica writes on while the other waits for its proxy: its retry must still be known. -->
         <replicated_deduplication_window>10000</replicated_deduplication_window>
     </merge_tree>
-    <distributed_ddl><path>/clickhouse/task_queue/ddl</path></distributed_ddl>
+    <distributed_ddl>
+        <path>/clickhouse/task_queue/ddl</path>
+        <max_tasks_in_queue>{queue_limit}</max_tasks_in_queue>
+        <cleanup_delay_period>0</cleanup_delay_period>
+    </distributed_ddl>
+    <!-- Of queries with the setting log_queries = 1. -->
+    <query_log><database>system</database><table>query_log</table></query_log>
 </yandex>
 """
+
+_CLUSTER = "<{name}><shard><internal_replication>true</internal_replication>{replicas}</shard></{name}>"
+_REPLICA = "<replica><host>127.0.0.1</host><port>{port}</port></replica>"
 
 
 class QueryRefused(Exception):
@@ -96,12 +106,19 @@ class ClickHouseServer(ServerProcess):
         self._interserver_port = free_port()
         self._zookeeper_port = zookeeper_port
         self._session_timeout_ms = session_timeout_ms
-        self._replicas = ""
+        self._clusters = ""
 
     def join(self, servers: Sequence["ClickHouseServer"]) -> None:
-        """Make `servers` (this one among them) the replicas of the cluster named CLUSTER."""
-        self._replicas = "".join(
-            f"<replica><host>127.0.0.1</host><port>{server.tcp_port}</port></replica>" for server in servers
+        """Make `servers` (this one among them) the replicas of the cluster named CLUSTER.
+
+        Each of them is also a cluster of its own, with the name of the replica.
+        """
+        clusters = {CLUSTER: servers, **{server.replica: [server] for server in servers}}
+        self._clusters = "".join(
+            _CLUSTER.format(
+                name=name, replicas="".join(_REPLICA.format(port=member.tcp_port) for member in members)
+            )
+            for name, members in clusters.items()
         )
 
     def command(self) -> Sequence[str]:
@@ -119,8 +136,8 @@ class ClickHouseServer(ServerProcess):
                 zookeeper_port=self._zookeeper_port,
                 session_timeout_ms=self._session_timeout_ms,
                 replica=self.replica,
-                cluster=CLUSTER,
-                replicas=self._replicas,
+                clusters=self._clusters,
+                queue_limit=QUEUE_LIMIT,
             ),
         )
         program = _INSTALLED / "usr" / "sbin" / "clickhouse-server"
@@ -162,3 +179,19 @@ class ClickHouseServer(ServerProcess):
         path = self.folder / name
         path.write_text(text)
         return path
+
+
+@contextmanager
+def replicas_at(
+    first_port: int, second_port: int, *, session_timeout_ms: int = 6000
+) -> Iterator[tuple[ClickHouseServer, ClickHouseServer]]:
+    """Run `replica-1` and `replica-2`, the servers of CLUSTER, each at a ZooKeeper or proxy of its own."""
+    first, second = (
+        ClickHouseServer(port, replica=f"replica-{number}", session_timeout_ms=session_timeout_ms)
+        for number, port in enumerate((first_port, second_port), 1)
+    )
+    with ExitStack() as stack:
+        for replica in (first, second):
+            replica.join((first, second))
+            stack.enter_context(replica)
+        yield first, second

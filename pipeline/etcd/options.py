@@ -51,6 +51,8 @@ class Connection(NamedTuple):
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> "Connection":
         """From a command line that has the options of pipeline.options.add_etcd. Raises ValueError."""
+        if not arguments.etcd:
+            raise ValueError("--etcd is missing: etcd's client URLs, separated by commas")
         # An empty prefix is a mistake: the default would be another tree than the intended one.
         return cls.from_options({"etcd": arguments.etcd, "prefix": arguments.prefix, **_given(arguments)})
 

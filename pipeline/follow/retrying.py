@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 from pipeline.follow.output import print_progress
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdUnknown, Get, RangeResult, Status, Txn, TxnResult
+from proxy.etcd.model import EtcdNoSpace, EtcdUnknown, Get, RangeResult, Status, Txn, TxnResult
 
 T = TypeVar("T")
 
@@ -63,4 +63,5 @@ class _Retrying:
         elif now - self._told < _TELL_EVERY:
             return
         self._told = now
-        print_progress(f"etcd is out of reach, trying again: {error}")
+        what = "etcd is full (docs/etcd.md)" if isinstance(error, EtcdNoSpace) else "etcd is out of reach"
+        print_progress(f"{what}, trying again: {error}")

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from archive.moment import NOW
 from pipeline.addresses import ARCHIVE, PARQUET
 from pipeline.errors import Failure
 from pipeline.etcd import load
@@ -26,7 +27,6 @@ from pipeline.jobs import census
 from pipeline.jobs.census import Ending
 from pipeline.jobs.summary import print_line, print_list, print_tree
 from pipeline.jobs.trees import archived, in_etcd, of_state
-from pipeline.options import check_moment
 from pipeline.reading import Runner, Table, Writer
 from pipeline.running import runner as running
 from pipeline.sources import parquet
@@ -43,6 +43,9 @@ _UNBOUNDED = 1 << 62  # bytes: ZooKeeper's own bound is jute.maxbuffer, which th
 
 def run(arguments: argparse.Namespace) -> int:
     """Export; raises NotReadable, Failure and Spark's errors."""
+    archive = None if arguments.archive is None else f"{ARCHIVE}{arguments.archive}"
+    if archive is None and arguments.at != NOW:
+        raise Failure("--at needs --archive: etcd has one state")
     if arguments.follow:
         if arguments.archive is not None:
             raise Failure("--follow exports the tree in etcd: --archive has no future")
@@ -52,9 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check(arguments.target)
     if arguments.compression and arguments.target.startswith(PARQUET):
         raise Failure("--compression is for ZooKeeper's snapshots: Parquet has its own")
-    archive = None if arguments.archive is None else f"{ARCHIVE}{arguments.archive}"
     connection = Connection.from_arguments(arguments) if archive is None else Connection("")
-    check_moment(arguments, archive)
     remote = _remote(arguments.target)
     target = [] if remote is None else [Table(remote)]
     if archive is None:

@@ -144,8 +144,8 @@ class _Tree:
             tally.add(_DATA.name, paths[at], int(sizes[at]))
         acls, indexes = columns.acl_table(batch.column("acl"))
         for acl, nodes in zip(acls, numpy.bincount(indexes, minlength=len(acls)).tolist(), strict=True):
-            entries = (f"{entry.scheme}:{entry.id}:{entry.perms}" for entry in acl)
-            tally.add(_ACLS.name, "open" if acl == OPEN_ACL else ", ".join(entries), nodes)
+            text = "open" if acl == OPEN_ACL else ", ".join(entry.text for entry in acl)
+            tally.add(_ACLS.name, text, nodes)
         owners: list[int] = batch.column("owner").to_pylist()
         for path, size, owner in zip(paths, sizes.tolist(), owners, strict=True):
             prefix = prefix_of(path, self.depth)

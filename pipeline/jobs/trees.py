@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from archive.catalog import ArchiveError
 from archive.moment import Moment
 from archive.past import state_at
-from archive.store import store_of
+from archive.store import existing
 from pipeline.addresses import ADMIN, ARCHIVE, PARQUET, is_ensemble, is_in_etcd, servers_of
 from pipeline.batches import batch_of
 from pipeline.errors import Failure
@@ -141,7 +141,7 @@ async def in_etcd(connection: Connection) -> Table:
 def archived(name: str, at: Moment) -> Machine:
     """The state that archive:URL has at a moment. Raises Failure."""
     try:
-        return state_at(store_of(name.removeprefix(ARCHIVE)), at)
+        return state_at(existing(name.removeprefix(ARCHIVE)), at)
     except (ArchiveError, ValueError) as error:
         raise Failure(str(error)) from error
 

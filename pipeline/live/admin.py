@@ -16,9 +16,9 @@ from typing import Any
 
 from pipeline.errors import Failure
 
-_PATH = "/commands/snapshot?streaming=true"
+_SNAPSHOT = "snapshot?streaming=true"
 _FIRST_TIMEOUT = 4.0  # seconds until a server must answer
-_ANYTHING = "/commands/ruok"
+_ANYTHING = "ruok"
 _TIMEOUT = 600.0  # seconds: the server writes the whole snapshot before it answers
 _LAST_ZXID = "last_zxid"
 # The file is sent as it is on the server; the name's ending says how it is compressed (FileSnap, SnapStream).
@@ -27,7 +27,7 @@ _REASONS = {
     401: "it wants an identity with all permissions on the root: --auth digest:USER:PASSWORD",
     403: "the identity lacks permissions on the root",
     429: "it has just given one: wait, at most five minutes (zookeeper.admin.rateLimiterIntervalInMS)",
-    404: "there is no such command: ZooKeeper before 3.9, or another server",
+    404: "there is no such command: ZooKeeper before 3.9, another server, or another admin.commandURL",
     503: "the command is switched off (zookeeper.admin.snapshot.enabled)",
 }
 
@@ -38,8 +38,14 @@ class NoSnapshot(Failure):
 
 def check(url: str) -> None:
     """Raises NoSnapshot within some seconds if no admin server answers at `url`: a snapshot takes longer."""
-    with _asked(url, urllib.parse.urljoin(url, _ANYTHING), _FIRST_TIMEOUT):
+    with _asked(url, _command(url, _ANYTHING), _FIRST_TIMEOUT):
         pass
+
+
+def _command(url: str, command: str) -> str:
+    """The URL of a command. A path in `url` is the server's zookeeper.admin.commandURL."""
+    path = "" if urllib.parse.urlsplit(url).path.strip("/") else "/commands"
+    return f"{url.rstrip('/')}{path}/{command}"
 
 
 def download(url: str, folder: Path, authorization: str = "") -> Path:
@@ -47,7 +53,7 @@ def download(url: str, folder: Path, authorization: str = "") -> Path:
 
     `authorization` is the header's value, `digest USER:PASSWORD`. Blocks. Raises NoSnapshot.
     """
-    request = urllib.request.Request(urllib.parse.urljoin(url, _PATH))
+    request = urllib.request.Request(_command(url, _SNAPSHOT))
     if authorization:
         request.add_header("Authorization", authorization)
     with _asked(url, request, _TIMEOUT) as response:

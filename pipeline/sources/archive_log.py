@@ -26,7 +26,7 @@ from archive.catalog import ArchiveError, Catalog, Run
 from archive.moment import NOW, By, moment
 from archive.names import Segment, Snapshot
 from archive.segment import Content, Record
-from archive.store import Store, store_of
+from archive.store import Store, existing
 from pipeline.errors import Failure
 from pipeline.sources.options import LogOptions
 from pipeline.traffic.outcomes import Recorder
@@ -68,7 +68,7 @@ class ArchiveOptions(NamedTuple):
     def catalog(self) -> Catalog:
         """What the archive holds. Raises Failure."""
         try:
-            found = Catalog(store_of(self.url).list())
+            found = Catalog(existing(self.url).list())
             found.check_filled()
         except ArchiveError as error:
             raise Failure(f"{self.url}: {error}") from error
@@ -95,7 +95,7 @@ class ArchiveReader:
     def bytes(self) -> int:
         """Of all segments, compressed. Raises Failure."""
         try:
-            files = store_of(self.options.url).list()
+            files = existing(self.options.url).list()
         except ArchiveError as error:
             raise Failure(f"{self.options.url}: {error}") from error
         return sum(size for name, size in files.items() if name.endswith(".log"))
@@ -154,7 +154,7 @@ def _replays(run: Run, first: int, end: int) -> list[Stretch]:
 def batches_of(options: ArchiveOptions, stretch: Stretch) -> Iterator[pyarrow.RecordBatch]:
     """One stretch's rows. Raises Failure."""
     try:
-        for rows in _rows(store_of(options.url), stretch):
+        for rows in _rows(existing(options.url), stretch):
             yield from batches(each for each in rows if options.since <= each.time <= options.until)
     except ArchiveError as error:
         raise Failure(str(error)) from error

@@ -2,10 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from codec import client as zk
-from codec.constants import CreateMode, OpCode
 from proof.history import History, Reply, check
 from proof.history.records import (
     Create,
@@ -28,7 +26,6 @@ from proof.simulation.loads import Home, Loads
 from proof.simulation.oracle import Oracle
 from proof.simulation.packets import Look
 from proof.simulation.wrong_servers import WrongServers
-from proxy.state.machine import Machine
 
 _DRIFT = 1e-3  # seconds in a second by which clocks of hosts may differ
 _STALENESS_TOLERANCE = 5.0  # seconds: how often etcd is asked and the answer looked at, and a slow network
@@ -96,16 +93,6 @@ class Answers:
             self._violate(
                 f"session {session:#x} got an acknowledgement at zxid {answer.zxid:#x} for {request!r};"
                 f" the log has {done!r} there"
-            )
-
-    def refused(self, session: int, opcode: int, fields: Any, machine: Machine) -> None:
-        """The reserve refuses a request: none of the first two locks of a session, needed for a start."""
-        if opcode not in (OpCode.CREATE, OpCode.CREATE2) or len(machine.tree.ephemerals.get(session, ())) > 1:
-            return
-        path, _, _, mode = fields
-        if mode in (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL):
-            self._violate(
-                f"session {session:#x} has one ephemeral node at most, and the reserve refuses it {path}"
             )
 
     def judge(self, history: History, writes: dict[int, list[Logged]], expiry: ExpiryJudge) -> None:

@@ -75,14 +75,12 @@ class _End(Channel):
             other._host.call_soon_at(self._host.world.now + 2 * _MESSAGE, other._take, None)
 
     async def ended(self) -> None:
-        """As Channel."""
         while await self._next() is not None:
             continue
 
     async def send(
         self, kind: str, fds: list[int] | None = None, timeout: float = 10.0, **fields: Any
     ) -> None:
-        """As Channel."""
         del timeout
         self._at_step(kind, True)
         await asyncio.sleep(_MESSAGE)
@@ -94,7 +92,6 @@ class _End(Channel):
         other._host.call_soon_at(arrives, other._take, message)
 
     async def receive(self, *kinds: str, timeout: float | None = 10.0) -> Message:
-        """As Channel."""
         try:
             async with asyncio.timeout(timeout):
                 message = await self._next()

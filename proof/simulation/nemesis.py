@@ -1,7 +1,9 @@
 """The faults of a simulation: what each does, and how it is undone. Which come when, the seed says."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import count
 from typing import NamedTuple, Protocol
 
 from proof.simulation.aimed_faults import AimedFaults
@@ -13,8 +15,10 @@ from proof.simulation.knobs import Knobs
 from proof.simulation.network import Network
 from proof.simulation.oracle import Oracle
 from proof.simulation.proxies import Proxy
+from proof.simulation.reserve import ReserveJudge
 from proof.simulation.snapshot_faults import SnapshotFaults
 from proof.simulation.world import Host, World
+from proxy.etcd.model import Delete, EtcdNoSpace, Put, Txn
 from proxy.state.node import full_node
 
 _CAUGHT_UP = 2.0  # seconds after which a client has got what has waited for it
@@ -31,6 +35,7 @@ class Subject(Protocol):
     proxies: list[Proxy]
     clients: list[Client]
     knobs: Knobs
+    reserve: ReserveJudge
 
     def replace_client(self, client: Client) -> None:
         """A client has died: another one takes its place."""
@@ -66,6 +71,7 @@ class Nemesis:
         self._snapshots = SnapshotFaults(subject.cluster, subject.proxies, self._random)
         aimed = AimedFaults(subject.cluster, subject.oracle, subject.proxies, self._random)
         self.counts: dict[str, int] = {}
+        self._fills = 0
         self._kinds: dict[str, Callable[[], Fault | None]] = {
             "kill a proxy": self._kill_proxy,
             "pause a proxy": self._pause_proxy,
@@ -92,6 +98,7 @@ class Nemesis:
             "break streams": self._break_streams,
             "stall a watch": self._stall_watch,
             "no space": self._no_space,
+            "fill etcd": self._fill,
             "kill snapshot writers": partial(_as_fault, self._snapshots.kill_writers),
             "want snapshots": partial(_as_fault, self._snapshots.want),
             "damage a snapshot": self._damage_snapshot,
@@ -355,6 +362,37 @@ class Nemesis:
             store.quota = usual
             store.defragment()
             store.disarm()
+
+        return Fault("", "", end)
+
+    def _fill(self) -> Fault | None:
+        """Another user of etcd fills it until proxies refuse growth, and deletes that some time later."""
+        subject, store, rng = self._subject, self._subject.cluster.store, self._random
+        if not subject.knobs.compaction:
+            return None  # nothing would give the space back
+        self._fills += 1
+        name, keys = f"/other/{self._fills}/", count()
+
+        def fill() -> None:
+            wanted = store.quota // 10
+            for client in subject.clients:
+                client.urge()
+            while subject.cluster.leader and (room := store.quota - store.file.in_use) > wanted:
+                if room < 2.5 * wanted and subject.reserve.is_touched:
+                    break
+                with suppress(EtcdNoSpace):
+                    store.txn(Txn((), (Put(f"{name}{next(keys)}".encode(), bytes(2000)),)))
+                if store.full or room < 2.5 * wanted:
+                    break  # the proxies look at the size once a second
+
+        stop = _every(subject.cluster.host, 0.5, fill)
+
+        def delete() -> None:
+            stop()
+            store.txn(Txn((), (Delete(name.encode(), f"{name[:-1]}0".encode()),)))
+
+        def end() -> None:
+            subject.cluster.host.call_later(rng.choice((1.0, 20.0, 40.0)), delete)
 
         return Fault("", "", end)
 

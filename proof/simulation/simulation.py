@@ -29,6 +29,7 @@ from proof.simulation.older_backup import OlderBackup
 from proof.simulation.oracle import Oracle
 from proof.simulation.outcome import Outcome
 from proof.simulation.proxies import Hardware, Proxy, config
+from proof.simulation.reserve import ReserveJudge
 from proof.simulation.rolling_upgrade import Upgrade
 from proof.simulation.sometimes import Sometimes
 from proof.simulation.syncing_readers import SyncingReaders
@@ -80,7 +81,7 @@ class Simulation:
         self.cluster.on_commit = self._committed
         listeners = self.oracle.listeners
         listeners.expired, listeners.attached = self._expired, self.expiry.attached
-        listeners.entered, listeners.applied = self.naive.entered, self.naive.applied
+        listeners.entered, listeners.applied = self.naive.entered, self._applied
         self.proxies = [
             Proxy(
                 self.cluster,
@@ -97,6 +98,7 @@ class Simulation:
                 burn=rng.choice((0.0, 0.0001, 0.004)),
             )
             proxy.on_heard = self.expiry.heard
+        self.reserve = ReserveJudge(self.world, self.proxies, self.knobs.quota, self.violate)
         self.clients_host = Host(self.world, "clients")
         self._syncing_readers = SyncingReaders(self.world, self.clients_host)
         self.clients: list[Client] = []
@@ -208,6 +210,10 @@ class Simulation:
             return
         self.expiry.committed(events)
         self.oracle.committed(events)
+
+    def _applied(self, incarnation: str, clock: int, rules: int, *applied: Any) -> None:
+        self.naive.applied(incarnation, clock, rules, *applied)
+        self.reserve.applied(incarnation, *applied)
 
     def applied(self, machine: Machine) -> None:
         """A machine has applied an entry; on whatever host."""
@@ -494,8 +500,8 @@ class _Probe(Probe):
         self._world.expiry.closing(session_id, holder)
 
     @override
-    def refused(self, session_id: int, opcode: int, fields: Any, machine: Machine) -> None:
-        self._world.answers.refused(session_id, opcode, fields, machine)
+    def refused(self, session_id: int, opcode: int, fields: Any, machine: Machine, *, is_last: bool) -> None:
+        self._world.reserve.refused(session_id, opcode, fields, machine, is_last=is_last)
 
     @override
     def loading(self, zxid: int) -> None:

@@ -82,13 +82,13 @@ def _past(given: Any, at: str) -> Callable[[], Output]:
     from archive.catalog import ArchiveError
     from archive.moment import moment
     from archive.past import state_at
-    from archive.store import store_of
+    from archive.store import existing
 
     wanted = moment(at, clock_ms())
 
     def run() -> Output:
         try:
-            machine = state_at(store_of(given.archive), wanted)
+            machine = state_at(existing(given.archive), wanted)
         except ArchiveError as error:
             raise CommandFailed(str(error)) from error
         return _show(machine, given.command, given)

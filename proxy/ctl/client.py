@@ -8,7 +8,8 @@ import re
 import socket
 import ssl
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from codec import client as zk
@@ -17,8 +18,11 @@ from codec.constants import Xid
 from codec.errors import FrameTooLong, MalformedPacket
 from proxy.options import values
 from proxy.sasl.digest_md5 import REALM, hexed, secret
+from proxy.support.addresses import servers, socket_address
+from proxy.support.validity import reason_of
 
 _TIMEOUT = 30.0  # seconds, of the session and for each reply
+_CONNECT_TIMEOUT = 10.0  # seconds, to connect and for the reply that gives the session
 _LARGEST_REPLY = 64 << 20
 _VARIABLE = "ZKETCD_AUTH"
 _URI = f"zookeeper/{REALM}".encode()
@@ -28,6 +32,10 @@ T = TypeVar("T")
 
 class Refused(Exception):
     """The server refuses a request, or does not answer; the message says which and why."""
+
+
+class Unreachable(Refused):
+    """No session at this server; another one may give one."""
 
 
 class Client:
@@ -40,30 +48,51 @@ class Client:
         tls: ssl.SSLContext | None = None,
         user: tuple[str, str] | None = None,
     ) -> None:
-        """`tls`: None for none. `user`: name and password for SASL (DIGEST-MD5). Raises OSError, Refused."""
+        """`tls`: None for none. `user`: name and password for SASL (DIGEST-MD5). Raises Refused."""
         self._dialogue = Dialogue(max_frame=_LARGEST_REPLY)
         self._frames: list[bytes] = []
-        self._socket = socket.create_connection(server, timeout=_TIMEOUT)
+        self._server = socket_address(*server)
+        with self._reported():
+            self._socket = socket.create_connection(server, timeout=_CONNECT_TIMEOUT)
         try:
-            if tls is not None:
-                self._socket = tls.wrap_socket(self._socket, server_hostname=server[0])
-            self._send(zk.connect(int(_TIMEOUT * 1000)))
-            while self._dialogue.granted is None:
-                self._receive_some()
+            with self._reported():
+                if tls is not None:
+                    self._socket = tls.wrap_socket(self._socket, server_hostname=server[0])
+                self._socket.sendall(zk.connect(int(_TIMEOUT * 1000)))
+                while self._dialogue.granted is None:
+                    self._receive_some()
             if not self._dialogue.granted.session:
-                raise Refused("the server gives no session")
+                raise Unreachable(f"{self._server} gives no session")
+            self._socket.settimeout(_TIMEOUT)
             if user is not None:
                 self._authenticate(*user)
             for scheme, identity in identities:
                 self._send(zk.packet(Xid.AUTH, zk.auth(scheme, identity)))
                 if zk.header(self._receive()).error:
                     raise Refused(f"the server does not accept the identity of scheme {scheme}")
-        except MalformedPacket as error:
-            self._socket.close()
-            raise Refused(f"the server does not answer as a ZooKeeper: {error}") from error
         except BaseException:
             self._socket.close()
             raise
+
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        """Raises Unreachable for what fails on the way to a session."""
+        try:
+            yield
+        except TimeoutError as error:
+            reason = f"no answer within {_CONNECT_TIMEOUT:.0f} s: is it a port for ZooKeeper clients?"
+            raise Unreachable(f"{self._server}: {reason}") from error
+        except ssl.SSLCertVerificationError as error:
+            reason = f"its certificate is not accepted by --server-ca: {error.verify_message}"
+            raise Unreachable(f"{self._server}: {reason}") from error
+        except ssl.SSLError as error:
+            raise Unreachable(f"{self._server}: TLS failed: {reason_of(error)}") from error
+        except OSError as error:
+            raise Unreachable(
+                f"{self._server}: {error.strerror or f'the connection broke off: {error}'}"
+            ) from error
+        except MalformedPacket as error:
+            raise Unreachable(f"{self._server} does not answer as a ZooKeeper: {error}") from error
 
     def _authenticate(self, name: str, password: str) -> None:
         try:
@@ -74,8 +103,6 @@ class Client:
             raise Refused(
                 f"the server does not accept the user of --server-user: {zk.name_of(error.code)}"
             ) from error
-        except ValueError as error:
-            raise Refused(f"SASL: {error}") from error
 
     def close(self) -> None:
         """End the session."""
@@ -127,18 +154,18 @@ class Client:
             raise Refused(f"the connection broke off: {error}") from error
 
     def _receive(self) -> bytes:
-        while not self._frames:
-            self._receive_some()
+        try:
+            while not self._frames:
+                self._receive_some()
+        except (OSError, FrameTooLong) as error:
+            raise Refused(f"the connection broke off: {error}") from error
         return self._frames.pop(0)
 
     def _receive_some(self) -> None:
-        try:
-            chunk = self._socket.recv(1 << 16)
-            if not chunk:
-                raise Refused("the server closed the connection")
-            self._frames += self._dialogue.feed(chunk)
-        except (OSError, FrameTooLong) as error:
-            raise Refused(f"the connection broke off: {error}") from error
+        chunk = self._socket.recv(1 << 16)
+        if not chunk:
+            raise ConnectionError("the server closed the connection")
+        self._frames += self._dialogue.feed(chunk)
 
 
 def _said(request: Request[Any], error: ZooKeeperError) -> str:
@@ -148,11 +175,11 @@ def _said(request: Request[Any], error: ZooKeeperError) -> str:
 def _sasl_response(challenge: bytes, name: str, password: str, cnonce: bytes) -> bytes:
     """The client's answer to a challenge of DIGEST-MD5 (RFC 2831). `cnonce`: never used before.
 
-    Raises ValueError.
+    Raises Refused.
     """
     found = re.search(rb'nonce="([^"]*)"', challenge)
-    if found is None:
-        raise ValueError(f"the challenge {challenge[:80]!r} has no nonce")
+    if found is None:  # ZooKeeper without users answers with an empty challenge
+        raise Refused("the server has no users for SASL (DIGEST-MD5): leave out --server-user, or use --auth")
     nonce = found[1]
     session = hexed(b":".join((secret(name, password), nonce, cnonce)))
     proof = hexed(b":".join((session, nonce, b"00000001", cnonce, b"auth", hexed(b"AUTHENTICATE:" + _URI))))
@@ -163,23 +190,15 @@ def _sasl_response(challenge: bytes, name: str, password: str, cnonce: bytes) ->
     )
 
 
-def identity(text: str) -> tuple[str, bytes]:
-    """SCHEME:ID, for argparse."""
-    scheme, colon, name = text.partition(":")
-    if not colon or not scheme:
-        raise ArgumentTypeError("it is not SCHEME:ID")
-    return scheme, name.encode()
-
-
 def add_server(made: ArgumentParser) -> None:
     """Add the options that name a running server and the caller's identities."""
     add = made.add_argument
     add(
         "--server",
-        type=values.address,
+        type=values.checked(servers),
         default="127.0.0.1:2181",
         metavar="HOST:PORT",
-        help="the proxy to write to",
+        help="the proxy to connect to; of several, separated by commas, the first that gives a session",
     )
     for name, what in (
         ("--server-ca", "connect to --server with TLS, and verify it by this CA: a PEM file"),
@@ -196,7 +215,7 @@ def add_server(made: ArgumentParser) -> None:
     )
     add(
         "--auth",
-        type=identity,
+        type=values.identity,
         action="append",
         default=[],
         metavar="SCHEME:ID",
@@ -205,29 +224,43 @@ def add_server(made: ArgumentParser) -> None:
     )
 
 
+def _tls(given: Any, made: Any) -> ssl.SSLContext | None:
+    if not given.server_ca:
+        return None
+    loaded = given.server_ca
+    try:
+        tls = ssl.create_default_context(cafile=loaded)
+        if given.server_cert:
+            loaded = f"{given.server_cert} with the key {given.server_key}"
+            # Without a password OpenSSL would ask for one on the terminal.
+            tls.load_cert_chain(given.server_cert, given.server_key, "")
+        return tls
+    except ssl.SSLError as error:
+        made.error(f"{loaded}: {reason_of(error, given.server_key)}")
+        raise AssertionError from error
+
+
 def connected(given: Any, made: Any) -> Client:
     """A session as the options say; `made` is the parser, which ends the process for wrong ones.
 
-    Raises OSError, Refused.
+    Raises Refused.
     """
     if bool(given.server_user) != bool(given.server_password):
         made.error("--server-user and --server-password must be given together")
     if bool(given.server_cert) != bool(given.server_key) or (given.server_cert and not given.server_ca):
         made.error("--server-cert and --server-key must be given together, with --server-ca")
-    tls = None
-    if given.server_ca:
-        tls = ssl.create_default_context(cafile=given.server_ca)
-        if given.server_cert:
-            tls.load_cert_chain(given.server_cert, given.server_key)
     identities = list(given.auth)
     if variable := os.environ.get(_VARIABLE):
         try:
-            identities.append(identity(variable))
+            identities.append(values.identity(variable))
         except ArgumentTypeError as error:
             made.error(f"{_VARIABLE}: {error}")
-    return Client(
-        given.server,
-        identities,
-        tls,
-        (given.server_user, given.server_password) if given.server_user else None,
-    )
+    user = (given.server_user, given.server_password) if given.server_user else None
+    tls = _tls(given, made)
+    failures = []
+    for server in given.server:
+        try:
+            return Client(server, identities, tls, user)
+        except Unreachable as error:
+            failures.append(str(error))
+    raise Refused("; ".join(failures))

@@ -3,7 +3,6 @@
 import heapq
 from typing import Any
 
-from codec.jute import Acl
 from codec.packets import STAT, STAT_NAMES
 from proxy.ctl.output import CommandFailed, Output, date, table
 from proxy.state.machine import Machine
@@ -37,7 +36,7 @@ def get(machine: Machine, path: str, as_hex: bool) -> Output:
         as_hex = True
         text = None
     values = _stat(node)
-    acl = [f"{acl.scheme}:{acl.id}:{_perms(acl)}" for acl in node.acl]
+    acl = [each.text for each in node.acl]
     document: dict[str, Any] = {"path": path, "acl": acl, "stat": values}
     if data is None:
         document["data"] = None
@@ -105,8 +104,3 @@ def _shown(name: str, value: int) -> str:
     if name in _IN_HEX:
         return f"0x{value & _MASK:x}"
     return f"{value} ({date(value)})" if name in _DATES else str(value)
-
-
-def _perms(acl: Acl) -> str:
-    """As ZooKeeper's own command line writes them."""
-    return "".join(letter for bit, letter in enumerate("rwcda") if acl.perms & 1 << bit)

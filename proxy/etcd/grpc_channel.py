@@ -101,13 +101,13 @@ class GrpcChannel:
         on_answer(answer)
 
     async def stream(self, path: str, metadata: Metadata = ()) -> "GrpcCall":
-        """As Channel."""
+        """Open a call once the channel is connected. Raises RpcError."""
         channel = await self._usable()
         await self._connected(channel)
         return GrpcCall(channel, path, metadata, self._error)
 
     async def close(self) -> None:
-        """As Channel."""
+        """Close the channels, also the one that certificates have replaced; calls under way fail."""
         self._closed = True
         for channel in (self._former, self._channel):
             if channel is not None:
@@ -200,13 +200,13 @@ class GrpcCall:
             yield await self._requests.get()
 
     def write(self, message: bytes) -> None:
-        """As ByteStream."""
+        """Put a message into the queue that grpc.aio reads. Raises RpcError if the call is over."""
         if self._call.done():
             raise RpcError("the stream was ended")
         self._requests.put_nowait(message)
 
     async def listen(self, on_message: Callable[[bytes], None]) -> None:
-        """As ByteStream."""
+        """Pass on messages until the server ends the call. Raises RpcError."""
         while True:
             try:
                 message = await self._call.read()
@@ -223,5 +223,5 @@ class GrpcCall:
             on_message(bytes(message))
 
     def cancel(self) -> None:
-        """As ByteStream."""
+        """End the call; `listen` raises RpcError."""
         self._call.cancel()

@@ -5,9 +5,9 @@ Go's gRPC server needs of RFC 9113 and of gRPC's PROTOCOL-HTTP2, on the event lo
 here knows etcd.
 
 From below: frames as bytes, and back; `Sender`, what leaves, as far as the peer's windows allow; `Call`, one
-request or a stream of them; `Connection`, which gives what arrives to its calls; `Http2Channel`, which opens
-a connection when it is needed. It repeats nothing: a call whose connection breaks fails, and so does one that
-is made right after an attempt to connect has failed.
+request or a stream of them, with the state of its stream; `Connection`, which gives what arrives to its
+calls; `Http2Channel`, which opens a connection when it is needed. It repeats nothing: a call whose connection
+breaks fails, and so does one that is made right after an attempt to connect has failed.
 
 The settings forbid a dynamic header table. So equal header blocks mean the same on every stream, and HPACK's
 decoder (the hpack library) runs only once for each distinct block.
@@ -16,7 +16,6 @@ decoder (the hpack library) runs only once for each distinct block.
 import asyncio
 import ssl
 import struct
-from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
 from typing import cast
@@ -29,6 +28,7 @@ from proxy.etcd.transport import Metadata, Request, RpcError, address_of
 from proxy.support.tasks import Tasks
 
 HEAD = struct.Struct(">IBI")  # length and type in one word, flags, stream
+_HEAD_BYTES = HEAD.size
 WORD = struct.Struct(">I")
 SETTING = struct.Struct(">HI")
 MESSAGE = struct.Struct(">BI")  # compressed or not, length
@@ -105,23 +105,6 @@ def read_settings(payload: bytes) -> list[tuple[int, int]]:
     return settings
 
 
-class ReceiveWindow:
-    """Counts received bytes of one flow-control window: a stream's, or the connection's."""
-
-    __slots__ = ("_count",)
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def add(self, size: int) -> int:
-        """Count a payload, padding included (RFC 9113, 6.1); the increment to send now, or 0."""
-        self._count += size
-        if self._count < WINDOW // 2:
-            return 0
-        count, self._count = self._count, 0
-        return count
-
-
 def _text(value: str) -> bytes:
     """A string of a header field: its length as HPACK's integer with a prefix of 7 bits, then its bytes."""
     data = value.encode()
@@ -169,23 +152,6 @@ def header_fields(block: bytes) -> dict[str, str]:
 # -- what leaves --------------------------------------------------------------------------------------------
 
 
-class Upload:
-    """Our side of one stream: what is still to be sent, and how much the peer takes."""
-
-    __slots__ = ("closed", "pending", "stream", "window")
-
-    def __init__(self, stream: int, window: int) -> None:
-        self.stream = stream
-        self.window = window  # bytes that the peer still takes
-        self.pending: deque[memoryview] = deque()
-        self.closed = False  # nothing follows `pending`
-
-    @property
-    def finished(self) -> bool:
-        """Whether the peer has everything."""
-        return self.closed and not self.pending
-
-
 class Sender:
     """The sending side of one connection."""
 
@@ -203,35 +169,40 @@ class Sender:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._frames: list[bytes] = []  # they leave in one write: each write costs a system call
+        self._frames: list[bytes | memoryview] = []  # they leave in one write: each write costs a system call
         self._window = DEFAULT_WINDOW
         self._initial_window = DEFAULT_WINDOW
         self._max_frame = DEFAULT_FRAME
-        self._waiting: dict[int, Upload] = {}  # by stream: those with something to send
+        self._waiting: dict[int, Call] = {}  # by stream: those with something to send
         self._pongs: list[bytes] = []
         self._pongs_since = 0.0
         self.transport: asyncio.Transport | None = None
 
-    def upload(self, stream: int) -> Upload:
-        """Our side of a new stream."""
-        return Upload(stream, self._initial_window)
+    def open(self, call: "Call", headers: bytes) -> None:
+        """Begin a stream with a block of headers, which leave with the next `flush`."""
+        call.window = self._initial_window
+        self._frames += (HEAD.pack(len(headers) << 8 | HEADERS, END_HEADERS, call.stream), headers)
 
     def add(self, data: bytes) -> None:
         """Send a frame with the next `flush`."""
         self._frames.append(data)
 
-    def send(self, upload: Upload, message: bytes, *, last: bool) -> None:
+    def send(self, call: "Call", message: bytes, *, last: bool) -> None:
         """Send one message of a request; `last`: nothing follows it."""
-        upload.closed = last
-        upload.pending.append(memoryview(MESSAGE.pack(0, len(message)) + message))
-        self._waiting[upload.stream] = upload
-        self._fill()
+        call.closed = last
+        data = MESSAGE.pack(0, len(message)) + message
+        if not self._waiting and len(data) <= self._room(call):  # most often
+            self._add_data(call, data)
+        else:
+            call.pending = memoryview(b"".join((call.pending, data)))
+            self._waiting[call.stream] = call
+            self._fill()
         self.flush()
 
-    def discard(self, upload: Upload) -> None:
+    def discard(self, call: "Call") -> None:
         """The stream is over: send nothing more of it."""
-        upload.pending.clear()
-        self._waiting.pop(upload.stream, None)
+        call.pending = b""
+        self._waiting.pop(call.stream, None)
 
     def flush(self) -> None:
         """Write what has gathered."""
@@ -243,7 +214,7 @@ class Sender:
         if frames:
             self._frames = []
             if self.transport is not None:
-                self.transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+                self.transport.write(b"".join(frames))
 
     # -- what the peer says about it -------------------------------------------------------------------------
 
@@ -253,13 +224,13 @@ class Sender:
             self._pongs_since = self._loop.time()
         self._pongs.append(frame(PING, ACK, 0, payload))
 
-    def apply(self, settings: list[tuple[int, int]], uploads: list[Upload]) -> None:
-        """The peer has sent settings; `uploads` are open. Raises ValueError for a window that overflows."""
+    def apply(self, settings: list[tuple[int, int]], calls: list["Call"]) -> None:
+        """The peer has sent settings; `calls` are open. Raises ValueError for a window that overflows."""
         for name, value in settings:
             if name == INITIAL_WINDOW_SIZE:
-                for upload in uploads:
-                    upload.window += value - self._initial_window
-                    if upload.window > LARGEST:
+                for call in calls:
+                    call.window += value - self._initial_window
+                    if call.window > LARGEST:
                         raise ValueError("settings: a window too large")
                 self._initial_window = value
             elif name == MAX_FRAME_SIZE:
@@ -274,36 +245,39 @@ class Sender:
             raise ValueError(f"window: {size} bytes more")
         self._fill()
 
-    def widen_stream(self, upload: Upload, size: int) -> bool:
+    def widen_stream(self, call: "Call", size: int) -> bool:
         """The peer takes so many more bytes of this stream; False if that cannot be."""
-        upload.window += size
-        if not size or upload.window > LARGEST:
+        call.window += size
+        if not size or call.window > LARGEST:
             return False
         self._fill()
         return True
 
+    def _room(self, call: "Call") -> int:
+        """The most bytes that the next frame of a call may have."""
+        return min(self._max_frame, call.window, self._window)
+
+    def _add_data(self, call: "Call", data: bytes | memoryview) -> None:
+        size = len(data)
+        self._frames += (HEAD.pack(size << 8 | DATA, END_STREAM if call.is_sent else 0, call.stream), data)
+        call.window -= size
+        self._window -= size
+
     def _fill(self) -> None:
-        """Send what the windows allow, a frame of each stream in turn."""
+        """Send what the windows allow, a frame of each call in turn."""
         waiting = self._waiting
-        while waiting:
-            sent = False
-            for upload in list(waiting.values()):
-                data = upload.pending[0]
-                room = min(self._max_frame, upload.window, self._window)
+        progress = bool(waiting)
+        while progress:
+            progress = False
+            for call in list(waiting.values()):
+                room = self._room(call)
                 if room <= 0:
                     continue
-                if len(data) <= room:
-                    upload.pending.popleft()
-                else:
-                    upload.pending[0], data = data[room:], data[:room]
-                self._frames.append(frame(DATA, END_STREAM if upload.finished else 0, upload.stream, data))
-                upload.window -= len(data)
-                self._window -= len(data)
-                if not upload.pending:
-                    del waiting[upload.stream]
-                sent = True
-            if not sent:
-                return
+                data, call.pending = call.pending[:room], call.pending[room:]
+                self._add_data(call, data)
+                if not call.pending:
+                    del waiting[call.stream]
+                progress = True
 
 
 # -- calls on a connection ----------------------------------------------------------------------------------
@@ -319,32 +293,41 @@ class Call:
         "_on_answer",
         "_on_message",
         "_partial",
+        "closed",
         "deadline",
         "ended",
         "failure",
         "listener_error",
+        "pending",
         "received",
-        "upload",
+        "stream",
+        "window",
     )
+
+    # More than twelve attributes: both directions of a stream. One object for each would cost every call.
 
     def __init__(self, connection: "Connection", stream: int) -> None:
         self._connection = connection
+        self.stream = stream  # its number
+        # What is still to be sent, how many bytes the peer takes, and whether nothing follows `pending`.
+        self.pending: bytes | memoryview = b""
+        self.window = 0  # the sender sets it
+        self.closed = False
+        self.received = 0  # bytes that are not acknowledged
         self._answered: asyncio.Future[None] | None = None  # for a task that waits for a message or the end
         self._on_answer: Callable[[bytes | RpcError], None] | None = None
-        self._messages: deque[bytes] = deque()
+        self._messages: list[bytes] = []
         self._on_message: Callable[[bytes], None] | None = None
-        self._partial = bytearray()
-        self.received = ReceiveWindow()
-        self.upload = connection.sender.upload(stream)
+        self._partial: bytearray | None = None  # a message of which more follows
         self.deadline = _NEVER  # the loop's time
         self.ended = False
         self.failure: RpcError | None = None
         self.listener_error: Exception | None = None
 
     @property
-    def stream(self) -> int:
-        """The number of the stream."""
-        return self.upload.stream
+    def is_sent(self) -> bool:
+        """Whether everything has left."""
+        return self.closed and not self.pending
 
     # -- the caller's side ---------------------------------------------------------------------------------
 
@@ -396,7 +379,7 @@ class Call:
             raise self.failure
         if self.ended:
             raise RpcError("the stream was ended")
-        self._connection.sender.send(self.upload, message, last=False)
+        self._connection.sender.send(self, message, last=False)
 
     def cancel(self) -> None:
         """End the call with RpcError. Does nothing if it is over."""
@@ -427,30 +410,32 @@ class Call:
     def feed(self, payload: bytes) -> None:
         """Take bytes of messages. Raises ValueError if they are garbled."""
         partial = self._partial
-        if partial:
-            partial += payload
-        elif len(payload) >= 5 and MESSAGE.unpack_from(payload) == (0, len(payload) - 5):
+        if partial is None and len(payload) >= 5 and MESSAGE.unpack_from(payload) == (0, len(payload) - 5):
             self._messages.append(payload[5:])  # the usual case: one whole message
         else:
+            partial = self._partial = bytearray() if partial is None else partial
             partial += payload
-        while len(partial) >= 5:
-            compressed, length = MESSAGE.unpack_from(partial)
-            if compressed:
-                raise ValueError("a compressed message, though none was allowed")
-            if len(partial) < 5 + length:
-                break
-            self._messages.append(bytes(partial[5 : 5 + length]))
-            del partial[: 5 + length]
+            while len(partial) >= 5:
+                compressed, length = MESSAGE.unpack_from(partial)
+                if compressed:
+                    raise ValueError("a compressed message, though none was allowed")
+                if len(partial) < 5 + length:
+                    break
+                self._messages.append(bytes(partial[5 : 5 + length]))
+                del partial[: 5 + length]
+            if not partial:
+                self._partial = None
         # The answer to a single request waits for the end of the stream, which follows at once.
         if self._on_message is not None:
             self._pass_on()
 
     def _pass_on(self) -> None:
         """Give the messages of a stream to its listener: no task has to be woken for each."""
-        messages = self._messages
+        messages, self._messages = self._messages, []
         try:
-            while messages and self._on_message is not None:
-                self._on_message(messages.popleft())
+            for message in messages:
+                if self._on_message is not None:
+                    self._on_message(message)
         except Exception as error:  # noqa: BLE001 - `listen` raises it
             self._on_message = None
             self.listener_error = error
@@ -481,7 +466,7 @@ class Connection(asyncio.Protocol):
         self._next_stream = 1
         self._rest = b""
         self._headers: tuple[int, int, bytes] | None = None  # stream, flags and block still to be continued
-        self._received = ReceiveWindow()
+        self._received = 0  # bytes of all calls that are not acknowledged
         self._last_received = loop.time()
         self._pinged = 0.0
         self._check_timer: asyncio.TimerHandle | None = None
@@ -508,12 +493,12 @@ class Connection(asyncio.Protocol):
         if self._next_stream > LARGEST:
             self.usable = False  # the numbers are used up: another connection takes over
         call = self._calls[stream] = Call(self, stream)
-        self.sender.add(frame(HEADERS, END_HEADERS, stream, headers))
+        self.sender.open(call, headers)
         return call
 
     def reset(self, call: Call) -> None:
         """Tell the server that this call is not wanted any more."""
-        self._forget(call.stream)
+        self._forget(call)
         self.sender.add(frame(RST_STREAM, 0, call.stream, WORD.pack(CANCEL)))
         self.sender.flush()
 
@@ -544,16 +529,15 @@ class Connection(asyncio.Protocol):
         position = 0
         size = len(data)
         try:
-            while size - position >= HEAD.size:
+            while (begin := position + _HEAD_BYTES) <= size:
                 word, flags, stream = HEAD.unpack_from(data, position)
-                length = word >> 8
-                if length > DEFAULT_FRAME:
-                    raise ValueError(f"a frame of {length} bytes. Is this an etcd's client URL?")
-                begin = position + HEAD.size
-                if begin + length > size:
+                end = begin + (word >> 8)
+                if end - begin > DEFAULT_FRAME:
+                    raise ValueError(f"a frame of {end - begin} bytes. Is this an etcd's client URL?")
+                if end > size:
                     break
-                position = begin + length
-                self._take(word & 0xFF, flags, stream & LARGEST, data[begin:position])
+                position = end
+                self._take(word & 0xFF, flags, stream & LARGEST, data[begin:end])
         except (ValueError, IndexError, struct.error, hpack.HPACKError) as error:
             self._lose(f"not understood: {error}")
             return
@@ -574,7 +558,7 @@ class Connection(asyncio.Protocol):
         if transport is not None:
             transport.abort()
         for call in list(self._calls.values()):
-            self._forget(call.stream)
+            self._forget(call)
             call.fail(f"connection to {self._address}: {why}")
 
     # -- time ----------------------------------------------------------------------------------------------
@@ -619,10 +603,8 @@ class Connection(asyncio.Protocol):
         if self._headers is not None and kind != CONTINUATION:
             raise ValueError("headers without their end")
         if kind == DATA:
-            self._check_stream(stream)
             self._take_data(flags, stream, payload)
         elif kind == HEADERS:
-            self._check_stream(stream)
             block = without_padding(flags, payload)
             self._take_headers(stream, flags, block[5:] if flags & PRIORITY else block)
         elif kind == CONTINUATION:
@@ -642,45 +624,48 @@ class Connection(asyncio.Protocol):
             else:
                 self.sender.answer_ping(payload)
         elif kind == RST_STREAM:
-            self._check_stream(stream)
-            (code,) = WORD.unpack(payload)  # first: if it raises, `_lose` must still find the call
-            call = self._forget(stream)
+            call = self._call(stream)
+            (code,) = WORD.unpack(payload)
             if call is not None:
+                self._forget(call)
                 call.fail(f"reset by the server, code {code}")
         elif kind == GOAWAY:
             self._take_goaway(WORD.unpack_from(payload)[0] & LARGEST)
         # Frames of other types are ignored (RFC 9113, 4.1).
 
-    def _check_stream(self, stream: int) -> None:
-        """Raises ValueError for a stream that we have not opened."""
-        if stream >= self._next_stream or not stream % 2:
+    def _call(self, stream: int) -> Call | None:
+        """The call of a stream; None if it is over. Raises ValueError if we have not opened the stream."""
+        call = self._calls.get(stream)
+        if call is None and (stream >= self._next_stream or not stream % 2):
             raise ValueError(f"stream {stream} is not open")
+        return call
 
     def _take_data(self, flags: int, stream: int, payload: bytes) -> None:
-        size = len(payload)
-        increment = self._received.add(size)
-        if increment:
-            self.sender.add(frame(WINDOW_UPDATE, 0, 0, WORD.pack(increment)))
-        data = without_padding(flags, payload)
-        call = self._calls.get(stream)
+        call = self._call(stream)
+        # Padding counts (RFC 9113, 6.1).
+        self._received += len(payload)
+        if self._received >= WINDOW // 2:
+            self.sender.add(frame(WINDOW_UPDATE, 0, 0, WORD.pack(self._received)))
+            self._received = 0
         if call is None:
             return  # cancelled in the meantime
-        call.feed(data)
+        call.feed(without_padding(flags, payload) if flags & PADDED else payload)
         if flags & END_STREAM:
             self._end(call, "the stream ended without a status")
             return
-        increment = call.received.add(size)
-        if increment:
-            self.sender.add(frame(WINDOW_UPDATE, 0, stream, WORD.pack(increment)))
+        call.received += len(payload)
+        if call.received >= WINDOW // 2:
+            self.sender.add(frame(WINDOW_UPDATE, 0, stream, WORD.pack(call.received)))
+            call.received = 0
 
     def _take_headers(self, stream: int, flags: int, block: bytes) -> None:
         """A block of headers, as far as it has arrived."""
+        call = self._call(stream)
         if not flags & END_HEADERS:
             self._headers = (stream, flags, block)
             return
         self._headers = None
         headers = header_fields(block)
-        call = self._calls.get(stream)
         if call is None or not flags & END_STREAM:
             return
         status = headers.get("grpc-status")
@@ -693,8 +678,8 @@ class Connection(asyncio.Protocol):
 
     def _end(self, call: Call, failure: str | None) -> None:
         """The server has ended a call."""
-        if call.upload.finished:
-            self._forget(call.stream)
+        if call.is_sent:
+            del self._calls[call.stream]
         else:
             self.reset(call)  # the server does not wait for the rest of the request
         call.end(failure)
@@ -702,36 +687,32 @@ class Connection(asyncio.Protocol):
         # for the event, not for the answer to the Txn.
         self.loop.call_soon(call.wake)
 
-    def _forget(self, stream: int) -> Call | None:
-        """A stream is over."""
-        call = self._calls.pop(stream, None)
-        if call is not None:
-            self.sender.discard(call.upload)
-        return call
+    def _forget(self, call: Call) -> None:
+        """A call is over."""
+        self._calls.pop(call.stream, None)
+        self.sender.discard(call)
 
     def _take_settings(self, flags: int, stream: int, payload: bytes) -> None:
         if stream or (flags & ACK and payload):
             raise ValueError(f"settings of {len(payload)} bytes on stream {stream}")
         if not flags & ACK:
-            self.sender.apply(read_settings(payload), [call.upload for call in self._calls.values()])
+            self.sender.apply(read_settings(payload), list(self._calls.values()))
 
     def _take_window(self, stream: int, size: int) -> None:
         if not stream:
             self.sender.widen(size)
             return
-        self._check_stream(stream)
-        call = self._calls.get(stream)
-        if call is not None and not self.sender.widen_stream(call.upload, size):
+        call = self._call(stream)
+        if call is not None and not self.sender.widen_stream(call, size):
             self.reset(call)
             call.fail(f"window of stream {stream}: {size} bytes more")
 
     def _take_goaway(self, last: int) -> None:
         """New calls need another connection; the server has not looked at those behind `last`."""
         self.usable = False
-        for stream in [stream for stream in self._calls if stream > last]:
-            call = self._forget(stream)
-            if call is not None:
-                call.fail(f"{self._address} goes away")
+        for call in [call for stream, call in self._calls.items() if stream > last]:
+            self._forget(call)
+            call.fail(f"{self._address} goes away")
 
 
 # -- connections, one after the other -----------------------------------------------------------------------
@@ -769,14 +750,14 @@ class Http2Channel:
         metadata: Metadata,
         on_answer: Callable[[bytes | RpcError], None],
     ) -> Request:
-        """As Channel."""
+        """Send a request at once where the connection stands; else a task connects first."""
         connection = self._connection
         if connection is None or not connection.usable:
             asking = self._connect_and_ask(path, request, timeout, metadata, on_answer)
             return self._tasks.start(asking, f"ask {self.address}")
         call = connection.open(request_headers(self._scheme, self._authority, path, timeout, metadata))
         call.answer(timeout, on_answer)
-        connection.sender.send(call.upload, request, last=True)
+        connection.sender.send(call, request, last=True)
         return call
 
     async def _connect_and_ask(
@@ -793,7 +774,7 @@ class Http2Channel:
             connection = await self._connected(timeout)
             left = max(0.0, deadline - loop.time())
             call = connection.open(request_headers(self._scheme, self._authority, path, left, metadata))
-            connection.sender.send(call.upload, request, last=True)
+            connection.sender.send(call, request, last=True)
             answer: bytes | RpcError = await call.result(left)
         except RpcError as error:
             answer = error
@@ -803,7 +784,7 @@ class Http2Channel:
         on_answer(answer)
 
     async def stream(self, path: str, metadata: Metadata = ()) -> Call:
-        """As Channel."""
+        """Open a call without a deadline, on a new connection if needed. Raises RpcError."""
         connection = self._connection
         if connection is None or not connection.usable:
             connection = await self._connected(_CONNECT_TIMEOUT)
@@ -812,7 +793,7 @@ class Http2Channel:
         return call
 
     async def close(self) -> None:
-        """As Channel."""
+        """Close all connections, also former ones that still have calls, which fail with RpcError."""
         self._closed = True
         if self._connecting is not None:
             self._connecting.cancel()

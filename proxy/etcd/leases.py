@@ -101,7 +101,8 @@ class LeaseKeeper:
     async def _expect_answers(self, stream: MemberStream) -> None:
         """HTTP/2's pings would find a stopped etcd too, but too late for short leases."""
         while True:
-            await asyncio.sleep(self._timeout / 4)
+            # A request that is sent during the longer sleep is no older than the timeout after it.
+            await asyncio.sleep(self._timeout / 4 if self._sent else self._timeout)
             oldest = next(iter(self._sent.values()), None)
             if oldest is not None and self._loop.time() - oldest > self._timeout:
                 waited, self._timeout = self._timeout, min(2 * self._timeout, self._answer_timeout)

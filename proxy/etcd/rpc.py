@@ -410,10 +410,18 @@ class _Attempt(Generic[_Answer]):
         if self._on_answer is None:
             return
         self._unanswered -= 1
-        answer = self._note(endpoint, started, response)
+        rpc, name = self._rpc, self._call.method.name
+        answer = _read(self._call, response)
         unknown = type(answer) is EtcdUnknown
-        if unknown and self._unanswered:
-            return  # another member may still answer
+        if not isinstance(answer, EtcdError):
+            endpoint.answered = rpc.clock.perf_counter_ns()
+            rpc.answered(name, endpoint.answered - started)
+        else:
+            if unknown:
+                rpc.leave(endpoint)  # another one may do better
+            rpc.calls.failed(name, answer)
+            if unknown and self._unanswered:
+                return  # another member may still answer
         on_answer = self._take_callback()
         if len(self._sent) > 1:
             for _, begun, request in self._sent:
@@ -421,24 +429,11 @@ class _Attempt(Generic[_Answer]):
                     request.cancel()
             if not unknown:
                 self._prefer(endpoint)
-        if self._renews and self._rpc.credentials.expired(answer, self._token):
-            again = self._instead = _Attempt(self._rpc, self._call, on_answer, renews=False)
+        if isinstance(answer, EtcdError) and self._renews and rpc.credentials.expired(answer, self._token):
+            again = self._instead = _Attempt(rpc, self._call, on_answer, renews=False)
             again.get_token(self._token)
         else:
             on_answer(answer)
-
-    def _note(self, endpoint: Endpoint, started: int, response: bytes | RpcError) -> _Answer | EtcdError:
-        """The answer; how the member answered is noted."""
-        rpc, name = self._rpc, self._call.method.name
-        answer = _read(self._call, response)
-        if not isinstance(answer, EtcdError):
-            endpoint.answered = rpc.clock.perf_counter_ns()
-            rpc.answered(name, endpoint.answered - started)
-            return answer
-        if type(answer) is EtcdUnknown:
-            rpc.leave(endpoint)  # another one may do better
-        rpc.calls.failed(name, answer)
-        return answer
 
     def _prefer(self, endpoint: Endpoint) -> None:
         """Leave the members that were asked before this one: they had more time, and have not answered."""

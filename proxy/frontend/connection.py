@@ -10,7 +10,7 @@ The rules:
    exists nothing else is handled.
 2. Requests are taken only while the state is whole and there is time in this turn of the loop (`turns`).
    Bytes that come meanwhile are parked, and taken piece by piece.
-3. What was applied in a turn is sent at its end, in one write. Only a slow read is begun at once.
+3. What was applied in a slice is sent at its end, in one write. Only a slow read is begun at once.
 4. The client is not read from while too many of its requests wait, too many of all clients, while it does not
    read its replies, and while another process takes over.
 5. Closed is closed: nothing is handled and sent after the last packet. Writes of a lost connection continue.
@@ -282,7 +282,7 @@ class Connection(asyncio.Protocol):
         self._settle()
 
     def take_outcome(self, write: Write, zxid: int, err: int, body: bytes) -> None:
-        """The outcome of a write is known: make the reply now, and send it at the end of this turn."""
+        """The outcome of a write is known: make the reply now, and send it at the end of this slice."""
         ready = self.order.answer_write(write, zxid, err, body)
         if ready is not NOTHING:
             self._act(ready)
@@ -292,7 +292,7 @@ class Connection(asyncio.Protocol):
             self._observer.answered(write, Answer(err, body))
 
     def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
-        """Send a watch event at the end of this turn, if the ACL shows the node (NIOServerCnxn.process)."""
+        """Send a watch event at the end of this slice, if the ACL shows the node (NIOServerCnxn.process)."""
         if acl is OPEN_TO_ALL or permits(acl, Perms.READ, self.identity.identities):
             self.services.counters.notifications += 1
             self.order.add_event(kind, path, zxid)
@@ -329,12 +329,12 @@ class Connection(asyncio.Protocol):
             self._wait()
 
     def _flush_soon(self) -> None:
-        """Request a call of `flush` at the end of this turn of the loop."""
+        """Request a call of `flush` at the end of this slice."""
         self._is_in_flush_queue = True
         self.services.flush_queue.add(self.flush)
 
     def flush(self) -> None:
-        """Send replies; called once in a turn in which writes were applied. Then take more if few wait."""
+        """Send replies; called once in a slice in which writes were applied. Then take more if few wait."""
         self._is_in_flush_queue = False
         self._settle()
 

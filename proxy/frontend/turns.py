@@ -12,8 +12,8 @@ The rules:
 3. A read that takes long is answered in slices, one such read at a time, and the log is not applied
    meanwhile. Other clients' short reads are answered between its slices. Between two slow reads the log gets
    a slice of its own, so that a client that repeats slow reads cannot stop the writes.
-4. Connections that have packets to send after entries were applied are flushed once a turn (`FlushQueue`). If
-   very many wait, some are flushed in the next turns.
+4. Connections that have packets to send after entries were applied are flushed at the end of the slice that
+   applied them (`FlushQueue`). If very many wait, some are flushed in the next turns.
 """
 
 import asyncio
@@ -179,47 +179,42 @@ class StateGate:
 
 
 class FlushQueue:
-    """Connections that wait for the end of this turn of the loop."""
+    """Connections that wait for the end of this slice."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, slice_seconds: float = SLICE, clock: Clock = HOST.clock
+        self,
+        after_slice: Callable[[Callable[[], None]], None],
+        slice_seconds: float = SLICE,
+        clock: Clock = HOST.clock,
     ) -> None:
-        self._loop = loop
+        """`after_slice`: as that of `StateWorker`."""
+        self._after_slice = after_slice
         self._clock = clock
         self._slice = slice_seconds
         self._waiting: deque[Callable[[], None]] = deque()
         self._scheduled = False
 
     def add(self, flush: Callable[[], None]) -> None:
-        """Flush a connection at the end of this turn of the loop. It is not added again before that."""
+        """Flush a connection at the end of this slice. It is not added again before that."""
         self._waiting.append(flush)
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._flush)
+            self._after_slice(self._flush)
 
     def _flush(self) -> None:
         """Flush the connections that wait now. Those added meanwhile wait for the next turn."""
         waiting = self._waiting
         left = len(waiting)
-        try:
-            if left <= _SOME:
-                # Without the clock: most often there are few.
-                self._flush_some(left)
-                return
-            deadline = self._clock.perf_counter() + self._slice
-            while left:
-                some = min(left, _SOME)
-                self._flush_some(some)
-                left -= some
-                if self._clock.perf_counter() >= deadline:
-                    return
-        finally:
-            # An exception in one must not keep the others from sending.
-            self._scheduled = bool(waiting)
-            if waiting:
-                self._loop.call_soon(self._flush)
-
-    def _flush_some(self, count: int) -> None:
-        waiting = self._waiting
-        for _ in range(count):
-            waiting.popleft()()
+        # The clock is read only if there are many.
+        deadline = self._clock.perf_counter() + self._slice if left > _SOME else 0.0
+        while left:
+            left -= 1
+            try:
+                waiting.popleft()()
+            except Exception:
+                log.exception("cannot send packets to a client")
+            if not left % _SOME and deadline and self._clock.perf_counter() >= deadline:
+                break
+        self._scheduled = bool(waiting)
+        if waiting:
+            self._after_slice(self._flush)

@@ -130,6 +130,8 @@ class StateWorker(Slices):
         self._holds = 0
         self._when_whole: list[Callable[[], None]] = []
         self._drained: list[asyncio.Future[None]] = []
+        self._is_running = False  # a slice runs now
+        self._after_slice: list[Callable[[], None]] = []
         #: Whether clients may read the state: no request is partially applied, and no watch event is due.
         self.is_whole = True
         #: The work only reads the state now, so others may read it while the work pauses.
@@ -189,6 +191,13 @@ class StateWorker(Slices):
         """Called while the state is not whole: call `callback`, in a later turn of the loop, when it is."""
         self._when_whole.append(callback)
 
+    def after_slice(self, callback: Callable[[], None]) -> None:
+        """Call `callback`, which raises nothing, at the end of this slice; if none runs, in the next turn."""
+        if self._is_running:
+            self._after_slice.append(callback)
+        else:
+            asyncio.get_running_loop().call_soon(callback)
+
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
@@ -199,7 +208,15 @@ class StateWorker(Slices):
         self._scheduled = False
         if self._holds:
             return  # `release` calls again
-        self.resume()
+        self._is_running = True
+        try:
+            self.resume()
+        finally:
+            self._is_running = False
+        if self._after_slice:
+            callbacks, self._after_slice = self._after_slice, []
+            for callback in callbacks:
+                callback()
         if not self.done:
             if not self._holds:
                 self._schedule()

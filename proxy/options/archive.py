@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from proxy.options.table import option
+from proxy.options.values import checked
 
 ALLOWED, ALL = "allowed", "all"
 SCHEMES = ("s3", "gs", "az")
@@ -39,12 +40,10 @@ def duration_ms(text: str) -> int:
     return int(found[1]) * _UNITS[found[2]] * 1000
 
 
+@checked
 def duration(text: str) -> int:
     """A duration in milliseconds; "" for none."""
-    try:
-        return duration_ms(text) if text else 0
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from error
+    return duration_ms(text) if text else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,13 @@ import ipaddress
 import os
 import re
 from argparse import ArgumentTypeError
+from collections.abc import Callable
+from typing import TypeVar
 
 from schema.keys import Keyspace
+from schema.paths import is_valid
+
+T = TypeVar("T")
 
 EMBEDDED = "embedded"
 """The value of --etcd that starts an etcd."""
@@ -23,12 +28,24 @@ _PROXY_LEASE = range(2, 61)
 _MOST_PERCENT = 90
 
 
+def checked(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """A type for argparse that reports the ValueError of `parse`; of its own, argparse shows only a name."""
+
+    def parsed(text: str) -> T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise ArgumentTypeError(str(error)) from error
+
+    return parsed
+
+
 def address(text: str) -> tuple[str, int]:
-    """HOST:PORT; an IPv6 host in brackets."""
-    host, colon, port = text.rpartition(":")
-    if not colon or _digits(port) > MAX_PORT:
-        raise ArgumentTypeError(f"{text!r} is not HOST:PORT")
-    return host.strip("[]"), int(port)
+    """HOST:PORT to listen on; an IPv6 host in brackets. Without a host: all interfaces."""
+    found = re.fullmatch(r"(\[[^\[\]/,\s]+\]|[^\[\]:/,\s]*):(\d+)", text)
+    if found is None or _digits(found[2]) > MAX_PORT:
+        raise ArgumentTypeError(f"{text!r} is not HOST:PORT, with an IPv6 address in brackets")
+    return found[1].strip("[]"), int(found[2])
 
 
 def admin(text: str) -> tuple[str, int]:
@@ -68,13 +85,26 @@ def networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, 
     return found
 
 
+@checked
 def prefix(text: str) -> str:
     """A prefix of keys in etcd."""
-    try:
-        Keyspace(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from error
+    Keyspace(text)
     return text
+
+
+def node_path(text: str) -> str:
+    """The absolute path of a node."""
+    if not is_valid(text):
+        raise ArgumentTypeError(f"{text!r} is no path of a node, such as /a/b")
+    return text
+
+
+def identity(text: str) -> tuple[str, bytes]:
+    """SCHEME:ID of a client. The error does not show the text: it may be a password."""
+    scheme, colon, name = text.partition(":")
+    if not colon or not scheme:
+        raise ArgumentTypeError("it is not SCHEME:ID")
+    return scheme, name.encode()
 
 
 def directory(text: str) -> str:

@@ -42,19 +42,10 @@ class SaslSettings(NamedTuple):
         return "sasl" in self.enforced
 
 
-def _user(text: str) -> tuple[str, bytes]:
-    try:
-        return users.user(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
-
-
+@values.checked
 def _principal(text: str) -> str:
     if text:
-        try:
-            realm_of(text)
-        except ValueError as error:
-            raise ArgumentTypeError(str(error)) from None
+        realm_of(text)
     return text
 
 
@@ -90,7 +81,7 @@ class SaslOptions:
         " MD5 of NAME:zk-sasl-md5:PASSWORD, in hex, in place of the password. Safer in a file than on the"
         " command line",
         name="--sasl-user",
-        type=_user,
+        type=values.checked(users.user),
         action="append",
         metavar="NAME:PASSWORD",
         default=None,

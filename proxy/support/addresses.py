@@ -1,6 +1,10 @@
 """Addresses of hosts. Pure."""
 
 import ipaddress
+import re
+
+_CLIENT_PORT = 2181
+_SERVER = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\[\]/:\s]+)(?::(\d{1,5}))?")
 
 
 def is_loopback(host: str) -> bool:
@@ -15,6 +19,24 @@ def is_loopback(host: str) -> bool:
 def socket_address(address: str, port: int) -> str:
     """An address and a port, with brackets around IPv6: InetSocketAddress.toString since Java 14."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def servers(text: str) -> tuple[tuple[str, int], ...]:
+    """The servers of HOST:PORT,HOST:PORT, as ZooKeeper's clients write them; the port is 2181 if left out.
+
+    Raises ValueError, also for a chroot: commands take whole paths.
+    """
+    if "/" in text and "://" not in text:
+        raise ValueError(
+            f"{text!r} has a path behind the servers (a chroot): give whole paths of nodes instead"
+        )
+    found = []
+    for server in text.split(","):
+        match = _SERVER.fullmatch(server.strip())
+        if match is None or not 0 < int(match[2] or _CLIENT_PORT) < 1 << 16:
+            raise ValueError(f"{server!r} is not HOST:PORT, with an IPv6 address in brackets")
+        found.append((match[1].strip("[]"), int(match[2] or _CLIENT_PORT)))
+    return tuple(found)
 
 
 def host_of(header: str) -> str:

@@ -21,8 +21,8 @@ class Probe:
     def closing(self, session_id: int, holder: str) -> None:
         """The server is about to append the end of a session, which it takes for one of `holder`'s."""
 
-    def refused(self, session_id: int, opcode: int, fields: Any, machine: Any) -> None:
-        """The reserve of etcd's quota refuses a request, though there is more than the last room."""
+    def refused(self, session_id: int, opcode: int, fields: Any, machine: Any, *, is_last: bool) -> None:
+        """The reserve of etcd's quota refuses a request; `is_last`: only the last room is left."""
 
     def loading(self, zxid: int) -> None:
         """The server begins to replace its state by one that it has loaded, of this zxid."""

@@ -233,7 +233,7 @@ class Archive:
         def probe() -> bool:
             for client in self.clients:
                 client.ping()
-            runs = self.list()["runs"]
+            runs = self.list()["runs"] if Path(self.url).exists() else []
             return bool(runs) and reached(runs[-1])
 
         wait_until(probe, f"{what} is archived", timeout=60, interval=0.2)

@@ -1,13 +1,11 @@
 """An operator deletes /clickhouse under two ClickHouse servers: a revert brings their tables back."""
 
-from contextlib import ExitStack
-
 import pytest
 
 from codec import client as zk
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
-from lab.servers.clickhouse import ClickHouseServer
+from lab.servers.clickhouse import replicas_at
 from tests.archive.archives import Archive
 from tests.clients.clickhouse_tables import create_table, insert, try_insert, wait_for_rows
 
@@ -25,14 +23,7 @@ def test_dropped_replicas_come_back(
     zketcd_server: ZketcdServer, etcd_server: EtcdServer, etcd_prefix: str, archive: Archive
 ) -> None:
     archive.start()
-    with ExitStack() as stack:
-        first, second = (
-            ClickHouseServer(zketcd_server.port, replica=f"replica-{number}") for number in (1, 2)
-        )
-        for replica in (first, second):
-            replica.join((first, second))
-            stack.callback(replica.close)
-            replica.start()
+    with replicas_at(zketcd_server.port, zketcd_server.port) as (first, second):
         create_table(first, "t")
         insert(first, "('2018-01-01',1,1,1)")
         insert(second, "('2018-01-01',1,2,1)")

@@ -156,7 +156,7 @@ def test_a_wrong_directory_is_no_sound_archive(
     command: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([command, str(tmp_path / "typo")]) == status
-    assert "the archive is empty" in "".join(capsys.readouterr())
+    assert f"there is no directory {tmp_path / 'typo'}" in capsys.readouterr().err
 
 
 def test_metrics_that_cannot_be_written_do_not_stop_the_archiver(

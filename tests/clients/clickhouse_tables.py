@@ -8,6 +8,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from difflib import unified_diff
+from typing import NamedTuple
+
+from kazoo.client import KazooClient
 
 from lab.servers import wait_until
 from lab.servers.clickhouse import CLUSTER, ClickHouseServer, QueryRefused
@@ -28,8 +31,7 @@ def create_table(replica: ClickHouseServer, name: str, settings: str = "") -> No
     answer = replica.query(
         f"CREATE TABLE {name} ON CLUSTER {CLUSTER} (day Date, writer UInt32, block UInt32, row UInt32)"
         f" ENGINE = ReplicatedMergeTree('/clickhouse/tables/{{shard}}/{name}-{next(_tables)}', '{{replica}}')"
-        " PARTITION BY toYYYYMM(day) ORDER BY (writer, block, row)"
-        + (f" SETTINGS {settings}" if settings else "")
+        " PARTITION BY toYYYYMM(day) ORDER BY (writer, block)" + (f" SETTINGS {settings}" if settings else "")
     )
     statuses = [line.split("\t")[2] for line in answer.splitlines()]
     assert statuses == ["0", "0"], answer
@@ -63,6 +65,41 @@ def wait_for_rows(replicas: Replicas, query: str, expected: str, timeout: float 
                 "\n".join(unified_diff(expected.splitlines(), replica.query(query).splitlines(), n=1))
             )
             raise
+
+
+def leader_of(replicas: Replicas) -> ClickHouseServer:
+    """Wait until one of them leads the table `t`, and return it."""
+
+    def leading() -> list[ClickHouseServer]:
+        leads = "SELECT is_leader FROM system.replicas WHERE table = 't'"
+        return [replica for replica in replicas if replica.query(leads) == "1"]
+
+    return wait_until(leading, "one of them leads")[0]
+
+
+def path_of_table(replica: ClickHouseServer) -> str:
+    """Where the table `t` is in ZooKeeper."""
+    return replica.query("SELECT zookeeper_path FROM system.replicas WHERE table = 't'")
+
+
+class LogEntry(NamedTuple):
+    """An entry in the log of a replicated table, as 18.16 writes it."""
+
+    created: str
+    source: str
+    """The replica that has appended it; empty for clear_column."""
+    kind: str
+
+
+def log_of_table(client: KazooClient, path: str) -> list[LogEntry]:
+    """All entries of the table at `path`, in order."""
+    entries = []
+    for name in sorted(client.get_children(f"{path}/log")):
+        _, created, source, _, kind, *_ = client.get(f"{path}/log/{name}")[0].decode().splitlines()
+        entries.append(
+            LogEntry(created.removeprefix("create_time: "), source.removeprefix("source replica: "), kind)
+        )
+    return entries
 
 
 class Writer:

@@ -6,10 +6,13 @@ ZKETCD_TEST_SERVER=zookeeper chooses the latter: every test here must pass on it
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
 
 import pytest
+from kazoo.client import KazooClient
 
 from lab.servers import EtcdServer, UpgradableServer, ZooKeeperServer
+from lab.servers.clickhouse import ClickHouseServer, replicas_at
 from lab.servers.process import ServerProcess
 from tests.conftest import TICK_TIME_MS
 
@@ -75,3 +78,37 @@ def pair(etcd_server: EtcdServer, etcd_prefix: str) -> Iterator[tuple[ServerProc
     """Two servers of one tree that the test may stop, kill and start."""
     with two_servers(etcd_server, etcd_prefix) as servers:
         yield servers
+
+
+class ClickHouses(NamedTuple):
+    """Two ClickHouse servers, each at a server of its own, and a client that reads what they keep there."""
+
+    first: ClickHouseServer
+    second: ClickHouseServer
+    zookeeper: KazooClient
+
+
+@pytest.fixture(scope="module")
+def running_clickhouses(etcd_server: EtcdServer, request: pytest.FixtureRequest) -> Iterator[ClickHouses]:
+    """Two that all of a file shares."""
+    with ExitStack() as stack:
+        prefix = f"/test-{os.getpid()}-{request.path.stem}"
+        ports = [server.port for server in stack.enter_context(two_servers(etcd_server, prefix))]
+        first, second = stack.enter_context(replicas_at(*ports, session_timeout_ms=4000))
+        client = KazooClient(f"127.0.0.1:{ports[0]}", timeout=_MAX_SESSION_TIMEOUT_MS / 1000)
+        client.start(timeout=60)
+        stack.callback(client.close)
+        stack.callback(client.stop)
+        yield ClickHouses(first, second, client)
+
+
+@pytest.fixture
+def clickhouses(running_clickhouses: ClickHouses) -> ClickHouses:
+    """Both run, and have no table."""
+    first, second, _ = running_clickhouses
+    for server in (first, second):
+        if not server.alive:
+            server.start()
+        for table in server.query("SHOW TABLES").split():
+            server.query(f"DROP TABLE {table}")
+    return running_clickhouses

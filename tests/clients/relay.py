@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from typing_extensions import override
 
-from codec.constants import OpCode, ProtocolVersion
+from codec.constants import OpCode, ProtocolVersion, Xid
 from codec.errors import MalformedPacket
+from codec.framing import Framer
 from codec.jute import INT, Reader
 from codec.keeper import WIDE_REQUEST_HEADER, OpeningFramer
 from codec.packets import REQUEST_HEADER, decode_path_watch, read_multi_header
@@ -30,11 +31,13 @@ class Relay(Link):
         self.opcodes: Counter[int] = Counter()  # parts of multi and multiRead are counted as well
         self.read: set[str] = set()  # paths of getData
         self.versions: list[int] = []  # of the handshakes, in order
+        self.most_in_flight = 0  # requests of one connection without a reply
         super().__init__(port)
 
     @override
     def listeners(self) -> tuple[Callable[[bytes], object], Callable[[bytes], object]]:
-        return _Notes(self).note, len
+        notes = _Notes(self)
+        return notes.note, notes.answered
 
 
 class _Notes:
@@ -45,9 +48,14 @@ class _Notes:
         self._framer = OpeningFramer(_MOST)
         self._header = REQUEST_HEADER
         self._greeted = False
+        self._replies = Framer(_MOST)
+        self._sent = 0
+        self._answered = 0
 
     def note(self, data: bytes) -> None:
         for frame in self._framer.feed(data):
+            self._sent += 1
+            self._relay.most_in_flight = max(self._relay.most_in_flight, self._sent - self._answered)
             if not self._greeted:
                 (version,) = INT.unpack_from(frame)
                 self._relay.versions.append(version)
@@ -65,6 +73,12 @@ class _Notes:
             elif opcode == OpCode.MULTI:
                 parts, _ = EXTENDED.writes[opcode].decode(frame, self._header.size)
                 self._relay.opcodes.update(kind.opcode for kind, _ in parts)
+
+    def answered(self, data: bytes) -> None:
+        for frame in self._replies.feed(data):
+            xid = int.from_bytes(frame[: self._header.size - INT.size], signed=True)
+            if xid != Xid.NOTIFICATION:
+                self._answered += 1
 
     def _note_parts(self, reader: Reader) -> None:
         with contextlib.suppress(MalformedPacket, KeyError):

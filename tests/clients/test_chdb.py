@@ -7,6 +7,7 @@ import pytest
 from codec.constants import KeeperOpCode, OpCode, ProtocolVersion
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer
+from tests.clients.chdb_main import RUNS
 from tests.clients.chdb_server import ClickHouse
 from tests.clients.conftest import ON_ZOOKEEPER
 from tests.clients.relay import Relay
@@ -32,11 +33,15 @@ _SCRIPT = (
     ("ALTER TABLE t DELETE WHERE k >= 200", ""),
     ("SELECT count(), countIf(v = 'new') FROM t", "200,5"),
     ("CREATE TABLE same (k UInt64, v String) ENGINE = KeeperMap('/t') PRIMARY KEY k", ""),
+    ("BACKUP TABLE t TO Memory('t') FORMAT Null", ""),
     ("DROP TABLE t SYNC", ""),
     ("SELECT count() FROM same", "200"),
     ("TRUNCATE TABLE same", ""),
     ("SELECT count() FROM same", "0"),
     ("DROP TABLE same SYNC", ""),
+    ("RESTORE TABLE t FROM Memory('t') FORMAT Null", ""),
+    ("SELECT count(), countIf(v = 'new') FROM t", "200,5"),
+    ("DROP TABLE t SYNC", ""),
     ("CREATE FUNCTION twice AS (x) -> x * 2", ""),
     ("CREATE OR REPLACE FUNCTION twice AS (x) -> x + x + 1", ""),
     ("SELECT twice(4)", "9"),
@@ -47,6 +52,35 @@ _SCRIPT = (
     ("DROP NAMED COLLECTION c", ""),
     ("CREATE WORKLOAD everything", ""),
     ("DROP WORKLOAD everything", ""),
+)
+_REPLICATED_SCRIPT = (
+    (
+        "CREATE TABLE r (p UInt8, k UInt64) ENGINE = ReplicatedMergeTree('/r', '{replica}')"
+        " PARTITION BY p ORDER BY k",
+        "",
+    ),
+    ("INSERT INTO r SELECT number % 10, number FROM numbers(100) ORDER BY ALL", ""),
+    ("INSERT INTO r SELECT number % 10, number FROM numbers(100) ORDER BY ALL", ""),
+    ("INSERT INTO r SETTINGS insert_quorum = 1, async_insert = 1 VALUES (0, 100)", ""),
+    ("SELECT count(), sum(k) FROM r", "101,5050"),
+    ("OPTIMIZE TABLE r PARTITION 0 FINAL", ""),
+    ("SELECT count() FROM system.parts WHERE table = 'r' AND active AND partition = '0'", "1"),
+    ("ALTER TABLE r ADD COLUMN v String DEFAULT 'x'", ""),
+    ("ALTER TABLE r UPDATE v = 'y' WHERE k < 10 SETTINGS mutations_sync = 2", ""),
+    ("ALTER TABLE r DELETE WHERE k = 100 SETTINGS mutations_sync = 2", ""),
+    ("ALTER TABLE r DROP PARTITION 3", ""),
+    ("DELETE FROM r WHERE k = 4", ""),
+    ("SELECT count(), countIf(v = 'y') FROM r", "89,8"),
+    ("SYSTEM SYNC REPLICA r", ""),
+    ("INSERT INTO r VALUES (3, 3, 'z')", ""),
+    ("SELECT is_readonly, total_replicas, active_replicas FROM system.replicas", "0,1,1"),
+    ("BACKUP TABLE r TO Memory('b') FORMAT Null", ""),
+    ("DROP TABLE r SYNC", ""),
+    ("RESTORE TABLE r FROM Memory('b') FORMAT Null", ""),
+    ("SELECT count(), countIf(v = 'y'), countIf(v = 'z') FROM r", "90,8,1"),
+    ("TRUNCATE TABLE r", ""),
+    ("SELECT count() FROM r", "0"),
+    ("DROP TABLE r SYNC", ""),
 )
 
 
@@ -80,16 +114,19 @@ def test_clickhouse_keeps_its_things(
     with (
         ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, keeper_extensions=extensions) as server,
         Relay(server.port) as relay,
-        ClickHouse(tmp_path, relay.port, options) as clickhouse,
+        ClickHouse(tmp_path, relay.port, options, replica="r1" if RUNS else "") as clickhouse,
     ):
-        assert [clickhouse.query(query) for query, _ in _SCRIPT] == [answer for _, answer in _SCRIPT]
+        script = _SCRIPT + _REPLICATED_SCRIPT if RUNS else _SCRIPT
+        assert [(query, clickhouse.query(query)) for query, _ in script] == list(script)
+    assert relay.most_in_flight > 1
     assert set(relay.versions) == versions
     asked = set(relay.opcodes) - _PLAIN
     if extensions == "off":
         assert asked == set()
     else:
-        # The rest needs what only a whole server does, as replicated tables.
         assert asked >= {OpCode.MULTI_READ, KeeperOpCode.CREATE_IF_NOT_EXISTS}
+        if RUNS:
+            assert asked >= {KeeperOpCode.CHECK_NOT_EXISTS, KeeperOpCode.REMOVE_RECURSIVE}
         assert asked <= {OpCode.MULTI_READ, *KeeperOpCode}
 
 
@@ -106,6 +143,8 @@ _REFUSED = (
     ("CREATE TABLE m (k UInt64) ENGINE = MergeTree ORDER BY k", ""),
     ("CREATE TABLE n ON CLUSTER alone AS m", "Replicated DDL queries are disabled"),
     ("BACKUP TABLE m ON CLUSTER alone TO Memory('b')", "Replicated DDL queries are disabled"),
+    ("SYSTEM RELOAD CONFIG", "not supported in clickhouse-local"),
+    ("SYSTEM START LISTEN INTERSERVER HTTP", "start_servers_callback is not set"),
 )
 
 

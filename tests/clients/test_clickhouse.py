@@ -18,7 +18,7 @@ from typing_extensions import override
 from codec.constants import OpCode
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, UpgradableServer, wait_until
-from lab.servers.clickhouse import CLUSTER, ClickHouseServer, QueryRefused
+from lab.servers.clickhouse import CLUSTER, ClickHouseServer, QueryRefused, replicas_at
 from lab.servers.process import ServerProcess
 from lab.servers.relay import DelayingRelay
 from tests.clients.clickhouse_tables import (
@@ -59,16 +59,7 @@ def shared(pair: Pair) -> Iterator[Replicas]:
     """Two ClickHouses that all of this file shares."""
     with ExitStack() as stack:
         relays = [stack.enter_context(Relay(server.port)) for server in pair]
-        first, second = (
-            ClickHouseServer(relay.port, replica=f"replica-{number}")
-            for number, relay in enumerate(relays, start=1)
-        )
-        for replica in (first, second):
-            replica.join((first, second))
-        for replica in (first, second):
-            stack.callback(replica.close)
-            replica.start()
-        yield first, second
+        yield stack.enter_context(replicas_at(*(relay.port for relay in relays)))
         for relay in relays:  # it knows nothing of Keeper
             assert not any(path.startswith("/keeper") for path in relay.read.copy())
             assert relay.opcodes.copy().keys() <= _ASKED

@@ -6,7 +6,6 @@ DROP PARTITION gives much space back. 18.16 has no TTL of tables; its cleanup de
 
 import random
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from datetime import date, timedelta
 from functools import partial
 
@@ -16,9 +15,9 @@ from codec import client as zk
 from codec.constants import ErrorCode
 from lab.client.blocking import OK, SEQUENTIAL, Client
 from lab.servers import EtcdServer, wait_until
-from lab.servers.clickhouse import CLUSTER, ClickHouseServer, QueryRefused
+from lab.servers.clickhouse import CLUSTER, ClickHouseServer, QueryRefused, replicas_at
 from lab.servers.operator import etcdctl
-from tests.clients.clickhouse_tables import wait_for_rows
+from tests.clients.clickhouse_tables import leader_of, wait_for_rows
 from tests.clients.conftest import ON_ZOOKEEPER, two_servers
 
 pytestmark = pytest.mark.skipif(ON_ZOOKEEPER, reason="ZooKeeper has no reserve")
@@ -41,14 +40,8 @@ def nearly_full() -> Iterator[EtcdServer]:
 
 
 def test_tables_are_writable_after_a_restart_and_drop_partition_makes_room(nearly_full: EtcdServer) -> None:
-    with two_servers(nearly_full, "/zketcd") as pair, ExitStack() as stack:
-        replicas = tuple(
-            ClickHouseServer(server.port, replica=f"replica-{number}") for number, server in enumerate(pair)
-        )
+    with two_servers(nearly_full, "/zketcd") as pair, replicas_at(pair[0].port, pair[1].port) as replicas:
         first, second = replicas
-        for replica in replicas:
-            replica.join(replicas)
-            stack.enter_context(replica)
         _create_table(first)
         _insert(first, 1, _DAYS)
         wait_for_rows((first, second), _ROWS, str(len(_DAYS)))
@@ -62,8 +55,7 @@ def test_tables_are_writable_after_a_restart_and_drop_partition_makes_room(nearl
                 wait_until(partial(_is_writable, replica), "it is writable", 60)
             with pytest.raises(QueryRefused, match="System error"):
                 _insert(first, 2, _DAYS)
-            wait_until(lambda: any(map(_leads, replicas)), "one of them leads", 60)
-            leader = first if _leads(first) else second
+            leader = leader_of(replicas)
             for day in _DAYS:
                 leader.query(f"ALTER TABLE t DROP PARTITION '{day}'")
             wait_for_rows((first, second), _ROWS, "0")
@@ -120,10 +112,6 @@ def _fill(client: Client) -> None:
         return refused == 200
 
     wait_until(is_full, "the reserve is touched", timeout=120, interval=0.05)
-
-
-def _leads(replica: ClickHouseServer) -> bool:
-    return replica.query("SELECT is_leader FROM system.replicas") == "1"
 
 
 def _is_writable(replica: ClickHouseServer) -> bool:

@@ -7,7 +7,7 @@ from examples.database_replicated import ledger
 from examples.invariants import Violation, leading
 from examples.offkv.checking import requests_of
 from examples.offkv.conformance import LINES
-from examples.zero_copy import bucket
+from examples.zero_copy import storage
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _PAGE = (REPOSITORY / "docs" / "workloads.md").read_text()
@@ -29,7 +29,7 @@ def test_every_line_of_the_contract_is_in_the_page() -> None:
 def test_every_invariant_is_in_the_page() -> None:
     names = set(re.findall(r"^\* `([a-z]+)`", str(ledger.__doc__), re.MULTILINE))
     assert len(names) == 11
-    names |= bucket.INVARIANTS.keys()
+    names |= storage.INVARIANTS.keys()
     assert [name for name in names if f"| `{name}` |" not in _PAGE] == []
 
 

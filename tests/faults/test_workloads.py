@@ -58,7 +58,7 @@ async def test_all_workloads(start: Start) -> None:
             hosts=3,
             seconds=1.0,
             seed=1,
-            settings=ZeroCopySettings(storm.CONNECTING, to_merge=2),
+            settings=ZeroCopySettings(storm.CONNECTING, to_merge=2, hybrid=True, buckets=2),
             meanwhile=faults,
         )
         options = parser(WORKLOAD).parse_args(["localhost:1", "--seconds", "0.5", "--replicas", "6"])
@@ -69,7 +69,7 @@ async def test_all_workloads(start: Start) -> None:
             of_entries = group.create_task(entries)
         facts = of_shared.result().facts
         assert facts["session: done"] > 3, "a host has lost its session"
-        for step in ("insert", "fetch", "merge", "unmark"):
+        for step in ("insert", "fetch", "copy", "move", "merge", "unmark"):
             assert facts[f"{step}: done"] > 0
         assert facts["data deleted"] > 0
         facts = of_entries.result().facts

@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from codec import client as zk
-from codec.jute import Acl
+from codec.jute import PERMISSIONS, Acl
 from proxy.ctl.client import Client
 from schema.paths import ROOT, join, parent_of
 
-_LETTERS = "rwcda"
 _TOGETHER = 200  # deletions in one multi
 _MOST_VERSION = (1 << 31) - 1  # an int of ZooKeeper
 
@@ -48,12 +47,7 @@ def delete_all(session: Client, path: str) -> Iterator[int]:
 
 def acl_text(acl: Sequence[Acl]) -> str:
     """As zkCli writes ACLs: SCHEME:ID:PERMISSIONS, separated by commas."""
-    return ",".join(f"{each.scheme}:{each.id}:{permissions(each.perms)}" for each in acl)
-
-
-def permissions(perms: int) -> str:
-    """The letters of permissions."""
-    return "".join(letter for bit, letter in enumerate(_LETTERS) if perms & 1 << bit)
+    return ",".join(each.text for each in acl)
 
 
 def parsed_acl(text: str) -> tuple[Acl, ...]:
@@ -75,6 +69,6 @@ def parsed_version(text: str) -> int:
 def _entry(text: str) -> Acl:
     scheme, first, rest = text.partition(":")
     name, second, letters = rest.rpartition(":")
-    if not (scheme and first and second and letters) or set(letters) - set(_LETTERS):
-        raise ValueError(f"{text!r} is not SCHEME:ID:PERMISSIONS, with permissions out of {_LETTERS}")
-    return Acl(sum(1 << _LETTERS.index(letter) for letter in set(letters)), scheme, name)
+    if not (scheme and first and second and letters) or set(letters) - set(PERMISSIONS):
+        raise ValueError(f"{text!r} is not SCHEME:ID:PERMISSIONS, with permissions out of {PERMISSIONS}")
+    return Acl(sum(1 << PERMISSIONS.index(letter) for letter in set(letters)), scheme, name)

@@ -1,17 +1,14 @@
 """The command lines of the commands that act as a client."""
 
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 from collections.abc import Callable
-from typing import TypeVar
 
 from proxy.ctl.client import add_server
 from proxy.options import values
 from proxy.support.usage import Parser
-from schema.paths import is_valid
+from schema.znode import MAX_TTL
 from zketcd.online.commands import COMMANDS
 from zketcd.online.nodes import parsed_acl, parsed_version
-
-T = TypeVar("T")
 
 MODES = ("persistent", "sequential", "container")
 
@@ -27,30 +24,20 @@ def parser(command: str) -> ArgumentParser:
     return made
 
 
-def _path(text: str) -> str:
-    if not is_valid(text):
-        raise ArgumentTypeError(f"{text!r} is no path of a node, such as /a/b")
-    return text
+_acl = values.checked(parsed_acl)
+_version = values.checked(parsed_version)
 
 
-def _told(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """An argparse type that says what `parse` says in its ValueError."""
-
-    def parsed(text: str) -> T:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise ArgumentTypeError(str(error)) from error
-
-    return parsed
-
-
-_acl = _told(parsed_acl)
-_version = _told(parsed_version)
+@values.checked
+def _ttl(text: str) -> int:
+    ttl = int(text) if text.isdecimal() and len(text) < 20 else 0
+    if not 0 < ttl <= MAX_TTL:
+        raise ValueError(f"{text!r} is not a whole number from 1 to {MAX_TTL}, in milliseconds")
+    return ttl
 
 
 def _add_path(made: ArgumentParser) -> None:
-    made.add_argument("path", type=_path, metavar="PATH")
+    made.add_argument("path", type=values.node_path, metavar="PATH")
 
 
 def _add_data(made: ArgumentParser, nargs: str | None = None) -> None:
@@ -77,7 +64,7 @@ def _create(made: ArgumentParser) -> None:
     )
     made.add_argument(
         "--ttl",
-        type=values.not_negative,
+        type=_ttl,
         default=0,
         metavar="MS",
         help="delete it after so many ms without a change",

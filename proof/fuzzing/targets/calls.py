@@ -176,7 +176,7 @@ class _Run:
         answers: list[bytes | RpcError] = []
         self._answers.append(answers)
         call.answer(_TIMEOUT, answers.append)
-        self._connection.sender.send(call.upload, bytes(size), last=True)
+        self._connection.sender.send(call, bytes(size), last=True)
 
     def _open(self) -> Call:
         call = self._connection.open(request_headers("http", "etcd", "/p.S/M", _TIMEOUT, (("a", "b" * 130),)))

@@ -169,8 +169,8 @@ class Space:
                 admitted = lasting <= 0 or self._lends(pending.session_id, lasting)
         if admitted and lasting:
             self._spend(pending.session_id, lasting)
-        if not admitted and not self._is_last:
-            probe.current.refused(pending.session_id, opcode, fields, self._machine)
+        if not admitted:
+            probe.current.refused(pending.session_id, opcode, fields, self._machine, is_last=self._is_last)
         return admitted
 
     def _lends(self, session_id: int, size: int) -> bool:

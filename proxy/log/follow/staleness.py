@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 LIMIT = 10.0  # seconds
 _INTERVAL = 1.0  # seconds between two questions
-_TICK = 0.1  # seconds between two checks of what was applied since
+_TICK = 0.1  # seconds between two checks of what was applied since, while something is missing
 _TIMEOUT = 2.0
 
 
@@ -155,9 +155,11 @@ class Staleness:
             await asyncio.sleep(max(0.0, _INTERVAL - (self._now() - asked)))
 
     async def _judge(self) -> None:
+        """Rarely while nothing is missing: each timer that wakes an idle process costs it 0.1 to 0.3 ms."""
         while True:
             self.judge()
-            await asyncio.sleep(_TICK)
+            is_recent = self.serving and not self._answers and self._unanswered_since is None
+            await asyncio.sleep(min(_INTERVAL, self._limit / 10) if is_recent else _TICK)
 
     async def probe(self) -> None:
         """Ask once. Raises EtcdError."""

@@ -12,5 +12,4 @@ def test_others_wait_while_sessions_end(
 ) -> None:
     for server in (zketcd_server, zookeeper_server):
         waits = endings.measure(server.port, 20, way, timeout_ms=2000)
-        assert waits.ending >= 0
-        assert min(waits.write, waits.read) > 0
+        assert min(waits) > 0

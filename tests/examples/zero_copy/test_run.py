@@ -1,70 +1,195 @@
-"""The program on zketcd: a run without faults, and one in which another client takes a mark away."""
+"""The program on ZooKeeper and zketcd: good runs, and runs with a wrong replica or a mark taken away."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
-from codec.client import children, create, delete
+from codec.client import Request, children, create, delete
+from codec.constants import CreateMode
 from examples.invariants import Violation
 from examples.program import Findings, Surroundings
+from examples.steps import Step
+from examples.tree import delete_tree
 from examples.world import Connecting
-from examples.zero_copy.host import Settings
+from examples.zero_copy.host import Host, Settings, World
+from examples.zero_copy.marks import Marks
 from examples.zero_copy.run import run
+from examples.zero_copy.storage import Rows
 from lab.client.meter import Meter
 from lab.client.session import Address, Session
-from lab.servers import ZketcdServer
 from lab.servers.waiting import eventually
 
-_SHARED = "/run/table/zero_copy_s3/shared"
+pytestmark = pytest.mark.real
+
+_WITHOUT_MERGES = 1_000
+"""Parts; with so many to merge at once no part is merged or dropped, so each is used to the end."""
+
+
+@pytest.fixture(params=["zketcd", "zookeeper"])
+def address(request: pytest.FixtureRequest) -> Address:
+    """A server's."""
+    return Address("127.0.0.1", request.getfixturevalue(f"{request.param}_server").port)
 
 
 async def run_on(
-    server: ZketcdServer, meanwhile: Callable[[], Awaitable[None]] | None = None, timeout_s: float = 60.0
+    address: Address,
+    meanwhile: Callable[[World, Session], Awaitable[None]],
+    kind: Callable[[World, int], Host] = Host,
+    **settings: Any,
 ) -> Findings:
-    """One short run of three hosts."""
-    return await run(
-        Surroundings([Address("127.0.0.1", server.port)], "/run", Meter()),
-        hosts=3,
-        seconds=1.0,
-        seed=3,
-        settings=Settings(Connecting(timeout_s=timeout_s)),
-        meanwhile=meanwhile,
-    )
+    """One short run of four hosts, until `meanwhile` is over."""
+    worlds: list[World] = []
+
+    def host(world: World, number: int) -> Host:
+        worlds.append(world)
+        return kind(world, number)
+
+    session = await Session.open(address)
+    root = await session.call(create("/zero-copy-", mode=CreateMode.PERSISTENT_SEQUENTIAL))
+    try:
+        return await run(
+            Surroundings([address], root, Meter()),
+            hosts=4,
+            seconds=0.5,
+            seed=3,
+            settings=Settings(Connecting(timeout_s=60.0), **settings),
+            meanwhile=lambda: meanwhile(worlds[0], session),
+            kind=host,
+        )
+    finally:
+        await delete_tree(session, root)
+        await session.close()
 
 
-async def test_a_run(zketcd_server: ZketcdServer) -> None:
-    session = await Session.open(Address("127.0.0.1", zketcd_server.port))
-    await session.call(create("/run"))
-    await session.close()
-    found = await run_on(zketcd_server)
-    for step in ("insert", "fetch", "merge", "unmark"):
-        assert found.facts[f"{step}: done"] > 0
+class Dying(Marks):
+    """The host's first fetches die: its session is lost when the temporary directory is marked."""
+
+    deaths = 2
+
+    async def hold(self, step: Step, *which: Any) -> bool:
+        held = await super().hold(step, *which)
+        if held and self.deaths:
+            self.deaths -= 1
+            step.session.drop()
+        return held
+
+
+class DyingHost(Host):
+    """Its first fetches die."""
+
+    marks_of: type[Marks] = Dying
+
+    def __init__(self, world: World, number: int) -> None:
+        super().__init__(world, number)
+        self.marks = self.marks_of(world.paths, world.storage, self.name)
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+async def test_a_run(address: Address, hybrid: bool) -> None:
+    steps = ["insert", "fetch", "merge", "unmark", "cleaning", *(["copy", "move"] if hybrid else [])]
+
+    async def all_steps(world: World, session: Session) -> None:
+        async def done() -> bool:
+            return all(world.steps.done[step] for step in steps) and world.storage.deleted > 0
+
+        await eventually(done, f"{steps} and a deletion", 60.0)
+
+    found = await run_on(address, all_steps, DyingHost, hybrid=hybrid, buckets=1 + hybrid)
     assert found.facts["data written"] > found.facts["data deleted"] > 0
     assert found.facts["insert: requests for one"] == 1
 
 
-async def test_data_that_lose_a_mark_are_noticed(zketcd_server: ZketcdServer) -> None:
-    session = await Session.open(Address("127.0.0.1", zketcd_server.port))
-    await session.call(create("/run"))
-
-    async def take_marks_away() -> None:
-        """Of all data that are there: it is not known which will be used to the end."""
+async def test_data_that_lose_a_mark_are_noticed(address: Address) -> None:
+    async def take_a_mark_away(world: World, session: Session) -> None:
+        shared = world.paths.shared
 
         async def done() -> bool:
-            taken = False
-            for part in (await session.call(children(_SHARED))).names:
-                for identity in (await session.call(children(f"{_SHARED}/{part}"))).names:
-                    path = f"{_SHARED}/{part}/{identity}"
-                    for mark in (await session.call(children(path))).names[:1]:
-                        await session.call(delete(f"{path}/{mark}"))
-                        taken = True
-            return taken
+            for part in (await session.call(children(shared))).names:
+                (identity,) = (await session.call(children(f"{shared}/{part}"))).names
+                path = f"{shared}/{part}/{identity}/{part}"
+                await session.call(delete(f"{path}/{(await session.call(children(path))).names[0]}"))
+                return True
+            return False
 
         await eventually(done, "a mark", 60.0)
 
-    try:
-        with pytest.raises(Violation) as found:
-            await run_on(zketcd_server, take_marks_away)
-    finally:
-        await session.close()
-    assert found.value.invariant in ("marked", "deleted-once", "leaked")
+    with pytest.raises(Violation) as found:
+        await run_on(address, take_a_mark_away, to_merge=_WITHOUT_MERGES)
+    assert found.value.invariant == "marked"
+
+
+class MovesWithoutLock(Host):
+    """It does not look what other replicas do."""
+
+    async def _make(self, step: Step, how: str, part: str, rows: Callable[[], Rows | None]) -> bool:
+        async def copied() -> bool:
+            return all(part in host.known for host in self.world.hosts.values())
+
+        await eventually(copied, "copies", 60.0)
+        made = rows()
+        identity = await self.add(step, part, made) if made is not None else ""
+        self.storage.made(how, part, identity, self.name)
+        return True
+
+    async def _share(self, step: Step, part: str) -> bool:
+        return False
+
+
+class TakesAnyBucket(Host):
+    """It uses whatever is marked."""
+
+    async def _share(self, step: Step, part: str) -> bool:
+        for identity in await self._shareable(step, part):
+            await self.marks.hold(step, part, identity, f"tmp_fetch_{self.world.identity()}", self.fence)
+        return False
+
+
+class OneLevel(Dying):
+    """It cannot distinguish the mark of a fetch that died from that of the part."""
+
+    async def unmark(
+        self, step: Step, part: str, identity: str, fence: Request[None], directory: str = ""
+    ) -> None:
+        async def there() -> bool:
+            return await self.is_marked(step, part, identity)
+
+        if directory:
+            await eventually(there, "the next fetch", 60.0)
+        await super().unmark(step, part, identity, fence)
+
+
+class CleansWrongly(DyingHost):
+    """It takes away the mark of the part."""
+
+    marks_of = OneLevel
+
+
+class ForgetsFetches(DyingHost):
+    """It removes nothing that a fetch has left."""
+
+    async def _clean(self, step: Step, part: str, identity: str, directory: str) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "buckets", "invariant"),
+    [
+        (MovesWithoutLock, 1, "moved-once"),
+        (TakesAnyBucket, 2, "same-bucket"),
+        (CleansWrongly, 1, "tmp-fetch"),
+        (ForgetsFetches, 1, "leaked"),
+    ],
+)
+async def test_a_wrong_replica_is_found(
+    address: Address, kind: type[Host], buckets: int, invariant: str
+) -> None:
+    async def a_part_everywhere(world: World, session: Session) -> None:
+        async def done() -> bool:
+            return all(host.parts for host in world.hosts.values())
+
+        await eventually(done, "a part in S3 for each host", 60.0)
+
+    with pytest.raises(Violation) as found:
+        await run_on(address, a_part_everywhere, kind, hybrid=True, buckets=buckets, to_merge=_WITHOUT_MERGES)
+    assert found.value.invariant == invariant, found.value

@@ -91,6 +91,8 @@ class Comer:
 class Failing(FakeEtcdClient):
     """An etcd in memory, out of reach for `length` requests in a row, from the request `at` on; 0: never."""
 
+    error = EtcdUnknown("no member answers")
+
     def __init__(self, store: FakeEtcd, at: int, length: int = 30) -> None:
         super().__init__(store)
         self.requests = 0
@@ -99,7 +101,7 @@ class Failing(FakeEtcdClient):
     async def _contact(self) -> None:
         self.requests += 1
         if self.requests in self._outage:
-            raise EtcdUnknown("no member answers")
+            raise self.error
         await super()._contact()
 
 

@@ -12,7 +12,7 @@ from pipeline.follow import inward, retrying
 from pipeline.follow.inward import Options, follow
 from pipeline.follow.output import DONE, NOT_LEVEL
 from pipeline.follow.target import FollowedTree, position_of
-from proxy.etcd.model import Get
+from proxy.etcd.model import EtcdNoSpace, EtcdUnknown, Get
 from tests.pipeline.follow.histories import creates
 from tests.pipeline.follow.running import Failing
 from tests.pipeline.follow.test_inward import KEYS, TREE
@@ -57,7 +57,11 @@ async def test_an_outage_at_every_request(folder: Path, capsys: pytest.CaptureFi
 
 
 async def test_a_limit_ends_it_during_an_outage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    etcd = Failing(FakeEtcd(), 10, length=1 << 30)
-    options = Options(str(folder), until_level=True, timeout=0.05)
-    assert await asyncio.wait_for(follow(etcd, KEYS, options), 60) == NOT_LEVEL
-    assert "not level within 0.05 s" in capsys.readouterr().err
+    for error, reason in ((EtcdUnknown("silent"), "out of reach"), (EtcdNoSpace("exceeded"), "full")):
+        etcd = Failing(FakeEtcd(), 10, length=1 << 30)
+        etcd.error = error
+        options = Options(str(folder), until_level=True, timeout=0.05)
+        assert await asyncio.wait_for(follow(etcd, KEYS, options), 60) == NOT_LEVEL
+        told = capsys.readouterr().err
+        assert "not level within 0.05 s" in told
+        assert f"etcd is {reason}" in told

@@ -21,7 +21,7 @@ from tests.archive.archives import ROOT, Archive, seen_by
 async def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = str(tmp_path / "archive")
     for words, why in (
-        (["verify", f"archive:{url}", "parquet:x"], "the archive is empty"),
+        (["verify", f"archive:{url}", "parquet:x"], "there is no directory"),
         (["verify", "zk://127.0.0.1:1", "zk://127.0.0.1:1", "--at", "0x5"], "--at goes with archive:URL"),
         (["export", str(tmp_path / "new"), "--follow", "--archive", url], "has no future"),
     ):

@@ -6,13 +6,13 @@ counters, later inserts vanish as duplicates or obsolete parts.
 
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
-from lab.servers.clickhouse import ClickHouseServer
+from lab.servers.clickhouse import replicas_at
 from pipeline.__main__ import main
 from tests.clients.clickhouse_tables import (
     ON_ALL,
@@ -39,14 +39,8 @@ def ensemble() -> Iterator[ZooKeeperServer]:
 
 @pytest.fixture
 def replicas(ensemble: ZooKeeperServer) -> Iterator[Replicas]:
-    first, second = (ClickHouseServer(ensemble.port, replica=f"replica-{n}") for n in (1, 2))
-    for replica in (first, second):
-        replica.join((first, second))
-    with ExitStack() as stack:
-        for replica in (first, second):
-            stack.callback(replica.close)
-            replica.start()
-        yield first, second
+    with replicas_at(ensemble.port, ensemble.port) as both:
+        yield both
 
 
 def test_there_and_back(

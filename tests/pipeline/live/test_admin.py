@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from lab.servers import EtcdServer, free_port
 from pipeline.__main__ import main
-from pipeline.live.admin import NoSnapshot, download
+from pipeline.live.admin import NoSnapshot, check, download
 from tests.pipeline.trees import node, write_snapshot
 
 AUTHORIZATION = "digest root:secret"
@@ -31,11 +31,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """One request."""
-        if self.path == "/commands/ruok":
+        if self.path in ("/commands/ruok", "/zk/admin/ruok"):
             self.send_response(200)
             self.end_headers()
             return
-        assert self.path == "/commands/snapshot?streaming=true"
+        assert self.path in ("/commands/snapshot?streaming=true", "/zk/admin/snapshot?streaming=true")
         status = self.server.status
         if self.headers.get("Authorization") != AUTHORIZATION:
             status = 401
@@ -70,6 +70,8 @@ def url(admin: _Admin) -> str:
 
 def test_the_file_is_named_after_its_zxid_and_packing(admin: _Admin, tmp_path: Path) -> None:
     assert download(url(admin), tmp_path, AUTHORIZATION).name == "snapshot.20"
+    check(f"{url(admin)}/zk/admin")  # zookeeper.admin.commandURL
+    assert download(f"{url(admin)}/zk/admin/", tmp_path, AUTHORIZATION).name == "snapshot.20"
     plain = admin.content
     admin.content = gzip.compress(plain)
     admin.last_zxid = "0x500000020"

@@ -8,7 +8,7 @@ import pytest
 from lab.oracle.client import Client
 from lab.oracle.requests import Create, SetData
 from lab.servers import ZooKeeperServer, free_port
-from pipeline.addresses import Identity, identity_of, servers_of
+from pipeline.addresses import Identity
 from pipeline.live.walk import Walk, WalkFailed, node_count
 from pipeline.table import ZnodeRow
 from tests.pipeline.ensembles import view
@@ -103,8 +103,3 @@ async def test_a_server_of_something_else(answers: bytes) -> None:
     async with server:
         with pytest.raises(WalkFailed, match=r"bytes|Stat"):
             await walked(Walk([server.sockets[0].getsockname()[:2]]))
-
-
-def test_servers_and_identities() -> None:
-    assert servers_of("zk://a:1,b, [::1]:3/") == (("a", 1), ("b", 2181), ("::1", 3))
-    assert identity_of("digest:me:word") == Identity("digest", b"me:word")

@@ -4,6 +4,8 @@ import asyncio
 import io
 import json
 import pickle
+import signal
+import time
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -28,6 +30,7 @@ from pipeline.sources.options import options_of
 from pipeline.sources.parquet import RemoteParquet
 from pipeline.sources.zookeeper_files import ZnodeReader
 from schema.record import SnapshotRef
+from tests.pipeline.conftest import drop_request
 from tests.pipeline.trees import SAMPLES, node, table_of, write_parquet
 
 pytestmark = pytest.mark.real
@@ -41,6 +44,22 @@ def paths_of(batches: Iterator[pa.RecordBatch]) -> list[str]:
 
 def znodes() -> Table:
     return directory_of(options_of({"path": SAMPLE, "splitBytes": "20000"})).znodes
+
+
+def test_a_test_that_is_interrupted_does_not_spoil_the_next(spark: SparkSession) -> None:
+    def interrupt(*_: object) -> None:
+        pytest.fail("as pytest-timeout does")
+
+    former = signal.signal(signal.SIGALRM, interrupt)
+    remaining, _ = signal.setitimer(signal.ITIMER_REAL, 3)
+    try:
+        with pytest.raises(pytest.fail.Exception):
+            spark.sparkContext.parallelize([0], 1).map(lambda _: time.sleep(60)).collect()
+    finally:
+        signal.signal(signal.SIGALRM, former)
+        signal.setitimer(signal.ITIMER_REAL, remaining)
+        drop_request()
+    assert [spark.range(number).count() for number in (3, 4, 5)] == [3, 4, 5]
 
 
 def test_each_row_once_and_counted(spark: SparkSession) -> None:

@@ -1,11 +1,10 @@
-"""What the judge of answers says: of the reserve's refusals, and of a server that etcd has deceived."""
+"""What the judge of answers says of a server that etcd has deceived."""
 
 from typing import Any, cast
 
 import pytest
 
-from codec.constants import CreateMode, OpCode, Xid
-from codec.jute import OPEN_TO_ALL
+from codec.constants import Xid
 from codec.packets import REPLY_HEADER
 from proof.history import History, SetWatches
 from proof.history.records import Expired, Lost
@@ -13,23 +12,6 @@ from proof.simulation.answers import Answers
 from proof.simulation.clients import Client
 from proof.simulation.world import Host, World
 from proof.simulation.wrong_servers import WrongServers
-from proxy.state.capture import new_machine
-
-
-def test_a_session_that_gets_no_lock_from_the_reserve_is_a_violation() -> None:
-    found: list[str] = []
-    nothing: Any = None
-    answers = Answers(nothing, nothing, nothing, 10.0, found.append)
-    machine = new_machine(1)
-    ephemeral, lasting = (
-        ("/l/e", b"", OPEN_TO_ALL, mode) for mode in (CreateMode.EPHEMERAL, CreateMode.PERSISTENT)
-    )
-    machine.tree.ephemerals[2] = {"/l/a", "/l/b"}  # it has used a part of its share
-    answers.refused(1, OpCode.CREATE, lasting, machine)
-    answers.refused(2, OpCode.CREATE, ephemeral, machine)
-    assert found == []
-    answers.refused(1, OpCode.CREATE, ephemeral, machine)
-    assert found == ["session 0x1 has one ephemeral node at most, and the reserve refuses it /l/e"]
 
 
 def test_what_a_deceived_server_answers_to_setwatches_does_not_count() -> None:

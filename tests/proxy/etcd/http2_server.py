@@ -85,7 +85,7 @@ class Server:
     def call(self, request: bytes = b"", *, last: bool = True) -> Call:
         """Send a request."""
         call = self.connection.open(request_headers("http", "etcd:2379", "/a/B", 5.0, (("token", "x"),)))
-        self.connection.sender.send(call.upload, request, last=last)
+        self.connection.sender.send(call, request, last=last)
         return call
 
     def answer(self, call: Call, *messages: bytes, padding: int | None = None) -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from lab.fakes.clock import FakeClock
-from proxy.log.slices import SLICE, Slices, in_slices
+from proxy.log.slices import SLICE, Slices, StateWorker, in_slices
 from proxy.state.pause import Pause
 
 
@@ -93,3 +93,25 @@ def test_work_within_work_returns_to_where_it_was_resumed() -> None:
     outer.resume()
     assert outer.done
     assert steps == ["inner 1", "outer 1", "inner 2", "outer 2"]
+
+
+async def test_what_follows_a_slice_is_done_at_its_end_and_otherwise_in_the_next_turn() -> None:
+    worker = StateWorker(seconds=0)
+    steps: list[str] = []
+
+    def follow() -> None:
+        steps.append("follow")
+
+    def work() -> None:
+        worker.after_slice(follow)
+        steps.append("first slice")
+        worker.rest()
+        steps.append("second slice")
+
+    worker.run(work)
+    assert steps == ["first slice", "follow"]
+    await worker.drained()
+    worker.after_slice(follow)
+    assert steps == ["first slice", "follow", "second slice"]
+    await asyncio.sleep(0)
+    assert steps[3:] == ["follow"]

@@ -3,16 +3,20 @@
 import io
 import os
 import pty
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from codec import client as zk
 from codec.jute import Acl
-from lab.servers import ZketcdServer
+from lab.servers import EtcdServer, ZketcdServer
+from lab.servers.tls import Authority
+from proxy.ctl import client
 from proxy.ctl.client import Client
 from zketcd.__main__ import main
 from zketcd.online import nodes
@@ -60,6 +64,64 @@ def test_nodes_are_created_set_and_deleted(call: Caller, monkeypatch: pytest.Mon
     assert call("rmr", "/a", "--dry-run").splitlines() == ["/a", "/a/b", "/a/b/c", "/a/s-0000000001"]
     call("rmr", "/a")
     assert "NO_NODE" in call("rmr", "/a", status=1)
+
+
+def _closed_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def test_of_several_servers_the_first_that_gives_a_session_is_used(call: Caller) -> None:
+    closed = f"127.0.0.1:{_closed_port()}"
+    working, call.server = call.server, f"{closed},{call.server}"
+    assert call("shell", "ls", "/") == "zookeeper\n"
+    call.server = closed
+    assert call("delete", "/a", status=1) == f"zketcd delete: {closed}: Connection refused\n"
+    assert working not in call("delete", "/a", status=1)
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_what_does_not_answer_as_a_zookeeper_is_named(call: Caller, etcd_server: EtcdServer) -> None:
+    call.server = etcd_server.endpoint.partition("://")[2]
+    error = call("delete", "/a", status=1)
+    assert error.startswith(f"zketcd delete: {call.server}")
+    assert "is it a port for ZooKeeper clients?" in error
+
+
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_CONNECT_TIMEOUT", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--server", "http://h:1"), "'http://h:1' is not HOST:PORT"),
+        (("--server", "h:1/app"), "(a chroot): give whole paths of nodes instead"),
+        (("--server-ca", __file__), f"{__file__}: no certificate or crl found"),
+        (("--ttl", "0"), "from 1 to 1099511627775, in milliseconds"),
+        (("--ttl", str(1 << 63)), "from 1 to 1099511627775, in milliseconds"),
+    ],
+)
+def test_wrong_options_are_named(
+    options: tuple[str, str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["create", "/a", *options])
+    assert expected in capsys.readouterr().err
+
+
+def test_a_server_that_knows_no_users_is_reported(call: Caller, tmp_path: Path) -> None:
+    user = ("--server-user", "bob", "--server-password", "pw")
+    assert "the server has no users for SASL (DIGEST-MD5)" in call("create", "/a", *user, status=1)
+    authority = Authority(tmp_path, "ca")
+    assert "TLS failed" in call("create", "/a", "--server-ca", str(authority.ca), status=1)
+
+
+def test_a_ttl_may_be_longer_than_a_month(call: Caller) -> None:
+    call("create", "/ttl", "--ttl", str(40 * 86400 * 1000))
+    call("rmr", "/ttl")
 
 
 def test_acls_are_shown_and_then_changed_under_the_callers_identities(

@@ -1,4 +1,4 @@
-"""The shared storage, in memory, and the invariants of what lies there. Pure.
+"""The buckets, in memory, and the invariants of what lies there. Pure.
 
 It sees all hosts at one instant, so it knows at each moment which data a replica has reported as marked.
 """
@@ -10,34 +10,46 @@ from examples.invariants import Violation
 
 INVARIANTS = {
     "deleted-once": "Data are deleted once.",
-    "leaked": "Data that no replica uses are deleted in the end, and so are all marks and locks.",
+    "leaked": "Data that no replica uses are deleted in the end, and so are all marks.",
     "marked": "Data are there as long as a replica has marked them.",
-    "merged-once": "A part is merged by one replica, unless the lock of the first one was lost.",
+    "merged-once": "A part is merged by one replica, unless its data were deleted before.",
+    "moved-once": "A part is moved into a bucket by one replica, unless its data were deleted before.",
     "parts": "Every replica ends with the same parts, and with the rows that were inserted and not dropped.",
-    "rest": "Once nobody writes, every replica does all that is left to do.",
+    "rest": "Once nobody writes, every replica does all that is left to do, and no lock is left.",
+    "same-bucket": "A replica marks data of its own bucket only.",
+    "tmp-fetch": "What is left of a fetch that died is removed, and the part itself keeps its mark.",
 }
 
 Rows = frozenset[str]
 
 
-class Bucket:
-    """Objects by the unique id of the part whose data they are."""
+class Storage:
+    """Objects by the unique id of the part whose data they are, each in the bucket of its writer."""
 
-    def __init__(self) -> None:
+    def __init__(self, buckets: Mapping[str, int]) -> None:
+        """`buckets`: replica -> the number of its bucket."""
         self.written = 0
         self.deleted = 0
+        self._buckets = buckets
         self._objects: dict[str, Rows] = {}
-        self._gone: set[str] = set()
-        self._merged: dict[str, str] = {}  # part -> unique id
+        self._where: dict[str, int] = {}  # unique id -> bucket, of deleted data too
+        self._made: dict[tuple[str, str, int], str] = {}  # how, part, bucket -> unique id
         self._marks: defaultdict[str, set[str]] = defaultdict(set)
 
-    def write(self, identity: str, rows: Rows) -> None:
+    def write(self, identity: str, rows: Rows, replica: str) -> None:
         """Store a new part's data."""
         self._objects[identity] = rows
+        self._where[identity] = self._buckets[replica]
         self.written += 1
+
+    def reaches(self, identity: str, replica: str) -> bool:
+        """Whether a replica finds data in its bucket, which ClickHouse asks for the first object."""
+        return identity in self._objects and self._where[identity] == self._buckets[replica]
 
     def read(self, identity: str, replica: str) -> Rows:
         """The data of a part that a replica has marked."""
+        if self._where.get(identity) != self._buckets[replica]:
+            raise Violation("same-bucket", f"{replica} uses {identity}, which was never in its bucket")
         if identity not in self._objects:
             raise Violation("marked", f"{replica} uses {identity}, whose data are gone")
         return self._objects[identity]
@@ -45,32 +57,31 @@ class Bucket:
     def delete(self, identity: str, replica: str) -> None:
         """Delete a part's data."""
         if identity not in self._objects:
-            how = "again" if identity in self._gone else "which were never written"
+            how = "again" if identity in self._where else "which were never written"
             raise Violation("deleted-once", f"{replica} deletes {identity} {how}")
         if others := self._marks[identity]:
             raise Violation("marked", f"{replica} deletes {identity}, marked by {sorted(others)}")
         del self._objects[identity]
-        self._gone.add(identity)
         self.deleted += 1
 
-    def marked(self, identity: str, replica: str) -> None:
-        """A replica knows that its mark is there."""
-        if identity not in self._objects:
-            raise Violation("marked", f"{replica} has marked {identity}, whose data are gone")
-        self._marks[identity].add(replica)
+    def marked(self, identity: str, replica: str, directory: str = "") -> None:
+        """A replica knows that its mark is there. `directory`: see ZeroCopyPaths.mark."""
+        self.read(identity, replica)
+        self._marks[identity].add(directory or replica)
 
-    def unmarking(self, identity: str, replica: str) -> None:
+    def unmarking(self, identity: str, replica: str, directory: str = "") -> None:
         """A replica is about to take its mark away, and uses the data no more."""
-        self._marks[identity].discard(replica)
+        self._marks[identity].discard(directory or replica)
 
-    def merged(self, part: str, identity: str, replica: str) -> None:
-        """A replica has made a part by a merge."""
-        before = self._merged.get(part)
+    def made(self, how: str, part: str, identity: str, replica: str) -> None:
+        """A replica has `merged` a part, or `moved` it to its bucket. One merge is enough for all buckets."""
+        key = (how, part, self._where[identity] if how == "moved" else 0)
+        before = self._made.get(key)
         if before is not None and self._marks[before]:
             raise Violation(
-                "merged-once", f"{replica} merges {part}, which {sorted(self._marks[before])} have already"
+                f"{how}-once", f"{replica} has {how} {part}, which {sorted(self._marks[before])} have already"
             )
-        self._merged[part] = identity
+        self._made[key] = identity
 
     def at_end(
         self,
