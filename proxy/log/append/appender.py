@@ -39,6 +39,8 @@ _PROBE_INTERVAL = 1.0  # seconds between two writes that ask a full etcd whether
 _WINDOW_PER = 0.0025  # seconds of round trip for each Txn in flight; 8 at 20 ms
 _WINDOW_BYTES = 2 << 20  # in flight together; one entry is sent in any case
 _LONG_ENTRY = 64 << 10  # bytes; after making a longer entry the loop does other work before the next one
+_GATHERING = 0.002  # seconds that requests wait at most for others that are expected
+_EXPECTED_FOR = 0.01  # seconds after an answer in which its client's next request is expected
 
 
 def _growing_pauses() -> Iterator[float]:
@@ -99,6 +101,8 @@ class Appender:
         # What may not be in the log yet; None while its first attempt is in flight.
         self._running: dict[Sent, asyncio.Task[None] | None] = {}
         self._probe_at = 0.0
+        self._gathering: asyncio.TimerHandle | None = None  # while requests wait for others
+        self._expected_until = 0.0  # by the clock's perf_counter
         self._throttled_log = ThrottledLog(log, self._clock)
         outbox.wake = self._schedule
 
@@ -126,6 +130,7 @@ class Appender:
 
     def make_room(self) -> None:
         """An entry of ours was applied, or syncs were answered without one: free its place in the window."""
+        self._expected_until = self._clock.perf_counter() + _EXPECTED_FOR
         for sent in [sent for sent in self._running if sent.over]:
             # The first attempt is not cancelled: its answer is about to arrive.
             if sent.attempts > 1 and (task := self._running.pop(sent)) is not None:
@@ -167,6 +172,7 @@ class Appender:
                 outbox.queue
                 and outbox.unanswered < window
                 and (outbox.bytes < _WINDOW_BYTES or not outbox.unanswered)
+                and not self._gathers()
             ):
                 probes = outbox.full and self._clock.monotonic() >= self._probe_at
                 sent = outbox.cut(self._header(), may_probe=probes)
@@ -189,10 +195,30 @@ class Appender:
             if outbox.queue:
                 self._schedule()  # an answer made a client submit another request
         # Without an incarnation a request only has to be looked at if it may have to be refused.
-        is_done = not outbox.queue or outbox.is_held
+        is_done = not outbox.queue or outbox.is_held or self._gathering is not None
         has_room = is_done and outbox.unanswered < window if incarnation else outbox.full
         if has_room and not self._scheduled:
             outbox.wake = self._schedule
+
+    def _gathers(self) -> bool:
+        """Whether the requests that wait do so for others: clients answered together continue together."""
+        outbox, timer = self._outbox, self._gathering
+        if len(outbox.queue) >= outbox.expected:
+            if timer is not None:
+                timer.cancel()
+                self._gathering = None
+            return False
+        if timer is None:
+            if self._clock.perf_counter() >= self._expected_until:
+                return False
+            self._gathering = asyncio.get_running_loop().call_later(_GATHERING, self._gathered)
+        return True
+
+    def _gathered(self) -> None:
+        """The requests that were expected have not come: send those that wait."""
+        self._gathering = None
+        self._outbox.expected = 0
+        self._schedule()
 
     def _header(self) -> Header:
         checkpoint, digest = self._machine.last_checkpoint

@@ -127,6 +127,8 @@ class Outbox:
         self.bytes = 0
         #: Entries that may not be in the log yet.
         self.unanswered = 0
+        #: How many requests are likely to come soon: as many as were answered since the last entry was made.
+        self.expected = 0
         #: Syncs that need no entry.
         self.syncs = Syncs()
         self.space = space
@@ -233,6 +235,7 @@ class Outbox:
         self._sent[self._next] = sent
         self._next += 1
         self._next_by_entry = False
+        self.expected = 0
         self.bytes += len(value)
         self.unanswered += 1
         return sent
@@ -379,6 +382,7 @@ class Outbox:
         sent = self._sent.pop(number, None)
         if sent is not None:
             self._over(sent)
+            self.expected += len(sent.requests)
         return sent
 
     def _over(self, sent: Sent) -> None:

@@ -122,6 +122,10 @@ class World:
                 pass
             case ["after", "a", "second"]:
                 self.appender._probe_at = 0.0
+            case ["a", "moment", "later"]:
+                await asyncio.sleep(2 * appender_module._GATHERING)
+            case ["idle"]:
+                self.appender._expected_until = 0.0
             case ["impatient"]:
                 self.timeout = 0.0
             case ["stop"]:
