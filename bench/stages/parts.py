@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 from bench.stages.meter import DIGEST, MACHINE, OUTBOX, REPLY, WATCHES, Meter
 from proxy.frontend import turns
+from proxy.frontend.connection import Connection
 from proxy.frontend.order import Order
 from proxy.log.append.appender import Appender
 from proxy.log.append.outbox import Outbox
@@ -29,6 +30,7 @@ METHODS: tuple[tuple[type, str, str], ...] = (
     (Digest, "settle", DIGEST),
     (WatchTable, "fire", WATCHES),
     (Order, "answer_write", REPLY),
+    (Connection, "flush", REPLY),
 )
 """Class, method, and the stage that it begins."""
 _WINDOW = 2  # Txns in flight, as on an etcd that is near

@@ -223,7 +223,7 @@ class Appender:
         return True
 
     def _gathered(self) -> None:
-        """What was expected has not come: send what is there."""
+        """The requests that were expected have not come: send those that wait."""
         self._gathering = None
         self._outbox.expected = 0
         self._schedule()
