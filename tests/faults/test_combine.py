@@ -1,4 +1,4 @@
-"""Proxies with --peer-listen on a real etcd: they append together, and go on without the combiner."""
+"""Proxies with --peer-listen on a real etcd: they append together, and continue without the combiner."""
 
 import os
 import re

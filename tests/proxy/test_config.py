@@ -114,6 +114,7 @@ _PARTNERS = {
     "etcd-user": ("etcd-password",),
     "etcd-password": ("etcd-user",),
     "etcd-password-file": ("etcd-user",),
+    "peer-advertise": ("peer-listen",),
     "proxy-protocol": ("proxy-protocol-from",),
     "proxy-protocol-from": ("proxy-protocol",),
     "sasl-keytab": ("sasl-principal",),
