@@ -160,7 +160,7 @@ class _Beginning:
                 " `zketcd archive URL --accept-cluster` once"
             )
         now = int(self._archiver._clock.time() * 1000)
-        entries = sorted(loaded.caught.entries, key=lambda kv: kv.mod_revision)
+        entries = loaded.caught.entries
         clock = min([now, *(decode_entry(kv.value).clock for kv in entries[:1])]) if machine.entries else 0
         start = Point(machine.entries, 0 if current is None else current.position, machine.zxid, clock)
         begun = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3]

@@ -39,6 +39,7 @@ class Knobs(NamedTuple):
     window: tuple[int, int] = (2, 8)  # Txns in flight, at least and at most
     lengths: Lengths = LENGTHS
     level: int = OF_NEW_TREES  # of the tree at its beginning
+    combining: int = 0  # so many proxies take the entries of others, --peer-listen
     budgets: tuple[str, ...] = ("",)  # of each proxy in turn, --budget
     limits: Limits = LIMITS
     quota: int = _QUOTA  # bytes of etcd's database, --quota-backend-bytes
@@ -71,7 +72,12 @@ class Knobs(NamedTuple):
     def options_of(self, number: int) -> list[str]:
         """The options of one server. Others may have other budgets: the last one that starts decides."""
         budgets = self.budgets[number % len(self.budgets)]
-        return [*self.options, f"--budget={budgets}", *(f"--sasl-user={user}:{user}" for user in USERS)]
+        peers = ["--peer-listen=127.0.0.1:2191"] if 0 < number <= self.combining else []
+        users = [f"--sasl-user={user}:{user}" for user in USERS]
+        return [*self.options, *peers, *users, f"--budget={budgets}"]
+
+    def _combining(self) -> str:
+        return f" {self.combining} take others' entries," if self.combining else ""
 
     def _room(self) -> str:
         if self.quota == _QUOTA:
@@ -85,7 +91,7 @@ class Knobs(NamedTuple):
         return (
             f"{self.proxies} proxies, tick {self.tick} ms, lease {self.lease} s,"
             f" staleness {self.staleness} s, a snapshot each {self.snapshot_requests} requests,"
-            f" window {least} to {most},"
+            f" window {least} to {most},{self._combining()}"
             f" at most {self.outstanding} outstanding requests,"
             f" {'shortest' if self.lengths == _SHORTEST else 'usual'} slices,"
             f" {'tight' if self.limits == _TIGHT else 'usual'} limits,"
@@ -97,12 +103,13 @@ class Knobs(NamedTuple):
 
 def drawn(seed: int, rng: Random) -> Knobs:
     """Draw the knobs of a stormy world."""
-    # With little room the tree meets the reserve, and clients have to delete nodes. Its own source leaves the
-    # other knobs as they are.
-    room = Random(f"{seed}/room")
+    # With little room the tree meets the reserve, and clients have to delete nodes. Sources of their
+    # own leave the other knobs as they are.
+    room, peers = Random(f"{seed}/room"), Random(f"{seed}/peers")
+    proxies = rng.randint(2, 4)
     quota = room.choice((_QUOTA, _QUOTA, 400_000, 800_000))
     return Knobs(
-        proxies=rng.randint(2, 4),
+        proxies=proxies,
         tick=rng.choice((500, 1000, 2000)),
         lease=rng.choice((2, 5, 5, 10)),
         staleness=rng.choice((4, 10, 10, 20)),
@@ -112,6 +119,7 @@ def drawn(seed: int, rng: Random) -> Knobs:
         window=rng.choice(((1, 1), (2, 8), (2, 8), (8, 8))),
         lengths=_lengths(seed),
         level=rng.choice((1, 2, 2)),
+        combining=peers.choice((0, 0, 1, proxies, proxies)),
         budgets=rng.choice(_BUDGETS),
         limits=rng.choice((LIMITS, _TIGHT)),
         quota=quota,

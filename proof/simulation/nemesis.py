@@ -81,6 +81,7 @@ class Nemesis:
             "cut a proxy from a member": self._cut_member,
             "cut a proxy from etcd": self._cut_etcd,
             "cut clients from a proxy": self._cut_clients,
+            "cut proxies from each other": self._cut_proxies,
             "reset connections": self._reset_connections,
             "kill a member": self._kill_member,
             "pause a member": self._pause_member,
@@ -217,6 +218,10 @@ class Nemesis:
         names = [client.name for client in self._subject.clients if self._random.random() < 0.6]
         return self._cut(names, [proxy.name], f"{proxy.name} and {', '.join(names)}")
 
+    def _cut_proxies(self) -> Fault:
+        proxy, *others = self._random.sample(self._subject.proxies, len(self._subject.proxies))
+        return self._cut([proxy.name], [other.name for other in others], f"{proxy.name} and others")
+
     def _reset_connections(self) -> Fault:
         rng, proxies = self._random, self._subject.proxies
         seconds = rng.choice((0.5, 2.0))
@@ -226,6 +231,9 @@ class Nemesis:
                 for transport in list(proxy.transports):
                     if rng.random() < 0.5:
                         transport.reset()
+                for link in list(proxy.host.links if proxy.host is not None else ()):
+                    if rng.random() < 0.5:
+                        link.abort()
 
         return Fault("", f"each {seconds} s", _every(self._subject.cluster.host, seconds, reset))
 

@@ -20,6 +20,8 @@ class Network:
         self._cut: dict[tuple[str, str], int] = {}  # (from, to): how many faults cut it
         self._waiting: dict[tuple[str, str], list[Callable[[], None]]] = {}
         self._slow: dict[str, float] = {}  # seconds more, by host
+        #: By host, the processes that take connections of other proxies (`peers`).
+        self.ports: dict[str, list[Any]] = {}
         #: Clients that take their replies slowly, and for how many faults.
         self.slow_readers: Counter[str] = Counter()
         #: Seconds that a message takes, from and to.

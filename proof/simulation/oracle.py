@@ -127,6 +127,7 @@ class Oracle:
 
     def committed(self, events: list[Any]) -> None:
         """A revision of etcd."""
+        senders: set[str] = set()
         for event in events:
             try:
                 kind, incarnation, number = self._keys.parse(event.kv.key)
@@ -138,7 +139,9 @@ class Oracle:
                     if self._early.pop(incarnation, None):
                         self.counts[sometimes.GAP_STAYS] += 1
             elif kind is KeyKind.ENTRY and event.type != DELETE:
+                senders.add(incarnation)
                 self._entry(incarnation, number, event)
+        self.counts[sometimes.COMBINED] += len(senders) > 1
 
     def _entry(self, incarnation: str, number: int, event: Event) -> None:
         if self._is_late(incarnation, number):

@@ -19,6 +19,7 @@ from proof.simulation.environment import SimulatedClock, environment
 from proof.simulation.etcd import Cluster
 from proof.simulation.etcd_channel import Channel
 from proof.simulation.knobs import Knobs
+from proof.simulation.peers import ProxyHost, peer_port
 from proof.simulation.transports import Socket, Transport, Transports
 from proof.simulation.world import Host
 from proxy.config import Config, parse
@@ -32,6 +33,7 @@ from proxy.sasl.login import Login
 from proxy.server import Server, Tuning
 from proxy.state.level import KNOWN
 from schema.keys import Keyspace
+from schema.record import PeerPort
 
 PREFIX = "/zketcd"
 _GRACE = 2.0  # seconds after a pause
@@ -102,7 +104,7 @@ class Proxy:
         self.world = cluster.world
         self.name = name
         self.server: Server | None = None
-        self.host: Host | None = None
+        self.host: ProxyHost | None = None
         self.levels = KNOWN
         self.serving = False
         #: Why it ended although no fault ended it; "" while it has not.
@@ -111,7 +113,7 @@ class Proxy:
         #: Transports of its clients.
         self.transports = Transports()
         #: Its other processes: one that takes over, one that ends after that.
-        self.others: dict[Host, None] = {}
+        self.others: dict[ProxyHost, None] = {}
         #: Snapshot writers of this life.
         self.writers: dict[Host, None] = {}
         #: Called when something was read from a session's client: session id, incarnation.
@@ -143,9 +145,10 @@ class Proxy:
         self.world.trace(self.name, f"starts, release {max(self.levels)}")
         host.call_soon(lambda: host.create_task(self._run(host), name="the server"))
 
-    def process(self) -> Host:
+    def process(self) -> ProxyHost:
         """A new process on this machine."""
-        host = Host(self.world, self.name, skew=self.hardware.skew, drift=self.hardware.drift)
+        skew, drift, _ = self.hardware
+        host = ProxyHost(self.world, self._cluster.network, self.name, skew, drift)
         host.levels = self.levels
         host.burn = self.hardware.burn
         host.stretched = self._stretched
@@ -168,6 +171,7 @@ class Proxy:
             login=login,
             environment=around,
             read_metrics=read_metrics,
+            peer_port=peer_port(self.name, around.randomness) if self._settings.peer_listen else PeerPort(),
             tuning=self._tuning._replace(levels=host.levels),
         )
 
@@ -175,6 +179,7 @@ class Proxy:
         try:
             server = self.server = self.server_of(host)
             await server.start(lambda _count: None, Socket())  # type: ignore[arg-type]
+            await self.take_entries(server)
             self.serving = True
             self.world.trace(self.name, f"serves as {server.log.incarnation}")
             error = await server.failed()
@@ -183,6 +188,11 @@ class Proxy:
         self.ended = f"{type(error).__name__}: {error}"
         self.world.trace(self.name, f"ends: {self.ended}")
         host.call_soon(self.kill)
+
+    async def take_entries(self, server: Server) -> None:
+        """Let a server that has started take the entries of other proxies, if it is to."""
+        if self._settings.peer_listen:
+            await server.take_entries(Socket())  # type: ignore[arg-type]
 
     def _stretched(self, delay: float) -> float:
         """How long a task of the server sleeps in quiet stretches, in place of the period of its looks."""
@@ -213,6 +223,7 @@ class Proxy:
         assert self.host is not None
         self.serving = False
         for host in (self.host, *self.others):
+            host.cut_off(silently=silently)
             self.end_process(host)
         for transport in list(self.transports):
             transport.lose(silently=silently)
@@ -220,8 +231,9 @@ class Proxy:
         for writer in list(self.writers):
             self._end_writer(writer)
 
-    def end_process(self, host: Host) -> None:
+    def end_process(self, host: ProxyHost) -> None:
         """End one process at once; its connections to clients stay for the caller to end."""
+        host.cut_off(silently=False)
         self.others.pop(host, None)
         end_process(self._cluster, host)
 

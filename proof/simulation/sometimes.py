@@ -17,6 +17,9 @@ LENT = "growth that the reserve has room for"
 EPHEMERAL = "an ephemeral node that the reserve has room for"
 GIVES_SPACE = "a snapshot that gives space"
 WHOLE_AGAIN = "a reserve that is whole again"
+COMBINED = "entries of several proxies in one Txn"
+REFUSED = "entries that their combiner refuses"
+DOUBT = "entries that their combiner may not have appended"
 BRANCHES = (
     REPLACEMENT,
     CARRY_OVER,
@@ -32,6 +35,9 @@ BRANCHES = (
     EPHEMERAL,
     GIVES_SPACE,
     WHOLE_AGAIN,
+    COMBINED,
+    REFUSED,
+    DOUBT,
 )
 ENOUGH_HOURS = 8.0
 """Stormy hours after which each branch should have been taken."""

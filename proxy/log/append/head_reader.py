@@ -20,7 +20,7 @@ from proxy.etcd.versions import reads_are_new
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.syncs import Asked, Proven
 from proxy.log.context import Context
-from proxy.log.follow.follower import revision_of
+from proxy.log.follow.follower import order_of
 from proxy.log.follow.watch_guard import WatchGuard
 from schema.errors import ForeignKey
 from schema.keys import KeyKind
@@ -109,4 +109,4 @@ class HeadReader:
         if answer.revision < self._delivered or any(each.more for each in found):
             return None
         pairs = [pair for each in found for pair in each.kvs]
-        return max(pairs, key=revision_of, default=None)
+        return max(pairs, key=order_of, default=None)

@@ -19,6 +19,7 @@ from proxy.log.combine.messages import (
 )
 from proxy.log.context import Context
 from proxy.log.members import Member, Members
+from proxy.support import probe
 from proxy.support.latency import RoundTrip
 from proxy.support.throttled_log import ThrottledLog
 
@@ -56,7 +57,7 @@ class Combining:
         self._throttled_log = ThrottledLog(log, self._clock)
         self._loop = asyncio.get_running_loop()
         self._hello: Hello | None = None  # None: there is no incarnation
-        self._offered: dict[int, _Offered] = {}  # by number, until the stream shows it
+        self._offered: dict[int, _Offered] = {}  # by number, until the stream shows it; the oldest first
         self._timer: asyncio.TimerHandle | None = None
         self._apart_until = 0.0
         self._count = 0  # of entries that it has appended
@@ -210,7 +211,7 @@ class Combining:
         """Append directly what the combiner should have appended by now."""
         self._timer = None
         if self._offered:
-            left = min(self._offered.values()).began + _DOUBT - self._clock.perf_counter()
+            left = next(iter(self._offered.values())).began + _DOUBT - self._clock.perf_counter()
             if left > 0:
                 self._timer = self._loop.call_later(left, self._look_for_late)
             else:
@@ -221,6 +222,7 @@ class Combining:
         if refused is not None:
             for number in refused:
                 if (offered := self._offered.pop(number, None)) is not None:
+                    probe.current.reached("entries that their combiner refuses")
                     self._context.stats.offers_refused += 1
                     offered.doubt()
         elif line is self._line:
@@ -231,6 +233,7 @@ class Combining:
         self._apart_until = self._clock.perf_counter() + _APART
         offered, self._offered = self._offered, {}
         if offered:
+            probe.current.reached("entries that their combiner may not have appended")
             self.warn("the combiner does not append this proxy's entries: %s", why)
         self._context.stats.offers_refused += len(offered)
         for each in offered.values():

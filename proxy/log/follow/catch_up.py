@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 
 from proxy.etcd.interface import Reads
 from proxy.etcd.model import EtcdUnknown, Get, KeyValue, RangeResult, Status, Txn, TxnResult
-from proxy.log.follow.follower import revision_of
+from proxy.log.follow.follower import order_of
 from proxy.log.record import TIMEOUT, Look, incarnation_of, look, no_longer_servable
 from proxy.log.slices import in_slices
 from proxy.state.machine import Disagreement, Machine
@@ -54,7 +54,7 @@ class Caught(NamedTuple):
     record: TreeRecord
     pair: KeyValue  # the record's key
     proxies: list[KeyValue]  # the keys of those that live at `revision`
-    entries: list[KeyValue]  # by mod_revision
+    entries: list[KeyValue]  # in the order of `order_of`
 
 
 class Loaded(NamedTuple):
@@ -113,7 +113,7 @@ async def took_effect(etcd: Reads, keys: Keyspace, incarnation: str, number: int
 async def entries_after(
     etcd: Reads, keys: Keyspace, applied: Mapping[str, int], found: Look
 ) -> list[KeyValue]:
-    """All entries above `applied` that existed at the look's revision, by mod_revision. Raises EtcdError.
+    """All entries above `applied` that existed at the look's revision, in order. Raises EtcdError.
 
     Entries that were truncated meanwhile are missing: the caller checks that.
     """
@@ -148,7 +148,7 @@ async def entries_after(
         yield between(start, keys.log_end)
 
     await together(reads())
-    return await in_slices(lambda pause: pause.sorted(entries, revision_of))
+    return await in_slices(lambda pause: pause.sorted(entries, order_of))
 
 
 async def incarnations(etcd: Reads, keys: Keyspace, start: bytes, end: bytes) -> AsyncIterator[str]:

@@ -142,7 +142,7 @@ class Follower:
         """The first of these entries, which were read, that the watch should have delivered long ago.
 
         It is below the revision that was processed, and does not wait for a predecessor. Other proxies have
-        applied it in its place, so the state that was made without it is wrong. `entries`: by mod_revision.
+        applied it in its place, so the state that was made without it is wrong. `entries`: in order.
         """
         for pair in entries:
             if pair.mod_revision > self.revision:
@@ -176,7 +176,7 @@ class Follower:
             there.add(incarnation)
             if self._living.get(incarnation) != pair.create_revision:
                 self._came(items, incarnation, pair)
-        for pair in pause.each(pause.sorted(entries, revision_of)):
+        for pair in pause.each(pause.sorted(entries, order_of)):
             if pair.mod_revision > revision:
                 break
             _, incarnation, number = self._parse(pair.key)
@@ -229,6 +229,6 @@ class Follower:
         items.append(ProxyGone(incarnation, revision))
 
 
-def revision_of(pair: KeyValue) -> int:
-    """The key by which entries are sorted."""
-    return pair.mod_revision
+def order_of(pair: KeyValue) -> tuple[int, bytes]:
+    """The key by which entries are sorted. Those of one Txn are put in the order of their keys (rule 2.8)."""
+    return pair.mod_revision, pair.key

@@ -34,7 +34,7 @@ from proxy.etcd.model import (
     RangeResult,
     Txn,
 )
-from proxy.log.follow.follower import Follower, revision_of
+from proxy.log.follow.follower import Follower, order_of
 from proxy.log.follow.watch_guard import WatchGuard
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock
@@ -191,7 +191,7 @@ class Staleness:
             if result.count
         ]
         new = [kv for name, kv in there.items() if name not in living]
-        first = sorted((kv for result in found[1:] for kv in result.kvs), key=revision_of)
+        first = sorted((kv for result in found[1:] for kv in result.kvs), key=order_of)
         # A key that was there when the watch had passed it, and still is, was there all the time.
         if self.right and (
             follower.left_out(first) is not None or any(kv.create_revision <= processed for kv in new)

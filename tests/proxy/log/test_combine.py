@@ -120,6 +120,14 @@ async def test_a_combiner_that_says_nothing_is_not_waited_for(
     await cluster.check()
 
 
+async def test_entries_that_were_offered_at_one_moment_are_appended_after_it(cluster: Cluster) -> None:
+    combining = (await cluster.proxy()).log.combining
+    doubts = [mock.Mock(), mock.Mock()]
+    combining._offered = {number: module._Offered(0.0, doubt) for number, doubt in enumerate(doubts)}
+    combining._look_for_late()
+    assert [doubt.call_count for doubt in doubts] == [1, 1]
+
+
 async def test_when_the_combiner_stops_the_next_eldest_combines(cluster: Cluster) -> None:
     first, *others = await cluster.three()
     _together(cluster, 0)
