@@ -178,7 +178,7 @@ def _bind(config: Config, listeners: Listeners) -> None:
 
 def _bind_for_peers(config: Config, listeners: Listeners) -> None:
     """Hold the port for other proxies, unless it is held already. Raises OSError that names the address."""
-    if config.peer_listen is not None and "peer" not in listeners:
+    if config.peer_listen is not None and "peer" not in listeners and not config.archive.read_only:
         listeners["peer"] = bound_socket(*config.peer_listen)
 
 

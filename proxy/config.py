@@ -422,6 +422,8 @@ def _config(made: OptionParser, given: Any, found: zoo_cfg.Found) -> Config:
         )
     if given.peer_advertise is not None and given.peer_listen is None:
         raise ValueError("--peer-advertise needs --peer-listen")
+    if given.peer_advertise is not None and not given.peer_advertise[1]:
+        raise ValueError("--peer-advertise needs a port")
     low, high = _session_timeouts(given)
     tls: ClientTls = settings["tls"]
     tls_options.check(tls)

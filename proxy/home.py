@@ -35,6 +35,8 @@ def peer_port_of(config: Config, ports: Mapping[str, int]) -> PeerPort:
     if config.peer_listen is None:
         return PeerPort()
     host, port = config.peer_advertise or (config.peer_listen[0], ports.get("peer", config.peer_listen[1]))
+    if not port:  # any, and another process holds it still
+        return PeerPort()
     name = socket.gethostname() if _is_any(host) else host
     return PeerPort(_address(name, port), HOST.randomness.token_bytes(32))
 

@@ -108,7 +108,7 @@ def decode_proxy(value: bytes) -> ProxyValue:
             text(members.get("admin", "")),
             number(members.get("started", 0)),
         )
-        address, secret = members.get("peer", ("", ""))
+        address, secret, *_ = members.get("peer", ("", ""))
         peer_port = PeerPort(text(address), bytes.fromhex(text(secret)))
         return ProxyValue(levels, text(members["version"]), archives, home, peer_port)
     except (KeyError, TypeError, ValueError) as error:

@@ -334,6 +334,7 @@ class Log:
                 log.info("proxy %s is gone", self.members.get(name) or name)
                 self.members.gone(name)
                 self.applier.peers.forget(name)
+                self.combining.proxy_gone(name)
                 self.incarnations.membership.key_gone(name)
                 self._sessions.proxy_gone(name)
             case QuotaExceeded(path, what):

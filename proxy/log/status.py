@@ -46,7 +46,7 @@ class Stats:
     sent_requests: int = 0
     entry_requests: Histogram = field(default_factory=Histogram)  # requests of each entry sent
     round_trip: RoundTrip = field(default_factory=RoundTrip)  # of Txns, by which the window is chosen
-    combined_txns: int = 0  # that this proxy sent as the combiner
+    combined_txns: int = 0  # of this proxy, with entries of several
     combined_entries: int = 0  # in these Txns
     offered_entries: int = 0  # of this proxy, handed to another one
     offers_refused: int = 0  # of these, those that this proxy appended itself after all

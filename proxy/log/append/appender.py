@@ -238,8 +238,11 @@ class Appender:
         sent.attempts = 1
         sent.began = self._clock.perf_counter()  # uvloop's own clock counts milliseconds
         append = partial(self._append, sent, incarnation)
-        is_plain = not (sent.nested or sent.is_probe)
-        sent.offered = is_plain and self._combining.offer(sent.number, sent.value, append)
+        landed = partial(self._answered, sent, incarnation)
+        if not (sent.nested or sent.is_probe):
+            if self._combining.combine(sent.number, sent.value, landed, append):
+                return
+            sent.offered = self._combining.offer(sent.number, sent.value, append)
         if not sent.offered:
             append()
 
@@ -247,6 +250,7 @@ class Appender:
         """Append an entry by a Txn of its own, unless it is over."""
         if sent in self._running:
             sent.offered = False
+            sent.began = self._clock.perf_counter()
             answered = partial(self._answered, sent, incarnation)
             self._etcd.begin_txn(incarnation.append(sent), _TIMEOUTS[0], answered)
 

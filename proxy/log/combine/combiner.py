@@ -19,6 +19,7 @@ _MOST_TOGETHER = 1 << 20  # bytes of a Txn, which etcd's --max-request-bytes (1.
 _TIMEOUT = 1.0  # seconds
 _REMEMBERED = 3  # Txns, whose proxies are expected in the next one
 _LEAST_WAIT = 0.001  # seconds; the loop's timers are no finer
+_LONGEST_WAIT = 0.02  # seconds
 _PER_TXN = 0.0025  # seconds of round trip for each Txn in flight
 _MOST_IN_FLIGHT = 8
 
@@ -31,6 +32,7 @@ class Offer(NamedTuple):
     number: int
     value: bytes
     refused: Callable[[], None]  # called if it may not be in the log: its proxy appends it itself
+    landed: Callable[[TxnResult], None] = lambda _answer: None  # called if it is in the log
 
 
 def append_all(keys: Keyspace, offers: Iterable[Offer]) -> Txn:
@@ -83,9 +85,17 @@ class Combiner:
             self._loop.call_soon(self._go_on)
 
     def forget(self, incarnation: str) -> None:
-        """The connection of a proxy is lost: do not wait for it."""
+        """Do not wait for a proxy, nor append what it has offered: its connection or incarnation is over."""
         for proxies in self._recent:
             proxies.discard(incarnation)
+        for key in [key for key in self._waiting if key[0] == incarnation]:
+            self._bytes -= len(self._waiting.pop(key).value)
+
+    def close(self) -> None:
+        """Append nothing more."""
+        self._waiting.clear()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _go_on(self) -> None:
         self._is_scheduled = False
@@ -98,7 +108,7 @@ class Combiner:
     def _send_what_is_ready(self, *, is_late: bool) -> None:
         while self._waiting and self._in_flight < 1 + min(self._round_trip // _PER_TXN, _MOST_IN_FLIGHT - 1):
             if not is_late and not self._is_complete():
-                wait = self._since + self._round_trip - self._clock.perf_counter()
+                wait = self._since + min(self._round_trip, _LONGEST_WAIT) - self._clock.perf_counter()
                 if wait > 0:
                     if self._timer is None:
                         self._timer = self._loop.call_later(max(wait, _LEAST_WAIT), self._is_late)
@@ -129,13 +139,16 @@ class Combiner:
         self._since = began = self._clock.perf_counter()
         self._recent.append({offer.incarnation for offer in offers})
         self._in_flight += 1
-        self._stats.combined_txns += 1
-        self._stats.combined_entries += len(offers)
 
         def answered(outcome: TxnResult | EtcdError) -> None:
             self._in_flight -= 1
             if isinstance(outcome, TxnResult) and outcome.succeeded:
                 self._round_trip += (self._clock.perf_counter() - began - self._round_trip) / 8
+                if len(offers) > 1:
+                    self._stats.combined_txns += 1
+                    self._stats.combined_entries += len(offers)
+                for offer in offers:
+                    offer.landed(outcome)
             else:
                 for offer in offers:
                     offer.refused()

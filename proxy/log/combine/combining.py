@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
+from proxy.etcd.model import TxnResult
 from proxy.log.combine.combiner import MOST_BYTES, Combiner, Offer
 from proxy.log.combine.messages import (
     NONCE,
@@ -29,6 +30,7 @@ _LOOK = 1.0  # seconds between two looks at which proxy combines
 _CONNECT = 2.0  # seconds for a connection, and for its hello
 _DOUBT = 0.25  # seconds after which an entry that the stream has not shown is appended directly
 _APART = 10.0  # seconds for which entries are appended directly after the combiner was slow, or failed
+_MOST_VAIN = 8  # entries that the combiner refuses, one after the other
 _SAMPLES = 64  # entries, after which the combiner's time is compared
 _OTHERS = 1.0  # seconds since another proxy's last entry, within which it is worth combining
 _SLOWER = 0.002  # seconds by which a combiner may exceed twice the time of a direct append
@@ -59,8 +61,9 @@ class Combining:
         self._hello: Hello | None = None  # None: there is no incarnation
         self._offered: dict[int, _Offered] = {}  # by number, until the stream shows it; the oldest first
         self._timer: asyncio.TimerHandle | None = None
-        self._apart_until = 0.0
+        self._apart = ("", 0.0)  # from which combiner to stay apart, until when
         self._count = 0  # of entries that it has appended
+        self._vain = 0  # of entries that it has refused since
         self._round_trip = RoundTrip()  # from an offer until the stream shows the entry
         self._line: _Line | None = None
         self._connections: set[_Guest] = set()
@@ -76,28 +79,39 @@ class Combining:
 
     def stop(self) -> None:
         """The incarnation is over."""
+        if self._combiner is not None and self._hello is not None:
+            self._combiner.forget(self._hello.incarnation)
         self._hello = None
         self._offered.clear()
         if self._line is not None:
             self._line.close()
 
+    def combine(
+        self, number: int, value: bytes, landed: Callable[[TxnResult], None], append: Callable[[], None]
+    ) -> bool:
+        """Append an entry together with those of other proxies, if this proxy combines; else False.
+
+        `landed` gets etcd's answer. `append()` is called instead if it may not be in the log.
+        """
+        hello, combiner = self._hello, self._combiner
+        if combiner is None or hello is None or not self._guests or not self._is_worth_it(value):
+            return False
+        combiner.add(Offer(hello.incarnation, hello.revision, number, value, append, landed))
+        return True
+
     def offer(self, number: int, value: bytes, doubt: Callable[[], None]) -> bool:
-        """Have an entry appended together with those of other proxies; False: it is to be appended directly.
+        """Have an entry appended by the combiner, if it is another proxy; else False.
 
         `doubt()` is called, soon or late, if it may not be in the log. It takes effect when the stream shows
         it, and then `shown` has to be called.
         """
-        hello, now = self._hello, self._clock.perf_counter()
-        if hello is None or len(value) > MOST_BYTES or now < self._apart_until or self._quiet_for() > _OTHERS:
-            return False
-        if self._guests and self._combiner is not None:
-            self._combiner.add(Offer(hello.incarnation, hello.revision, number, value, doubt))
-            return True
         line = self._line
-        if line is None or line.hello is not hello or not self._context.stats.round_trip.seconds:
+        if line is None or line.hello is not self._hello or not self._is_worth_it(value):
             return False
+        if not self._context.stats.round_trip.seconds:
+            return False  # nothing to compare with
         line.send(encode_entry(number, value))
-        self._offered[number] = _Offered(now, doubt)
+        self._offered[number] = _Offered(self._clock.perf_counter(), doubt)
         self._context.stats.offered_entries += 1
         if self._timer is None:
             self._timer = self._loop.call_later(_DOUBT, self._look_for_late)
@@ -107,10 +121,19 @@ class Combining:
         """The stream has shown an entry that was offered."""
         if (offered := self._offered.pop(number, None)) is not None:
             self._round_trip.note(self._clock.perf_counter() - offered.began)
+            self._vain = 0
             self._count += 1
             direct = self._context.stats.round_trip.seconds
             if self._count % _SAMPLES == 0 and self._round_trip.seconds > 2 * direct + _SLOWER:
-                self._doubt_all("it is far away")
+                self._leave("it is far away")
+
+    def proxy_gone(self, incarnation: str) -> None:
+        """The key of a proxy is gone, maybe with its host: its connection may never end by itself."""
+        for guest in [guest for guest in self._guests if guest.incarnation == incarnation]:
+            guest.close()
+
+    def _is_worth_it(self, value: bytes) -> bool:
+        return len(value) <= MOST_BYTES and self._quiet_for() <= _OTHERS and self._chosen() is not None
 
     # -- the combiner's end --------------------------------------------------------------------------------
 
@@ -118,7 +141,10 @@ class Combining:
         """Take other proxies' entries at a bound socket. Raises OSError."""
         context = self._context
         self._combiner = Combiner(context.etcd, context.keys, self._clock, context.stats)
-        self._server = await self._loop.create_server(lambda: _Guest(self), sock=listener, ssl=tls)
+        handshake = None if tls is None else _CONNECT
+        self._server = await self._loop.create_server(
+            lambda: _Guest(self), sock=listener, ssl=tls, ssl_handshake_timeout=handshake
+        )
 
     def ends(self) -> Ends:
         """For a new connection of another proxy."""
@@ -140,17 +166,17 @@ class Combining:
         """A proxy's hello has come."""
         self._guests.add(guest)
 
-    def leaves(self, guest: "_Guest", incarnation: str) -> None:
-        """The connection is lost. `incarnation`: "" if its hello has not come."""
+    def leaves(self, guest: "_Guest") -> None:
+        """The connection is lost."""
         self._connections.discard(guest)
         self._guests.discard(guest)
         if self._combiner is not None:
-            self._combiner.forget(incarnation)
+            self._combiner.forget(guest.incarnation)
 
     def take(self, offer: Offer) -> None:
         """Append an entry of another proxy."""
         assert self._combiner is not None
-        if self._members.get(offer.incarnation) is None:
+        if self._members.get(offer.incarnation) is None or self._chosen() is None:
             offer.refused()
         else:
             self._combiner.add(offer)
@@ -165,7 +191,13 @@ class Combining:
         """Keep a connection to the combiner, if it is another proxy, for ever. `tls` makes its context."""
         while True:
             hello, chosen = self._hello, self._chosen()
-            if hello is not None and chosen is not None and chosen.incarnation != hello.incarnation:
+            apart, until = self._apart
+            if (
+                hello is not None
+                and chosen is not None
+                and chosen.incarnation != hello.incarnation
+                and (chosen.incarnation != apart or self._clock.perf_counter() >= until)
+            ):
                 await self._use(chosen, hello, tls)
             await asyncio.sleep(_LOOK)
 
@@ -175,19 +207,25 @@ class Combining:
             self._timer.cancel()
         if self._line is not None:
             self._line.close()
+        if self._combiner is not None:
+            self._combiner.close()
         for guest in list(self._connections):
             guest.close()
         if self._server is not None:
             self._server.close()
 
     def _chosen(self) -> Member | None:
-        """The proxy that combines: the eldest that can."""
-        return next((member for member in self._members if member.peer_port.address), None)
+        """The proxy that combines: the eldest, if all proxies have an address for that.
+
+        One without may be of a release that reads the entries of one Txn in another order than they count.
+        """
+        members = list(self._members)
+        return members[0] if members and all(member.peer_port.address for member in members) else None
 
     async def _use(self, combiner: Member, hello: Hello, tls: Callable[[], ssl.SSLContext] | None) -> None:
         """Connect to the combiner; returns once the connection is lost, or another proxy combines."""
         host, _, port = combiner.peer_port.address.rpartition(":")
-        line = _Line(self._ends_for(combiner.peer_port.secret), hello, self._told)
+        line = _Line(self._ends_for(combiner.peer_port.secret), hello, combiner.incarnation, self._told)
         try:
             context = None if tls is None else await asyncio.to_thread(tls)
             async with asyncio.timeout(_CONNECT):
@@ -198,11 +236,11 @@ class Combining:
             line.close()
             return
         log.info("proxy %s appends for this one", combiner)
-        self._line, self._round_trip, self._count = line, RoundTrip(), 0
-        self._apart_until = 0.0
+        self._line, self._round_trip, self._count, self._vain = line, RoundTrip(), 0, 0
         while not line.lost.done() and self._hello is hello and self._chosen() == combiner:
             await asyncio.wait((line.lost,), timeout=_LOOK)
-        line.close()
+        if self._line is line:
+            self._leave("its connection is lost" if line.lost.done() else "")
 
     def _ends_for(self, secret: bytes) -> Ends:
         return Ends(secret, self._context.environment.randomness.token_bytes(NONCE))
@@ -215,26 +253,33 @@ class Combining:
             if left > 0:
                 self._timer = self._loop.call_later(left, self._look_for_late)
             else:
-                self._doubt_all("it is slow")
+                self._leave("it is slow")
 
-    def _told(self, line: "_Line", refused: list[int] | None) -> None:
-        """The combiner has refused entries; None: the connection is lost."""
-        if refused is not None:
-            for number in refused:
-                if (offered := self._offered.pop(number, None)) is not None:
-                    probe.current.reached("entries that their combiner refuses")
-                    self._context.stats.offers_refused += 1
-                    offered.doubt()
-        elif line is self._line:
-            self._line = None
-            self._doubt_all("its connection is lost")
+    def _told(self, line: "_Line", refused: list[int]) -> None:
+        """The combiner has refused entries."""
+        for number in refused:
+            if (offered := self._offered.pop(number, None)) is not None:
+                probe.current.reached("entries that their combiner refuses")
+                self._context.stats.offers_refused += 1
+                self._vain += 1
+                offered.doubt()
+        if self._vain >= _MOST_VAIN and line is self._line:
+            self._leave("it cannot")
 
-    def _doubt_all(self, why: str) -> None:
-        self._apart_until = self._clock.perf_counter() + _APART
+    def _leave(self, why: str) -> None:
+        """Hand over no more entries, and append directly what may not be in the log.
+
+        `why`: stay apart from this combiner for a while; "" if another one takes its place.
+        """
+        line, self._line = self._line, None
+        if line is not None:
+            line.close()
+        if line is not None and why:
+            self._apart = line.combiner, self._clock.perf_counter() + _APART
+            self.warn("the combiner does not append this proxy's entries: %s", why)
         offered, self._offered = self._offered, {}
         if offered:
             probe.current.reached("entries that their combiner may not have appended")
-            self.warn("the combiner does not append this proxy's entries: %s", why)
         self._context.stats.offers_refused += len(offered)
         for each in offered.values():
             each.doubt()
@@ -269,9 +314,12 @@ class _End(asyncio.Protocol):
 class _Line(_End):
     """A proxy's connection to the combiner."""
 
-    def __init__(self, ends: Ends, hello: Hello, told: Callable[["_Line", list[int] | None], None]) -> None:
+    def __init__(
+        self, ends: Ends, hello: Hello, combiner: str, told: Callable[["_Line", list[int]], None]
+    ) -> None:
         super().__init__(ends)
         self.hello = hello
+        self.combiner = combiner  # its incarnation
         self._told = told
         self._said_hello = False
         loop = asyncio.get_running_loop()
@@ -298,7 +346,6 @@ class _Line(_End):
         if not self.answered.done():
             self.answered.set_exception(ConnectionResetError("it has closed the connection"))
             self.answered.exception()  # seen, if the wait is over
-        self._told(self, None)
 
 
 class _Guest(_End):
@@ -309,6 +356,11 @@ class _Guest(_End):
         self._host = host
         self._hello: Hello | None = None
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def incarnation(self) -> str:
+        """The proxy's; "" before its hello."""
+        return "" if self._hello is None else self._hello.incarnation
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if self._host.connected(self):
@@ -353,4 +405,4 @@ class _Guest(_End):
         super().connection_lost(error)
         if self._timer is not None:
             self._timer.cancel()
-        self._host.leaves(self, "" if self._hello is None else self._hello.incarnation)
+        self._host.leaves(self)

@@ -85,7 +85,7 @@ async def test_entries_of_several_proxies_share_a_txn(cluster: Cluster) -> None:
         await _all_answered(cluster)
     await cluster.check()
     stats = proxies[0].log.stats
-    assert stats.combined_entries >= 60
+    assert stats.combined_entries >= 50
     assert stats.combined_entries >= 2 * stats.combined_txns
     assert [proxy.log.stats.offers_refused for proxy in proxies] == [0, 0, 0]
     sizes = [len([event for event in events if event.kv.value]) for events in cluster.store.history_from(1)]
@@ -126,6 +126,54 @@ async def test_entries_that_were_offered_at_one_moment_are_appended_after_it(clu
     combining._offered = {number: module._Offered(0.0, doubt) for number, doubt in enumerate(doubts)}
     combining._look_for_late()
     assert [doubt.call_count for doubt in doubts] == [1, 1]
+
+
+async def test_a_combiner_that_refuses_everything_is_left(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_APART", 60.0)
+    proxies = await cluster.three()
+    with mock.patch.object(module.Combining, "take", lambda _, offer: offer.refused()):
+        for turn in range(20):
+            _together(cluster, turn)
+            await _all_answered(cluster)
+    assert [proxy.log.stats.offered_entries for proxy in proxies] == [0, 8, 8]
+    await cluster.check()
+
+
+async def test_one_proxy_without_an_address_ends_it_for_all(cluster: Cluster) -> None:
+    """It may be of an older release, to which entries of one Txn count in another order."""
+    proxies = await cluster.three()
+    plain = await World.proxy(cluster)
+    await until(lambda: all(len(proxy.log.members) == 4 for proxy in proxies))
+    before = proxies[0].log.stats.combined_entries
+    _together(cluster, 0)
+    await _all_answered(cluster)
+    assert proxies[0].log.stats.combined_entries == before
+    cluster.proxies.remove(plain)
+    await plain.stop()
+    await cluster.joined(proxies)
+    await cluster.check()
+
+
+async def test_the_combiner_learns_that_its_own_entries_are_in_the_log(cluster: Cluster) -> None:
+    proxies = await cluster.three()
+    guard = proxies[0].log.follow.watch_guard
+    with mock.patch.object(guard, "landed", wraps=guard.landed) as landed:
+        for turn in range(5):
+            _together(cluster, turn)
+            await _all_answered(cluster)
+    assert landed.call_count >= 1
+    await until(lambda: not proxies[0].log.status().unanswered)
+
+
+async def test_a_proxy_that_is_gone_keeps_no_connection(cluster: Cluster) -> None:
+    """Its host may have died without a word."""
+    proxies = await cluster.three()
+    combining = proxies[0].log.combining
+    combining.proxy_gone(proxies[2].log.incarnation)
+    await until(lambda: len(combining._guests) == 1)
+    await cluster.joined(proxies)
 
 
 async def test_when_the_combiner_stops_the_next_eldest_combines(cluster: Cluster) -> None:
