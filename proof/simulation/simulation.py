@@ -448,6 +448,8 @@ class Simulation:
             world.run(world.now + _POLL)
         for proxy in self.proxies:
             if proxy.server is not None:
+                if outstanding := proxy.server.log.outbox.outstanding:
+                    self.violate(f"{proxy.name} still has {outstanding} requests without an outcome")
                 self.oracle.compare_bytes(proxy.name, proxy.server.machine)
         fresh = fresh_start(world, self.proxies[0])
         if fresh is None:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from typing_extensions import override
 
 from proof.simulation.network import Network, Pipe
+from proof.simulation.peers import ProxyHost
 from proof.simulation.world import Host
 from proxy.frontend.transport import TCP_INFO
 from proxy.server import Server
@@ -73,7 +74,7 @@ class Proxy(Protocol):
     name: str
     server: Server | None
     on_heard: Callable[[int, str], None]
-    others: dict[Host, None]
+    others: dict[ProxyHost, None]
 
     @property
     def transports(self) -> "Transports":

@@ -119,6 +119,7 @@ class TorturedProxy(UpgradableServer):
             max_session_timeout=40_000,
             snapshot_log_requests=_SNAPSHOT_REQUESTS,
             proxy_lease=PROXY_LEASE,
+            peer_listen=f"{_ADDRESS}:{free_port()}",
         )
         self.host = name
         self._lives: list[int] = []  # where in the log each begins
