@@ -66,8 +66,9 @@ class Combining:
         self._vain = 0  # of entries that it has refused since
         self._round_trip = RoundTrip()  # from an offer until the stream shows the entry
         self._line: _Line | None = None
-        self._connections: set[_Guest] = set()
-        self._guests: set[_Guest] = set()  # of these, the proxies
+        # Not sets, whose order differs from run to run.
+        self._connections: dict[_Guest, None] = {}
+        self._guests: dict[_Guest, None] = {}  # of these, the proxies
         self._combiner: Combiner | None = None
         self._server: asyncio.AbstractServer | None = None
 
@@ -159,17 +160,17 @@ class Combining:
         """Another proxy, or a stranger, has connected; False if it is one too many."""
         if len(self._connections) >= _MOST_CONNECTIONS:
             return False
-        self._connections.add(guest)
+        self._connections[guest] = None
         return True
 
     def enters(self, guest: "_Guest") -> None:
         """A proxy's hello has come."""
-        self._guests.add(guest)
+        self._guests[guest] = None
 
     def leaves(self, guest: "_Guest") -> None:
         """The connection is lost."""
-        self._connections.discard(guest)
-        self._guests.discard(guest)
+        self._connections.pop(guest, None)
+        self._guests.pop(guest, None)
         if self._combiner is not None:
             self._combiner.forget(guest.incarnation)
 
