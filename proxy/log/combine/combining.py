@@ -129,7 +129,7 @@ class Combining:
                 self._leave("it is far away")
 
     def proxy_gone(self, incarnation: str) -> None:
-        """The key of a proxy is gone, maybe with its host: its connection may never end by itself."""
+        """The key of a proxy is gone, maybe with its host: its connection may never end."""
         for guest in [guest for guest in self._guests if guest.incarnation == incarnation]:
             guest.close()
 
