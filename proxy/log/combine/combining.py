@@ -241,7 +241,8 @@ class Combining:
         while not line.lost.done() and self._hello is hello and self._chosen() == combiner:
             await asyncio.wait((line.lost,), timeout=_LOOK)
         if self._line is line:
-            self._leave("its connection is lost" if line.lost.done() else "")
+            is_its_fault = line.lost.done() and self._hello is hello
+            self._leave("its connection is lost" if is_its_fault else "")
 
     def _ends_for(self, secret: bytes) -> Ends:
         return Ends(secret, self._context.environment.randomness.token_bytes(NONCE))
