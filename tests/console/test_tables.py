@@ -69,6 +69,7 @@ def world(etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path) -> Iterator
         server(ports[1], "--console-users", str(users)),
         Client(first.port) as client,
     ):
+        wait_until((tmp_path / "archive").is_dir, "the archive begins")
         yield World(client, *(f"http://127.0.0.1:{port}" for port in ports))
 
 

@@ -66,8 +66,9 @@ class Combining:
         self._vain = 0  # of entries that it has refused since
         self._round_trip = RoundTrip()  # from an offer until the stream shows the entry
         self._line: _Line | None = None
-        self._connections: set[_Guest] = set()
-        self._guests: set[_Guest] = set()  # of these, the proxies
+        # Not sets, whose order differs from run to run.
+        self._connections: dict[_Guest, None] = {}
+        self._guests: dict[_Guest, None] = {}  # of these, the proxies
         self._combiner: Combiner | None = None
         self._server: asyncio.AbstractServer | None = None
 
@@ -128,7 +129,7 @@ class Combining:
                 self._leave("it is far away")
 
     def proxy_gone(self, incarnation: str) -> None:
-        """The key of a proxy is gone, maybe with its host: its connection may never end by itself."""
+        """The key of a proxy is gone, maybe with its host: its connection may never end."""
         for guest in [guest for guest in self._guests if guest.incarnation == incarnation]:
             guest.close()
 
@@ -159,17 +160,17 @@ class Combining:
         """Another proxy, or a stranger, has connected; False if it is one too many."""
         if len(self._connections) >= _MOST_CONNECTIONS:
             return False
-        self._connections.add(guest)
+        self._connections[guest] = None
         return True
 
     def enters(self, guest: "_Guest") -> None:
         """A proxy's hello has come."""
-        self._guests.add(guest)
+        self._guests[guest] = None
 
     def leaves(self, guest: "_Guest") -> None:
         """The connection is lost."""
-        self._connections.discard(guest)
-        self._guests.discard(guest)
+        self._connections.pop(guest, None)
+        self._guests.pop(guest, None)
         if self._combiner is not None:
             self._combiner.forget(guest.incarnation)
 
@@ -240,7 +241,8 @@ class Combining:
         while not line.lost.done() and self._hello is hello and self._chosen() == combiner:
             await asyncio.wait((line.lost,), timeout=_LOOK)
         if self._line is line:
-            self._leave("its connection is lost" if line.lost.done() else "")
+            is_its_fault = line.lost.done() and self._hello is hello
+            self._leave("its connection is lost" if is_its_fault else "")
 
     def _ends_for(self, secret: bytes) -> Ends:
         return Ends(secret, self._context.environment.randomness.token_bytes(NONCE))

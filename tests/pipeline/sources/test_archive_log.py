@@ -136,10 +136,10 @@ def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
             ArchiveOptions.of(given, results=True)
     with pytest.raises(ValueError, match="for tables"):
         ArchiveStream({"path": "x", "until": "1m"}).initialOffset()
-    with pytest.raises(Failure, match="empty"):
+    with pytest.raises(Failure, match="there is no directory"):
         ArchiveReader(ArchiveOptions.of({"path": str(tmp_path / "none")}, results=True)).partitions()
     for words, why in (
-        (["inspect", "--traffic", f"archive:{tmp_path}/none"], "the archive is empty"),
+        (["inspect", "--traffic", f"archive:{tmp_path}/none"], "there is no directory"),
         (
             ["inspect", "--traffic", f"archive:{tmp_path}", "--at", "5m"],
             "--since and --until instead of --at",

@@ -168,7 +168,7 @@ async def test_the_combiner_learns_that_its_own_entries_are_in_the_log(cluster: 
 
 
 async def test_a_proxy_that_is_gone_keeps_no_connection(cluster: Cluster) -> None:
-    """Its host may have died without a word."""
+    """Its host may have died without a message."""
     proxies = await cluster.three()
     combining = proxies[0].log.combining
     combining.proxy_gone(proxies[2].log.incarnation)
