@@ -297,8 +297,9 @@ class Server:
         self._handshake.is_open = True
         self._begin(*self._periodic)
         self._tasks.start(self._status_poller.run(), "ask etcd for its status")
-        for_peers = None if self._tls is None else self._tls.for_peers
-        self._tasks.start(self.log.combining.run(for_peers), "hand entries to the proxy that combines them")
+        if self.log.context.settings.peer_port.address:
+            for_peers = None if self._tls is None else self._tls.for_peers
+            self._tasks.start(self.log.combining.run(for_peers), "hand entries to the proxy that combines")
         if take is not None:
             taken = await take()
             await self._listen(taken.get("main"), taken.get("secure"))

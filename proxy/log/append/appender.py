@@ -237,17 +237,17 @@ class Appender:
         self._running[sent] = None
         sent.attempts = 1
         sent.began = self._clock.perf_counter()  # uvloop's own clock counts milliseconds
-        append = partial(self._append, sent, incarnation)
-        landed = partial(self._answered, sent, incarnation)
-        if not (sent.nested or sent.is_probe):
-            if self._combining.combine(sent.number, sent.value, landed, append):
+        answered = partial(self._answered, sent, incarnation)
+        if self._combining.is_on and not (sent.nested or sent.is_probe):
+            doubt = partial(self._append_after_all, sent, incarnation)
+            if self._combining.combine(sent.number, sent.value, answered, doubt):
                 return
-            sent.offered = self._combining.offer(sent.number, sent.value, append)
+            sent.offered = self._combining.offer(sent.number, sent.value, doubt)
         if not sent.offered:
-            append()
+            self._etcd.begin_txn(incarnation.append(sent), _TIMEOUTS[0], answered)
 
-    def _append(self, sent: Sent, incarnation: Incarnation) -> None:
-        """Append an entry by a Txn of its own, unless it is over."""
+    def _append_after_all(self, sent: Sent, incarnation: Incarnation) -> None:
+        """A combined append may have failed: append the entry by a Txn of its own, unless it is over."""
         if sent in self._running:
             sent.offered = False
             sent.began = self._clock.perf_counter()

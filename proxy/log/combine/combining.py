@@ -87,6 +87,11 @@ class Combining:
         if self._line is not None:
             self._line.close()
 
+    @property
+    def is_on(self) -> bool:
+        """Whether entries may be appended together: this proxy has a combiner, or combines for others."""
+        return self._line is not None or bool(self._guests)
+
     def combine(
         self, number: int, value: bytes, landed: Callable[[TxnResult], None], append: Callable[[], None]
     ) -> bool:
