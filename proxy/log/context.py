@@ -15,6 +15,13 @@ from proxy.support.tasks import Tasks
 from schema.keys import Keyspace
 from schema.record import Home, PeerPort
 
+_PER_TXN = 0.0025  # seconds of round trip for each Txn in flight; 8 at 20 ms
+
+
+def txns_in_flight(round_trip: float, least: int, most: int) -> int:
+    """How many Txns may be in flight: enough to keep a connection with this round trip (seconds) busy."""
+    return max(least, min(most, int(round_trip / _PER_TXN) + 1))
+
 
 class LogSettings(NamedTuple):
     """What an operator can set, and what follows from the release."""

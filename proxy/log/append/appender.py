@@ -23,7 +23,7 @@ from proxy.log.append.head_reader import HeadReader
 from proxy.log.append.membership import Incarnation
 from proxy.log.append.outbox import Header, Outbox, Sent
 from proxy.log.combine.combining import Combining
-from proxy.log.context import Context
+from proxy.log.context import Context, txns_in_flight
 from proxy.log.follow.watch_guard import WatchGuard
 from proxy.support.throttled_log import ThrottledLog
 
@@ -37,7 +37,6 @@ _FIRST_PAUSE = 0.05  # seconds before the next attempt if an attempt fails at on
 _LONGEST_PAUSE = 0.5
 _REFUSED_PAUSE = 1.0  # seconds, after a refusal that only an operator can end, such as missing permission
 _PROBE_INTERVAL = 1.0  # seconds between two writes that ask a full etcd whether it has space again
-_WINDOW_PER = 0.0025  # seconds of round trip for each Txn in flight; 8 at 20 ms
 _WINDOW_BYTES = 2 << 20  # in flight together; one entry is sent in any case
 _LONG_ENTRY = 64 << 10  # bytes; after making a longer entry the loop does other work before the next one
 _GATHERING = 0.002  # seconds that requests wait at most for others that are expected
@@ -111,10 +110,8 @@ class Appender:
 
     @property
     def window(self) -> int:
-        """How many Txns may be in flight: enough to keep a connection with this round trip busy."""
-        wanted = int(self._stats.round_trip.seconds / _WINDOW_PER) + 1
-        least, most = self._window
-        return max(least, min(most, wanted))
+        """How many Txns may be in flight."""
+        return txns_in_flight(self._stats.round_trip.seconds, *self._window)
 
     def start(self, incarnation: Incarnation) -> None:
         """Append under this incarnation from now on."""

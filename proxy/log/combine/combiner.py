@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdError, Put, Txn, TxnResult
+from proxy.log.context import txns_in_flight
 from proxy.log.status import Stats
 from proxy.support.environment import Clock
 from schema.keys import Keyspace
@@ -20,8 +21,7 @@ _TIMEOUT = 1.0  # seconds
 _REMEMBERED = 3  # Txns, whose proxies are expected in the next one
 _LEAST_WAIT = 0.001  # seconds; the loop's timers are no finer
 _LONGEST_WAIT = 0.02  # seconds
-_PER_TXN = 0.0025  # seconds of round trip for each Txn in flight
-_MOST_IN_FLIGHT = 8
+_MOST_IN_FLIGHT = 8  # Txns
 
 
 class Offer(NamedTuple):
@@ -106,7 +106,7 @@ class Combiner:
         self._send_what_is_ready(is_late=True)
 
     def _send_what_is_ready(self, *, is_late: bool) -> None:
-        while self._waiting and self._in_flight < 1 + min(self._round_trip // _PER_TXN, _MOST_IN_FLIGHT - 1):
+        while self._waiting and self._in_flight < txns_in_flight(self._round_trip, 1, _MOST_IN_FLIGHT):
             if not is_late and not self._is_complete():
                 wait = self._since + min(self._round_trip, _LONGEST_WAIT) - self._clock.perf_counter()
                 if wait > 0:

@@ -11,7 +11,7 @@ import pytest
 from lab.fakes.etcd import FakeEtcdClient, Fate
 from proxy.etcd.model import Put, Txn, TxnResult
 from proxy.frontend.listener import bound_socket
-from proxy.log.combine import combiner as combiner_module
+from proxy.log import context as context_module
 from proxy.log.combine import combining as module
 from proxy.log.combine.combiner import Combiner, Offer, append_all
 from proxy.log.combine.messages import NONCE, Ends, Hello
@@ -297,7 +297,7 @@ class Txns:
 async def test_a_txn_waits_for_the_proxies_of_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
     txns = Txns()
     txns.combiner._round_trip = 60.0
-    monkeypatch.setattr(combiner_module, "_PER_TXN", 100.0)  # one in flight
+    monkeypatch.setattr(context_module, "_PER_TXN", 100.0)  # one in flight
     await txns.add("a", "b")
     await txns.add("c", number=2)
     assert len(txns.begun) == 1
