@@ -184,7 +184,8 @@ def _bind_for_peers(config: Config, listeners: Listeners) -> None:
 
 def _served(config: Config, prepared: Prepared, listeners: Listeners, channel: Channel | None) -> int:
     """Run the loop until a signal; the exit code. `channel`: to the process to take over from, if any."""
-    log.debug("%d MiB are in huge pages", use_huge_pages() >> 20)
+    moved = use_huge_pages()
+    log.debug("%d MiB are in huge pages", moved >> 20)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             if config.archive.read_only:
