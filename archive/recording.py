@@ -1,9 +1,9 @@
 """A transaction that records which nodes a request has changed. Pure."""
 
 from archive.segment import ACL, CREATED, DATA, DELETED, NONE
-from codec.jute import Acl
 from proxy.state.digest import Digest
 from proxy.state.node import Node
+from proxy.state.rights import Rights
 from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
 from proxy.state.tree import Tree
@@ -23,10 +23,10 @@ class RecordingTransaction(Transaction):
         super().__init__(tree, sessions, digest)
 
     def create(
-        self, path: str, above: str, parent: Node, data: bytes | None, acl: tuple[Acl, ...], owner: int
+        self, path: str, above: str, parent: Node, data: bytes | None, rights: Rights, owner: int
     ) -> Node:
         self.changes.append((CREATED, path, NONE, 0, NONE, _size(data)))
-        return super().create(path, above, parent, data, acl, owner)
+        return super().create(path, above, parent, data, rights, owner)
 
     def delete(self, path: str, above: str, parent: Node, node: Node) -> None:
         self.changes.append((DELETED, path, node.version, NONE, _size(node.data), NONE))
@@ -38,9 +38,9 @@ class RecordingTransaction(Transaction):
         self.changes.append((DATA, path, version, node.version, size, _size(data)))
         return node
 
-    def set_acl(self, path: str, node: Node, acl: tuple[Acl, ...]) -> Node:
+    def set_acl(self, path: str, node: Node, rights: Rights) -> Node:
         version, size = node.aversion, _size(node.data)
-        node = super().set_acl(path, node, acl)
+        node = super().set_acl(path, node, rights)
         self.changes.append((ACL, path, version, node.aversion, size, size))
         return node
 

@@ -15,6 +15,7 @@ from proxy.state.digest import Digest, session_hash
 from proxy.state.machine import Machine
 from proxy.state.node import Node
 from proxy.state.outcome import Outcome
+from proxy.state.rights import Rights
 from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
 from proxy.state.tree import Tree
@@ -49,11 +50,11 @@ class Recording(Transaction):
         self.sessions_digest = sum(map(session_hash, sessions.values()))
 
     def create(
-        self, path: str, above: str, parent: Node, data: bytes | None, acl: tuple[Acl, ...], owner: int
+        self, path: str, above: str, parent: Node, data: bytes | None, rights: Rights, owner: int
     ) -> Node:
-        node = super().create(path, above, parent, data, acl, owner)
+        node = super().create(path, above, parent, data, rights, owner)
         created = self.nodes[above].created  # the parent of a first child takes another form
-        self.changes.append(Change(_create_of(owner), path, data, acl, created, owner))
+        self.changes.append(Change(_create_of(owner), path, data, rights.acl, created, owner))
         return node
 
     def delete(self, path: str, above: str, parent: Node, node: Node) -> None:
@@ -65,9 +66,9 @@ class Recording(Transaction):
         self.changes.append(Change(OpCode.SET_DATA, path, data, number=node.version))
         return node
 
-    def set_acl(self, path: str, node: Node, acl: tuple[Acl, ...]) -> Node:
-        node = super().set_acl(path, node, acl)
-        self.changes.append(Change(OpCode.SET_ACL, path, acl=acl, number=node.aversion))
+    def set_acl(self, path: str, node: Node, rights: Rights) -> Node:
+        node = super().set_acl(path, node, rights)
+        self.changes.append(Change(OpCode.SET_ACL, path, acl=rights.acl, number=node.aversion))
         return node
 
     def assign(self, path: str, node: Node, value: Stored) -> Node:
