@@ -248,7 +248,9 @@ async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) ->
             stack.callback(alive.cancel)
         _print_line(
             f"ready: serving a moment of {config.archive.url} on"
-            f" {listening_address(config.host, server.port)}, read-only, zxid 0x{machine.zxid:x}, {len(machine.tree.nodes)} znodes, {_admin_address(listeners.get('admin'))}"
+            f" {listening_address(config.host, server.port)}, read-only,"
+            f" zxid 0x{machine.zxid:x}, {len(machine.tree.nodes)} znodes,"
+            f" {_admin_address(listeners.get('admin'))}"
         )
         await stopped.wait()
         notify(STOPPING)
