@@ -1,6 +1,6 @@
 """A transaction that records what each request has changed: the one stream of changes. Pure.
 
-Whatever follows a tree takes what it needs of it: the archive, and `export --follow`.
+The archive and `export --follow` take what they need of it.
 """
 
 from enum import IntEnum
@@ -54,7 +54,7 @@ class Recording(Transaction):
     __slots__ = ("changes",)
 
     def __init__(self, tree: Tree, sessions: dict[int, Session], digest: Digest) -> None:
-        #: In the order in which they were made. Whoever takes them clears them.
+        #: In the order in which they were made. The one that takes them clears them.
         self.changes: list[Recorded] = []
         super().__init__(tree, sessions, digest)
 
