@@ -5,10 +5,10 @@ records.py and packets.py. Facts are those of ZooKeeper's BinaryInputArchive and
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from struct import Struct
 from struct import error as StructError
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from codec.errors import MalformedPacket, NullString
 
@@ -17,9 +17,15 @@ LONG = Struct(">q")
 
 NULL = INT.pack(-1)
 
+_two_ints_at = Struct(">ii").unpack_from
+_int_at = INT.unpack_from
+_new = tuple.__new__
+# One text for each, instead of one for each entry of a long ACL.
+_SCHEMES = {name.encode(): name for name in ("world", "auth", "digest", "ip", "sasl", "x509")}
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _SUPPLEMENTARY = re.compile("[\U00010000-\U0010ffff]")
 
+Item = TypeVar("Item")
 Number: TypeAlias = int  # within Reader the name `int` is a method
 
 
@@ -94,6 +100,23 @@ def from_text(text: str) -> bytes:
 def _surrogates(match: re.Match[str]) -> str:
     point = ord(match[0]) - 0x10000
     return chr(0xD800 + (point >> 10)) + chr(0xDC00 + (point & 0x3FF))
+
+
+class Steps(Protocol):
+    """What a loop that can be long goes over, so that other work may run between its steps."""
+
+    def each(self, items: Collection[Item]) -> Iterable[Item]:
+        """The items."""
+
+
+class _Straight:
+    @staticmethod
+    def each(items: Collection[Item]) -> Iterable[Item]:
+        return items
+
+
+STRAIGHT: Steps = _Straight()
+"""No other work runs."""
 
 
 class Reader:
@@ -179,13 +202,36 @@ class Reader:
         count = self.count()
         return None if count is None else [self.string() for _ in range(count)]
 
-    def acls(self) -> tuple[Acl, ...] | None:
+    def acls(self, steps: Steps = STRAIGHT) -> tuple[Acl, ...] | None:
         """ACL entries after their count, each of whose texts may be `NO_TEXT`; None for a null count."""
         if self.data.startswith(OPEN_ACLS, self.position):
             self.position += OPEN_ACLS_SIZE
             return OPEN_TO_ALL
         count = self.count()
-        return None if count is None else tuple([self._acl() for _ in range(count)])
+        if count is None:
+            return None
+        data = self.data
+        found = []
+        for _ in steps.each(range(count)):
+            position = self.position
+            try:
+                perms, size = _two_ints_at(data, position)
+                start = position + 8
+                end = start + size
+                (id_size,) = _int_at(data, end)
+            except StructError:
+                found.append(self._acl())  # it fails where ZooKeeper does
+                continue
+            id_start = end + 4
+            id_end = id_start + id_size
+            if id_size < 0 or size < 0 or id_end > len(data):  # a null, or it is cut
+                found.append(self._acl())
+                continue
+            scheme = data[start:end]
+            texts = _SCHEMES.get(scheme) or to_text(scheme), to_text(data[id_start:id_end])
+            found.append(_new(Acl, (perms, *texts)))
+            self.position = id_end
+        return tuple(found)
 
     def _acl(self) -> Acl:
         perms, scheme, identity = self.int(), self.string(), self.string()
@@ -227,13 +273,11 @@ def pack_strings(texts: Collection[str]) -> bytes:
     return b"".join(parts)
 
 
-def pack_acls(acls: Collection[Acl]) -> bytes:
+def pack_acls(acls: Collection[Acl], steps: Steps = STRAIGHT) -> bytes:
     """A vector of ACL entries."""
     parts = [INT.pack(len(acls))]
-    for acl in acls:
-        parts.append(INT.pack(acl.perms))
-        parts.append(pack_string(acl.scheme))
-        parts.append(pack_string(acl.id))
+    for perms, scheme, name in steps.each(acls):
+        parts += (INT.pack(perms), pack_string(scheme), pack_string(name))
     return b"".join(parts)
 
 

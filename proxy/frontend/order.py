@@ -61,7 +61,7 @@ from proxy.state.machine import Machine
 from proxy.state.operation import Client, Operations, Reading, ReadOperation, WriteOperation
 from proxy.state.ops.unreadable import code_of, spends_zxid
 from proxy.state.outcome import Refusal
-from proxy.state.pause import Pause, TooLong
+from proxy.state.pause import Briefly, Lengths, Pause, TooLong
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +90,8 @@ _CLOSED_WITHOUT_REPLY = frozenset((ErrorCode.SESSION_MOVED, ErrorCode.CONNECTION
 # Plain numbers: looking up an enum's member costs more than the comparison.
 _CLOSE_SESSION = int(OpCode.CLOSE_SESSION)
 _PING = int(OpCode.PING)
+# Of a request of many bytes only short ACLs are decoded at once.
+_BRIEFLY = Briefly(Lengths(at_once=16))
 _SESSION_EXPIRED = int(ErrorCode.SESSION_EXPIRED)
 
 
@@ -475,9 +477,12 @@ class Order:
         position = self.replies.wire.body
         fields = None
         try:
-            # A very long one is decoded only when it is applied.
-            if not operation.has_parts or len(packet) <= self._limits.decoded_at_once:
+            if not operation.in_steps or len(packet) <= self._limits.decoded_at_once:
                 fields, _ = operation.decode(packet, position)
+            else:
+                fields, _ = operation.decode(packet, position, _BRIEFLY)
+        except TooLong:
+            pass  # it is decoded only when it is applied
         except MalformedPacket as error:
             if not spends_zxid(opcode, error):
                 code = code_of(opcode, error)
