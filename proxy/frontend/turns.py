@@ -10,8 +10,8 @@ The rules:
    waits too. In each turn each of those that wait takes a small piece, until the time is over; the others
    come first in the next.
 3. A read that takes long is answered in slices, one such read at a time, and the log is not applied
-   meanwhile. Other clients' short reads are answered between its slices. Between two slow reads the log gets
-   a slice of its own, so that a client that repeats slow reads cannot stop the writes.
+   meanwhile. Other clients' short reads are answered between its slices. After it the log has as much time
+   as the read has taken, so that clients that repeat slow reads cannot stop the writes.
 4. Connections that have packets to send after entries were applied are flushed at the end of the slice that
    applied them (`FlushQueue`). If very many wait, some are flushed in the next turns.
 """
@@ -33,6 +33,9 @@ log = logging.getLogger("proxy.frontend.state_gate")
 #: previous period has ended, so one turn may contain up to two periods.
 NANOSECONDS = int(SLICE * 1e9)
 _SOME = 64  # connections between two checks of the clock
+# A slow read that has held the log for fewer slices gives it no time of its own: many clients that connect
+# again, each with a thousand watches, would wait for each other.
+_FEW = 4
 
 
 class Turn:
@@ -80,7 +83,11 @@ class StateGate:
         slice_seconds: float = SLICE,
         clock: Clock = HOST.clock,
         lengths: Lengths = LENGTHS,
+        share: float = 1.0,
     ) -> None:
+        """`share`: the time that the log has after a slow read, as a part of what the read has taken."""
+        self._share = share
+        self._few = int(_FEW * slice_seconds * 1e9)
         self._state = state
         self._loop = loop
         self._now = clock.perf_counter_ns
@@ -92,6 +99,9 @@ class StateGate:
         self._slices = Slices(clock, slice_seconds, lengths)
         self._read: _SlowRead | None = None  # the one that is being answered
         self._scheduled = False  # the next slice of a slow read is scheduled
+        self._held_since = 0  # nanoseconds: when the read that is being answered began
+        self._log_first = 0  # until then, no slow read begins that could as well begin later
+        self._is_timed = False  # `_turn_of_reads` will be called
 
     def admits(self, now: int) -> bool:
         """Whether clients' requests may be taken now. `now`: nanoseconds of the clock's perf_counter."""
@@ -115,7 +125,7 @@ class StateGate:
             self._urgent.append(_SlowRead(answer, is_wanted))
         else:
             self._waiting.append(_SlowRead(answer, is_wanted))
-        self._schedule()
+        self._continue()
 
     def _resume_soon(self) -> None:
         if self._is_called:
@@ -138,6 +148,22 @@ class StateGate:
             if self._parked:
                 self._resume_soon()
 
+    def _continue(self) -> None:
+        """Begin or continue a slow read, if there is one, and if it is its turn."""
+        if self._read is not None or self._urgent:
+            self._schedule()
+        elif self._waiting and not self._is_timed:
+            wait = self._log_first - self._now()
+            if wait > 0:
+                self._is_timed = True
+                self._loop.call_later(wait / 1e9, self._turn_of_reads)
+            else:
+                self._schedule()
+
+    def _turn_of_reads(self) -> None:
+        self._is_timed = False
+        self._continue()
+
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
@@ -158,15 +184,19 @@ class StateGate:
         if self._read is not None and self._slices.done:
             self._read = None
             self._state.release()
-        if self._read is not None or self._urgent or self._waiting:
-            self._schedule()
+            now = self._now()
+            held = now - self._held_since
+            self._log_first = now + int(held * self._share) if held > self._few else 0
+        self._continue()
 
     def _begin(self) -> None:
+        now = self._now()
         if self._urgent:
             self._read = self._urgent.popleft()
-        elif self._waiting:
+        elif self._waiting and now >= self._log_first:
             self._state.hold()
             self._read = self._waiting.popleft()
+        self._held_since = now
         if self._read is not None and self._read.is_wanted():
             self._slices.prepare(partial(self._read.answer, self._slices))
             self._slice()

@@ -125,7 +125,34 @@ def test_a_turn_has_one_slice_however_many_slow_reads_come_at_once() -> None:
         loop.turn()
         assert steps == ["first"] * count
     loop.run()
+    assert steps == ["first"] * 2, "the log is first"
+    clock.now += 60
+    loop.wait(60)
     assert steps == ["first"] * 2 + ["second"] * 2
+
+
+def test_after_a_long_read_the_log_has_as_much_time_before_the_next() -> None:
+    loop, clock = FakeLoop(), FakeClock()
+    gate = StateGate(StateWorker(clock), cast(asyncio.AbstractEventLoop, loop), clock=clock)
+    answered: list[str] = []
+
+    def answer(name: str, seconds: float, _pause: Pause) -> None:
+        answered.append(name)
+        clock.now += seconds
+
+    for name, seconds in (("short", 0.001), ("long", 0.2), ("other", 0.2)):
+        gate.read_slowly(partial(answer, name, seconds), lambda: True, now=False)
+    loop.run()
+    assert answered == ["short", "long"]
+    gate.read_slowly(partial(answer, "held by the log", 0), lambda: True, now=True)
+    loop.run()
+    assert answered == ["short", "long", "held by the log"]
+    clock.now += 0.199
+    loop.wait(0.199)
+    assert answered[3:] == []
+    clock.now += 0.001
+    loop.wait(0.001)
+    assert answered[3:] == ["other"]
 
 
 @pytest.mark.parametrize("fails", [False, True])
