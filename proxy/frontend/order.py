@@ -81,6 +81,7 @@ class SlowRead(NamedTuple):
     """A read that takes long: `Order.answer_slow_read` answers it in slices."""
 
     now: bool  # it has to see the current state: no entry is applied until it is answered
+    in_pieces: bool = False  # else it has to see one state: no entry is applied while it is answered
 
 
 class Ready(NamedTuple):
@@ -203,6 +204,7 @@ class Order:
     def use_operations(self, operations: Operations) -> None:
         """Set the supported operations, before the first request is received."""
         self._writes: dict[int, WriteOperation] = operations.writes
+        self._operations = operations
         self._reads = self._observer.traced(operations.reads)
         self._light = {
             opcode: answer for opcode, answer in self._reads.items() if not operations.reads[opcode].heavy
@@ -670,7 +672,7 @@ class Order:
         """A read that was at the head of the queue is slow: all other requests wait for its answer."""
         self.queue.await_head(read)
         holds_log = self.queue.in_log > 0
-        self._slow_read = SlowRead(now=holds_log)
+        self._slow_read = SlowRead(holds_log, self._operations.reads[read.opcode].in_pieces)
         if holds_log:
             self._held_log = self._observer.now()
 

@@ -10,8 +10,9 @@ The rules:
    waits too. In each turn each of those that wait takes a small piece, until the time is over; the others
    come first in the next.
 3. A read that takes long is answered in slices, one such read at a time, and the log is not applied
-   meanwhile. Other clients' short reads are answered between its slices. After it the log has as much time
-   as the read has taken, so that clients that repeat slow reads cannot stop the writes.
+   meanwhile, unless the read needs no single state. Other clients' short reads are answered between its
+   slices. After it the log has as much time as the read has taken, so that clients that repeat slow reads
+   cannot stop the writes.
 4. Connections that have packets to send after entries were applied are flushed at the end of the slice that
    applied them (`FlushQueue`). If very many wait, some are flushed in the next turns.
 """
@@ -71,6 +72,7 @@ class _SlowRead(NamedTuple):
 
     answer: Callable[[Pause], None]
     is_wanted: Callable[[], bool]  # not if it is answered, or its connection is closed
+    holds: bool  # the log is not applied meanwhile
 
 
 class StateGate:
@@ -113,18 +115,19 @@ class StateGate:
         self._resume_soon()
 
     def read_slowly(
-        self, answer: Callable[[Pause], None], is_wanted: Callable[[], bool], *, now: bool
+        self, answer: Callable[[Pause], None], is_wanted: Callable[[], bool], now: bool, in_pieces: bool
     ) -> None:
         """Answer a slow read, after those that wait already. `now`: from the current state.
 
-        The log is applied no further before a read that is answered `now`. `is_wanted`: false if it is
-        answered, or its connection is closed.
+        The log is applied no further before a read that is answered `now`, nor while any other one is
+        answered that is not done `in_pieces`. `is_wanted`: false if it is answered, or its connection is
+        closed.
         """
         if now:
             self._state.hold()
-            self._urgent.append(_SlowRead(answer, is_wanted))
+            self._urgent.append(_SlowRead(answer, is_wanted, holds=True))
         else:
-            self._waiting.append(_SlowRead(answer, is_wanted))
+            self._waiting.append(_SlowRead(answer, is_wanted, holds=not in_pieces))
         self._continue()
 
     def _resume_soon(self) -> None:
@@ -182,11 +185,12 @@ class StateGate:
         else:
             self._slices.cancel()
         if self._read is not None and self._slices.done:
+            if self._read.holds:
+                self._state.release()
+                now = self._now()
+                held = now - self._held_since
+                self._log_first = now + int(held * self._share) if held > self._few else 0
             self._read = None
-            self._state.release()
-            now = self._now()
-            held = now - self._held_since
-            self._log_first = now + int(held * self._share) if held > self._few else 0
         self._continue()
 
     def _begin(self) -> None:
@@ -194,8 +198,9 @@ class StateGate:
         if self._urgent:
             self._read = self._urgent.popleft()
         elif self._waiting and now >= self._log_first:
-            self._state.hold()
             self._read = self._waiting.popleft()
+            if self._read.holds:
+                self._state.hold()
         self._held_since = now
         if self._read is not None and self._read.is_wanted():
             self._slices.prepare(partial(self._read.answer, self._slices))

@@ -68,6 +68,8 @@ class ReadOperation(NamedTuple):
     cost: Cost = Cost.BYTES
     # One request may be slow: it is answered alone, and leaves time for other clients.
     heavy: bool = False
+    # A slow one needs no single state: the log may be applied between two of its slices.
+    in_pieces: bool = False
 
 
 class WriteOperation(NamedTuple):

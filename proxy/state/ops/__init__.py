@@ -44,10 +44,10 @@ READS: dict[int, ReadOperation] = {
     OpCode.CHECK_WATCHES: ReadOperation(check_watches),
     OpCode.REMOVE_WATCHES: ReadOperation(remove_watches),
     OpCode.MULTI_READ: ReadOperation(multi_read, heavy=True),
-    OpCode.SET_WATCHES: ReadOperation(set_watches, heavy=True),
+    OpCode.SET_WATCHES: ReadOperation(set_watches, heavy=True, in_pieces=True),
     OpCode.GET_EPHEMERALS: ReadOperation(get_ephemerals, Cost.SEARCH, heavy=True),
     OpCode.GET_ALL_CHILDREN_NUMBER: ReadOperation(get_all_children_number, Cost.SEARCH, heavy=True),
-    OpCode.SET_WATCHES2: ReadOperation(set_watches2, heavy=True),
+    OpCode.SET_WATCHES2: ReadOperation(set_watches2, heavy=True, in_pieces=True),
     OpCode.ADD_WATCH: ReadOperation(add_watch),
     OpCode.WHO_AM_I: ReadOperation(who_am_i),
 }
