@@ -8,7 +8,7 @@ seconds of CPU time, which also see the work of C code.
 import gc
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from types import FrameType
@@ -20,7 +20,6 @@ from codec.constants import CREATES, KeeperOpCode, OpCode, Perms
 from codec.errors import MalformedPacket
 from codec.jute import INT, LONG, Acl, pack_acls, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER, STAT, encode_event
-from proxy.state.acl import permits
 from proxy.state.capture import new_machine
 from proxy.state.machine import CHECKPOINT_EVERY
 from proxy.state.operation import Cost, Reading
@@ -29,6 +28,7 @@ from proxy.state.ops.multi import END_OF_PARTS, PARTS
 from proxy.state.ops.remove_recursive import REMOVE_RECURSIVE
 from proxy.state.outcome import Refusal
 from proxy.state.pause import LENGTHS, Lengths, Pause, TooLong
+from proxy.state.rights import Rights, permits
 from proxy.state.watches import WatchTable
 from schema.entry import Identities, Identity, Kind, Request, Rules, encode_open
 from schema.znode import OPEN_ACL
@@ -189,9 +189,9 @@ class _Client:
         self.knows_keeper = True
         self.received = 0
 
-    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
+    def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
         """Count the bytes of an event."""
-        if permits(acl, Perms.READ, self.identities):
+        if permits(rights, Perms.READ, self.identities):
             self.received += len(encode_event(kind, 3, path, zxid))
 
     def local_session_closed(self) -> None:
