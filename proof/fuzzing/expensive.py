@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 
 from typing_extensions import override
 
-from codec.constants import CREATES, KeeperOpCode, OpCode, Perms
+from codec.constants import CREATES, ErrorCode, KeeperOpCode, OpCode, Perms
 from codec.errors import MalformedPacket
 from codec.jute import INT, LONG, Acl, pack_acls, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER, STAT, encode_event
+from proxy.frontend.replies import LIMITS
+from proxy.frontend.requests import expanded
 from proxy.state.capture import new_machine
 from proxy.state.machine import CHECKPOINT_EVERY
 from proxy.state.operation import Cost, Reading
@@ -46,6 +48,7 @@ class Scale(NamedTuple):
     items: int  # of one kind in the state
     data: int  # bytes of a large node
     parts: int  # of a request
+    expanded: int  # as `Limits.expanded`
     lengths: Lengths
 
 
@@ -55,9 +58,9 @@ _MOST_REQUESTS = 4
 
 
 #: For every run of the tests.
-SMALL = Scale(7, 10, 8, Lengths(every=16, at_once=32, decoded_at_once=512))
+SMALL = Scale(7, 10, 8, 1 << 14, Lengths(every=16, at_once=32, decoded_at_once=512))
 #: As a server may meet them.
-LARGE = Scale(14, 20, 15, LENGTHS)
+LARGE = Scale(14, 20, 15, LIMITS.expanded, LENGTHS)
 #: Bytes of the largest request: jute.maxbuffer.
 _MOST = 1 << 20
 
@@ -301,6 +304,8 @@ class World:
         """At the proxy that has sent it: it is decoded, applied, answered; and the digest is taken."""
         machine = self.machine
         operation = EXTENDED.writes[opcode]
+        if expanded(body, self.identities) > self._scale.expanded:
+            return Meter(self._meter.now, self._scale.lengths), ErrorCode.INVALID_ACL, 0, 0
         self._entries += 1
         machine.entries += -machine.entries % CHECKPOINT_EVERY - 1  # so that this entry ends with a digest
         meter = Meter(self._meter.now, self._scale.lengths)

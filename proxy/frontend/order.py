@@ -44,6 +44,7 @@ from proxy.frontend.observer import Answer, Observer
 from proxy.frontend.replies import LIMITS, Limits, Replies
 from proxy.frontend.requests import (
     BLOCKING,
+    FEW_IDENTITIES,
     UNKNOWN,
     Author,
     Awaited,
@@ -55,6 +56,7 @@ from proxy.frontend.requests import (
     Single,
     Waiting,
     Write,
+    expanded,
     path_of,
 )
 from proxy.log.append.pending import Callback
@@ -471,6 +473,9 @@ class Order:
         """Make a write, which the next `Ready` has for the log, unless it cannot be decoded."""
         operation = self._writes[opcode]
         position = self.replies.wire.body
+        identities = self._author.identities
+        if len(identities) > FEW_IDENTITIES and expanded(packet, identities) > self._limits.expanded:
+            return self._refused(xid, opcode, packet, received, ErrorCode.INVALID_ACL)
         fields = None
         try:
             # A very long one is decoded only when it is applied.
@@ -478,14 +483,17 @@ class Order:
                 fields, _ = operation.decode(packet, position)
         except MalformedPacket as error:
             if not spends_zxid(opcode, error):
-                code = code_of(opcode, error)
-                if self._observer.is_needed:
-                    self._observer.answered(Held(xid, opcode, packet, received), Answer(code))
-                return Refused(xid, code, len(packet))
+                return self._refused(xid, opcode, packet, received, code_of(opcode, error))
             # Otherwise the state machine finds the same error.
         write = Write(self._take_outcome, self._author, xid, opcode, packet, position, fields, received)
         self._requests.append(write)
         return write
+
+    def _refused(self, xid: int, opcode: int, packet: bytes, received: int, code: ErrorCode) -> Refused:
+        """Refuse a write before it is sent to the log."""
+        if self._observer.is_needed:
+            self._observer.answered(Held(xid, opcode, packet, received), Answer(code))
+        return Refused(xid, code, len(packet))
 
     def _send_held(self) -> None:
         """Send the write at the head of the queue, and those after it that need not wait."""

@@ -11,7 +11,7 @@ from proof.fuzzing.worst import name_of, per_byte
 from proxy.state.operation import Cost
 
 #: Lines of code a byte, at most, of all the work; and of a stretch without a pause.
-PER_BYTE = 12
+PER_BYTE = 30
 PER_BYTE_OF_A_STRETCH = 5
 #: Lines of a stretch, beside: 16 steps, and what each request costs.
 STRETCH = 2000
