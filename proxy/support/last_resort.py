@@ -64,8 +64,8 @@ class LastResort:
         error = context.get("exception")
         out_of_memory = isinstance(error, MemoryError)
         transport = context.get("transport")
-        # Without an exception it is a warning. That of a task or future whose owner is gone is of no consequence:
-        # tasks of the server are in `support.tasks`, which report theirs.
+        # Without an exception it is a warning. One of a task or future whose owner is gone has no consequence:
+        # tasks of the server are in `support.tasks`, which reports theirs.
         is_harmless = error is None or "task" in context or "future" in context
         if is_harmless and not out_of_memory:
             loop.default_exception_handler(context)
