@@ -64,7 +64,7 @@ class LastResort:
         error = context.get("exception")
         out_of_memory = isinstance(error, MemoryError)
         transport = context.get("transport")
-        # Without an exception it is a warning. One of a task or future whose owner is gone has no consequence:
+        # Without an exception it is a warning. One of a task or future that has no owner has no consequence:
         # tasks of the server are in `support.tasks`, which reports theirs.
         is_harmless = error is None or "task" in context or "future" in context
         if is_harmless and not out_of_memory:
