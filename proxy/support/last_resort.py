@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeAlias
 
-log = logging.getLogger("zketcd")
+log = logging.getLogger(__name__)
 
 #: The exit code of a process that ends itself, as sysexits.h has it for an error of the program.
 EXIT_CODE = 70
