@@ -15,10 +15,10 @@ The rules:
    cannot stop the writes.
 4. Connections that have packets to send after entries were applied are flushed at the end of the slice that
    applied them (`FlushQueue`). If very many wait, some are flushed in the next turns.
+5. Connections handle what they raise. All else that is raised here ends the process (`support.last_resort`).
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -27,8 +27,6 @@ from typing import NamedTuple
 from proxy.log.slices import SLICE, Slices, StateWorker
 from proxy.state.pause import LENGTHS, Lengths, Pause
 from proxy.support.environment import HOST, Clock
-
-log = logging.getLogger("proxy.frontend.state_gate")
 
 #: Nanoseconds for which requests are taken in one turn. They are counted from the first request after the
 #: previous period has ended, so one turn may contain up to two periods.
@@ -98,12 +96,23 @@ class StateGate:
         self._is_called = False  # `_resume` will be
         self._urgent: deque[_SlowRead] = deque()
         self._waiting: deque[_SlowRead] = deque()
-        self._slices = Slices(clock, slice_seconds, lengths)
+        #: Runs slow reads.
+        self.slices = Slices(clock, slice_seconds, lengths)
         self._read: _SlowRead | None = None  # the one that is being answered
         self._scheduled = False  # the next slice of a slow read is scheduled
         self._held_since = 0  # nanoseconds: when the read that is being answered began
         self._log_first = 0  # until then, no slow read begins that could as well begin later
         self._is_timed = False  # `_turn_of_reads` will be called
+
+    @property
+    def first_parked(self) -> Callable[[], None] | None:
+        """The work that waits longest; None if none does."""
+        return self._parked[0] if self._parked else None
+
+    @property
+    def first_slow_read(self) -> object:
+        """The slow read that is answered, or waits longest; None if there is none."""
+        return self._read or (self._urgent or self._waiting or (None,))[0]
 
     def admits(self, now: int) -> bool:
         """Whether clients' requests may be taken now. `now`: nanoseconds of the clock's perf_counter."""
@@ -142,14 +151,12 @@ class StateGate:
     def _resume(self) -> None:
         """Let each of those that wait now do a piece, as far as there is time, and at least one of them."""
         self._is_called = False
-        try:
-            for _ in range(len(self._parked) if self._state.is_whole else 0):
-                self._parked.popleft()()
-                if not self.admits(self._now()):
-                    break
-        finally:
-            if self._parked:
-                self._resume_soon()
+        for _ in range(len(self._parked) if self._state.is_whole else 0):
+            self._parked.popleft()()
+            if not self.admits(self._now()):
+                break
+        if self._parked:
+            self._resume_soon()
 
     def _continue(self) -> None:
         """Begin or continue a slow read, if there is one, and if it is its turn."""
@@ -181,10 +188,10 @@ class StateGate:
         if self._read is None:
             self._begin()
         elif self._read.is_wanted():
-            self._slice()
+            self.slices.resume()
         else:
-            self._slices.cancel()
-        if self._read is not None and self._slices.done:
+            self.slices.cancel()
+        if self._read is not None and self.slices.done:
             if self._read.holds:
                 self._state.release()
                 now = self._now()
@@ -203,14 +210,8 @@ class StateGate:
                 self._state.hold()
         self._held_since = now
         if self._read is not None and self._read.is_wanted():
-            self._slices.prepare(partial(self._read.answer, self._slices))
-            self._slice()
-
-    def _slice(self) -> None:
-        try:
-            self._slices.resume()
-        except Exception:
-            log.exception("a slow read cannot be answered")
+            self.slices.prepare(partial(self._read.answer, self.slices))
+            self.slices.resume()
 
 
 class FlushQueue:
@@ -229,6 +230,11 @@ class FlushQueue:
         self._waiting: deque[Callable[[], None]] = deque()
         self._scheduled = False
 
+    @property
+    def first(self) -> Callable[[], None] | None:
+        """The connection that waits longest; None if none does."""
+        return self._waiting[0] if self._waiting else None
+
     def add(self, flush: Callable[[], None]) -> None:
         """Flush a connection at the end of this slice. It is not added again before that."""
         self._waiting.append(flush)
@@ -244,10 +250,7 @@ class FlushQueue:
         deadline = self._clock.perf_counter() + self._slice if left > _SOME else 0.0
         while left:
             left -= 1
-            try:
-                waiting.popleft()()
-            except Exception:
-                log.exception("cannot send packets to a client")
+            waiting.popleft()()
             if not left % _SOME and deadline and self._clock.perf_counter() >= deadline:
                 break
         self._scheduled = bool(waiting)
