@@ -11,7 +11,7 @@ The rules:
    come first in the next.
 3. A read that takes long is answered in slices, one such read at a time, and the log is not applied
    meanwhile, unless the read needs no single state. Other clients' short reads are answered between its
-   slices. After it the log has as much time as the read has taken, so that clients that repeat slow reads
+   slices. After it all else has as much time as the read has taken, so that clients that repeat slow reads
    cannot stop the writes.
 4. Connections that have packets to send after entries were applied are flushed at the end of the slice that
    applied them (`FlushQueue`). If very many wait, some are flushed in the next turns.
@@ -32,8 +32,8 @@ from proxy.support.environment import HOST, Clock
 #: previous period has ended, so one turn may contain up to two periods.
 NANOSECONDS = int(SLICE * 1e9)
 _SOME = 64  # connections between two checks of the clock
-# A slow read that has held the log for fewer slices gives it no time of its own: many clients that connect
-# again, each with a thousand watches, would wait for each other.
+# A slow read of fewer slices does not put off the next: many clients that connect again, each with a thousand
+# watches, would wait for each other.
 _FEW = 4
 
 
@@ -85,7 +85,7 @@ class StateGate:
         lengths: Lengths = LENGTHS,
         share: float = 1.0,
     ) -> None:
-        """`share`: the time that the log has after a slow read, as a part of what the read has taken."""
+        """`share`: the time without slow reads after one, as a part of what it has taken."""
         self._share = share
         self._few = int(_FEW * slice_seconds * 1e9)
         self._state = state
@@ -100,8 +100,8 @@ class StateGate:
         self.slices = Slices(clock, slice_seconds, lengths)
         self._read: _SlowRead | None = None  # the one that is being answered
         self._scheduled = False  # the next slice of a slow read is scheduled
-        self._held_since = 0  # nanoseconds: when the read that is being answered began
-        self._log_first = 0  # until then, no slow read begins that could as well begin later
+        self._began = 0  # nanoseconds: when the read that is being answered began
+        self._others_first = 0  # until then, no slow read begins that could as well begin later
         self._is_timed = False  # `_turn_of_reads` will be called
 
     @property
@@ -163,7 +163,7 @@ class StateGate:
         if self._read is not None or self._urgent:
             self._schedule()
         elif self._waiting and not self._is_timed:
-            wait = self._log_first - self._now()
+            wait = self._others_first - self._now()
             if wait > 0:
                 self._is_timed = True
                 self._loop.call_later(wait / 1e9, self._turn_of_reads)
@@ -194,9 +194,9 @@ class StateGate:
         if self._read is not None and self.slices.done:
             if self._read.holds:
                 self._state.release()
-                now = self._now()
-                held = now - self._held_since
-                self._log_first = now + int(held * self._share) if held > self._few else 0
+            now = self._now()
+            taken = now - self._began
+            self._others_first = now + int(taken * self._share) if taken > self._few else 0
             self._read = None
         self._continue()
 
@@ -204,11 +204,11 @@ class StateGate:
         now = self._now()
         if self._urgent:
             self._read = self._urgent.popleft()
-        elif self._waiting and now >= self._log_first:
+        elif self._waiting and now >= self._others_first:
             self._read = self._waiting.popleft()
             if self._read.holds:
                 self._state.hold()
-        self._held_since = now
+        self._began = now
         if self._read is not None and self._read.is_wanted():
             self.slices.prepare(partial(self._read.answer, self.slices))
             self.slices.resume()

@@ -121,7 +121,7 @@ def test_a_turn_has_one_slice_however_many_slow_reads_come_at_once() -> None:
     assert steps == ["first"] * 2 + ["second"] * 2
 
 
-def test_after_a_long_read_the_log_has_as_much_time_before_the_next() -> None:
+def test_after_a_long_read_all_else_has_as_much_time_before_the_next() -> None:
     loop, clock = FakeLoop(), FakeClock()
     gate = StateGate(StateWorker(clock), cast(asyncio.AbstractEventLoop, loop), clock=clock)
     answered: list[str] = []
