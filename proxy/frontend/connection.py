@@ -439,7 +439,7 @@ class Connection(asyncio.Protocol):
         if wire is None:
             version = request.protocol_version
             words = "%s asks for compressed packets (protocol version %d): not offered"
-            log.info(words, self.identity.address, version)
+            services.throttled_log.info(words, self.identity.address, version)
             self.refuse()
             return
         self.order.replies.wire = wire
@@ -467,7 +467,9 @@ class Connection(asyncio.Protocol):
     def _give_up(self) -> None:
         """The client has not sent a connect request in time, or has not got its session in time."""
         if self._opening.request is not None:
-            log.info("closing %s: it got no session in its timeout", self.identity.address)
+            self.services.throttled_log.info(
+                "closing %s: it got no session in its timeout", self.identity.address
+            )
         else:
             self.services.counters.sessionless_expired += 1
             # ZooKeeper does not log it either (NIOServerCnxnFactory.ConnectionExpirerThread).
@@ -519,7 +521,7 @@ class Connection(asyncio.Protocol):
         """The session does not exist (any more): the client has to open a new one."""
         request = self._opening.request
         if request is not None and request.session_id:
-            log.info(
+            self.services.throttled_log.info(
                 "session %s: refused to %s:%d: it has ended, or the password is wrong",
                 session_text(request.session_id),
                 self.identity.address,
