@@ -36,7 +36,7 @@ from proxy.sasl.gssapi_server import Missing
 from proxy.sasl.login import Login
 from proxy.server import Server
 from proxy.state.machine import Machine
-from proxy.support import logs
+from proxy.support import descriptors, logs
 from proxy.support.environment import HOST
 from proxy.support.files import is_world_readable
 from proxy.support.libraries import how_to_add
@@ -184,6 +184,9 @@ def _bind_for_peers(config: Config, listeners: Listeners) -> None:
 
 def _served(config: Config, prepared: Prepared, listeners: Listeners, channel: Channel | None) -> int:
     """Run the loop until a signal; the exit code. `channel`: to the process to take over from, if any."""
+    shares = descriptors.raised()
+    if shares.warning:
+        log.warning("%s", shares.warning)
     moved = use_huge_pages()
     log.debug("%d MiB are in huge pages", moved >> 20)
     try:

@@ -28,7 +28,7 @@ from codec.errors import FrameTooLong, MalformedPacket
 from codec.jute import OPEN_TO_ALL, Acl
 from codec.packets import ConnectRequest
 from proxy.frontend.identity import ClientIdentity
-from proxy.frontend.limits import ConnectionLimits, Load
+from proxy.frontend.limits import ConnectionLimits, EarlyBytes, Load
 from proxy.frontend.observer import Answer, Observer
 from proxy.frontend.opening import (
     ELSEWHERE,
@@ -92,6 +92,8 @@ class Services:
     traces: Traces | None = None
     #: Authenticates clients by SASL; None if SASL is not offered.
     login: Login | None = None
+    #: What clients without a session have sent.
+    early: EarlyBytes = field(default_factory=EarlyBytes)
     #: Clocks and randomness.
     environment: Environment = HOST
     #: Logs connections that do not send what a ZooKeeper client does, such as port scanners.
@@ -147,6 +149,7 @@ class Connection(asyncio.Protocol):
             self, identity, authentication, self.take_outcome, services.context, self._observer
         )
         self._requests = self._size = 0  # requests and bytes of this client in the server's load
+        self._early = 0  # bytes received before the session exists
         self._is_in_flush_queue = False
         self._waits = False  # in the state gate's queue
 
@@ -173,6 +176,8 @@ class Connection(asyncio.Protocol):
         session = self.session
         if session is not None:
             session.heard = self._loop.time()
+        elif not self._keep_early(len(data)):
+            return
         inbound = self.inbound
         received = self._clock.perf_counter_ns()
         waits = self.has_unhandled or self.outbound.frozen
@@ -196,6 +201,7 @@ class Connection(asyncio.Protocol):
         self.inbound.parked.clear()
         self._act(self.order.stop())
         self._drop_watches(_DROPPED_AT_ONCE)
+        self._release_early()
         session = self.session
         if session is not None and session.connection is self:
             if self.outbound.reading_paused:  # what it sent since is lost, so its time begins here
@@ -371,6 +377,28 @@ class Connection(asyncio.Protocol):
         else:
             self.outbound.resume_reading()
 
+    def _keep_early(self, size: int) -> bool:
+        """Count bytes received before the session exists; False if they are too many: it is closed."""
+        services = self.services
+        self._early += size
+        if services.early.keep(self.identity.address, size):
+            return True
+        services.counters.rejected += 1
+        services.throttled_log.warn(
+            "closing %s: clients without a session have sent too much: %d bytes in all, %d of them this one",
+            self.identity.address,
+            services.early.in_all,
+            self._early,
+        )
+        self._end()
+        return False
+
+    def _release_early(self) -> None:
+        """The session exists, or the connection is closed."""
+        if self._early:
+            self.services.early.release(self.identity.address, self._early)
+            self._early = 0
+
     def _weigh(self) -> None:
         """Count this client's waiting requests in the load, unless it does not read its replies."""
         queue, load = self.order.queue, self.services.load
@@ -513,6 +541,7 @@ class Connection(asyncio.Protocol):
         self._act(order.take_ready())
 
     def _attach(self, session: Session) -> None:
+        self._release_early()
         session.connection = self
         self.session = session
         self.identity.session_id = session.id

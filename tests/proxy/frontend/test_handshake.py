@@ -160,7 +160,7 @@ def test_a_dead_clients_session_ends_whoever_tries_wrong_passwords(proxy: Proxy)
     first, session, again = proxy.established()
     first.gone = True
     session.connection = None
-    closings = []
+    closings: list[Any] = []
     while not closings and proxy.loop.now - session.heard < 60:
         proxy.loop.now += 0.5
         proxy.attach(again._replace(password=b"wrong"))
