@@ -22,8 +22,8 @@ _pack_event = Struct(">iqqiiii").pack  # length, reply header, type, state, leng
 
 StatValues: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int]
 
-#: Bytes of the longest handshake that is taken. A client's has 44 to 47; ZooKeeper's only limit is
-#: jute.maxbuffer, so that a megabyte is kept for whoever never completes one.
+#: Bytes of the longest handshake that is taken; a client's has 44 to 47. ZooKeeper's limit is jute.maxbuffer:
+#: it keeps a megabyte of each that is never complete.
 MOST_OF_HANDSHAKE = 1024
 # What a handshake says is its length, and the bytes that come beyond that, by its version.
 _HANDSHAKE_LENGTH = 45
@@ -31,7 +31,7 @@ _BEYOND = {ProtocolVersion.WIDE_XIDS: 1, ProtocolVersion.TRACING: 2}
 
 
 class OpeningFramer:
-    """The frames of a connection whose first one is short, and may be Keeper's handshake, longer than it says.
+    """The frames of a connection. The first one is short, and may be Keeper's handshake, longer than it says.
 
     Once the first frame is there, `rest` frames all that follows and may be used in its place.
     """

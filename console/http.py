@@ -19,9 +19,11 @@ from console.logins import Body, Call, Login, Logins, Refused
 from console.passwords import LONGEST, Secret, is_right
 from console.past import ArchivePlace
 from console.tables import basic
-from console.throttle import Throttle, source_of
+from console.throttle import Throttle
+from proxy.state.auth.ip import java_address
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.x509 import subject_name
+from proxy.support.addresses import source_of
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +33,7 @@ _MOST_OF_LOGIN = 16 << 10
 _TIMEOUT = 30.0  # seconds until the body of a request has to be there: aiohttp has no limit for it
 _HASHES = 2  # passwords that are checked at a time: 16 MiB each
 _COOKIE = "zketcd-console"
-# Of a browser in which a user has logged in: whoever tries the user's password elsewhere does not lock it out.
+# Of a browser in which a user has logged in: guesses of the user's password elsewhere do not lock it out.
 _KNOWN_COOKIE = "zketcd-console-known"
 _KNOWN_FOR = 30 * 24 * 3600  # seconds
 _VERSION = "X-Zketcd-Version"  # of the data that are sent
@@ -170,7 +172,9 @@ class Console:
             # Without the page and its cookie, say curl.
             login = Login("", self._unasked(request), time.monotonic())
             login.identities = self._own(login.user)
-        return Call(login, dict(request.query), await self._document(request), request.remote or "")
+        return Call(
+            login, dict(request.query), await self._document(request), java_address(request.remote or "")
+        )
 
     async def _document(self, request: web.Request, most: int = 0) -> Mapping[str, object]:
         """The JSON of a POST, of so many bytes at most; 0: what a change may have."""
@@ -251,7 +255,7 @@ class Console:
         if not self._settings.users:
             raise Refused(HTTPStatus.BAD_REQUEST, "this console has no users with passwords")
         now = time.monotonic()
-        address = request.remote or ""
+        address = java_address(request.remote or "")
         source = request.cookies.get(_cookie(request, _KNOWN_COOKIE), "")
         if not self._throttle.knows(source, user):
             source = source_of(address)

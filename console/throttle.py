@@ -1,10 +1,9 @@
 """How many passwords may be tried. Pure: the clock is an argument, in seconds.
 
-A source is an address, or a browser by the cookie that it got with a login. Sources from which a user has logged
-in count alone: whoever guesses that user's password elsewhere cannot keep the user out.
+A source is an address, or a browser by the cookie that it got with a login. Sources from which a user has
+logged in count alone: guesses of that user's password from elsewhere cannot keep the user out.
 """
 
-import ipaddress
 from collections import deque
 
 _WHILE = 60.0  # seconds
@@ -62,16 +61,3 @@ class Throttle:
         self._known[source, user] = None
         if len(self._known) > _MOST_KNOWN:
             del self._known[next(iter(self._known))]
-
-
-def source_of(address: str) -> str:
-    """The source of a client's address. One host may have all addresses of a /64 of IPv6."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return str(parsed)
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.ip_network((int(parsed) >> 64 << 64, 64)))

@@ -1,7 +1,7 @@
 """The connections of the admin port: how many there are, and how long one may take.
 
-aiohttp limits none of this: a connection that asks nothing, sends its headers byte by byte, or reads no answer
-stays for ever.
+aiohttp limits none of this: a connection that asks nothing, sends its headers byte by byte, or reads no
+answer stays for ever.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ class AdminConnection(asyncio.Protocol):
 
     def __init__(self, inner: asyncio.Protocol, place: Place, open_ones: "AdminConnections") -> None:
         self._inner = inner
-        self._place = place
+        self.place = place
         self._all = open_ones
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -30,22 +30,27 @@ class AdminConnection(asyncio.Protocol):
     # -- the transport's callbacks ---------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
         self._transport = cast(asyncio.Transport, transport)
         self._all.by_transport[transport] = self
         self._inner.connection_made(transport)
         self.wait()
 
     def data_received(self, data: bytes) -> None:
+        """Bytes of a request."""
         self._inner.data_received(data)
 
     def eof_received(self) -> bool | None:
+        """The client sends no more."""
         return self._inner.eof_received()
 
     def pause_writing(self) -> None:
+        """The client does not read its answer."""
         self._inner.pause_writing()
         self._limit()
 
     def resume_writing(self) -> None:
+        """It reads again."""
         self._inner.resume_writing()
         if self in self._all.waiting:
             self._limit()
@@ -53,11 +58,12 @@ class AdminConnection(asyncio.Protocol):
             self._stop_timer()
 
     def connection_lost(self, error: Exception | None) -> None:
+        """The connection is closed."""
         self._stop_timer()
         self._all.waiting.pop(self, None)
         self._all.by_transport.pop(self._transport, None)
         self._transport = None
-        self._place.release()
+        self.place.release()
         self._inner.connection_lost(error)
 
     # -- requests --------------------------------------------------------------------------------------------
@@ -102,9 +108,12 @@ class AdminConnections:
         """Makes connections around protocols that `make` makes."""
         return lambda place: AdminConnection(make(), place, self)
 
-    def make_room(self) -> bool:
-        """Close the connection that is without a request for longest; False if there is none."""
-        longest = next(iter(self.waiting), None)
+    def make_room(self, address: str) -> bool:
+        """Close the connection that is without a request for longest; False if there is none.
+
+        Only one of this address, unless it is "".
+        """
+        longest = next((each for each in self.waiting if address in ("", each.place.address)), None)
         if longest is not None:
             longest.abort()
         return longest is not None

@@ -23,6 +23,7 @@ from proxy.admin.facts import Facts
 from proxy.admin.json_text import encode
 from proxy.admin.prometheus import CONTENT_TYPE, Exposition
 from proxy.log.slices import in_slices
+from proxy.state.auth.ip import java_address
 from proxy.state.pause import NO_PAUSE
 from proxy.support.addresses import host_of, is_loopback, is_public_name
 from proxy.support.ports import BoundedPort, Bounds
@@ -114,7 +115,7 @@ class AdminServer:
         arguments = {name: request.query.getall(name)[0] for name in request.query}
         method = "GET" if request.method == "HEAD" else request.method
         name, authorization = request.match_info["name"], request.headers.get("Authorization")
-        address = request.remote or ""
+        address = java_address(request.remote or "")
         try:
             async with asyncio.timeout(IDLE_TIMEOUT):
                 content = await request.read()

@@ -28,10 +28,8 @@ class Shares(NamedTuple):
         """What is to be said about few descriptors; "" if there are enough."""
         if self.clients >= _MANY:
             return ""
-        return (
-            f"this process may have {self.limit} open files: at most {self.clients} clients can connect, the others"
-            " are for etcd, the admin port, other proxies and files: raise LimitNOFILE= or ulimit -n"
-        )
+        few = f"this process may have {self.limit} open files: at most {self.clients} clients can connect"
+        return f"{few}, since etcd, the admin port and files need the rest: raise LimitNOFILE= or ulimit -n"
 
 
 def share(limit: int) -> Shares:

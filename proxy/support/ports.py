@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+from proxy.support.addresses import source_of
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 100  # connections accepted in one turn of the loop
+_AT_ONCE = 100  # clients accepted in one turn of the loop
 _NO_MORE_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE = 1.0  # seconds until the next try if the process has no file descriptor left
 _HANDSHAKE = 10.0  # seconds for TLS
@@ -27,10 +28,15 @@ class Acceptor:
     """Accepts on one socket. Without descriptors it waits, and does not try all the time."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, accepted: Callable[[socket.socket, Peer], None], whom: str
+        self,
+        loop: asyncio.AbstractEventLoop,
+        accepted: Callable[[socket.socket, Peer], None],
+        whom: str,
+        at_once: int = _AT_ONCE,
     ) -> None:
-        """`whom` it accepts, for the log."""
+        """`whom` it accepts, for the log. `at_once`: in one turn of the loop."""
         self._loop = loop
+        self._at_once = at_once
         self._accepted = accepted
         self._whom = whom
         self._listener: socket.socket | None = None
@@ -50,7 +56,7 @@ class Acceptor:
             listener.close()
 
     def _accept(self, listener: socket.socket) -> None:
-        for _ in range(_AT_ONCE):
+        for _ in range(self._at_once):
             try:
                 client, peer = listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -81,7 +87,7 @@ class Place:
 
     def __init__(self, taken: Counter[str], address: str) -> None:
         self._taken = taken
-        self._address = address
+        self.address = address
         self._is_held = True
         taken[address] += 1
 
@@ -89,9 +95,9 @@ class Place:
         """Give it back, once."""
         if self._is_held:
             self._is_held = False
-            self._taken[self._address] -= 1
-            if not self._taken[self._address]:
-                del self._taken[self._address]
+            self._taken[self.address] -= 1
+            if not self._taken[self.address]:
+                del self._taken[self.address]
 
 
 class BoundedPort:
@@ -106,16 +112,21 @@ class BoundedPort:
         bounds: Bounds,
         whom: str,
         tls: ssl.SSLContext | None = None,
-        make_room: Callable[[], bool] = lambda: False,
+        make_room: Callable[[str], bool] = lambda _address: False,
     ) -> None:
-        """`whom` it accepts, for the log. `make_room` closes a connection that is not needed, if there is one."""
+        """`whom` it accepts, for the log.
+
+        `make_room` closes a connection that is not needed, of this address or, for "", of any; False if there
+        is none.
+        """
         self._listener = listener
         self._bounds = bounds
         self._whom = whom
         self._tls = tls
         self._make_room = make_room
         self._loop = asyncio.get_running_loop()
-        self._acceptor = Acceptor(self._loop, self._accepted, whom)
+        # One in a turn: others begin meanwhile, and can make room.
+        self._acceptor = Acceptor(self._loop, self._accepted, whom, at_once=1)
         self._taken: Counter[str] = Counter()
         self._tasks = Tasks()
         self._throttled_log = ThrottledLog(log)
@@ -131,12 +142,15 @@ class BoundedPort:
         self._acceptor.close()
 
     def _accepted(self, client: socket.socket, peer: Peer) -> None:
-        address = str(peer[0])
+        address = source_of(str(peer[0]))
         in_all, per_address = self._bounds
-        is_full = self._taken.total() >= in_all and not self._make_room()
-        if is_full or self._taken[address] >= per_address:
+        most = ""
+        if self._taken[address] >= per_address:
+            most = "" if self._make_room(address) else f"{per_address} from {address}"
+        elif self._taken.total() >= in_all:
+            most = "" if self._make_room("") else f"{in_all}"
+        if most:
             client.close()
-            most = f"{in_all}" if is_full else f"{per_address} from {address}"
             self._throttled_log.warn("closing a connection of %s: there are %s", self._whom, most)
             return
         client.setblocking(False)

@@ -3,7 +3,7 @@
 import pytest
 
 from console.logins import Login, Logins
-from console.throttle import Throttle, source_of
+from console.throttle import Throttle
 from proxy.state.auth.scheme import Identity
 
 
@@ -109,17 +109,3 @@ def test_no_more_than_a_thousand_places_are_known() -> None:
     assert not throttle.knows("0", "amy")
     assert throttle.knows("1", "amy")
     assert throttle.knows("1000", "amy")
-
-
-@pytest.mark.parametrize(
-    ("address", "source"),
-    [
-        ("10.0.0.1", "10.0.0.1"),
-        ("::ffff:10.0.0.1", "10.0.0.1"),
-        ("2001:db8::1:2:3:4", "2001:db8::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("", ""),
-    ],
-)
-def test_the_source_of_an_address(address: str, source: str) -> None:
-    assert source_of(address) == source

@@ -45,7 +45,7 @@ class _Offered(NamedTuple):
 
 
 class Port(Protocol):
-    """Where other proxies connect. It limits how many may be there that have not said which proxy they are."""
+    """Where other proxies connect. Few may be there that have not said which proxy they are."""
 
     def open(self, make: Callable[[Place], asyncio.Protocol]) -> None:
         """Accept connections. Raises OSError."""
