@@ -168,7 +168,7 @@ def test_a_dead_clients_session_ends_whoever_tries_wrong_passwords(proxy: Proxy)
     assert proxy.loop.now - session.heard == session.timeout_ms / 1000
 
 
-def test_clients_of_sessions_that_nobody_knows_do_not_hold_up_new_ones(proxy: Proxy) -> None:
+def test_clients_of_unknown_sessions_do_not_hold_up_new_ones(proxy: Proxy) -> None:
     proxy.attach(NEW._replace(session_id=4711))
     proxy.attach()
     assert [pending.kind for pending in proxy.pending] == [Kind.ATTACH, Kind.OPEN]
