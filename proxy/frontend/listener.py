@@ -28,6 +28,7 @@ from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.proxy_protocol import BadHeader, ProxyProtocol, Source
 from proxy.state.auth.ip import java_address
 from proxy.support.addresses import listening_address, socket_address
+from proxy.support.last_resort import contained
 from proxy.support.ports import Acceptor, Peer
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
@@ -117,6 +118,14 @@ class ClientListener:
         client.close()
 
     def _look(self, client: socket.socket) -> None:
+        try:
+            self._examine(client)
+        except Exception as error:  # noqa: BLE001 - `contained` logs it
+            contained(error, "closing a client that was not served yet")
+            if client in self._waiting:
+                self._close_client(client)
+
+    def _examine(self, client: socket.socket) -> None:
         waiting = self._waiting[client]
         try:
             if waiting.header is not None and not self._read_header(client, waiting, waiting.header):
@@ -198,6 +207,8 @@ class ClientListener:
                 self._limits.counters.sessionless_expired += 1
             reason = getattr(error, "reason", None) or error.strerror or str(error) or type(error).__name__
             self._throttled_log.warn("cannot let %s in: %s", source[0], reason)
+        except Exception as error:  # noqa: BLE001 - `contained` logs it
+            contained(error, f"cannot let {source[0]} in")
         finally:
             if not let_in:
                 client.close()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from proxy.support.addresses import source_of
+from proxy.support.last_resort import contained
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
 
@@ -17,6 +18,18 @@ log = logging.getLogger(__name__)
 
 _AT_ONCE = 100  # clients accepted in one turn of the loop
 _NO_MORE_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+# Errors of the network that `accept` passes on; Linux's manual treats them as EAGAIN. EPERM: a firewall.
+_OF_CLIENT = (
+    errno.ENETDOWN,
+    errno.EPROTO,
+    errno.ENOPROTOOPT,
+    errno.EHOSTDOWN,
+    errno.ENONET,
+    errno.EHOSTUNREACH,
+    errno.EOPNOTSUPP,
+    errno.ENETUNREACH,
+    errno.EPERM,
+)
 _PAUSE = 1.0  # seconds until the next try if the process has no file descriptor left
 _HANDSHAKE = 10.0  # seconds for TLS
 
@@ -62,6 +75,8 @@ class Acceptor:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
+                if error.errno in _OF_CLIENT:
+                    return
                 if error.errno not in _NO_MORE_FILES:
                     raise
                 self._throttled_log.warn("cannot accept %s: %s", self._whom, error.strerror)
@@ -168,6 +183,8 @@ class BoundedPort:
             has_begun = True
         except OSError as error:
             self._throttled_log.warn("closing a connection of %s: %s", self._whom, error)
+        except Exception as error:  # noqa: BLE001 - `contained` logs it
+            contained(error, f"cannot accept a connection of {self._whom}")
         finally:
             if not has_begun:
                 client.close()
