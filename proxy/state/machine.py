@@ -139,7 +139,7 @@ class Machine(State):
         tx.identities = request.identities
         tx.own = own
         try:
-            decode, apply, reply, in_steps, _ = operation
+            decode, apply, reply, in_steps, _, _ = operation
             if fields is None:
                 body = request.body
                 fields, _ = decode(body, 0, tx.pause) if in_steps else decode(body, 0)
