@@ -1,4 +1,4 @@
-"""Violations, and that docs/workloads.md names what is checked."""
+"""Violations, and that examples/workloads.md names what is checked."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from examples.offkv.conformance import LINES
 from examples.zero_copy import storage
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-_PAGE = (REPOSITORY / "docs" / "workloads.md").read_text()
+_PAGE = (REPOSITORY / "examples" / "workloads.md").read_text()
 
 
 def test_the_first_violation_of_many_errors() -> None:
