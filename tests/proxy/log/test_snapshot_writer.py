@@ -279,6 +279,7 @@ async def test_an_incarnation_is_forgotten() -> None:
     # Behind a gap, and a late copy of what will have been truncated.
     await tree.send("a", [created(session, "/never")], number=90)
     await tree.go("a")
+    assert forgettable(tree.ran(), {"b"}, tree.ran().applied) == [], "its session has not ended"
     await tree.send("b", [Request(Kind.CLOSE, session, 0, (), encode_close("test", ""))])
     for _ in range(2):
         await tree.create("b", f"/{_}")

@@ -8,6 +8,7 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Compare, Delete, EtcdUnknown, Put, Txn, TxnResult
 from proxy.log.upkeep import truncation as module
 from proxy.log.upkeep.truncation import Overtaken, applied_in, delete_pages, truncate_log, until_known
+from schema.keys import snapshot_name
 from tests.proxy.log.trees import Tree
 
 
@@ -85,6 +86,17 @@ async def test_pages_go_state_first() -> None:
     firsts = [op.key for op in client.sent[0].success if isinstance(op, Delete)]
     assert firsts == [tree.keys.state_page("0000000000000001-b")]
     assert await tree.snapshots() == {named.name, "what"}
+
+
+async def test_pages_that_may_still_be_named_stay() -> None:
+    """A living writer that began with this record may have read the state right after its change."""
+    tree, record = await make()
+    older, same, newer = (snapshot_name(record.mod_revision + after, "b") for after in (-1, 0, 1))
+    tree.change(*(Put(tree.keys.state_page(name), b"") for name in (older, same, newer)))
+    named = await tree.record()
+    assert await delete_pages(tree.etcd, tree.keys, named, record) == 1
+    assert await tree.snapshots() == {same, newer}
+    assert await delete_pages(tree.etcd, tree.keys, named, record, "b") == 2
 
 
 async def test_a_state_page_that_cannot_be_read_truncates_nothing(caplog: pytest.LogCaptureFixture) -> None:

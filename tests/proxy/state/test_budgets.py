@@ -235,9 +235,29 @@ def test_a_proxy_asks_before_it_appends() -> None:
     assert asked("new", 1000) is None, "its entry makes its clock known"
     budgets.enter("b", 5000)
     assert asked("b", 5000) == "/x"
-    assert asked("b", 3000) is None, "its entry sets its clock"
+    assert asked("b", 4000) == "/x", "a clock that is a second behind is not set"
+    assert asked("b", 3999) is None, "its entry sets its clock"
     budgets.forget("b")
     assert budgets.value == before
+
+
+def test_a_clock_is_set_when_it_is_behind_by_more_than_a_second() -> None:
+    budgets = Budgets()
+    budgets.set(Rule("/x", 10, 0), "a", 1000)
+    for clock, offset in ((5000, -4000), (4000, -4000), (3999, -2999)):
+        budgets.enter("b", clock)
+        assert budgets.value.offsets["b"] == offset
+
+
+def test_a_proxy_whose_clock_is_behind_refuses_nothing_that_would_be_applied() -> None:
+    budgets = Budgets()
+    budgets.set(Rule("/x", 10, 0), "a", 1000)
+    budgets.enter("b", 5000)
+    fields = ("/x", b"", -1)
+    assert all(budgets.charge(5, fields) is None for _ in range(10))
+    budgets.enter("a", 1100)  # time for one more write
+    assert budgets.refuses("b", 5000, 5, fields) is None
+    assert budgets.charge(5, fields) is None
 
 
 def test_an_incarnation_that_is_forgotten_leaves_nothing(world: World) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from codec.constants import ErrorCode
 from lab.oracle.requests import Create
 from proxy.state.capture import new_machine
+from proxy.state.node import full_node
 from proxy.state.outcome import Refusal
 from proxy.state.quotas import Limits, check, read_limits
 from proxy.state.transaction import Transaction
@@ -60,7 +61,23 @@ def test_the_root_has_no_quota_nor_has_what_is_gone() -> None:
     assert not servant.tree.quotas
 
 
+def test_only_a_quotas_own_stats_node_has_no_size() -> None:
+    servant = Servant("/a", "/a/zookeeper_stats", quota="/a")
+    servant.put("/a/zookeeper_stats", bytes(100))
+    servant.tx.commit()
+    assert full_node(servant.tree.nodes, _STATS.format("/a")).data == b"count=2,bytes=105"
+
+
+def test_a_node_with_the_name_of_limits_elsewhere_makes_no_quota() -> None:
+    servant = Servant(quota="/b")
+    servant.put("/zookeeper/other/a/zookeeper_limits")  # "/a" is where it is in the path of a quota
+    servant.tx.commit()
+    assert set(servant.tree.quotas) == {"/b"}
+
+
 _PATHS = ["/a", "/a/b", "/a/b/c", "/b", "/a/x", "/ab"]
+# Names of stats nodes that are none.
+_PATHS += ["/a/zookeeper_stats", "/zookeeper/zookeeper_stats", "/zookeeper/quota/a/no_zookeeper_stats"]
 _QUOTAS = ("/a", "/a/b", "/b", "/zookeeper")
 _QUOTA_PATHS = [node.format(path) for path in _QUOTAS for node in (_LIMITS, _STATS)]
 
@@ -95,7 +112,7 @@ def test_the_numbers_are_right_whatever_comes_and_goes(
         for of in _QUOTAS:
             stats = tree.nodes.get(_STATS.format(of))
             below = [other for other in tree.nodes if other == of or other.startswith(of + "/")]
-            counted = [other for other in below if not other.endswith("/zookeeper_stats")]
+            counted = [other for other in below if other not in _QUOTA_PATHS or other.endswith("_limits")]
             size = sum(len(tree.nodes[other].data or b"") for other in counted)
             if stats is not None:
                 assert stats.data == b"count=%d,bytes=%d" % (len(below), size)
