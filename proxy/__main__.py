@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import uvloop
@@ -388,7 +389,7 @@ def _metrics_reader(endpoints: Sequence[str], tls: Tls) -> ReadMetrics:
     def read(endpoint: str) -> "Metrics | None":
         from proxy.etcd import metrics  # a start does not wait for an HTTP client
 
-        return metrics.read(f"{scheme}://{endpoint}", tls)
+        return metrics.read(endpoint if "://" in endpoint else f"{scheme}://{endpoint}", tls)
 
     return lambda endpoint: asyncio.to_thread(read, endpoint)
 
@@ -416,9 +417,12 @@ def _report_ready(
     if interval is not None:
         alive = asyncio.get_running_loop().create_task(report_alive(interval))
         stack.callback(alive.cancel)
+    place = f"at {','.join(endpoints)}"
+    if not config.etcd:
+        place = f"of --data-dir {Path(config.data_dir).absolute()}"  # as tools take it
     _print_line(
         f"ready: serving ZooKeeper clients on {listening_address(config.host, server.port)},"
-        f" etcd at {','.join(endpoints)}, prefix {config.prefix},"
+        f" etcd {place}, prefix {config.prefix},"
         f" {len(server.machine.tree.nodes)} znodes, {_admin_address(admin_listener)}"
     )
 
