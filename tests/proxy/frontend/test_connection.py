@@ -37,7 +37,7 @@ from proxy.sasl.login import Login
 from proxy.sasl.options import SaslSettings
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity
-from proxy.state.rights import rights_of
+from proxy.state.rights import OPEN, rights_of
 
 
 @pytest.fixture
@@ -461,3 +461,33 @@ def test_who_must_authenticate_is_heard_once_it_has() -> None:
     other.send(PING)
     assert other.outcomes() == [(-2, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)]
     assert other.transport.is_closed()
+
+
+@pytest.mark.parametrize("where", ["answer_write", "take_ready", "add_event", "advance"])
+def test_an_exception_ends_only_its_connection(
+    client: Client, where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its caller works for all clients: the applier, the gate, the queue of those with replies."""
+    other = connected(client.host)
+    with mock.patch.object(client.connection.order, where, side_effect=KeyError("a defect")):
+        if where == "advance":
+            client.connection.take_turn()
+        elif where == "take_ready":
+            client.connection.flush()
+        elif where == "add_event":
+            client.connection.notify(EventType.NODE_DELETED, "/a", 1, OPEN)
+        else:
+            client.connection.take_outcome(mock.Mock(), 1, 0, b"")
+    assert client.transport.closed
+    assert "a defect" in caplog.text
+    assert not other.transport.closed
+
+
+def test_a_lack_of_memory_goes_to_the_loop(client: Client) -> None:
+    with (
+        mock.patch.object(client.connection.order, "advance", side_effect=MemoryError),
+        mock.patch("asyncio.get_running_loop") as loop,
+    ):
+        client.connection.take_turn()
+    (context,) = loop().call_exception_handler.call_args.args
+    assert isinstance(context["exception"], MemoryError)
