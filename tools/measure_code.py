@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Figures of the code: `python tools/measure_code.py [ROOT]` prints those of a checkout, of any commit.
 
-Words of the documents, lines by folder, the largest classes, the longest files, Protocol classes, methods that
-only pass a call on, files with one small definition, names that the simulation patches, imports from tests
-outside tests/, and files that build ZooKeeper's connect request by hand. Generated files do not count.
+Words of the documents, lines by folder, the largest classes, the longest files, Protocol classes, methods
+that only pass a call on, files with one small definition, names that the simulation patches, imports from
+tests outside tests/, and files that build ZooKeeper's connect request by hand. Generated files do not count.
 """
 
 import argparse
