@@ -23,7 +23,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.long
 def test_every_page_is_there(site: Path) -> None:
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/decisions/*.md")]
+    folders = ("", "docs/", "docs/decisions/", "proof/**/", "examples/", "bench/*/")
+    pages = [page for folder in folders for page in ROOT.glob(f"{folder}*.md")]
     assert len(pages) > 20
     for page in pages:
         assert (site / page.relative_to(ROOT).with_suffix(".html")).is_file()
@@ -57,6 +58,23 @@ def test_every_page_is_in_the_contents() -> None:
     for page in ROOT.glob("docs/decisions/0*.md"):
         title = page.read_text().splitlines()[0].removeprefix("# ").replace(": ", f"]({page.name}) ", 1)
         assert f"* [{title}\n" in decisions
+
+
+def test_every_decision_has_its_status_and_date() -> None:
+    listed = (ROOT / "docs" / "decisions" / "README.md").read_text().partition("## Over")
+    form = re.compile(
+        r"Status: (accepted|over|superseded by \[(\d{4})\]\(\2-[\w-]+\.md\)), \d{4}-\d\d-\d\d\."
+    )
+    pages = list(ROOT.glob("docs/decisions/0*.md"))
+    assert len(pages) > 40
+    for page in pages:
+        title, status, *rest = page.read_text().strip().split("\n\n")
+        found = form.fullmatch(status)
+        assert title.startswith(f"# {page.name[:4]}: "), page.name
+        assert found, (page.name, status)
+        in_force = found[1] == "accepted"
+        assert f"({page.name})" in listed[0 if in_force else 2], page.name
+        assert in_force or len(rest) == 1, f"{page.name} is not in force: one paragraph is enough"
 
 
 def test_every_page_opens_with_the_questions_that_it_answers() -> None:

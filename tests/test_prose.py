@@ -56,6 +56,8 @@ RULES = (
         "blazing(?:ly)?|seamless(?:ly)?|robust(?:ly)?|effortless(?:ly)?|cutting-edge", "a figure, or nothing"
     ),
 )
+#: Anything that a rule may find: most files have none of it, and need no look at their parts.
+_ANY = re.compile("|".join(rule.pattern.pattern for rule in RULES), re.IGNORECASE)
 _CODE = re.compile(r"``?[^`]*``?")
 #: Of a document: fenced blocks, and what lies between two marks of `bench.documents`.
 _BLOCK = re.compile(r"^```.*?^```$|^<!-- results.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
@@ -120,9 +122,9 @@ def in_files(*roots: Path) -> Iterator[str]:
             # This file's own examples are what the rules find.
             if re.search(r"_pb2(_grpc)?\.py$", path.name) or path == Path(__file__):
                 continue
-            if path.suffix in (".py", ".md"):
+            if path.suffix in (".py", ".md") and _ANY.search(text := path.read_text()):
                 prose = prose_of if path.suffix == ".py" else prose_of_document
-                for line, words, instead in findings(prose(path.read_text())):
+                for line, words, instead in findings(prose(text)):
                     yield f"{path}:{line}: {words!r}: {instead}"
 
 
