@@ -1,4 +1,7 @@
-"""A warning about a lasting problem: logged at once, then every 30 s, so that the log stays readable."""
+"""A warning about a lasting problem: logged at once, then every 30 s, so that the log stays readable.
+
+Whatever a client that has proved nothing can cause is logged here: its log lines are not to fill the disk.
+"""
 
 import logging
 import re
@@ -21,6 +24,10 @@ class ThrottledLog:
     def warn(self, message: str, *arguments: object) -> None:
         """Log a warning, or at level DEBUG if the last one of its kind is less than 30 s old."""
         self._say(logging.WARNING, message, *arguments)
+
+    def info(self, message: str, *arguments: object) -> None:
+        """As `warn`, at level INFO."""
+        self._say(logging.INFO, message, *arguments)
 
     def error(self, message: str, *arguments: object) -> None:
         """As `warn`, at level ERROR."""

@@ -97,6 +97,39 @@ def test_a_client_that_gets_no_session_in_time_is_closed(caplog: pytest.LogCaptu
     assert "it got no session in its timeout" in caplog.text
 
 
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_what_a_client_sends_before_it_has_a_session_is_counted(is_lost: bool) -> None:
+    client = Client()
+    early = client.connection.services.early
+    client.transport.protocol = client.connection
+    client.send(connect(4000)[:20])
+    assert early.in_all == 20
+    client.send(connect(4000)[20:])
+    client.send(PING)
+    assert early.in_all == len(connect(4000)) + len(PING)
+    if is_lost:
+        client.lose()
+    else:
+        client.establish()
+        client.send(PING)
+    assert early.in_all == 0
+
+
+def test_the_bytes_of_clients_without_a_session_are_limited(caplog: pytest.LogCaptureFixture) -> None:
+    first = Client()
+    first.send(connect(4000))
+    services = first.connection.services
+    assert services.early.keep("10.0.0.7", (1 << 20) - len(connect(4000)))
+    late = Client(host=first.host)
+    late.connection.services = services
+    late.send(b"\0")
+    assert late.transport.closed
+    assert services.counters.rejected == 1
+    assert "clients without a session have sent too much: 1048577 bytes in all, 1 of them" in caplog.text
+    late.lose()
+    assert not first.transport.closed
+
+
 @pytest.mark.parametrize("is_served", [True, False])
 def test_no_timer_keeps_a_connection_that_is_gone(is_served: bool) -> None:
     client = Client()
