@@ -358,7 +358,7 @@ class Connection(asyncio.Protocol):
             self.services.outbox.submit_all(ready.requests)
         if ready.slow_read is not None:
             self.services.state_gate.read_slowly(
-                self.answer_slow_read, lambda: self.order.wants_slow_read, now=ready.slow_read.now
+                self.answer_slow_read, lambda: self.order.wants_slow_read, *ready.slow_read
             )
         self.outbound.send(ready.packets, ready.close)
         if ready.again:

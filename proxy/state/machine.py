@@ -139,7 +139,7 @@ class Machine(State):
         tx.identities = request.identities
         tx.own = own
         try:
-            decode, apply, reply, has_parts, _ = operation
+            decode, apply, reply, has_parts, _, _ = operation
             if fields is None:
                 body = request.body
                 fields, _ = decode(body, 0, tx.pause) if has_parts else decode(body, 0)

@@ -24,7 +24,10 @@ class TooLong(Exception):
 
 
 class Lengths(NamedTuple):
-    """Limits of work, in steps. A step is a part of a multi, a node, a watch: one or two microseconds."""
+    """Limits of work, in steps. A step is a part of a multi, a node, a watch: one or two microseconds.
+
+    What takes longer counts as more steps (`Pause.spend`).
+    """
 
     #: Steps between two calls of a pause.
     every: int = 512
@@ -35,6 +38,8 @@ class Lengths(NamedTuple):
 
 
 LENGTHS = Lengths()
+#: So many bytes are copied, or hashed, in about the time of one step.
+BYTES_PER_STEP = 4096
 
 
 class Pause:
@@ -61,6 +66,12 @@ class Pause:
         self()
         for batch in self.batches(items):
             yield from batch
+
+    def spend(self, steps: int) -> None:
+        """So many more steps were done than `each` and `batches` know of."""
+        self._left -= steps
+        if self._left <= 0:
+            self()
 
     def batches(self, items: Iterable[Item], per_step: int = 1) -> Iterator[list[Item]]:
         """The items in lists, with a pause after each list. `per_step`: so many items are one step."""

@@ -45,6 +45,8 @@ _USUAL_MODES = frozenset(
 )
 END_OF_PARTS = MULTI_HEADER.pack(-1, True, -1)
 
+# So many bytes are decoded in about the time of one step: one small part, or an entry of an ACL.
+_BYTES_PER_STEP = 32
 _HEADER_SIZE = MULTI_HEADER.size
 _header_at = MULTI_HEADER.unpack_from
 
@@ -104,6 +106,8 @@ def decode(
     `kinds`: those that are allowed. Raises MalformedPacket for other ones, as ZooKeeper does.
     """
     parts: list[Part] = []
+    piece = pause.every * _BYTES_PER_STEP
+    paused = position
     while True:
         try:
             opcode, done, _err = _header_at(frame, position)
@@ -122,7 +126,8 @@ def decode(
             parts.append((kind, fields))
         else:
             parts.append(_looked_at(kind, fields, position))
-        if not len(parts) % pause.every:
+        if position - paused > piece:
+            paused = position
             pause()
 
 

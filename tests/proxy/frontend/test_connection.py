@@ -30,6 +30,8 @@ from lab.servers.digest_md5 import respond
 from proxy.frontend import opening, turns
 from proxy.frontend.connection import Connection
 from proxy.frontend.opening import SESSIONLESS_TIMEOUT
+from proxy.frontend.replies import LIMITS
+from proxy.frontend.requests import FEW_IDENTITIES
 from proxy.frontend.transport import PIECE, Outbound
 from proxy.log.slices import Slices
 from proxy.sasl.digest_md5 import secret
@@ -494,6 +496,21 @@ def test_who_must_authenticate_is_heard_once_it_has() -> None:
     other.send(PING)
     assert other.outcomes() == [(-2, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)]
     assert other.transport.is_closed()
+
+
+def test_what_auth_stands_for_in_all_acls_of_a_write_is_bounded() -> None:
+    """Else 1 MiB of a client with 200 identities would be ten million entries at every proxy."""
+    client = established(limits=LIMITS._replace(expanded=150))
+    client.connection.identity.identities = tuple(Identity("digest", f"u{number}:h") for number in range(10))
+    one = packet(1, set_acl("/", [Acl(31, "auth", "")]))
+    two = packet(2, set_acl("/", [Acl(31, "auth", ""), Acl(1, "auth", "")]))
+    client.send(one + two)
+    client.commit()
+    assert client.outcomes() == [(1, 0), (2, ErrorCode.INVALID_ACL)]
+    client.connection.identity.identities = client.connection.identities[:FEW_IDENTITIES]
+    client.send(two)
+    client.commit()
+    assert client.outcomes() == [(2, 0)]
 
 
 @pytest.mark.parametrize("where", ["answer_write", "take_ready", "add_event", "advance"])

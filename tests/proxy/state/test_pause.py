@@ -212,7 +212,7 @@ def _answer(world: World, reader: Client, pause: Pause, opcode: int, body: bytes
     """The reply, or what is raised in its place."""
     reading = world.reading._replace(pause=pause)
     try:
-        return EXTENDED.reads[opcode](reading, reader, b"head" + body, 4)
+        return EXTENDED.reads[opcode].answer(reading, reader, b"head" + body, 4)
     except Exception as error:  # noqa: BLE001 - whatever it is, it has to be the same
         return type(error), getattr(error, "code", None), getattr(error, "body", None)
 
