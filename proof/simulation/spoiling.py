@@ -12,9 +12,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import proxy
 from proof.simulation.world import Host
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(proxy.__file__).parents[1]  # where the code comes from: planted faults are in a copy of it
 _SOURCES = tuple(f"{_ROOT / name}/" for name in ("proxy", "schema", "codec"))
 # What has to work when all else fails: it has tests of its own.
 _EXCEPT = (str(_ROOT / "proxy" / "support" / "last_resort.py"), str(_ROOT / "proxy" / "watchdog.py"))
