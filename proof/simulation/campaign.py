@@ -220,7 +220,7 @@ def _figures(total: Totals) -> Iterator[str]:
 
 
 def _by_kind(total: Totals) -> Iterator[str]:
-    """A table, as docs/simulation.md has it: how often each fault came, and recoveries from it alone."""
+    """A table: how often each fault came, and recoveries from it alone."""
     yield "| fault | times | alone | recoveries, median | longest |"
     yield "|---|--:|--:|--:|--:|"
     for name, count in sorted(total.faults.items()):
