@@ -18,7 +18,10 @@ from proof.simulation.world import Host
 _ROOT = Path(proxy.__file__).parents[1]  # where the code comes from: planted faults are in a copy of it
 _SOURCES = tuple(f"{_ROOT / name}/" for name in ("proxy", "schema", "codec"))
 # What has to work when all else fails: it has tests of its own.
-_EXCEPT = (str(_ROOT / "proxy" / "support" / "last_resort.py"), str(_ROOT / "proxy" / "watchdog.py"))
+_EXCEPT: tuple[str, ...] = (
+    str(_ROOT / "proxy" / "support" / "last_resort.py"),
+    str(_ROOT / "proxy" / "watchdog.py"),
+)
 # A defect there would fail the same request at all servers. An exception at one of them makes another state.
 _STATE = f"{_ROOT / 'proxy' / 'state'}/"
 
