@@ -64,7 +64,7 @@ from proxy.state.machine import Machine
 from proxy.state.operation import AnswerRead, Client, Operations, Reading, WriteOperation
 from proxy.state.ops.unreadable import code_of, spends_zxid
 from proxy.state.outcome import Refusal
-from proxy.state.pause import Pause, TooLong
+from proxy.state.pause import BRIEFLY, Pause, TooLong
 
 log = logging.getLogger(__name__)
 
@@ -481,9 +481,12 @@ class Order:
             return self._refused(xid, opcode, packet, received, ErrorCode.INVALID_ACL)
         fields = None
         try:
-            # A very long one is decoded only when it is applied.
-            if not operation.has_parts or len(packet) <= self._limits.decoded_at_once:
+            if not operation.in_steps or len(packet) <= self._limits.decoded_at_once:
                 fields, _ = operation.decode(packet, position)
+            else:
+                fields, _ = operation.decode(packet, position, BRIEFLY)
+        except TooLong:
+            pass  # it is decoded only when it is applied
         except MalformedPacket as error:
             if not spends_zxid(opcode, error):
                 return self._refused(xid, opcode, packet, received, code_of(opcode, error))
