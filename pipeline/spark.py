@@ -16,6 +16,7 @@ _ROOT = str(Path(__file__).resolve().parents[1])
 _UNDER_SPARK_SUBMIT = "PYSPARK_GATEWAY_PORT"  # spark-submit has started the JVM, with settings of its own
 # A task that fails is run again, which local[*] alone never does.
 _LOCAL = "local[*,4]"
+_HERE = "127.0.0.1"
 
 
 def session(name: str, **settings: str) -> SparkSession:
@@ -26,6 +27,9 @@ def session(name: str, **settings: str) -> SparkSession:
     if _UNDER_SPARK_SUBMIT not in os.environ:
         local = {
             "spark_master": os.environ.get("MASTER", _LOCAL),  # a name that spark-submit knows as well
+            # Else Spark looks up the host's name, and ends if it does not resolve.
+            "spark_driver_host": _HERE,
+            "spark_driver_bindAddress": _HERE,
             "spark_ui_enabled": "false",
             "spark_ui_showConsoleProgress": "false",
             "spark_log_level": "FATAL",

@@ -44,7 +44,7 @@ from proxy.support.libraries import how_to_add
 from proxy.support.memory import use_huge_pages
 from proxy.support.pauses import watch_pauses
 from proxy.support.readiness import READY, STOPPING, notify, report_alive, watchdog_interval
-from proxy.support.stdout import guarded
+from proxy.support.stdout import guarded, is_writable
 from proxy.version import RELEASE
 from schema.errors import BadValue
 
@@ -58,6 +58,8 @@ __all__ = ["main", "parser"]
 
 log = logging.getLogger("zketcd")
 
+# SIGHUP is what operators send for a new configuration: here a new process reads it.
+_UPGRADING = (signal.SIGUSR2, signal.SIGHUP)
 _NO_ETCD = ("http://127.0.0.1:1",)
 
 Listeners: TypeAlias = dict[str, socket.socket]  # "main", "secure", "peer", "admin"
@@ -88,7 +90,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     try:
         prepared = prepare(config)
     except (OSError, ValueError, Missing) as error:
-        print(f"zketcd: {error}", file=sys.stderr)
+        logs.say(f"zketcd: {error}")
         return 2
     for option, file in config.secret_files:
         if is_world_readable(file):
@@ -102,7 +104,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
             prepared.tracer.shutdown()
         return code
     except OSError as error:
-        print(f"zketcd: --audit-log {config.audit_log}: {error.strerror}", file=sys.stderr)
+        logs.say(f"zketcd: --audit-log {config.audit_log}: {error.strerror}")
         return 2
 
 
@@ -159,7 +161,7 @@ def _serve(config: Config, prepared: Prepared) -> int:
             try:
                 _bind(config, listeners)
             except OSError as error:
-                print(f"zketcd: {error}", file=sys.stderr)
+                logs.say(f"zketcd: {error}")
                 return 2
         return _served(config, prepared, listeners, channel)
     finally:
@@ -196,9 +198,10 @@ def _served(config: Config, prepared: Prepared, listeners: Listeners, channel: C
     except (
         EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, HandoverError, OSError, ValueError
     ) as error:  # fmt: skip
-        print(f"zketcd: {for_operator(error, config.prefix)}", file=sys.stderr)
+        logs.say(f"zketcd: {for_operator(error, config.prefix)}")
         return 2 if isinstance(error, EmbeddedEtcdUnusable) else 1
     if successor and channel is None and supervisor.is_needed():
+        logs.finish()
         supervisor.become()
     return 0
 
@@ -228,7 +231,8 @@ async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) ->
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stopped.set)
-    loop.add_signal_handler(signal.SIGUSR2, log.error, "no upgrade: the past is served: restart instead")
+    for signum in _UPGRADING:
+        loop.add_signal_handler(signum, log.error, "no upgrade: the past is served: restart instead")
     async with AsyncExitStack() as stack:
         etcd = _access(config, _NO_ETCD).client(prepared.etcd_tls)  # it is never asked
         stack.push_async_callback(etcd.close)
@@ -286,7 +290,10 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stopped.set)
     control = Control(f"--listen {listening_address(config.host, config.port)} --prefix {config.prefix}")
-    loop.add_signal_handler(signal.SIGUSR2, control.requested.set)
+    for signum in _UPGRADING:
+        loop.add_signal_handler(signum, control.requested.set)
+    if sys.stdin is not None and sys.stdin.isatty():
+        loop.add_signal_handler(signal.SIGHUP, stopped.set)  # the terminal is closed
     usual = "INFO" if config.log_level == "DEBUG" else config.log_level
     loop.add_signal_handler(signal.SIGUSR1, logs.toggle_debug, usual, "SIGUSR1")
     async with AsyncExitStack() as stack:
@@ -449,15 +456,18 @@ def _admin_address(admin_listener: socket.socket | None) -> str:
 
 
 def _print_line(text: str) -> None:
-    """A standard output that cannot be written to is no reason to stop."""
+    """A standard output that cannot be written to, or that nobody reads, is no reason to stop."""
     try:
-        print(text, flush=True)
+        if is_writable(sys.stdout):
+            print(text, flush=True)
+        else:
+            log.warning("cannot write to standard output: nobody reads it")
     except OSError as error:
         log.warning("cannot write to standard output: %s", error.strerror)
 
 
 def _print_progress(count: int) -> None:
-    print(f"loading: {count} znodes and log entries so far", file=sys.stderr, flush=True)
+    logs.say(f"loading: {count} znodes and log entries so far")
 
 
 if __name__ == "__main__":
