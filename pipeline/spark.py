@@ -27,9 +27,6 @@ def session(name: str, **settings: str) -> SparkSession:
     if _UNDER_SPARK_SUBMIT not in os.environ:
         local = {
             "spark_master": os.environ.get("MASTER", _LOCAL),  # a name that spark-submit knows as well
-            # Else Spark looks up the host's name, and ends if it does not resolve.
-            "spark_driver_host": _HERE,
-            "spark_driver_bindAddress": _HERE,
             "spark_ui_enabled": "false",
             "spark_ui_showConsoleProgress": "false",
             "spark_log_level": "FATAL",
@@ -37,6 +34,9 @@ def session(name: str, **settings: str) -> SparkSession:
             "spark_sql_warehouse_dir": str(Path(tempfile.gettempdir(), "zketcd-spark-warehouse")),
             **settings,
         }
+        if local["spark_master"].startswith("local"):
+            # Else Spark looks up the host's name, and ends if it does not resolve.
+            local.setdefault("spark_driver_host", os.environ.setdefault("SPARK_LOCAL_IP", _HERE))
         for setting, value in local.items():
             builder = builder.config(setting.replace("_", "."), value)
     spark = builder.getOrCreate()

@@ -72,8 +72,9 @@ def test_what_is_too_much_is_dropped_and_counted_and_said_once_it_is_read_again(
 def test_a_bad_message_is_not_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     gate = _Gate()
     gate.open.set()
-    with _logger(Backlog(gate, "messages")) as logger:
-        logger.warning("%d", "no number")
+    backlog = Backlog(gate, "messages")
+    with _logger(backlog) as logger:
+        backlog.handle(logging.makeLogRecord({"msg": "%d", "args": ("no number",)}))
         logger.warning("next")
     assert gate.lines == ["next"]
     assert "Logging error" in capsys.readouterr().err
