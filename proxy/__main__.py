@@ -292,7 +292,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
     control = Control(f"--listen {listening_address(config.host, config.port)} --prefix {config.prefix}")
     for signum in _UPGRADING:
         loop.add_signal_handler(signum, control.requested.set)
-    if sys.stdin is not None and sys.stdin.isatty():
+    if sys.stdin.isatty():
         loop.add_signal_handler(signal.SIGHUP, stopped.set)  # the terminal is closed
     usual = "INFO" if config.log_level == "DEBUG" else config.log_level
     loop.add_signal_handler(signal.SIGUSR1, logs.toggle_debug, usual, "SIGUSR1")
