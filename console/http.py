@@ -22,6 +22,8 @@ from console.throttle import Throttle
 from proxy.state.auth.ip import java_address
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.x509 import subject_name
+from proxy.support.last_resort import contained
+from proxy.support.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
@@ -157,8 +159,8 @@ class Console:
             return _error(error.status, error.reason)
         except ConnectionError:  # the client went while it was read
             return _error(HTTPStatus.BAD_REQUEST, "the request is not complete")
-        except Exception:
-            log.exception("%s %s could not be answered", request.method, request.path)
+        except Exception as error:  # noqa: BLE001 - `contained` logs it
+            contained(error, f"{request.method} {request.path} could not be answered")
             return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of the server: see its log")
 
     async def _call(self, request: web.Request) -> Call:
@@ -325,9 +327,10 @@ class Console:
 
     async def _recording(self, _application: web.Application) -> AsyncIterator[None]:
         """Note the traffic while the console is there; then end the child that reads the archive."""
-        recording = asyncio.get_running_loop().create_task(self._api.recorder.run())
+        tasks = Tasks()
+        tasks.start(self._api.recorder.run(), "note the traffic for the console")
         yield
-        recording.cancel()
+        await tasks.close()
         if self._api.past is not None:
             await self._api.past.close()
 

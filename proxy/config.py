@@ -122,7 +122,10 @@ class Config:
         metavar="ENDPOINTS",
     )
     data_dir: str = option(
-        "data directory of the embedded etcd", type=values.directory, default="data", metavar="DIR"
+        "data directory of the embedded etcd",
+        type=values.directory,
+        default=etcd_options.DATA_DIR,
+        metavar="DIR",
     )
     prefix: str = option(
         "etcd key prefix of this tree; each prefix holds one tree", type=values.prefix, default="/zketcd"

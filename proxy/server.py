@@ -143,6 +143,9 @@ class Server:
         )
         context = Context(etcd, keys, self._tasks, machine, LogStats(), log_settings, environment)
         self.log = Log(context, watches, sessions, self.stopped_serving, self.disagreed)
+        worker, clock = self.log.applier.worker, environment.clock
+        self.flush_queue = FlushQueue(worker.after_slice, clock=clock)
+        self.state_gate = StateGate(worker, loop, clock=clock, lengths=worker.lengths)
         self._status_poller = StatusPoller(
             etcd, self._learned_space, self.log.head.learned_versions, read_metrics
         )
@@ -217,7 +220,6 @@ class Server:
         """What each connection uses."""
         config = self._config
         worker = self.log.applier.worker
-        loop = asyncio.get_running_loop()
         system = system_nodes(FEATURES, config.max_frame, config.availability_zone)
         reading = Reading(
             self.machine.tree,
@@ -238,8 +240,8 @@ class Server:
             latency=parts.latency,
             counters=parts.counters,
             load=Load(config.global_outstanding_limit),
-            flush_queue=FlushQueue(worker.after_slice, clock=self._environment.clock),
-            state_gate=StateGate(worker, loop, clock=self._environment.clock, lengths=worker.lengths),
+            flush_queue=self.flush_queue,
+            state_gate=self.state_gate,
             outbox=self.log.outbox,
             attach=handshake.attach,
             answer_word=self.words.answer,

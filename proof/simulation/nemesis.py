@@ -17,10 +17,13 @@ from proof.simulation.oracle import Oracle
 from proof.simulation.proxies import Proxy
 from proof.simulation.reserve import ReserveJudge
 from proof.simulation.snapshot_faults import SnapshotFaults
+from proof.simulation.spoiling import PlantedError, PlantedMemoryError, Spoiler
 from proof.simulation.world import Host, World
 from proxy.etcd.model import Delete, EtcdNoSpace, Put, Txn
 from proxy.state.node import full_node
 
+_ENDS = 1.0  # seconds in which a process without memory has to end
+_MOST_LINES = 15  # as a power of two, until an exception that is planted is raised
 _CAUGHT_UP = 2.0  # seconds after which a client has got what has waited for it
 SPARE = "/spare"  # a node that no client reads or writes
 
@@ -110,6 +113,8 @@ class Nemesis:
             "client dies": self._client_dies,
             "read slowly": self._read_slowly,
             "memory": self._memory,
+            "an exception": partial(self._spoil, PlantedError),
+            "out of memory": partial(self._spoil, PlantedMemoryError),
             "load anew": self._load_anew,
             "end a proxy in a gap": partial(_as_fault, aimed.end_in_gap),
             "no carry-over": partial(_as_fault, aimed.no_carry_over),
@@ -190,6 +195,26 @@ class Nemesis:
         trouble = any_trouble(self._random)
         HotRestart(proxy, self._subject.cluster.host, trouble).begin()
         return Fault("", f"of {proxy.name}" + (f": {trouble}" if trouble else ""), _nothing)
+
+    def _spoil(self, kind: type[Exception]) -> Fault | None:
+        """An exception at some line of a server's code. A lack of memory has to end the process at once."""
+        proxy = self._proxy()
+        if proxy is None or proxy.host is None or proxy.host.paused or proxy.host.spoiler is not None:
+            return None
+        host, subject = proxy.host, self._subject
+        lines = int(2 ** self._random.uniform(0, _MOST_LINES))
+
+        def raised(place: str) -> None:
+            subject.world.trace("nemesis", f"{kind.__name__} in {host.name}, {place}")
+            if kind is PlantedMemoryError:
+                subject.cluster.host.call_later(_ENDS, lives, place)
+
+        def lives(place: str) -> None:
+            if not host.dead and not host.paused and not proxy.others:
+                subject.world.on_error(f"{host.name} lives on without memory, {place}")
+
+        spoiler = Spoiler(host, lines, kind("planted"), raised)
+        return Fault("", f"in {proxy.name} after {lines} lines", spoiler.stop)
 
     # -- the network -----------------------------------------------------------------------------------------
 

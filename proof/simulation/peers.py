@@ -107,7 +107,12 @@ class Link(asyncio.Transport):
         if self._closed:
             return
         if self.protocol is not None and data is not None:
-            self.protocol.data_received(data)
+            try:
+                self.protocol.data_received(data)
+            except Exception as error:  # noqa: BLE001 - the loop's handler has it, as with uvloop
+                context = {"message": "in a connection", "exception": error, "transport": self}
+                self._host.call_exception_handler(context)
+                self.abort()
         elif data is None or (protocol := self._make()) is None:
             self.abort()
         else:

@@ -25,8 +25,7 @@ from proxy.log.slices import in_slices
 from proxy.state.auth.ip import java_address
 from proxy.state.pause import NO_PAUSE
 from proxy.support.addresses import host_of, is_loopback, is_public_name
-
-log = logging.getLogger(__name__)
+from proxy.support.last_resort import contained
 
 _IDLE_TIMEOUT = 30.0  # seconds, as admin.idleTimeout
 _CLOSE_TIMEOUT = 1.0  # seconds for requests under way when the server stops
@@ -113,7 +112,11 @@ class AdminServer:
         return _whole(status, parts) if len(parts) <= _AT_ONCE else await _in_parts(request, status, parts)
 
     async def _live(self, _: web.Request) -> web.Response:
-        """A process that answers is alive: an unreachable etcd is no reason to restart the proxy."""
+        """Whether requests get outcomes. An unreachable etcd is no reason to restart the proxy."""
+        reason = self._facts.subject.deaf
+        if reason:
+            status = HTTPStatus.SERVICE_UNAVAILABLE
+            return _json(Response(status, {"status": "fail", "details": {"reason": reason}}))
         return _json(Response(HTTPStatus.OK, {"status": "ok"}))
 
     async def _ready(self, _: web.Request) -> web.Response:
@@ -155,8 +158,8 @@ async def _guarded(request: web.Request, handler: _Handler) -> web.StreamRespons
         return _json(
             Response(HTTPStatus.BAD_REQUEST, {"command": None, "error": "the request is not complete"})
         )
-    except Exception:
-        log.exception("%s %s could not be answered", request.method, request.path)
+    except Exception as error:  # noqa: BLE001 - `contained` logs it
+        contained(error, f"{request.method} {request.path} could not be answered")
         return _json(
             Response(HTTPStatus.INTERNAL_SERVER_ERROR, {"command": None, "error": "an error of the server"})
         )

@@ -14,18 +14,19 @@ The rules:
 4. The client is not read from while too many of its requests wait, too many of all clients, while it does not
    read its replies, and while another process takes over.
 5. Closed is closed: nothing is handled and sent after the last packet. Writes of a lost connection continue.
+6. An exception here ends this connection, and no work of its caller (`_broken`). The transport's callbacks
+   leave it to the loop's handler (`support.last_resort`). Only one of `connection_lost` ends the process.
 """
 
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import Concatenate, NamedTuple, ParamSpec, cast
 
 from codec.constants import OpCode, Perms, ProtocolVersion
 from codec.errors import FrameTooLong, MalformedPacket
-from codec.jute import OPEN_TO_ALL, Acl
 from codec.packets import ConnectRequest
 from proxy.frontend.identity import ClientIdentity
 from proxy.frontend.limits import ConnectionLimits, Load
@@ -48,14 +49,15 @@ from proxy.frontend.transport import PIECE, Inbound, Outbound
 from proxy.frontend.turns import FlushQueue, StateGate
 from proxy.log.append.outbox import Outbox
 from proxy.sasl.login import Login
-from proxy.state.acl import permits
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.ops import reads_alone
 from proxy.state.pause import Pause
+from proxy.state.rights import OPEN, Rights, permits
 from proxy.state.sessions import session_text
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST, Environment
+from proxy.support.last_resort import contained
 from proxy.support.latency import ConnectionLatency, Latency
 from proxy.support.throttled_log import ThrottledLog
 
@@ -112,6 +114,23 @@ class ConnectionFacts(NamedTuple):
     sent: int
     outstanding: int  # requests that are not answered
     is_closed: bool  # or is about to be
+
+
+_Arguments = ParamSpec("_Arguments")
+
+
+def _contained(
+    method: "Callable[Concatenate[Connection, _Arguments], None]",
+) -> "Callable[Concatenate[Connection, _Arguments], None]":
+    """A method of a connection that others call: what it raises ends the connection."""
+
+    def run(self: "Connection", /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> None:
+        try:
+            method(self, *args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - `_broken` logs it
+            self._broken(error)
+
+    return run
 
 
 class Connection(asyncio.Protocol):
@@ -206,6 +225,7 @@ class Connection(asyncio.Protocol):
         self.order.release()
         self.identity.lost()
 
+    @_contained
     def _drop_watches(self, most: int = _DROPPED) -> None:
         if not self.services.context.reading.watches.drop(self, most):
             self.services.state_gate.park(self._drop_watches)
@@ -261,6 +281,7 @@ class Connection(asyncio.Protocol):
             self._waits = True
             self.services.state_gate.park(self.take_turn)
 
+    @_contained
     def take_turn(self) -> None:
         """Handle a piece of what has waited. A long queue becomes shorter first, see `_settle`."""
         self._waits = False
@@ -283,28 +304,37 @@ class Connection(asyncio.Protocol):
 
     def take_outcome(self, write: Write, zxid: int, err: int, body: bytes) -> None:
         """The outcome of a write is known: make the reply now, and send it at the end of this slice."""
-        ready = self.order.answer_write(write, zxid, err, body)
-        if ready is not NOTHING:
-            self._act(ready)
-        if not self._is_in_flush_queue:
-            self._flush_soon()
-        if self._observer.is_needed:
-            self._observer.answered(write, Answer(err, body))
-
-    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
-        """Send a watch event at the end of this slice, if the ACL shows the node (NIOServerCnxn.process)."""
-        if acl is OPEN_TO_ALL or permits(acl, Perms.READ, self.identity.identities):
-            self.services.counters.notifications += 1
-            self.order.add_event(kind, path, zxid)
+        # A wrapper would cost each write a call, and each event below.
+        try:
+            ready = self.order.answer_write(write, zxid, err, body)
+            if ready is not NOTHING:
+                self._act(ready)
             if not self._is_in_flush_queue:
                 self._flush_soon()
+            if self._observer.is_needed:
+                self._observer.answered(write, Answer(err, body))
+        except Exception as error:  # noqa: BLE001 - `_broken` logs it
+            self._broken(error)
 
+    def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
+        """Send a watch event at the end of this slice, if the ACL shows the node (NIOServerCnxn.process)."""
+        try:
+            if rights is OPEN or permits(rights, Perms.READ, self.identity.identities):
+                self.services.counters.notifications += 1
+                self.order.add_event(kind, path, zxid)
+                if not self._is_in_flush_queue:
+                    self._flush_soon()
+        except Exception as error:  # noqa: BLE001 - `_broken` logs it
+            self._broken(error)
+
+    @_contained
     def negotiated(self, answer: SaslAnswer) -> None:
         """Process the answer to a token of SASL, which was not made at once."""
         if not self.order.is_closed:
             self._act(self.order.negotiated(answer))
             self._settle()
 
+    @_contained
     def answer_slow_read(self, pause: Pause) -> None:
         """Answer the read, in slices."""
         try:
@@ -333,6 +363,7 @@ class Connection(asyncio.Protocol):
         self._is_in_flush_queue = True
         self.services.flush_queue.add(self.flush)
 
+    @_contained
     def flush(self) -> None:
         """Send replies; called once in a slice in which writes were applied. Then take more if few wait."""
         self._is_in_flush_queue = False
@@ -448,6 +479,7 @@ class Connection(asyncio.Protocol):
         if self._awaits_session:
             self._read_early()
 
+    @_contained
     def _answer_word(self, word: WordAnswer) -> None:
         if self.order.is_closed:
             word.cancel()
@@ -464,6 +496,7 @@ class Connection(asyncio.Protocol):
         """Close the connection after so many seconds, unless it has its session by then."""
         self._opening.wait(self._loop, seconds, self._give_up)
 
+    @_contained
     def _give_up(self) -> None:
         """The client has not sent a connect request in time, or has not got its session in time."""
         if self._opening.request is not None:
@@ -474,6 +507,7 @@ class Connection(asyncio.Protocol):
             log.debug("closing %s: no connect request in %d s", self.identity.address, SESSIONLESS_TIMEOUT)
         self._end()
 
+    @_contained
     def established(self, session: Session, password: bytes, *, read_only: bool = False) -> None:
         """The session exists: answer the connect request, and handle the client's requests.
 
@@ -515,6 +549,7 @@ class Connection(asyncio.Protocol):
         self.session = session
         self.identity.session_id = session.id
 
+    @_contained
     def refuse(self) -> None:
         """The session does not exist (any more): the client has to open a new one."""
         request = self._opening.request
@@ -545,6 +580,12 @@ class Connection(asyncio.Protocol):
             self.session.hear_unread(self, self._loop.time())
         self._act(self.order.stop())
         self._weigh()
+
+    def _broken(self, error: Exception) -> None:
+        """Something of this connection has raised: close it at once. `connection_lost` does the rest."""
+        contained(error, f"closing the connection of {self.identity.address}:{self.identity.port}")
+        self.order.end()
+        self.outbound.abort()
 
     def drain(self) -> None:
         """The server stops: read no more requests, but answer those received."""

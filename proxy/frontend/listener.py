@@ -27,6 +27,7 @@ from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.proxy_protocol import BadHeader, ProxyProtocol, Source
 from proxy.state.auth.ip import java_address
 from proxy.support.addresses import listening_address, socket_address
+from proxy.support.last_resort import contained
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
 
@@ -40,6 +41,18 @@ _ACCEPTED_AT_ONCE = 100
 #: handshake. The same as `opening.SESSIONLESS_TIMEOUT`.
 TIMEOUT = 20.0
 _PEEK = 4096  # bytes examined for a PROXY header; only those of the header are removed
+# Errors of the network that `accept` passes on; Linux's manual treats them as EAGAIN. EPERM: a firewall.
+_OF_CLIENT = (
+    errno.ENETDOWN,
+    errno.EPROTO,
+    errno.ENOPROTOOPT,
+    errno.EHOSTDOWN,
+    errno.ENONET,
+    errno.EHOSTUNREACH,
+    errno.EOPNOTSUPP,
+    errno.ENETUNREACH,
+    errno.EPERM,
+)
 # What a host without IPv6 answers: by its kernel, by a setting, or by a filter such as systemd's.
 _NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPERM)
 _NO_MORE_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -99,6 +112,8 @@ class ClientListener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
+                if error.errno in _OF_CLIENT:
+                    return
                 if error.errno not in _NO_MORE_FILES:
                     raise
                 self._throttled_log.warn("cannot accept clients: %s", error.strerror)
@@ -147,6 +162,14 @@ class ClientListener:
         client.close()
 
     def _look(self, client: socket.socket) -> None:
+        try:
+            self._examine(client)
+        except Exception as error:  # noqa: BLE001 - `contained` logs it
+            contained(error, "closing a client that was not served yet")
+            if client in self._waiting:
+                self._close_client(client)
+
+    def _examine(self, client: socket.socket) -> None:
         waiting = self._waiting[client]
         try:
             if waiting.header is not None and not self._read_header(client, waiting, waiting.header):
@@ -225,6 +248,8 @@ class ClientListener:
                 self._limits.counters.sessionless_expired += 1
             reason = getattr(error, "reason", None) or error.strerror or str(error) or type(error).__name__
             self._throttled_log.warn("cannot let %s in: %s", source[0], reason)
+        except Exception as error:  # noqa: BLE001 - `contained` logs it
+            contained(error, f"cannot let {source[0]} in")
         finally:
             if not let_in:
                 client.close()

@@ -146,6 +146,12 @@ class Outbound:
             transport.close()
             self._transport = None  # outcomes of writes may still be reported
 
+    def abort(self) -> None:
+        """Close the transport at once, without what is not sent yet."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.abort()
+
     def lost(self) -> None:
         """The transport is closed."""
         self._transport = None

@@ -14,10 +14,10 @@ The rules:
    a slice of its own, so that a client that repeats slow reads cannot stop the writes.
 4. Connections that have packets to send after entries were applied are flushed at the end of the slice that
    applied them (`FlushQueue`). If very many wait, some are flushed in the next turns.
+5. Connections handle what they raise. All else that is raised here ends the process (`support.last_resort`).
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -26,8 +26,6 @@ from typing import NamedTuple
 from proxy.log.slices import SLICE, Slices, StateWorker
 from proxy.state.pause import LENGTHS, Lengths, Pause
 from proxy.support.environment import HOST, Clock
-
-log = logging.getLogger("proxy.frontend.state_gate")
 
 #: Nanoseconds for which requests are taken in one turn. They are counted from the first request after the
 #: previous period has ended, so one turn may contain up to two periods.
@@ -89,9 +87,20 @@ class StateGate:
         self._is_called = False  # `_resume` will be
         self._urgent: deque[_SlowRead] = deque()
         self._waiting: deque[_SlowRead] = deque()
-        self._slices = Slices(clock, slice_seconds, lengths)
+        #: Runs slow reads.
+        self.slices = Slices(clock, slice_seconds, lengths)
         self._read: _SlowRead | None = None  # the one that is being answered
         self._scheduled = False  # the next slice of a slow read is scheduled
+
+    @property
+    def first_parked(self) -> Callable[[], None] | None:
+        """The work that waits longest; None if none does."""
+        return self._parked[0] if self._parked else None
+
+    @property
+    def first_slow_read(self) -> object:
+        """The slow read that is answered, or waits longest; None if there is none."""
+        return self._read or (self._urgent or self._waiting or (None,))[0]
 
     def admits(self, now: int) -> bool:
         """Whether clients' requests may be taken now. `now`: nanoseconds of the clock's perf_counter."""
@@ -129,14 +138,12 @@ class StateGate:
     def _resume(self) -> None:
         """Let each of those that wait now do a piece, as far as there is time, and at least one of them."""
         self._is_called = False
-        try:
-            for _ in range(len(self._parked) if self._state.is_whole else 0):
-                self._parked.popleft()()
-                if not self.admits(self._now()):
-                    break
-        finally:
-            if self._parked:
-                self._resume_soon()
+        for _ in range(len(self._parked) if self._state.is_whole else 0):
+            self._parked.popleft()()
+            if not self.admits(self._now()):
+                break
+        if self._parked:
+            self._resume_soon()
 
     def _schedule(self) -> None:
         if not self._scheduled:
@@ -152,10 +159,10 @@ class StateGate:
         if self._read is None:
             self._begin()
         elif self._read.is_wanted():
-            self._slice()
+            self.slices.resume()
         else:
-            self._slices.cancel()
-        if self._read is not None and self._slices.done:
+            self.slices.cancel()
+        if self._read is not None and self.slices.done:
             self._read = None
             self._state.release()
         if self._read is not None or self._urgent or self._waiting:
@@ -168,14 +175,8 @@ class StateGate:
             self._state.hold()
             self._read = self._waiting.popleft()
         if self._read is not None and self._read.is_wanted():
-            self._slices.prepare(partial(self._read.answer, self._slices))
-            self._slice()
-
-    def _slice(self) -> None:
-        try:
-            self._slices.resume()
-        except Exception:
-            log.exception("a slow read cannot be answered")
+            self.slices.prepare(partial(self._read.answer, self.slices))
+            self.slices.resume()
 
 
 class FlushQueue:
@@ -194,6 +195,11 @@ class FlushQueue:
         self._waiting: deque[Callable[[], None]] = deque()
         self._scheduled = False
 
+    @property
+    def first(self) -> Callable[[], None] | None:
+        """The connection that waits longest; None if none does."""
+        return self._waiting[0] if self._waiting else None
+
     def add(self, flush: Callable[[], None]) -> None:
         """Flush a connection at the end of this slice. It is not added again before that."""
         self._waiting.append(flush)
@@ -209,10 +215,7 @@ class FlushQueue:
         deadline = self._clock.perf_counter() + self._slice if left > _SOME else 0.0
         while left:
             left -= 1
-            try:
-                waiting.popleft()()
-            except Exception:
-                log.exception("cannot send packets to a client")
+            waiting.popleft()()
             if not left % _SOME and deadline and self._clock.perf_counter() >= deadline:
                 break
         self._scheduled = bool(waiting)

@@ -61,6 +61,8 @@ def endpoints(text: str) -> tuple[str, ...]:
         raise ArgumentTypeError("give --etcd-user and --etcd-password, not a user and password in a URL")
     endpoints = tuple(endpoint.strip() for endpoint in text.split(","))
     for endpoint in endpoints:
+        if re.fullmatch(r"unix:///\S+", endpoint):
+            continue
         found = re.fullmatch(r"(?:https?://)?(?:[^/\s:]+|\[[0-9a-fA-F:]+\])(?::(\d+))?", endpoint.rstrip("/"))
         if found is None or (found[1] and _digits(found[1]) > MAX_PORT):
             raise ArgumentTypeError(f"{endpoint!r} is not an etcd endpoint such as http://127.0.0.1:2379")

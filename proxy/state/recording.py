@@ -11,6 +11,7 @@ from typing_extensions import override
 from codec.jute import Acl
 from proxy.state.digest import Digest, session_hash
 from proxy.state.node import Node
+from proxy.state.rights import Rights
 from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
 from proxy.state.tree import Tree
@@ -60,11 +61,12 @@ class Recording(Transaction):
 
     @override
     def create(
-        self, path: str, above: str, parent: Node, data: bytes | None, acl: tuple[Acl, ...], owner: int
+        self, path: str, above: str, parent: Node, data: bytes | None, rights: Rights, owner: int
     ) -> Node:
-        node = super().create(path, above, parent, data, acl, owner)
+        node = super().create(path, above, parent, data, rights, owner)
         created = self.nodes[above].created  # the parent of a first child takes another form
-        self.changes.append(Recorded(What.CREATED, path, NONE, 0, None, data, acl, owner, created))
+        change = Recorded(What.CREATED, path, NONE, 0, None, data, rights.acl, owner, created)
+        self.changes.append(change)
         return node
 
     @override
@@ -80,10 +82,10 @@ class Recording(Transaction):
         return node
 
     @override
-    def set_acl(self, path: str, node: Node, acl: tuple[Acl, ...]) -> Node:
+    def set_acl(self, path: str, node: Node, rights: Rights) -> Node:
         version, data = node.aversion, node.data
-        node = super().set_acl(path, node, acl)
-        self.changes.append(Recorded(What.ACL, path, version, node.aversion, data, data, acl))
+        node = super().set_acl(path, node, rights)
+        self.changes.append(Recorded(What.ACL, path, version, node.aversion, data, data, rights.acl))
         return node
 
     @override

@@ -131,6 +131,12 @@ async def test_a_browser_may_go_while_a_long_answer_is_sent(
     assert not [record for record in caplog.records if record.exc_info]
 
 
+async def test_a_process_that_is_about_to_end_is_not_alive(browser: Browser) -> None:
+    assert await browser.json("/live") == (200, {"status": "ok"})
+    browser.server.facts.subject.deaf = "requests wait"
+    assert await browser.json("/live") == (503, {"status": "fail", "details": {"reason": "requests wait"}})
+
+
 async def test_what_is_not_there_is_said_in_json(browser: Browser) -> None:
     unknown = {"command": "nothing", "error": "Unknown command: nothing"}
     assert await browser.json("/commands/nothing") == (200, unknown)

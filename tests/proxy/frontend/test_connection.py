@@ -37,6 +37,7 @@ from proxy.sasl.login import Login
 from proxy.sasl.options import SaslSettings
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity
+from proxy.state.rights import OPEN, rights_of
 
 
 @pytest.fixture
@@ -319,8 +320,8 @@ def test_a_client_proves_who_it_is(client: Client) -> None:
 
 
 def test_events_are_withheld_from_those_who_may_not_read(client: Client) -> None:
-    client.connection.notify(EventType.NODE_DELETED, "/a", 9, (Acl(30, "world", "anyone"),))
-    client.connection.notify(EventType.NODE_DELETED, "/b", 9, (Acl(1, "ip", "10.0.0.0/8"),))
+    client.connection.notify(EventType.NODE_DELETED, "/a", 9, rights_of((Acl(30, "world", "anyone"),)))
+    client.connection.notify(EventType.NODE_DELETED, "/b", 9, rights_of((Acl(1, "ip", "10.0.0.0/8"),)))
     client.loop.run()
     assert [reply.event for reply in client.replies()] == [(EventType.NODE_DELETED, "/b")]
 
@@ -460,3 +461,33 @@ def test_who_must_authenticate_is_heard_once_it_has() -> None:
     other.send(PING)
     assert other.outcomes() == [(-2, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)]
     assert other.transport.is_closed()
+
+
+@pytest.mark.parametrize("where", ["answer_write", "take_ready", "add_event", "advance"])
+def test_an_exception_ends_only_its_connection(
+    client: Client, where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its caller works for all clients: the applier, the gate, the queue of those with replies."""
+    other = connected(client.host)
+    with mock.patch.object(client.connection.order, where, side_effect=KeyError("a defect")):
+        if where == "advance":
+            client.connection.take_turn()
+        elif where == "take_ready":
+            client.connection.flush()
+        elif where == "add_event":
+            client.connection.notify(EventType.NODE_DELETED, "/a", 1, OPEN)
+        else:
+            client.connection.take_outcome(mock.Mock(), 1, 0, b"")
+    assert client.transport.closed
+    assert "a defect" in caplog.text
+    assert not other.transport.closed
+
+
+def test_a_lack_of_memory_goes_to_the_loop(client: Client) -> None:
+    with (
+        mock.patch.object(client.connection.order, "advance", side_effect=MemoryError),
+        mock.patch("asyncio.get_running_loop") as loop,
+    ):
+        client.connection.take_turn()
+    (context,) = loop().call_exception_handler.call_args.args
+    assert isinstance(context["exception"], MemoryError)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
 import logging
 import socket
@@ -257,6 +258,15 @@ async def test_without_descriptors_it_waits_for_some() -> None:
         async with listening() as host:
             _, writer = await host.open()
             await until(lambda: accept.call_count >= 4)
+            writer.close()
+
+
+async def test_an_error_of_the_network_in_accept_is_that_clients_alone() -> None:
+    with mock.patch.object(socket.socket, "accept") as accept:
+        accept.side_effect = [OSError(errno.EPROTO, "Protocol error"), BlockingIOError, BlockingIOError]
+        async with listening() as host:
+            _, writer = await host.open()
+            await until(lambda: accept.call_count >= 2)
             writer.close()
 
 

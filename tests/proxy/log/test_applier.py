@@ -1,7 +1,6 @@
 """Applying: in slices, in order, and what the outside sees of it."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import cast
 from unittest import mock
 
@@ -9,7 +8,7 @@ import pytest
 
 from codec import client as zk
 from codec.constants import ErrorCode, EventType, OpCode
-from codec.jute import Acl, pack_string
+from codec.jute import pack_string
 from proxy.log.append.outbox import Header, Outbox, Sent
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, QuotaExceeded
@@ -23,6 +22,7 @@ from proxy.state.digest import Digest
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement
 from proxy.state.outcome import SessionChange
+from proxy.state.rights import Rights
 from proxy.state.watches import WatchTable
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, encode_level
@@ -84,7 +84,7 @@ class World:
 
     session_id = 1
 
-    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
+    def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
         self.told.append(f"{EventType(kind).name} {path} {zxid}")
 
     # What a test does
@@ -290,14 +290,26 @@ async def test_what_is_fed_meanwhile_waits_its_turn() -> None:
     assert world.told[-3:] == ["appended", "ProxyGone", "ProxyCame"]
 
 
-async def test_a_reply_that_fails_stops_nothing(world: World) -> None:
+async def test_a_callback_that_raises_ends_the_server(world: World) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("test")
 
     world.submit(OPEN).callback = fail
     world.submit(creation("/x"))
     world.applier.apply([world.cut()[1]])
-    assert world.told == ["session 1 me", "reply 2 0", "appended"]
+    assert world.applier.broken
+    assert [repr(failure) for failure in world.failures] == ["RuntimeError('test')"]
+
+
+async def test_a_lack_of_memory_is_left_to_the_loop(world: World) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    world.submit(OPEN).callback = fail
+    with pytest.raises(MemoryError):
+        world.applier.apply([world.cut()[1]])
+    assert world.applier.broken
+    assert world.failures == []
 
 
 async def test_an_unreadable_entry_and_an_unknown_level_end_it(

@@ -5,6 +5,7 @@ import inspect
 from codec.jute import Acl
 from proxy.state.capture import new_machine
 from proxy.state.recording import NONE, Recorded, Recording, What
+from proxy.state.rights import OPEN, rights_of
 from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
 
@@ -32,9 +33,9 @@ def _recording() -> Recording:
 def test_changes_of_nodes_say_what_was_and_what_is() -> None:
     tx = _recording()
     nodes = tx.nodes
-    tx.create("/a", "/", nodes["/"], b"one", _ACL, 0)
+    tx.create("/a", "/", nodes["/"], b"one", OPEN, 0)
     tx.set_data("/a", nodes["/a"], None)
-    tx.set_acl("/a", nodes["/a"], _OTHER_ACL)
+    tx.set_acl("/a", nodes["/a"], rights_of(_OTHER_ACL))
     tx.delete("/a", "/", nodes["/"], nodes["/a"])
     assert tx.changes == [
         Recorded(What.CREATED, "/a", NONE, 0, None, b"one", _ACL, parent_created=nodes["/"].created),
@@ -50,7 +51,7 @@ def test_changes_of_sessions_say_by_how_much_the_digest_grows() -> None:
     tx = _recording()
     session = Session(7, 4000, b"x" * 20, "one")
     tx.open_session(session)
-    tx.create("/e", "/", tx.nodes["/"], b"", _ACL, 7)
+    tx.create("/e", "/", tx.nodes["/"], b"", OPEN, 7)
     tx.attach_session(session, "two", 5000)
     tx.close_session(session)
     assert [change.what for change in tx.changes] == [
