@@ -166,10 +166,14 @@ async def _guarded(request: web.Request, handler: _Handler) -> web.StreamRespons
 
 
 def _check_host(request: web.Request) -> None:
-    """Raise HTTPForbidden if another site's name points to our loopback interface (DNS rebinding).
+    """Raise HTTPForbidden for another site's page, and if its name points to our loopback interface.
 
-    With it, a page in a browser on this machine could send commands. Browsers always send a Host.
+    With such a name (DNS rebinding), a page in a browser on this machine could send commands. Browsers always
+    send a Host. And some commands that reset something have the method GET, as ZooKeeper's: a page could send
+    these as an image's address.
     """
+    if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+        raise web.HTTPForbidden(reason="commands are not answered to a page of another site")
     transport, host = request.transport, host_of(request.headers.get("Host", ""))
     own = "" if transport is None else transport.get_extra_info("sockname")[0]
     if is_loopback(own) and is_public_name(host) and host != socket.gethostname():

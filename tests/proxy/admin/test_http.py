@@ -156,6 +156,14 @@ async def test_on_loopback_commands_are_answered_to_localhost_only(browser: Brow
     assert (await browser.ask("/metrics", headers={"Host": "rebound.example"}))[0] == 200
 
 
+async def test_the_page_of_another_site_sends_no_commands(browser: Browser) -> None:
+    for site in ("cross-site", "same-site"):
+        status, answer = await browser.json("/commands/srst", headers={"Sec-Fetch-Site": site})
+        assert (status, answer["error"]) == (403, "commands are not answered to a page of another site")
+    for site in ("same-origin", "none"):
+        assert (await browser.json("/commands/srst", headers={"Sec-Fetch-Site": site}))[0] == 200
+
+
 async def test_bad_requests_harm_nobody(browser: Browser) -> None:
     for rude in (b"\0\1\2\3" * 100, b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"x" * 100_000, b"ruok"):
         answer = await browser.ask_rudely(rude)
