@@ -462,12 +462,12 @@ def _admin_address(admin_listener: socket.socket | None) -> str:
 
 
 def _print_line(text: str) -> None:
-    """A standard output that cannot be written to, or that nobody reads, is no reason to stop."""
+    """A standard output that cannot be written to, or that is not read, is no reason to stop."""
     try:
         if is_writable(sys.stdout):
             print(text, flush=True)
         else:
-            log.warning("cannot write to standard output: nobody reads it")
+            log.warning("cannot write to standard output: it is not read")
     except OSError as error:
         log.warning("cannot write to standard output: %s", error.strerror)
 

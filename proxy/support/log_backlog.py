@@ -1,4 +1,4 @@
-"""Lines that a thread writes, so that a pipe that nobody reads, or a slow disk, stalls no client.
+"""Lines that a thread writes, so that a pipe without a reader, or a slow disk, stalls no client.
 
 What waits has a bound in bytes. Beyond it lines are dropped and counted; when there is room again, one line
 says how many. Where a line goes is another handler's business.
@@ -31,7 +31,7 @@ class Backlog(logging.Handler):
         self._size = 0
         self._changed = threading.Condition()
         self._ends = False
-        # A daemon: nothing ends a write to a pipe that nobody reads.
+        # A daemon: nothing ends a write to a pipe without a reader.
         self._thread = threading.Thread(target=self._write, name=f"write {what}", daemon=True)
         self._thread.start()
 
@@ -115,7 +115,7 @@ class Descriptor(logging.Handler):
             while left:
                 try:
                     left = left[os.write(self._descriptor, left) :]
-                except BlockingIOError:  # somebody has made the pipe so
+                except BlockingIOError:  # another process has made the pipe so
                     select.select((), (self._descriptor,), ())
         except OSError:
             return

@@ -35,7 +35,7 @@ def has_failed() -> bool:
 
 
 def is_writable(stream: TextIO | None) -> bool:
-    """Whether a short line can be written now: False for a full pipe that nobody reads."""
+    """Whether a short line can be written now: False for a full pipe without a reader."""
     try:
         return stream is None or bool(select.select((), (stream,), (), 0)[1])
     except (OSError, ValueError):  # it is none of the system's, as in some tests

@@ -103,7 +103,7 @@ def _port(server: ZketcdServer) -> int:
 
 
 def _serves(client: KazooClient) -> None:
-    """The client creates a node, reads it, and is told of a change."""
+    """The client creates a node, reads it, and gets an event of a change."""
     path, changed = f"/ä-{time.monotonic_ns()}", threading.Event()
     client.create(path, b"1")
     assert client.get(path, watch=lambda _event: changed.set())[0] == b"1"
