@@ -33,8 +33,8 @@ USER 10001:10001
 # The command `zketcd` is there for docker exec: zketcd upgrade, zketcd sessions, zketcd archive ...
 ENV PATH=/opt/zketcd/bin:$PATH \
     PYTHONPATH=/opt/zketcd/app \
-    ZKETCD_LISTEN=0.0.0.0:2181 \
-    ZKETCD_ADMIN_LISTEN=0.0.0.0:8080 \
+    ZKETCD_LISTEN=:2181 \
+    ZKETCD_ADMIN_LISTEN=:8080 \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1
 # Clients; the admin HTTP server (/ready, /live, /metrics, /commands).

@@ -12,7 +12,7 @@ STAMPS := .venv/.stamps
 ETCD_VERSIONS := 3.4.23 3.5.16 3.5.30
 SOURCES := codec schema proxy console archive pipeline zketcd lab proof examples tests bench tools deploy
 
-# Arguments for the program behind a target: make run ARGS="--listen 0.0.0.0:2181", make test ARGS="-k watches"
+# Arguments for the program behind a target: make run ARGS="--listen :2181", make test ARGS="-k watches"
 ARGS ?=
 
 .PHONY: help

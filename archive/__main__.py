@@ -25,7 +25,7 @@ from archive.stats import Stats
 from archive.store import Store, existing, store_of
 from archive.verify import verify
 from archive.writing import write
-from proxy.ctl.__main__ import EMBEDDED, access_of, client_of
+from proxy.ctl.__main__ import access_of, client_of
 from proxy.ctl.client import Refused, connected
 from proxy.ctl.output import counted, size, visible
 from proxy.etcd.model import EtcdError
@@ -64,8 +64,6 @@ def show(line: str) -> None:
 
 
 def _archive(given: Any, made: Any) -> int:
-    if not given.etcd:
-        made.error(EMBEDDED)
     asyncio.run(_follow(given, access_of(given, made), store_of(given.url)))
     return 0
 
@@ -167,8 +165,6 @@ def _now(given: Any, made: Any) -> Machine:
 
 
 def _revert(given: Any, made: Any) -> int:
-    if not given.etcd:
-        made.error(EMBEDDED)
     store = existing(given.archive)
     past = state_at(store, given.to).tree.nodes
     undone = None if given.until is None else state_at(store, given.until).tree.nodes

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from archive import container, retention, segment
 from archive.catalog import ArchiveError, Catalog, Run
 from archive.names import Point
-from archive.recording import RecordingTransaction
 from archive.segment import Record
 from archive.stats import Stats
 from archive.store import Store
@@ -30,6 +29,7 @@ from proxy.log.load.start import NotInLog, Wanted, load
 from proxy.log.record import TIMEOUT, TreeNotServable, look
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
+from proxy.state.recording import Recording
 from proxy.support.environment import HOST, Clock
 from proxy.support.tasks import together
 from schema.entry import decode_entry
@@ -193,9 +193,9 @@ class _Attempt:
         self._clock = archiver._clock
         self._machine: Machine = loaded.machine
         self._loaded = loaded
-        self._machine.use_transaction(RecordingTransaction)
+        self._machine.use_transaction(Recording)
         transaction = self._machine.transaction
-        assert isinstance(transaction, RecordingTransaction)
+        assert isinstance(transaction, Recording)
         self._changes = transaction.changes
         self._writer = RunWriter(archiver._store, run, start)
         self._begin = start.entries
@@ -313,8 +313,8 @@ class _Attempt:
                 machine.execute(request)
             except UnknownLevel as error:
                 raise TreeNotServable(f"entry {item.number} of {item.incarnation}: {error}") from error
-            for changed in changes:
-                self._writer.change(index, machine.zxid, changed)
+            for recorded in changes:
+                self._writer.change(index, machine.zxid, recorded)
             changes.clear()
         machine.end()
         self._writer.entry(Record(item.position, item.incarnation, item.number, item.value))

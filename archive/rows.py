@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from archive.history import Event
 from codec.constants import Perms
 from codec.packets import STAT
-from proxy.state.acl import permits
 from proxy.state.auth.scheme import Identities
 from proxy.state.machine import Machine
 from proxy.state.node import Node
+from proxy.state.rights import permits
 from schema.paths import ROOT, parent_of
 
 Row = dict[str, Any]
@@ -89,7 +89,7 @@ def tree(machine: Machine, path: str, identities: Identities) -> Iterator[Row]:
 
 
 def _readable(node: Node, identities: Identities) -> bool:
-    return permits(node.acl, Perms.READ, identities)
+    return permits(node.rights, Perms.READ, identities)
 
 
 def _node(path: str, node: Node, *, readable: bool) -> Row:

@@ -13,14 +13,22 @@ from archive import index, segment
 from archive.container import Pages
 from archive.container import encode as encode_snapshot
 from archive.names import COMPLETE, Point, Segment, Snapshot
-from archive.recording import Changed
 from archive.segment import Change, Content, Record
 from archive.store import Store
+from proxy.state.recording import Recorded, What
 
 log = logging.getLogger(__name__)
 
 MOST = 1 << 20  # bytes of the entries in a segment
 _OF_A_CHANGE = 60  # bytes
+# Segments have no kind of their own for a jump, and nothing of sessions.
+_KINDS = {
+    What.CREATED: segment.CREATED,
+    What.DELETED: segment.DELETED,
+    What.DATA: segment.DATA,
+    What.ACL: segment.ACL,
+    What.STAT: segment.DATA,
+}
 
 _new = tuple.__new__
 
@@ -49,10 +57,15 @@ class RunWriter:
         self.size += len(record.value)
         self.pending += len(record.value)
 
-    def change(self, request: int, zxid: int, changed: Changed) -> None:
-        """A request of the entry that is added next has changed a node."""
+    def change(self, request: int, zxid: int, recorded: Recorded) -> None:
+        """A request of the entry that is added next has made a change."""
+        what, path, before, after, data_before, data, *_ = recorded
+        kind = _KINDS.get(what)
+        if kind is None:
+            return
+        sizes = _size(data_before), _size(data)
         # `Change(...)` would go through a function written in Python.
-        made = (len(self._records), request, changed[0], zxid, *changed[1:])
+        made = (len(self._records), request, kind, zxid, path, before, after, *sizes)
         self._changes.append(_new(Change, made))
         self.size += _OF_A_CHANGE
 
@@ -86,6 +99,10 @@ class RunWriter:
 
     async def _write(self, name: str, value: bytes) -> None:
         await asyncio.to_thread(self._store.put, f"{self._run}/{name}", value)
+
+
+def _size(data: bytes | None) -> int:
+    return segment.NONE if data is None else len(data)
 
 
 def encode_complete(at: Point) -> bytes:

@@ -19,6 +19,7 @@ from console.passwords import LONGEST, Secret, is_right
 from console.past import ArchivePlace
 from console.tables import basic
 from console.throttle import Throttle
+from proxy.state.auth.ip import java_address
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.x509 import subject_name
 
@@ -166,7 +167,9 @@ class Console:
             # Without the page and its cookie, say curl.
             login = Login("", self._unasked(request), time.monotonic())
             login.identities = self._own(login.user)
-        return Call(login, dict(request.query), await self._document(request), request.remote or "")
+        return Call(
+            login, dict(request.query), await self._document(request), java_address(request.remote or "")
+        )
 
     async def _document(self, request: web.Request, most: int = 0) -> Mapping[str, object]:
         """The JSON of a POST, of so many bytes at most; 0: what a change may have."""
@@ -223,14 +226,14 @@ class Console:
             return login.identities
         given = basic(request.headers.get("Authorization", ""))
         if given is not None and self._settings.users:
-            await self._prove(*given, request.remote or "")
+            await self._prove(*given, java_address(request.remote or ""))
             return ()
         return self._own(self._unasked(request))
 
     async def _login(self, request: web.Request) -> web.Response:
         values = await self._document(request, _MOST_OF_LOGIN)
         user = arguments.word(values, "user")
-        await self._prove(user, arguments.word(values, "password"), request.remote or "")
+        await self._prove(user, arguments.word(values, "password"), java_address(request.remote or ""))
         former = self._find(request)
         if former is not None:
             self._logins.end(former)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from codec.constants import Perms
-from proxy.state.acl import permits
 from proxy.state.auth.scheme import Identities
 from proxy.state.node import Node, child_names
+from proxy.state.rights import permits
 from schema.paths import ROOT, join
 
 _CHUNK = 2048  # names that are looked at and sorted between two pauses: about a millisecond
@@ -60,7 +60,7 @@ def _chunks(source: Callable[[], Iterable[Name]], wanted: Callable[[Name], bool]
 
 def may_read(node: Node, identities: Identities) -> bool:
     """Whether the ACL lets them read the node."""
-    return permits(node.acl, Perms.READ, identities)
+    return permits(node.rights, Perms.READ, identities)
 
 
 def walk(

@@ -19,6 +19,8 @@ from console import arguments
 from console.logins import Body, Call, Refused
 from console.reading import Reading
 from proxy.support import child
+from proxy.support.addresses import reachable_address
+from schema.record import Home
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +97,9 @@ class Past:
         # A user and a password in an address are not for all users of this page.
         words += ["--etcd", ",".join(re.sub(r"//[^/@]*@", "//", each) for each in etcd)] if etcd else []
         words += ["--prefix", prefix] if prefix else []
-        words += ["--server", (own.home.listen if own else "") or f"127.0.0.1:{subject.ports.number}"]
+        home = own.home if own else Home()
+        server = reachable_address(home.listen, home.host) if home.listen else ""
+        words += ["--server", server or f"127.0.0.1:{subject.ports.number}"]
         return shlex.join(words)
 
     # -- the child -------------------------------------------------------------------------------------------

@@ -16,9 +16,10 @@ from console.editing import ACLS, Item
 from console.listing import may_read
 from console.logins import Refused
 from console.znodes import kind_of
-from proxy.state.acl import masked, permits
+from proxy.state.acl import masked
 from proxy.state.auth.scheme import Identities
 from proxy.state.node import Node
+from proxy.state.rights import permits
 from proxy.state.sessions import session_text
 from schema.paths import ROOT, ZOOKEEPER, join
 from schema.znode import ttl_of
@@ -54,7 +55,7 @@ class Gathered:
         self.items.append(Item(below, kind, ttl_of(node.owner) or 0, node.data, self._acl(node)))
 
     def _acl(self, node: Node) -> tuple[Acl, ...] | None:
-        if permits(node.acl, Perms.ADMIN, self._identities) or masked(node.acl) == tuple(node.acl):
+        if permits(node.rights, Perms.ADMIN, self._identities) or masked(node.acl) == tuple(node.acl):
             return tuple(node.acl)
         return None
 

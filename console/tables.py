@@ -17,6 +17,7 @@ from aiohttp import web
 
 from console import guard
 from console.logins import Refused
+from proxy.state.auth.ip import java_address
 from proxy.state.auth.scheme import Identities, Identity
 from proxy.support.child import end, start
 from proxy.support.logs import form_in_use
@@ -65,7 +66,7 @@ class Tables:
             return _error(403, refused)
         try:
             identities = await self._who(request)
-            order = self._order(request, (*identities, Identity("ip", request.remote or "")))
+            order = self._order(request, (*identities, Identity("ip", java_address(request.remote or ""))))
             if self._running >= _MOST:
                 raise Refused(503, f"{_MOST} tables are being made: try again later")
         except Refused as error:

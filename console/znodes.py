@@ -1,16 +1,15 @@
 """Znodes as JSON. Pure. Numbers of 64 bits are hexadecimal text: JavaScript's have 53 bits."""
 
 import base64
-from collections.abc import Sequence
 from typing import Any
 
 from codec.constants import Perms
-from codec.jute import Acl
 from codec.packets import STAT, STAT_NAMES
 from console.listing import may_read
-from proxy.state.acl import masked, permits
+from proxy.state.acl import masked
 from proxy.state.auth.scheme import Identities
 from proxy.state.node import Node
+from proxy.state.rights import Rights, permits
 from proxy.state.sessions import session_text
 from schema.znode import CONTAINER_OWNER, session_of, ttl_of
 
@@ -65,16 +64,16 @@ def details(path: str, node: Node, identities: Identities) -> dict[str, Any]:
         "kind": kind_of(node),
         "ttl": ttl_of(node.owner),
         "stat": stat(node),
-        "acl": acl(node.acl, identities),
+        "acl": acl(node.rights, identities),
         "data": None if data is None else base64.b64encode(data[:PREVIEW]).decode(),
         "truncated": data is not None and len(data) > PREVIEW,
     }
 
 
-def acl(entries: Sequence[Acl], identities: Identities) -> list[dict[str, Any]]:
+def acl(rights: Rights, identities: Identities) -> list[dict[str, Any]]:
     """An ACL; password hashes are for those with the permission ADMIN (as getACL)."""
-    shown = entries[:_MOST_ENTRIES]
-    if not permits(entries, Perms.ADMIN, identities):
+    shown = rights.acl[:_MOST_ENTRIES]
+    if not permits(rights, Perms.ADMIN, identities):
         shown = masked(shown)
     return [
         {

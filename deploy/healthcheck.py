@@ -9,7 +9,10 @@ Runs in a container, with the standard library only. Exits with 0, or with 1 and
 import os
 import socket
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 
+_ALL = ("", "*", "0.0.0.0", "[::]")  # what a server on all addresses listens on
 _TIMEOUT_SECONDS = 3.0
 
 
@@ -20,10 +23,9 @@ def main(arguments: list[str]) -> int:
         return 1
     word, wanted = (b"srvr", b"\nMode: ") if arguments else (b"ruok", b"imok")
     host, _, port = os.environ.get("ZKETCD_LISTEN", "127.0.0.1:2181").rpartition(":")
-    if host in ("", "0.0.0.0", "[::]"):
-        host = "127.0.0.1"
+    hosts = ("127.0.0.1", "::1") if host in _ALL else (host.strip("[]"),)
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), _TIMEOUT_SECONDS) as connection:
+        with _connected(hosts, int(port)) as connection:
             connection.sendall(word)
             answer = b"".join(iter(lambda: connection.recv(4096), b""))
     except (OSError, ValueError) as error:
@@ -33,6 +35,14 @@ def main(arguments: list[str]) -> int:
         print(f"answered {answer!r} on port {port}", file=sys.stderr)
         return 1
     return 0
+
+
+def _connected(hosts: Sequence[str], port: int) -> socket.socket:
+    """A connection to the first of the hosts that takes one."""
+    for host in hosts[:-1]:
+        with suppress(OSError):
+            return socket.create_connection((host, port), _TIMEOUT_SECONDS)
+    return socket.create_connection((hosts[-1], port), _TIMEOUT_SECONDS)
 
 
 if __name__ == "__main__":

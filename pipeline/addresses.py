@@ -7,12 +7,14 @@ http://HOST:PORT[/COMMAND-URL]      the admin server of a running ZooKeeper 3.9
 etcd://HOST:PORT,.../PREFIX         a tree of zketcd in etcd; its prefix begins with a slash
 etcd://HOST:PORT,...?prefix=PREFIX  the same with any prefix, as --prefix has it
 etcds://...                         the same with TLS
+etcd://embedded/PREFIX              the same in the embedded etcd of --data-dir
 archive:/path, archive:s3://...     a moment of an archive of zketcd
 """
 
 import re
 from typing import NamedTuple
 
+from proxy.options.values import EMBEDDED
 from proxy.support.addresses import servers
 
 PARQUET = "parquet:"
@@ -48,7 +50,7 @@ def servers_of(url: str) -> tuple[tuple[str, int], ...]:
 
 
 def etcd_and_prefix(url: str) -> tuple[str, str]:
-    """(client URLs of etcd, separated by commas, and the prefix) of a tree in etcd. Raises ValueError."""
+    """(client URLs of etcd, separated by commas, or "embedded"; the prefix) of a tree. Raises ValueError."""
     if "@" in re.split("[/?]", url.partition("://")[2], maxsplit=1)[0]:
         raise ValueError("give --etcd-user and --etcd-password, not a user and password in a URL")
     found = _IN_ETCD.fullmatch(url)
@@ -60,4 +62,6 @@ def etcd_and_prefix(url: str) -> tuple[str, str]:
         )
     scheme, hosts, whole, path = found.groups()
     endpoints = ",".join(f"{ETCD[scheme]}://{host}" for host in hosts.split(","))
+    if (scheme, hosts) == ("etcd", EMBEDDED):
+        endpoints = EMBEDDED
     return endpoints, path if whole is None else whole

@@ -72,12 +72,21 @@ def default_of(option: Option) -> str:
 
 def add_etcd(parser: argparse.ArgumentParser) -> None:
     """Add the options of `python -m proxy` that say where the tree is, and their environment ZKETCD_..."""
-    _add_with_variable(parser, "etcd", "ENDPOINTS", "etcd's client URLs, separated by commas", "")
+    _add_with_variable(
+        parser,
+        "etcd",
+        "ENDPOINTS",
+        "etcd's client URLs, separated by commas; 'embedded', or nothing, for the etcd of --data-dir",
+        "",
+    )
     _add_with_variable(parser, "prefix", "PREFIX", "etcd prefix of the tree", PREFIX)
     _add_access(parser)
 
 
 def _add_access(parser: argparse._ActionsContainer) -> None:
+    _add_with_variable(
+        parser, "data-dir", "DIR", "data directory of a server that runs an embedded etcd (default: data)", ""
+    )
     for name, each in ACCESS.items():
         metavar = each.arguments.get("metavar") or "|".join(each.arguments["choices"])
         help_text = each.arguments["help"]
@@ -414,8 +423,9 @@ def check_trees(arguments: argparse.Namespace, *trees: str) -> None:
             if value:
                 raise Failure(f"{option} is for data directories: {', '.join(trees)} is none")
     if not hasattr(arguments, "etcd") and not any(map(is_in_etcd, trees)):  # import has --etcd as well
-        for name, each in ACCESS.items():
-            if getattr(arguments, each.dest) != _environment(name, default_of(each)):
+        defaults = {"data-dir": "", **{name: default_of(each) for name, each in ACCESS.items()}}
+        for name, default in defaults.items():
+            if getattr(arguments, name.replace("-", "_")) != _environment(name, default):
                 raise Failure(f"--{name} is for etcd:// and etcds://: {', '.join(trees)} is none")
     unknown = frozenset(filter(None, arguments.repair.split(","))) - REPAIRS
     if unknown:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import uvloop
@@ -37,6 +38,7 @@ from proxy.sasl.login import Login
 from proxy.server import Server
 from proxy.state.machine import Machine
 from proxy.support import logs
+from proxy.support.addresses import listening_address, socket_address
 from proxy.support.environment import HOST
 from proxy.support.files import is_world_readable
 from proxy.support.libraries import how_to_add
@@ -137,7 +139,7 @@ def _tracer(config: Config) -> "OtelTracer | None":
         from proxy.traces import otel
     except ImportError as error:
         raise ValueError(f"--traces on: {error}: {how_to_add('otel')}") from None
-    return otel.from_environment(f"{config.host}:{config.port}", RELEASE)
+    return otel.from_environment(listening_address(config.host, config.port), RELEASE)
 
 
 def _admin_settings(config: Config) -> "AdminSettings":
@@ -246,8 +248,10 @@ async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) ->
             alive = loop.create_task(report_alive(interval))
             stack.callback(alive.cancel)
         _print_line(
-            f"ready: serving a moment of {config.archive.url} on {config.host}:{server.port}, read-only, zxid"
-            f" 0x{machine.zxid:x}, {len(machine.tree.nodes)} znodes, {_admin_address(listeners.get('admin'))}"
+            f"ready: serving a moment of {config.archive.url} on"
+            f" {listening_address(config.host, server.port)}, read-only,"
+            f" zxid 0x{machine.zxid:x}, {len(machine.tree.nodes)} znodes,"
+            f" {_admin_address(listeners.get('admin'))}"
         )
         await stopped.wait()
         notify(STOPPING)
@@ -282,7 +286,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stopped.set)
-    control = Control(f"--listen {config.host}:{config.port} --prefix {config.prefix}")
+    control = Control(f"--listen {listening_address(config.host, config.port)} --prefix {config.prefix}")
     loop.add_signal_handler(signal.SIGUSR2, control.requested.set)
     usual = "INFO" if config.log_level == "DEBUG" else config.log_level
     loop.add_signal_handler(signal.SIGUSR1, logs.toggle_debug, usual, "SIGUSR1")
@@ -385,7 +389,7 @@ def _metrics_reader(endpoints: Sequence[str], tls: Tls) -> ReadMetrics:
     def read(endpoint: str) -> "Metrics | None":
         from proxy.etcd import metrics  # a start does not wait for an HTTP client
 
-        return metrics.read(f"{scheme}://{endpoint}", tls)
+        return metrics.read(endpoint if "://" in endpoint else f"{scheme}://{endpoint}", tls)
 
     return lambda endpoint: asyncio.to_thread(read, endpoint)
 
@@ -413,9 +417,12 @@ def _report_ready(
     if interval is not None:
         alive = asyncio.get_running_loop().create_task(report_alive(interval))
         stack.callback(alive.cancel)
+    place = f"at {','.join(endpoints)}"
+    if not config.etcd:
+        place = f"of --data-dir {Path(config.data_dir).absolute()}"  # as tools take it
     _print_line(
-        f"ready: serving ZooKeeper clients on {config.host}:{server.port},"
-        f" etcd at {','.join(endpoints)}, prefix {config.prefix},"
+        f"ready: serving ZooKeeper clients on {listening_address(config.host, server.port)},"
+        f" etcd {place}, prefix {config.prefix},"
         f" {len(server.machine.tree.nodes)} znodes, {_admin_address(admin_listener)}"
     )
 
@@ -442,8 +449,7 @@ async def _end_of(embedded: EmbeddedEtcd | None) -> EmbeddedEtcdError:
 def _admin_address(admin_listener: socket.socket | None) -> str:
     if admin_listener is None:
         return "no admin HTTP server"
-    host, port = admin_listener.getsockname()[:2]
-    return f"admin HTTP server on {host}:{port}"
+    return f"admin HTTP server on {socket_address(*admin_listener.getsockname()[:2])}"
 
 
 def _print_line(text: str) -> None:

@@ -31,7 +31,7 @@ from proxy.options.tls import ClientTls
 from proxy.sasl import options as sasl_options
 from proxy.sasl.options import SaslOptions, SaslSettings
 from proxy.support import logs
-from proxy.support.addresses import is_loopback
+from proxy.support.addresses import is_loopback, listening_address
 from proxy.support.rates import rules_of
 from schema.budgets import Rule
 
@@ -122,7 +122,10 @@ class Config:
         metavar="ENDPOINTS",
     )
     data_dir: str = option(
-        "data directory of the embedded etcd", type=values.directory, default="data", metavar="DIR"
+        "data directory of the embedded etcd",
+        type=values.directory,
+        default=etcd_options.DATA_DIR,
+        metavar="DIR",
     )
     prefix: str = option(
         "etcd key prefix of this tree; each prefix holds one tree", type=values.prefix, default="/zketcd"
@@ -470,7 +473,7 @@ def _admin_address(given: Any, tls: ClientTls) -> tuple[str, int] | None:
     )
     for (one, address), (other, same) in combinations(ports, 2):
         if address is not None and address == same and address[1] != 0:
-            raise ValueError(f"{one} and {other} are both {address[0]}:{address[1]}")
+            raise ValueError(f"{one} and {other} are both {listening_address(*address)}")
     if given.admin_listen is None and all(
         address is None or address[1] != _DEFAULT_ADMIN[1] for _, address in ports
     ):

@@ -1,10 +1,10 @@
 """Where this proxy runs, as its key in etcd says it."""
 
-import ipaddress
 import socket
 from collections.abc import Mapping
 
 from proxy.config import Config
+from proxy.support.addresses import is_any, listening_address, socket_address
 from proxy.support.environment import HOST
 from schema.record import Home, PeerPort
 
@@ -24,7 +24,7 @@ def home_of(config: Config, ports: Mapping[str, int]) -> Home:
     admin = config.admin if "admin" in ports else None
     return Home(
         name,
-        _address(config.host, ports.get("main", config.port)),
+        listening_address(config.host, ports.get("main", config.port)),
         "" if admin is None else _admin_url(config, admin[0], ports["admin"], name),
         int(HOST.clock.time() * 1000),
     )
@@ -37,22 +37,10 @@ def peer_port_of(config: Config, ports: Mapping[str, int]) -> PeerPort:
     host, port = config.peer_advertise or (config.peer_listen[0], ports.get("peer", config.peer_listen[1]))
     if not port:  # any, and another process holds it still
         return PeerPort()
-    name = socket.gethostname() if _is_any(host) else host
-    return PeerPort(_address(name, port), HOST.randomness.token_bytes(32))
+    name = socket.gethostname() if is_any(host) else host
+    return PeerPort(socket_address(name, port), HOST.randomness.token_bytes(32))
 
 
 def _admin_url(config: Config, host: str, port: int, name: str) -> str:
     scheme = "https" if config.admin_tls else "http"
-    return f"{scheme}://{_address(name if _is_any(host) else host, port)}"
-
-
-def _is_any(host: str) -> bool:
-    """Whether a server that listens there takes connections at all of the host's addresses."""
-    try:
-        return not host or ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return False
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return f"{scheme}://{socket_address(name if is_any(host) else host, port)}"

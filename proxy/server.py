@@ -1,7 +1,6 @@
 """The server: connects the parts, starts them in order, and drains them at the end. No logic is here."""
 
 import asyncio
-import getpass
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
@@ -48,6 +47,7 @@ from proxy.support.counters import Counters
 from proxy.support.environment import HOST, Environment
 from proxy.support.latency import Histogram, Latency
 from proxy.support.tasks import Tasks
+from proxy.support.user import user_name
 from proxy.traces.span import Tracer
 from proxy.version import RELEASE
 from schema.entry import Rules
@@ -255,7 +255,7 @@ class Server:
         if not config.audit_log and not config.slow_request:
             return None
         return RequestLogs(
-            getpass.getuser(),
+            user_name(),
             partial(logs.audit.info, "%s") if config.audit_log else None,
             config.slow_request,
             self._stages,

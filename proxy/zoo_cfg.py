@@ -14,10 +14,11 @@ from proxy.options.parser import OptionParser, line_of
 from proxy.options.table import Option
 from proxy.options.zoo_keys import KEYS, Combined, Refuse, meaning
 from proxy.sasl.options import SOURCES, is_source_given
+from proxy.support.addresses import is_any, socket_address
 from proxy.support.usage import nearest
 
-# Java's wildcard address.
-_ANY = "0.0.0.0"
+# All addresses. Java takes IPv4's wildcard address for that of both families.
+_ANY = ""
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -189,8 +190,9 @@ def _client_addresses(settings: Mapping[str, str]) -> list[re.Match[str]]:
 
 
 def _joined(host: str, port: str) -> str:
+    """HOST:PORT for an option."""
     bare = host.strip("[]")
-    return f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
+    return socket_address(_ANY if is_any(bare) else bare, port)
 
 
 def _stores(settings: Mapping[str, str], is_given: Callable[[str], bool]) -> dict[str, tuple[str, str]]:

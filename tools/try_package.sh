@@ -56,8 +56,7 @@ grep -q '^ready' "$root/tmp/log" || { cat "$root/tmp/log" >&2 && exit 1; }
 exec 3<>/dev/tcp/127.0.0.1/21810
 printf ruok >&3
 [ "$(cat <&3)" = imok ] && echo imok
-etcd=$(grep -o 'http://127[^,]*' "$root/tmp/log" | head -n 1)
-inside zketcd ls --etcd "$etcd" /
+inside zketcd ls --data-dir /var/lib/zketcd /
 kill -TERM "$server"
 wait "$server"
 echo "exit code 0"

@@ -31,8 +31,8 @@ from proxy.server import Server
 from proxy.state import capture
 from proxy.state.node import Node, new_node
 from proxy.state.pause import Pause
+from proxy.state.rights import OPEN
 from schema.keys import Keyspace
-from schema.znode import OPEN_ACL
 
 _ROOT = b"/t"
 _PROBED = b"/probed"
@@ -128,7 +128,7 @@ class Stage:
 
 
 def _node(zxid: int) -> Node:
-    return new_node(b"data", OPEN_ACL, 0, zxid, 0)
+    return new_node(b"data", OPEN, 0, zxid, 0)
 
 
 def _is_reply(frame: bytes) -> bool:

@@ -13,8 +13,9 @@ from pipeline.addresses import etcd_and_prefix
 from pipeline.options import ACCESS, PREFIX, default_of
 from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
-from proxy.options.etcd import DEFAULTS, TRANSPORTS, EtcdAccess, check
+from proxy.options.etcd import DATA_DIR, DEFAULTS, TRANSPORTS, EtcdAccess, check, embedded_url
 from proxy.options.table import values_of
+from proxy.options.values import EMBEDDED
 from schema.keys import Keyspace
 
 
@@ -46,15 +47,17 @@ class Connection(NamedTuple):
         Raises ValueError.
         """
         endpoints, prefix = etcd_and_prefix(url)
-        return cls.from_options({"etcd": endpoints, "prefix": prefix, **_given(arguments)})
+        return cls.from_options({"etcd": _found(endpoints, arguments), "prefix": prefix, **_given(arguments)})
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> "Connection":
         """From a command line that has the options of pipeline.options.add_etcd. Raises ValueError."""
-        if not arguments.etcd:
+        etcd = arguments.etcd or (EMBEDDED if arguments.data_dir else "")
+        if not etcd:
             raise ValueError("--etcd is missing: etcd's client URLs, separated by commas")
         # An empty prefix is a mistake: the default would be another tree than the intended one.
-        return cls.from_options({"etcd": arguments.etcd, "prefix": arguments.prefix, **_given(arguments)})
+        tree = {"etcd": _found(etcd, arguments), "prefix": arguments.prefix}
+        return cls.from_options({**tree, **_given(arguments)})
 
     def options(self) -> dict[str, str]:
         """Spark's options for the same."""
@@ -80,6 +83,11 @@ class Connection(NamedTuple):
             yield client
         finally:
             await client.close()
+
+
+def _found(etcd: str, arguments: argparse.Namespace) -> str:
+    """The client URLs that a command line means."""
+    return embedded_url(arguments.data_dir or DATA_DIR) if etcd == EMBEDDED else etcd
 
 
 def _given(arguments: argparse.Namespace) -> dict[str, str]:

@@ -15,6 +15,7 @@ from pipeline.follow.base import acl_of
 from pipeline.table import SessionRow, TransactionRow
 from proxy.state.machine import Machine
 from proxy.state.node import full_node
+from proxy.state.rights import rights_of
 from proxy.state.transaction import Transaction
 from schema.followed import Followed
 from schema.pages import SessionValue
@@ -116,7 +117,7 @@ class Changes:
         if path in nodes:
             raise KeyError(f"free place for {path}")
         created, pzxid = parent.created, parent.pzxid
-        self._tx.create(path, above, parent, row.data, self._acl(row), row.owner or 0)
+        self._tx.create(path, above, parent, row.data, rights_of(self._acl(row)), row.owner or 0)
         # As DataTree.createNode, which trusts the transaction.
         counter = created + 1 if row.parent_cversion is None else row.parent_cversion
         if counter > created:
@@ -162,7 +163,7 @@ class Changes:
     def _set_acl(self, row: TransactionRow) -> None:
         path = row.path or ""
         nodes = self._machine.tree.nodes
-        self._tx.set_acl(path, nodes[path], self._acl(row))
+        self._tx.set_acl(path, nodes[path], rights_of(self._acl(row)))
         full_node(nodes, path).aversion = row.version or 0
         self._changed.add(path)
 

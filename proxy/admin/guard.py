@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from codec.constants import Perms
 from proxy.admin.subject import Subject
-from proxy.state.acl import permits
 from proxy.state.auth.ip import IP
 from proxy.state.auth.scheme import Identities, Peer
 from proxy.state.auth.schemes import AuthSchemes
+from proxy.state.rights import permits, rights_of
 from schema.paths import ROOT
 
 _SUPER = "super"
@@ -51,6 +51,7 @@ class Guard:
             acl = tuple([each for each in acl if each.scheme not in _WITHOUT_USERS])
             if not acl:  # which would permit everything
                 return Refused(HTTPStatus.FORBIDDEN, "Not authorized: this needs the super user")
-        if not all(permits(acl, permission, identities) for permission in Perms):
+        rights = rights_of(acl)
+        if not all(permits(rights, permission, identities) for permission in Perms):
             return Refused(HTTPStatus.FORBIDDEN, "Not authorized")
         return identities

@@ -22,6 +22,7 @@ from proxy.admin.facts import Facts
 from proxy.admin.json_text import encode
 from proxy.admin.prometheus import CONTENT_TYPE, Exposition
 from proxy.log.slices import in_slices
+from proxy.state.auth.ip import java_address
 from proxy.state.pause import NO_PAUSE
 from proxy.support.addresses import host_of, is_loopback, is_public_name
 
@@ -102,7 +103,7 @@ class AdminServer:
         arguments = {name: request.query.getall(name)[0] for name in request.query}
         method = "GET" if request.method == "HEAD" else request.method
         name, authorization = request.match_info["name"], request.headers.get("Authorization")
-        address = request.remote or ""
+        address = java_address(request.remote or "")
         response = await self._changes.run(method, name, await request.read(), authorization, address)
         if response is None:
             run = partial(self._commands.run, method, name, arguments, authorization, address)

@@ -79,7 +79,7 @@ async def _why_not(endpoint: str, error: EtcdError) -> str:
     if scheme == "https":
         if await asyncio.to_thread(_answers, f"http://{host}"):
             return "this etcd does not use TLS: its URL is http://"
-    elif await asyncio.to_thread(_answers, f"https://{host}"):
+    elif scheme != "unix" and await asyncio.to_thread(_answers, f"https://{host}"):
         return "this etcd uses TLS: its URL is https://, and --etcd-ca names its authority"
     return str(error) if isinstance(error, EtcdRefused) else f"it does not answer: {error}"
 
@@ -90,7 +90,7 @@ def _answers(url: str) -> bool:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:
-        with metrics.opened(f"{url.rstrip('/')}/version", context):
+        with metrics.opened(url, "/version", context):
             return True
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)

@@ -11,6 +11,7 @@ from proxy.config import Config
 from proxy.etcd.embedded import EmbeddedEtcdError, find_binary
 from proxy.frontend.listener import bound_socket
 from proxy.sasl.gssapi_server import Missing
+from proxy.support.addresses import listening_address
 from proxy.support.files import is_world_readable
 from proxy.support.logs import STDERR
 
@@ -66,7 +67,7 @@ def _ports(config: Config) -> Iterator[Finding]:
     for option, address in addresses:
         if address is None:
             continue
-        name = f"{address[0]}:{address[1]}"
+        name = listening_address(*address)
         try:
             with bound_socket(*address) as socket:
                 socket.listen()

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from proxy.ctl import backup, budgets, changes, history, reading, sessions
-from proxy.ctl.options import parser
+from proxy.ctl.options import endpoints, parser
 from proxy.ctl.output import CommandFailed, Output, WrongUsage, visible
 from proxy.ctl.visitor import clock_ms
 from proxy.etcd.access import Access
@@ -27,7 +27,6 @@ from proxy.state.machine import Machine
 from proxy.support.stdout import guarded
 from schema.keys import Keyspace
 
-EMBEDDED = "--etcd embedded: give the URL of the embedded etcd instead. The server prints it at its start"
 _RETRY = 0.2  # seconds between two tries to reach etcd
 
 
@@ -35,8 +34,6 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     """Run one command; the exit code. With `command` the arguments are those of `zketcd COMMAND`."""
     options = parser(command)
     given = options.parse_args(arguments)
-    if not given.etcd:
-        options.error(EMBEDDED)
     access = access_of(given, options)
     if given.command == "budget" and (given.action == "list") == bool(given.budgets):
         options.error(
@@ -66,7 +63,7 @@ def access_of(given: Any, options: Any) -> EtcdAccess:
     """The options of access to etcd; wrong ones end the process with exit code 2. Blocks."""
     access = EtcdAccess(**values_of(EtcdAccess, given))
     try:
-        check(access, given.etcd)
+        check(access, endpoints(given))
     except ValueError as error:
         options.error(str(error))
     return access
@@ -74,7 +71,7 @@ def access_of(given: Any, options: Any) -> EtcdAccess:
 
 def client_of(given: Any, access: EtcdAccess) -> EtcdClient:
     """The client of the etcd that a command line names. Raises OSError, ValueError."""
-    return Access(given.etcd, access).client()
+    return Access(endpoints(given), access).client()
 
 
 def _past(given: Any, at: str) -> Callable[[], Output]:

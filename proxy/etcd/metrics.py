@@ -1,14 +1,20 @@
 """etcd's metrics for Prometheus, which have what its API does not tell: the quota, for one. Blocking."""
 
+import socket
 import ssl
 from collections.abc import Mapping
+from contextlib import closing
 from email.utils import parsedate_to_datetime
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 from urllib.request import HTTPSHandler, ProxyHandler, build_opener
+
+from typing_extensions import override
 
 from proxy.etcd.model import Status
 from proxy.etcd.tls import Tls
+from proxy.etcd.unix_socket import reachable
 
 _TIMEOUT = 5.0  # seconds
 
@@ -54,7 +60,7 @@ def read(endpoint: str, tls: Tls) -> Metrics | None:
     try:
         context = tls.context()
         context.set_alpn_protocols(["http/1.1"])
-        with opened(f"{url.rstrip('/')}/metrics", context) as response:
+        with opened(url, "/metrics", context) as response:
             body = response.read().decode()
             # Whole seconds, cut off.
             date = parsedate_to_datetime(response.headers["Date"]).timestamp() + 0.5
@@ -68,8 +74,28 @@ def read(endpoint: str, tls: Tls) -> Metrics | None:
     return Metrics(samples, date)
 
 
-def opened(url: str, context: ssl.SSLContext) -> HTTPResponse:
-    """The answer to a request that goes past any proxy for HTTP."""
+def opened(url: str, path: str, context: ssl.SSLContext) -> HTTPResponse:
+    """The answer to a request to a member's URL, past any proxy for HTTP. Raises OSError, HTTPException."""
+    place = urlsplit(url)
+    if place.scheme == "unix":
+        with closing(_UnixConnection(unquote(place.path))) as connection:
+            connection.request("GET", path, headers={"Connection": "close"})
+            return connection.getresponse()  # it has the socket now
     opener = build_opener(ProxyHandler({}), HTTPSHandler(context=context))
-    response: HTTPResponse = opener.open(url, timeout=_TIMEOUT)
+    response: HTTPResponse = opener.open(url.rstrip("/") + path, timeout=_TIMEOUT)
     return response
+
+
+class _UnixConnection(HTTPConnection):
+    """HTTP through a Unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=_TIMEOUT)
+        self._path = path
+
+    @override
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        with reachable(self._path) as path:
+            self.sock.connect(path)

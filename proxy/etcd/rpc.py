@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, Generic, NamedTuple, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from proxy.etcd import failures, wire
 from proxy.etcd import rpc_pb2 as pb
@@ -79,7 +79,7 @@ class Call(NamedTuple, Generic[_Answer]):
 _PROBE = Call(RANGE, wire.encode_get(Get(b"\0", keys_only=True, limit=1)), _PROBE_TIMEOUT, bytes)
 
 
-#: Makes the channel to a host and port.
+#: Makes the channel to a host and port, or to a Unix socket (see `is_socket`).
 Connect = Callable[[str, int, Tls | None], Channel]
 
 
@@ -105,21 +105,29 @@ class Endpoint:
 
     def __init__(self, endpoint: str, tls: Tls | None, connect: Connect) -> None:
         """Raises ValueError if this is no endpoint. `tls` is for https."""
-        url = urlsplit(endpoint if "://" in endpoint else f"http://{endpoint}")
-        expected = f"not an etcd endpoint: {endpoint!r} (expected http://HOST:PORT or https://HOST:PORT)"
-        if url.scheme not in ("http", "https") or not url.hostname or url.path not in ("", "/"):
-            raise ValueError(expected)
-        try:
-            port = url.port or 2379
-        except ValueError as error:  # it does not name the endpoint
-            raise ValueError(f"{expected}: {error}") from error
-        secure = (tls or Tls()) if url.scheme == "https" else None
-        self.channel = connect(url.hostname, port, secure)
+        self.channel = connect(*_place_of(endpoint, tls))
         self.address = self.channel.address
         #: It did not answer lately, or later than another member. It gets requests only if all are like this.
         self.suspect = False
         #: When it last answered, in nanoseconds of the client's clock.
         self.answered = 0
+
+
+def _place_of(endpoint: str, tls: Tls | None) -> tuple[str, int, Tls | None]:
+    """What `Connect` takes. Raises ValueError if this is no endpoint."""
+    url = urlsplit(endpoint if "://" in endpoint else f"http://{endpoint}")
+    if url.scheme == "unix" and not url.netloc and url.path:
+        return unquote(url.path), 0, None
+    expected = (
+        f"not an etcd endpoint: {endpoint!r} (expected http://HOST:PORT, https://HOST:PORT or unix:///PATH)"
+    )
+    if url.scheme not in ("http", "https") or not url.hostname or url.path not in ("", "/"):
+        raise ValueError(expected)
+    try:
+        port = url.port or 2379
+    except ValueError as error:  # it does not name the endpoint
+        raise ValueError(f"{expected}: {error}") from error
+    return url.hostname, port, (tls or Tls()) if url.scheme == "https" else None
 
 
 class Endpoints:

@@ -6,12 +6,20 @@ the standard one (grpcio); docs/decisions/0017 and 0029 say when to use which.
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
+from urllib.parse import quote
 
 Metadata = Sequence[tuple[str, str]]
 
 
+def is_socket(host: str) -> bool:
+    """Whether a host is the absolute path of a Unix socket, which has no port."""
+    return host.startswith("/")
+
+
 def address_of(host: str, port: int) -> str:
-    """HOST:PORT, as in a URL."""
+    """HOST:PORT, as in a URL; of a Unix socket the whole URL."""
+    if is_socket(host):
+        return f"unix://{quote(host, safe='/:')}"
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

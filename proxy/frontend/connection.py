@@ -19,13 +19,12 @@ The rules:
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
 from codec.constants import OpCode, Perms, ProtocolVersion
 from codec.errors import FrameTooLong, MalformedPacket
-from codec.jute import OPEN_TO_ALL, Acl
 from codec.packets import ConnectRequest
 from proxy.frontend.identity import ClientIdentity
 from proxy.frontend.limits import ConnectionLimits, Load
@@ -48,11 +47,11 @@ from proxy.frontend.transport import PIECE, Inbound, Outbound
 from proxy.frontend.turns import FlushQueue, StateGate
 from proxy.log.append.outbox import Outbox
 from proxy.sasl.login import Login
-from proxy.state.acl import permits
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.ops import reads_alone
 from proxy.state.pause import Pause
+from proxy.state.rights import OPEN, Rights, permits
 from proxy.state.sessions import session_text
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST, Environment
@@ -291,9 +290,9 @@ class Connection(asyncio.Protocol):
         if self._observer.is_needed:
             self._observer.answered(write, Answer(err, body))
 
-    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
+    def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
         """Send a watch event at the end of this slice, if the ACL shows the node (NIOServerCnxn.process)."""
-        if acl is OPEN_TO_ALL or permits(acl, Perms.READ, self.identity.identities):
+        if rights is OPEN or permits(rights, Perms.READ, self.identity.identities):
             self.services.counters.notifications += 1
             self.order.add_event(kind, path, zxid)
             if not self._is_in_flush_queue:

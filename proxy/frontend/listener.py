@@ -18,6 +18,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from proxy.frontend import proxy_protocol
 from proxy.frontend.certificates import TlsContext
@@ -25,6 +26,7 @@ from proxy.frontend.connection import Connection
 from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.proxy_protocol import BadHeader, ProxyProtocol, Source
 from proxy.state.auth.ip import java_address
+from proxy.support.addresses import listening_address, socket_address
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
 
@@ -38,6 +40,8 @@ _ACCEPTED_AT_ONCE = 100
 #: handshake. The same as `opening.SESSIONLESS_TIMEOUT`.
 TIMEOUT = 20.0
 _PEEK = 4096  # bytes examined for a PROXY header; only those of the header are removed
+# What a host without IPv6 answers: by its kernel, by a setting, or by a filter such as systemd's.
+_NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPERM)
 _NO_MORE_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE = 1.0  # seconds until the next try if the process has no file descriptor left
 
@@ -234,28 +238,44 @@ class ClientListener:
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket bound to the address, which does not listen yet. Raises OSError that names the address."""
-    listener = None
+    """A socket bound to the address, which does not listen yet. Raises OSError that names the address.
+
+    Without a host, and with `::`, it takes connections to all addresses of both families, as ZooKeeper's.
+    """
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
+        if host not in ("", "::"):
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+            return _bound(found[0], found[4])
+        try:
+            return _bound(socket.AF_INET6, ("::", port))
+        except OSError as error:
+            if error.errno not in _NO_IPV6:
+                raise
+            return _bound(socket.AF_INET, ("0.0.0.0", port))
     except OSError as error:
-        if listener is not None:
-            listener.close()
-        raise OSError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
-    return listener
+        where = listening_address(host, port)
+        raise OSError(f"cannot listen on {where}: {error.strerror or error}") from error
+
+
+def _bound(family: int, address: Any) -> socket.socket:
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if address[0] == "::":  # IPv4 as well, whatever the host's default is
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        bound.bind(address)
+    except OSError:
+        bound.close()
+        raise
+    return bound
 
 
 def _start_listening(bound: socket.socket) -> None:
     try:
         bound.listen(_BACKLOG)
     except OSError as error:
-        host, port = bound.getsockname()[:2]
-        raise OSError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        where = socket_address(*bound.getsockname()[:2])
+        raise OSError(f"cannot listen on {where}: {error.strerror or error}") from error
 
 
 class Ports:

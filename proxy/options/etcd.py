@@ -4,6 +4,7 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from proxy.options import values
 from proxy.options.table import option
@@ -11,6 +12,15 @@ from proxy.options.table import option
 HTTP2 = "http2"
 GRPCIO = "grpcio"
 TRANSPORTS = (HTTP2, GRPCIO)
+
+DATA_DIR = "data"
+"""That of the embedded etcd, where none is given."""
+
+EMBEDDED_SOCKET = ("sockets", "client:0")
+"""Where the embedded etcd listens for clients, below its data directory: a folder and a name in it.
+
+etcd 3.4 wants a name with a port in it.
+"""
 
 _LONGEST_PASSWORD = 4096  # bytes
 
@@ -63,6 +73,11 @@ class EtcdAccess:
 
 DEFAULTS = EtcdAccess("", "", "", "", "", "", HTTP2)
 """Of an etcd without TLS and authentication."""
+
+
+def embedded_url(data_dir: str | Path) -> str:
+    """The URL of the embedded etcd that keeps its data there, whether it runs or not."""
+    return f"unix://{quote(str(Path(data_dir, *EMBEDDED_SOCKET).absolute()), safe='/:')}"
 
 
 def check(access: EtcdAccess, endpoints: Sequence[str]) -> None:

@@ -41,11 +41,11 @@ def checked(parse: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def address(text: str) -> tuple[str, int]:
-    """HOST:PORT to listen on; an IPv6 host in brackets. Without a host: all interfaces."""
+    """HOST:PORT to listen on; an IPv6 host in brackets. Without a host, or with `*`: all addresses."""
     found = re.fullmatch(r"(\[[^\[\]/,\s]+\]|[^\[\]:/,\s]*):(\d+)", text)
     if found is None or _digits(found[2]) > MAX_PORT:
         raise ArgumentTypeError(f"{text!r} is not HOST:PORT, with an IPv6 address in brackets")
-    return found[1].strip("[]"), int(found[2])
+    return "" if found[1] == "*" else found[1].strip("[]"), int(found[2])
 
 
 def admin(text: str) -> tuple[str, int]:
@@ -61,6 +61,8 @@ def endpoints(text: str) -> tuple[str, ...]:
         raise ArgumentTypeError("give --etcd-user and --etcd-password, not a user and password in a URL")
     endpoints = tuple(endpoint.strip() for endpoint in text.split(","))
     for endpoint in endpoints:
+        if re.fullmatch(r"unix:///\S+", endpoint):
+            continue
         found = re.fullmatch(r"(?:https?://)?(?:[^/\s:]+|\[[0-9a-fA-F:]+\])(?::(\d+))?", endpoint.rstrip("/"))
         if found is None or (found[1] and _digits(found[1]) > MAX_PORT):
             raise ArgumentTypeError(f"{endpoint!r} is not an etcd endpoint such as http://127.0.0.1:2379")

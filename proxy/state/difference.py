@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from codec.constants import EventType
-from codec.jute import Acl
 from proxy.state.node import Node
 from proxy.state.outcome import SessionChange
 from proxy.state.pause import NO_PAUSE, Pause
+from proxy.state.rights import OPEN, Rights
 from proxy.state.sessions import Session
 from proxy.state.watches import TreeEvent
 from schema.paths import ROOT, parent_of
@@ -73,11 +73,11 @@ class Difference:
         gone = chain.from_iterable(self._gone[depth] for depth in sorted(self._gone, reverse=True))
         come = chain.from_iterable(self._come[depth] for depth in sorted(self._come))
         return chain(
-            (TreeEvent(_DELETED, path, old[path].acl, _parent_acl(old, path)) for path in gone),
-            (TreeEvent(_CREATED, path, new[path].acl, _parent_acl(new, path)) for path in come),
-            (TreeEvent(_DATA_CHANGED, path, new[path].acl, ()) for path in self._set),
+            (TreeEvent(_DELETED, path, old[path].rights, _rights_above(old, path)) for path in gone),
+            (TreeEvent(_CREATED, path, new[path].rights, _rights_above(new, path)) for path in come),
+            (TreeEvent(_DATA_CHANGED, path, new[path].rights, OPEN) for path in self._set),
             (
-                TreeEvent(_CHILDREN_CHANGED, path, new[path].acl, ())
+                TreeEvent(_CHILDREN_CHANGED, path, new[path].rights, OPEN)
                 for path in self._counted
                 if path not in parents
             ),
@@ -106,5 +106,5 @@ def session_changes(
     return found
 
 
-def _parent_acl(nodes: Mapping[str, Node], path: str) -> tuple[Acl, ...]:
-    return nodes[parent_of(path)].acl
+def _rights_above(nodes: Mapping[str, Node], path: str) -> Rights:
+    return nodes[parent_of(path)].rights

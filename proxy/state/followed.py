@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from proxy.state.outcome import SessionChange
+from proxy.state.rights import rights_of
 from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
 from schema.followed import Followed
@@ -26,7 +27,7 @@ def apply_followed(tx: Transaction, changes: Followed) -> list[SessionChange]:
         node = nodes.get(path)
         if node is None:
             above = parent_of(path)
-            tx.create(path, above, nodes[above], value.data, value.acl, value.owner)
+            tx.create(path, above, nodes[above], value.data, rights_of(value.acl), value.owner)
         elif node.data != value.data:
             tx.set_data(path, node, value.data)
     _assign(tx, changes.nodes)

@@ -12,14 +12,17 @@ from typing import TypeAlias
 from codec.jute import INT, NULL, Acl, pack_strings
 from codec.packets import STAT
 from proxy.state.pause import NO_PAUSE, Pause
+from proxy.state.rights import OPEN, Rights, rights_of
 from schema.pages import NodePage
 from schema.znode import OPEN_ACL, Fields, Znode, pack_stat, session_of, wrap_int
 
 # So many names are packed, or nodes visited, in about the time of one step.
 PACKED_PER_STEP = 16
 
-# Packed nodes have at most so many different ACLs; nodes with other ones stay full nodes.
+# Packed nodes have at most so many different ACLs, none of more characters than this; nodes with other ones
+# stay full nodes. The classes of these ACLs are never freed.
 _MOST_ACLS = 256
+_LONGEST_ACL = 1024
 
 _NO_NAMES = pack_strings(())
 _MAX_INT = (1 << 31) - 1
@@ -41,9 +44,10 @@ class FullNode(Znode):
     Code that changes such a node has to call `changed`.
     """
 
-    __slots__ = ("_names", "_stat", "children")
+    __slots__ = ("_names", "_stat", "children", "rights")
 
     children: set[str] | None  # their paths: the tree's own strings
+    rights: Rights
 
     def __init__(self, *fields: *Fields) -> None:
         """As Znode's."""
@@ -51,6 +55,15 @@ class FullNode(Znode):
         self.children = None
         self._stat: bytes | None = None
         self._names: bytes | None = None
+
+    @property
+    def acl(self) -> tuple[Acl, ...]:
+        """The ACL that gives the rights."""
+        return self.rights.acl
+
+    @acl.setter
+    def acl(self, acl: tuple[Acl, ...]) -> None:
+        self.rights = rights_of(acl)
 
     def changed(self) -> None:
         """A field has changed, or a child was created or deleted."""
@@ -92,7 +105,7 @@ class FullNode(Znode):
 
     def packed(self) -> "Node":
         """The same node as a packed node, if it can be one."""
-        kind = packed_kind(self.acl, self.owner)
+        kind = packed_kind(self.rights, self.owner)
         return self if kind is None or self.created or self.children else kind(self.content())
 
 
@@ -115,7 +128,9 @@ class PackedNode(bytes):
 
     __slots__ = ()
 
-    acl: tuple[Acl, ...] = OPEN_ACL  # `packed_kind` has a class for each ACL
+    # `packed_kind` has a class for each ACL.
+    acl: tuple[Acl, ...] = OPEN_ACL
+    rights = OPEN
     children = None
     created = 0
 
@@ -177,24 +192,32 @@ class PackedNode(bytes):
 
 Node: TypeAlias = FullNode | PackedNode
 
-_kinds: dict[tuple[Acl, ...], type[PackedNode]] = {OPEN_ACL: PackedNode}
+_kinds: dict[Rights, type[PackedNode]] = {OPEN: PackedNode}
 
 
-def packed_kind(acl: tuple[Acl, ...], owner: int) -> type[PackedNode] | None:
+def packed_kind(rights: Rights, owner: int) -> type[PackedNode] | None:
     """The class of packed nodes with an ACL; None if a node with this ACL and owner has to be a full node."""
     if owner and session_of(owner) != owner:
         return None
-    kind = _kinds.get(acl)
+    kind = _kinds.get(rights)
     if kind is None and len(_kinds) < _MOST_ACLS:
-        kind = _kinds[acl] = type("PackedNode", (PackedNode,), {"__slots__": (), "acl": acl})
+        size = 0
+        for _, scheme, name in rights.acl:
+            size += len(scheme) + len(name)
+            if size > _LONGEST_ACL:
+                return None
+        members = {"__slots__": (), "acl": rights.acl, "rights": rights}
+        kind = _kinds[rights] = type("PackedNode", (PackedNode,), members)
     return kind
 
 
-def new_node(data: bytes | None, acl: tuple[Acl, ...], owner: int, zxid: int, time: int) -> Node:
+def new_node(data: bytes | None, rights: Rights, owner: int, zxid: int, time: int) -> Node:
     """A node that a client creates."""
-    kind = PackedNode if acl is OPEN_ACL and not owner else packed_kind(acl, owner)
+    kind = PackedNode if rights is OPEN and not owner else packed_kind(rights, owner)
     if kind is None:
-        return FullNode(data, acl, owner, zxid, zxid, zxid, time, time, 0, 0, 0)
+        node = FullNode(data, OPEN_ACL, owner, zxid, zxid, zxid, time, time, 0, 0, 0)
+        node.rights = rights
+        return node
     size = len(data) if data else 0
     stat = _pack(zxid, zxid, time, time, 0, 0, 0, owner, size, 0, zxid)
     return kind((NULL if data is None else _pack_int(size) + data) + stat)
@@ -216,7 +239,8 @@ def make_node(*fields: *Fields) -> Node:
 def nodes_of(page: NodePage) -> list[Node]:
     """The nodes of a page of a snapshot, before they are linked to their parents. Raises BadValue."""
     table, indexes = page.acls()
-    kinds = [packed_kind(acl, 0) for acl in table]
+    rights = list(map(rights_of, table))
+    kinds = [packed_kind(each, 0) for each in rights]
     packed = [kind or PackedNode for kind in kinds]
     parts = zip(_HEAD_AND_STAT.iter_unpack(page.rows(*_REPLIED)), page.data, strict=True)
     replies = [head + data + stat for (head, stat), data in parts]
@@ -231,7 +255,9 @@ def nodes_of(page: NodePage) -> list[Node]:
         )
         data = None if length < 0 else page.data[place]
         stamps = (czxid, mzxid, pzxid, ctime, mtime)
-        found[place] = make_node(data, table[indexes[place]], owner, *stamps, version, created, aversion)
+        node = FullNode(data, OPEN_ACL, owner, *stamps, version, created, aversion)
+        node.rights = rights[indexes[place]]
+        found[place] = node.packed()
     return found
 
 

@@ -17,6 +17,7 @@ from proxy.state.node import FullNode, Node, PackedNode, full_node, new_node
 from proxy.state.outcome import Refusal
 from proxy.state.pause import NO_PAUSE
 from proxy.state.quotas import QUOTA_PATHS, check
+from proxy.state.rights import OPEN, Rights
 from proxy.state.sessions import Session
 from proxy.state.tree import Tree
 from proxy.state.watches import TreeEvent
@@ -128,9 +129,9 @@ class Transaction:
         """
         return Refusal(ErrorCode.BAD_ARGUMENTS if self.reserves(path) else ErrorCode.NO_NODE)
 
-    def expand(self, acl: tuple[Acl, ...] | None) -> tuple[Acl, ...]:
-        """The ACL to store for the one that the client sent. Raises Refusal as `acl.expand` does."""
-        return expand(acl, self.identities, self.sender.schemes)
+    def expand(self, acl: tuple[Acl, ...] | None) -> Rights:
+        """The rights by the ACL that the client sent. Raises Refusal as `acl.expand` does."""
+        return expand(acl, self.identities, self.sender.schemes, self.pause)
 
     def check_quota(self, path: str, count: int, size: int) -> None:
         """Check whether so many nodes and bytes may be added. Raises QUOTAEXCEEDED."""
@@ -148,7 +149,7 @@ class Transaction:
     # -- changes: whether they are allowed has been checked --------------------------------------------------
 
     def create(
-        self, path: str, above: str, parent: Node, data: bytes | None, acl: tuple[Acl, ...], owner: int
+        self, path: str, above: str, parent: Node, data: bytes | None, rights: Rights, owner: int
     ) -> Node:
         """Create a node below `parent`, whose path is `above` (DataTree.createNode)."""
         zxid = self.zxid
@@ -162,7 +163,7 @@ class Transaction:
         if above not in touched:
             self._digest.touch(above, parent)
         touched.add(path)
-        node = new_node(data, acl, owner, zxid, now)
+        node = new_node(data, rights, owner, zxid, now)
         # As Tree.attach, inline.
         self.nodes[path] = node
         tree.data_size += len(path) + len(data) if data else len(path)
@@ -180,7 +181,7 @@ class Transaction:
         if tree.quotas or path.startswith(QUOTA_PATHS):
             self._quota_changes.append((tree.quotas.node_added, path, data))
         if self.watched:
-            self.events.append(TreeEvent(_CREATED, path, acl, parent.acl))
+            self.events.append(TreeEvent(_CREATED, path, rights, parent.rights))
         return node
 
     def delete(self, path: str, above: str, parent: Node, node: Node) -> None:
@@ -209,7 +210,7 @@ class Transaction:
         if tree.quotas or path.startswith(QUOTA_PATHS):
             self._quota_changes.append((tree.quotas.node_removed, path, node.data))
         if self.watched:
-            self.events.append(TreeEvent(_DELETED, path, node.acl, parent.acl))
+            self.events.append(TreeEvent(_DELETED, path, node.rights, parent.rights))
 
     def set_data(self, path: str, node: Node, data: bytes | None) -> Node:
         """Give a node new data (DataTree.setData); returns the node as it is now."""
@@ -220,7 +221,7 @@ class Transaction:
         if tree.quotas or path.startswith(QUOTA_PATHS):
             self._quota_changes.append((tree.quotas.changed, path, node.data, data))
         if self.watched:
-            self.events.append(TreeEvent(_DATA_CHANGED, path, node.acl, ()))
+            self.events.append(TreeEvent(_DATA_CHANGED, path, node.rights, OPEN))
         if not isinstance(node, FullNode):
             self._undo.append((_unset_packed, path, node))
             node = self.nodes[path] = node.written(data, self.zxid, self.sender.clock)
@@ -234,11 +235,11 @@ class Transaction:
         node._stat = None
         return node
 
-    def set_acl(self, path: str, node: Node, acl: tuple[Acl, ...]) -> Node:
+    def set_acl(self, path: str, node: Node, rights: Rights) -> Node:
         """Give a node a new ACL (DataTree.setACL); watches do not fire for it."""
-        self._undo.append((_put_acl, path, node.acl, node.aversion))
+        self._undo.append((_put_acl, path, node.rights, node.aversion))
         self._digest.touch(path, node)
-        return _put_acl(self, path, acl, wrap_int(node.aversion + 1))
+        return _put_acl(self, path, rights, wrap_int(node.aversion + 1))
 
     def assign(self, path: str, node: Node, value: Stored) -> Node:
         """Give a node the ACL, the owner and the Stat of `value`; its data stay.
@@ -341,9 +342,9 @@ def _unset_data(tx: Transaction, path: str, data: bytes | None, version: int, mz
     node.changed()
 
 
-def _put_acl(tx: Transaction, path: str, acl: tuple[Acl, ...], aversion: int) -> Node:
+def _put_acl(tx: Transaction, path: str, rights: Rights, aversion: int) -> Node:
     node = full_node(tx.nodes, path)
-    node.acl = acl
+    node.rights = rights
     node.aversion = aversion
     return _packed(tx, path, node)
 

@@ -15,9 +15,9 @@ from itertools import chain, combinations
 from typing import NamedTuple, Protocol, TypeVar
 
 from codec.constants import EventType, WatcherType
-from codec.jute import Acl
 from proxy.state.by_path import ByPath
 from proxy.state.pause import NO_PAUSE, Pause
+from proxy.state.rights import Rights
 from schema.paths import parent_of
 
 _ALL = 1 << 62  # more watches than there can be
@@ -29,12 +29,12 @@ _Key = TypeVar("_Key")
 
 
 class TreeEvent(NamedTuple):
-    """A change that watches fire for. Only clients with READ permission in `acl` are notified."""
+    """A change that watches fire for. Only clients that `rights` let READ are notified."""
 
     kind: int  # an EventType
     path: str
-    acl: tuple[Acl, ...]  # the node's at that moment
-    parent_acl: tuple[Acl, ...]
+    rights: Rights  # the node's at that moment
+    parent_rights: Rights
 
 
 class Watcher(Protocol):
@@ -44,8 +44,8 @@ class Watcher(Protocol):
     def session_id(self) -> int:
         """The connection's session."""
 
-    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
-        """Send one watch event, unless the ACL withholds the node from this client."""
+    def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
+        """Send one watch event, unless the rights withhold the node from this client."""
 
 
 class _Table:
@@ -195,25 +195,25 @@ class WatchTable:
 
         A client that may not READ the node gets no event (3.9.3). No watches may be set meanwhile.
         """
-        kind, path, acl, parent_acl = event
+        kind, path, rights, parent_rights = event
         if kind == EventType.NODE_CHILDREN_CHANGED:  # nothing more is known after a load
             for watcher in pause.each(self._take_children(path, pause)):
-                watcher.notify(kind, path, zxid, acl)
+                watcher.notify(kind, path, zxid, rights)
             return
         notified = self.data.take(path, pause)
         if self._some_last:
             notified = self._with_lasting(path, notified)
         for watcher in pause.each(notified):
-            watcher.notify(kind, path, zxid, acl)
+            watcher.notify(kind, path, zxid, rights)
         if kind == EventType.NODE_DATA_CHANGED:
             return
         if kind == EventType.NODE_DELETED:
             for watcher in pause.each(self._take_children(path, pause)):
                 if watcher not in notified:
-                    watcher.notify(kind, path, zxid, acl)
+                    watcher.notify(kind, path, zxid, rights)
         parent = parent_of(path)
         for watcher in pause.each(self._take_children(parent, pause)):
-            watcher.notify(EventType.NODE_CHILDREN_CHANGED, parent, zxid, parent_acl)
+            watcher.notify(EventType.NODE_CHILDREN_CHANGED, parent, zxid, parent_rights)
 
     def _with_lasting(self, path: str, taken: Collection[Watcher]) -> Collection[Watcher]:
         """Also the persistent watchers of a path, and the recursive ones of it and of its ancestors.

@@ -16,9 +16,28 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def socket_address(address: str, port: int) -> str:
+def is_any(host: str) -> bool:
+    """Whether a server that listens there takes connections at all of its host's addresses."""
+    try:
+        return host in ("", "*") or ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def socket_address(address: str, port: int | str) -> str:
     """An address and a port, with brackets around IPv6: InetSocketAddress.toString since Java 14."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def listening_address(host: str, port: int) -> str:
+    """The same for what a server listens on: `*` stands for all addresses of both families, as in `ss`."""
+    return socket_address(host or "*", port)
+
+
+def reachable_address(listening: str, host: str) -> str:
+    """Where others reach what listens there, on the host of this name."""
+    listens_on, _, port = listening.rpartition(":")
+    return socket_address(host, int(port)) if is_any(listens_on.strip("[]")) else listening
 
 
 def servers(text: str) -> tuple[tuple[str, int], ...]:

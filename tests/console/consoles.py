@@ -109,7 +109,7 @@ async def place(
     **settings: Any,
 ) -> AsyncIterator[Place]:
     """A server and its console, for these users (none: without logins), and for those with certificates."""
-    listener = bound_socket("127.0.0.1", 0)
+    listener = bound_socket("", 0)  # both families: IPv4 clients have mapped addresses there
     listener.listen()
     port = listener.getsockname()[1]
     async with serving(FakeEtcd(), max_session_timeout=LONG_SESSION, **settings) as server:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -20,6 +19,7 @@ from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.browser import browsing
 from lab.servers.ports import free_port
 from lab.servers.process import lives
+from proxy.options.etcd import embedded_url
 from proxy.state.auth.digest import digest_identity
 from tests.archive.archives import until_archived
 from tests.console.consoles import Operator, alone, text
@@ -162,11 +162,9 @@ async def test_what_was_and_who_may_see_it(world: World) -> None:
 async def test_the_command_that_reverts_names_an_embedded_etcd(tmp_path: Path) -> None:
     admin = free_port()
     with ZketcdServer(None, archive=tmp_path / "archive", admin_listen=f"127.0.0.1:{admin}") as proxy:
-        etcd = re.search(r"^ready: .* etcd at (\S+),", proxy.log_text(), re.MULTILINE)
-        assert etcd is not None
         async with aiohttp.ClientSession() as session:
             command = (await Operator(session, admin).got("past/revert", path="/a", at=0))["command"]
-        assert f" --etcd {etcd[1]} --prefix " in command
+        assert f" --etcd {embedded_url(proxy.data_dir)} --prefix " in command
 
 
 async def test_the_page_shows_the_past(world: World) -> None:

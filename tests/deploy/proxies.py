@@ -52,7 +52,7 @@ def check_ports(container: Manifest) -> Config:
     assert (tool.etcd, tool.prefix) == (config.etcd, config.prefix)
     assert (tool.etcd_ca, tool.etcd_cert, tool.etcd_key) == (access.ca, access.cert, access.key)
     named = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert config.admin == ("0.0.0.0", named["admin"])  # the kubelet asks from outside of the pod
+    assert config.admin == ("", named["admin"])  # the kubelet asks from outside of the pod
     assert config.port == named.get("client", config.port)
     assert {"client": config.port, "admin": named["admin"]} == PORTS
     return config

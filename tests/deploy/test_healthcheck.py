@@ -25,6 +25,17 @@ def _check(listen: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
+    ("family", "host", "listen"),
+    [
+        (socket.AF_INET, "127.0.0.1", "0.0.0.0"),
+        (socket.AF_INET, "127.0.0.1", ""),
+        (socket.AF_INET6, "::1", ""),
+        (socket.AF_INET6, "::1", "*"),
+        (socket.AF_INET6, "::1", "[::]"),
+        (socket.AF_INET6, "::1", "[::1]"),
+    ],
+)
+@pytest.mark.parametrize(
     ("arguments", "answer", "status", "message"),
     [
         ([], b"imok", 0, ""),
@@ -35,7 +46,15 @@ def _check(listen: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         (["ready"], f"{NOT_SERVING}\n".encode(), 1, "not currently serving requests"),
     ],
 )
-def test_the_answer_decides(arguments: list[str], answer: bytes, status: int, message: str) -> None:
+def test_the_answer_decides(
+    arguments: list[str],
+    answer: bytes,
+    status: int,
+    message: str,
+    family: socket.AddressFamily,
+    host: str,
+    listen: str,
+) -> None:
     asked = []
 
     def serve(listener: socket.socket) -> None:
@@ -44,10 +63,10 @@ def test_the_answer_decides(arguments: list[str], answer: bytes, status: int, me
             asked.append(connection.recv(4, socket.MSG_WAITALL))
             connection.sendall(answer)
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server((host, 0), family=family) as listener:
         server = threading.Thread(target=serve, args=(listener,))
         server.start()
-        checked = _check(f"0.0.0.0:{listener.getsockname()[1]}", *arguments)
+        checked = _check(f"{listen}:{listener.getsockname()[1]}", *arguments)
         server.join()
     assert (checked.returncode, asked) == (status, [b"srvr" if arguments else b"ruok"])
     assert message in checked.stderr

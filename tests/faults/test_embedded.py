@@ -2,13 +2,15 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from lab.client.blocking import EPHEMERAL, Client
 from lab.servers import ZketcdServer, wait_until
-from lab.servers.process import lives
+from lab.servers.process import REPOSITORY, lives
 from tests.faults.conftest import Start
 
 pytestmark = pytest.mark.real
@@ -39,6 +41,23 @@ def test_neither_outlives_the_other_and_both_start_again_with_all_data(start: St
         assert client.read("/a")[0] == b"data"
         assert client.stat("/ephemeral") is not None
         client.close()
+
+
+def test_tools_find_it_by_its_data_directory(start: Start, tmp_path: Path) -> None:
+    proxy = start(None)
+    with Client(proxy.port) as client:
+        client.create("/a", b"data")
+    there = ["--data-dir", str(proxy.data_dir)]
+    assert f"etcd of --data-dir {proxy.data_dir}, " in proxy.log_text()
+
+    def run(*command: str) -> str:
+        words = [sys.executable, "-m", "zketcd", *command]
+        return subprocess.run(words, check=True, capture_output=True, text=True, cwd=REPOSITORY).stdout
+
+    assert run("get", "/a", *there).startswith("data\n")
+    assert "backed up" in run("backup", str(tmp_path / "backups"), *there)
+    run("export", str(tmp_path / "exported"), *there)
+    run("verify", "--no-spark", str(tmp_path / "exported"), "etcd://embedded/zketcd", *there)
 
 
 def test_a_signal_ends_both_in_order(start: Start) -> None:

@@ -21,7 +21,7 @@ _ONE_LINE = str(Path(__file__).parent / "__init__.py")
 _SUPER = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 # option -> (the field or fields, what is written, what it means)
 _OPTIONS: dict[str, tuple[str, str, Any]] = {
-    "listen": ("host port", "0.0.0.0:2182", ("0.0.0.0", 2182)),
+    "listen": ("host port", "*:2182", ("", 2182)),
     "etcd": ("etcd", "http://one:2379,two:2379,[::1]:2379", ("http://one:2379", "two:2379", "[::1]:2379")),
     "admin-listen": ("admin admin_is_required", "0.0.0.0:8081", (("0.0.0.0", 8081), True)),
     "peer-listen": ("peer_listen", "0.0.0.0:2191", ("0.0.0.0", 2191)),
@@ -217,7 +217,15 @@ _WRONG = {
     "etcd-key": ["no such file"],
     "data-dir": ["", __file__],
     "listen": ["2181", "host:port", "host:65536", "host:-1", "host:\u00b2"],
-    "etcd": ["", "http://one:2379,,", "ftp://one:2379", "http://one:2379/path", "http://one:port"],
+    "etcd": [
+        "",
+        "http://one:2379,,",
+        "ftp://one:2379",
+        "http://one:2379/path",
+        "http://one:port",
+        "unix://a",
+        "unix:///",
+    ],
     "prefix": ["", "/", "/a/", "/a//b"],
     "tick-time": ["0", "-5", "2s", "2147483648", "9" * 5000, "\u00b2"],
     "min-session-timeout": ["soon"],
@@ -342,7 +350,7 @@ def test_zoo_cfg_comes_after_all_other_sources(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("ZKETCD_MAX_CLIENT_CONNECTIONS", "3")
     given = ["--zoo-cfg", str(zoo), "--config", str(toml), "--global-outstanding-limit", "4"]
     config = parse(given)
-    assert (config.host, config.port, config.tick_time) == ("0.0.0.0", 1, 1000)
+    assert (config.host, config.port, config.tick_time) == ("", 1, 1000)
     assert config.min_session_timeout == 2000
     assert config.max_connections == 2
     assert config.max_client_connections == 3
@@ -354,7 +362,7 @@ def test_zoo_cfg_comes_after_all_other_sources(tmp_path: Path, monkeypatch: pyte
     ("option", "content", "said"),
     [
         ("--zoo-cfg", "tickTime=0", "line 1: tickTime: '0' is not a whole number from 1 up"),
-        ("--zoo-cfg", "clientPort=x", "line 1: clientPort: '0.0.0.0:x' is not HOST:PORT"),
+        ("--zoo-cfg", "clientPort=x", "line 1: clientPort: ':x' is not HOST:PORT"),
         ("--zoo-cfg", "ssl.clientAuth=no", "line 1: ssl.clientAuth: 'no' is none of none, want, need"),
         ("--zoo-cfg", "4lw.commands.whitelist=frob", "line 1: 4lw.commands.whitelist: "),
         ("--zoo-cfg", "skipACL=yes", "line 1: skipACL=yes: zketcd always checks ACLs"),
@@ -380,7 +388,7 @@ def test_a_bad_file_is_one_line(
     [
         ([], True),
         *(([f"--admin-listen={host}:8081"], True) for host in ("127.0.0.1", "[::1]", "localhost")),
-        *(([f"--admin-listen={host}:8081"], False) for host in ("0.0.0.0", "")),
+        *(([f"--admin-listen={host}:8081"], False) for host in ("0.0.0.0", "", "*", "[::]")),
         ([_NO_ADMIN], False),
         ([_ALL, _USERS], True),
         ([_ALL, "--console=on", _USERS], True),

@@ -14,6 +14,7 @@ _NAME = socket.gethostname()
     ("arguments", "listen", "admin"),
     [
         ("--listen 0.0.0.0:1 --admin-listen 0.0.0.0:2", "0.0.0.0:1", f"http://{_NAME}:2"),
+        ("--listen :1 --admin-listen *:2", "*:1", f"http://{_NAME}:2"),
         ("--listen [::1]:1 --admin-listen [::]:2", "[::1]:1", f"http://{_NAME}:2"),
         ("--listen 10.0.0.1:1 --admin-listen 127.0.0.1:2", "10.0.0.1:1", "http://127.0.0.1:2"),
         ("--listen db-1:1 --admin-listen none", "db-1:1", ""),

@@ -2,7 +2,10 @@
 
 import asyncio
 import contextlib
+import errno
 import gc
+import os
+import socket
 import struct
 import weakref
 from collections.abc import AsyncIterator
@@ -267,6 +270,51 @@ async def test_a_fault_of_the_log_ends_the_server() -> None:
 def test_an_address_that_is_not_ours_is_named() -> None:
     with pytest.raises(OSError, match=r"cannot listen on 192\.0\.2\.1:2181"):
         bound_socket("192.0.2.1", 2181)
+
+
+def _answers(listener: socket.socket, host: str) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((host, listener.getsockname()[1]), 10):
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("host", "families"),
+    [("", (True, True)), ("::", (True, True)), ("0.0.0.0", (True, False)), ("::1", (False, True))],
+)
+def test_without_a_host_both_families_are_served(host: str, families: tuple[bool, bool]) -> None:
+    with bound_socket(host, 0) as listener:
+        listener.listen()
+        assert (_answers(listener, "127.0.0.1"), _answers(listener, "::1")) == families
+
+
+@pytest.mark.parametrize("error", [errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPERM])
+@pytest.mark.parametrize("fails", ["socket", "bind"])
+def test_a_host_without_ipv6_serves_ipv4(error: int, fails: str) -> None:
+    class Socket(socket.socket):
+        def __init__(
+            self, family: int = -1, kind: int = -1, proto: int = -1, fileno: int | None = None
+        ) -> None:
+            if fails == "socket" and family == socket.AF_INET6:
+                raise OSError(error, os.strerror(error))
+            super().__init__(family, kind, proto, fileno)
+
+        def bind(self, address: Any) -> None:
+            if self.family == socket.AF_INET6:
+                raise OSError(error, os.strerror(error))
+            super().bind(address)
+
+    with mock.patch("socket.socket", Socket), bound_socket("", 0) as listener:
+        listener.listen()
+        assert _answers(listener, "127.0.0.1")
+
+
+def test_a_port_of_both_families_that_is_taken_is_named() -> None:
+    with bound_socket("0.0.0.0", 0) as theirs:
+        theirs.listen()
+        port = theirs.getsockname()[1]
+        with pytest.raises(OSError, match=rf"cannot listen on \*:{port}: Address already in use"):
+            bound_socket("", port)
 
 
 async def test_a_port_that_was_taken_while_the_tree_was_loading_is_named() -> None:

@@ -18,6 +18,7 @@ from schema.paths import ROOT, is_valid, join, parent_of
 from zketcd.online import nodes
 
 _HISTORY = Path("~/.zketcd_history")
+_NO_HISTORY = (OSError, RuntimeError)  # RuntimeError: a user without a home directory
 _MOST_LINES = 1000
 _PING = 10.0  # seconds; the session's timeout is 30
 _MASK = (1 << 64) - 1
@@ -236,7 +237,7 @@ class Shell:
     def _prepare_terminal(self) -> None:
         import readline
 
-        with suppress(OSError):
+        with suppress(*_NO_HISTORY):
             readline.read_history_file(_HISTORY.expanduser())
         readline.set_history_length(_MOST_LINES)
         readline.set_completer_delims(" \t\n")
@@ -277,6 +278,6 @@ def _show(text: str) -> None:
 def _write_history() -> None:
     import readline
 
-    with suppress(OSError):
+    with suppress(*_NO_HISTORY):
         readline.write_history_file(_HISTORY.expanduser())
         _HISTORY.expanduser().chmod(0o600)

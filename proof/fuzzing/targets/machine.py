@@ -6,11 +6,10 @@ loaded from a snapshot half-way gives the same answers and comes to the same sta
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from codec.errors import MalformedPacket
-from codec.jute import Acl
 from proof.fuzzing.target import Target
 from proof.fuzzing.targets.clients import opcode_at
 from proof.fuzzing.targets.pieces import Pieces, fields_of, same
@@ -21,6 +20,7 @@ from proxy.state.machine import Machine
 from proxy.state.operation import Reading
 from proxy.state.ops import EXTENDED
 from proxy.state.outcome import Outcome, Refusal
+from proxy.state.rights import Rights
 from proxy.state.watches import WatchTable
 from schema.entry import Identity, Kind, Request, Rules, encode_open
 from schema.errors import BadValue
@@ -47,7 +47,7 @@ class _Client:
         self.identities = _IDENTITIES[0]
         self.knows_keeper = True
 
-    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
+    def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
         """An event."""
 
     def local_session_closed(self) -> None:

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 
-from proxy.state.auth.scheme import Identities, Identity, Peer, Scheme, Settings, same
+from proxy.state.auth.scheme import Identities, Identity, Peer, Scheme, Settings, only
 
 
 def digest_identity(credentials: bytes) -> Identity:
@@ -24,11 +24,11 @@ def _authenticate(credentials: bytes | None, peer: Peer, settings: Settings) -> 
 
 def _is_valid(name: str) -> bool:
     # Java's split drops empty strings at the end
-    return len(name.rstrip(":").split(":")) == 2
+    return len(name.rstrip(":").split(":", 2)) == 2
 
 
 def _user_name(name: str) -> str:
     return name.partition(":")[0]
 
 
-DIGEST = Scheme("digest", _authenticate, same, _is_valid, user_name=_user_name)
+DIGEST = Scheme("digest", _authenticate, only, only, _is_valid, user_name=_user_name)

@@ -2,8 +2,9 @@
 
 import ipaddress
 import re
+from collections.abc import Iterator
 
-from proxy.state.auth.scheme import Identities, Identity, Peer, Scheme, Settings
+from proxy.state.auth.scheme import Identities, Identity, Key, Peer, Scheme, Settings
 
 
 def java_address(text: str) -> str:
@@ -22,6 +23,7 @@ def java_address(text: str) -> str:
 
 # What Integer.parseInt accepts, with at most as many digits as it can use: int() raises for very many.
 _INTEGER = re.compile(r"([+-]?)0*(\d{1,10})")
+_OCTETS = {str(value): value for value in range(256)}
 _SEGMENT = re.compile(r"[+-]?[0-9a-fA-F]+")
 
 
@@ -33,9 +35,15 @@ def _address(text: str) -> bytes | None:
     """
     if ":" in text:
         return _ipv6(text)
-    parts = text.split(".")
+    parts = text.split(".", 4)
+    if len(parts) != 4:
+        return None
+    try:
+        return bytes([_OCTETS[part] for part in parts])
+    except KeyError:  # none, or not as it is usually written
+        pass
     values = [value for part in parts if (value := _integer(part)) is not None and 0 <= value <= 255]
-    return bytes(values) if len(values) == len(parts) == 4 else None
+    return bytes(values) if len(values) == 4 else None
 
 
 def _integer(text: str) -> int | None:
@@ -45,7 +53,7 @@ def _integer(text: str) -> int | None:
 
 def _ipv6(text: str) -> bytes | None:
     """IPAuthenticationProvider.parseV6addr."""
-    halves = [half.split(":") if half else [] for half in text.split("::")]
+    halves = [half.split(":", 8) if half else [] for half in text.split("::", 2)]
     count = sum(map(len, halves))
     if len(halves) > 2 or (count != 8 if len(halves) == 1 else count >= 8):
         return None
@@ -70,14 +78,22 @@ def _network(pattern: str) -> tuple[bytes, int] | None:
     return address, bits
 
 
-def _matches(identity: str, pattern: str) -> bool:
-    network = _network(pattern)
-    remote = _address(identity)
-    if network is None or remote is None or len(remote) != len(network[0]):
-        return False
-    address, bits = network
-    shift = len(address) * 8 - bits
-    return int.from_bytes(address) >> shift == int.from_bytes(remote) >> shift
+def _key(address: bytes, bits: int) -> bytes:
+    """A network: its prefix length, and its first address."""
+    size = len(address)
+    shift = size * 8 - bits
+    return (int.from_bytes(address) >> shift << shift | bits << size * 8).to_bytes(size + 1)
+
+
+def _keys_of_entry(name: str) -> tuple[Key, ...]:
+    network = _network(name)
+    return () if network is None else (_key(*network),)
+
+
+def _keys_of_identity(name: str) -> Iterator[Key]:
+    """All networks that the address is in."""
+    address = _address(name)
+    return iter(()) if address is None else (_key(address, bits) for bits in range(len(address) * 8 + 1))
 
 
 def _is_valid(name: str) -> bool:
@@ -92,4 +108,6 @@ def _authenticate(credentials: bytes | None, peer: Peer, settings: Settings) -> 
     return _on_connect(peer, settings)
 
 
-IP = Scheme("ip", _authenticate, _matches, _is_valid, proves=False, on_connect=_on_connect)
+IP = Scheme(
+    "ip", _authenticate, _keys_of_entry, _keys_of_identity, _is_valid, proves=False, on_connect=_on_connect
+)

@@ -5,12 +5,13 @@ The proof is an exchange of sasl packets (`proxy.frontend.identity`), never an a
 
 import re
 
-from proxy.state.auth.scheme import Identities, Identity, Peer, Scheme, Settings
+from proxy.state.auth.scheme import Identities, Identity, Key, Peer, Scheme, Settings
 
 # A Kerberos name of at most two components (KerberosName.nameParser).
 _PRINCIPAL = re.compile(r"[^/@]*(?:/[^/@]*)?@[^/@]*")
 # Every entry of scheme sasl permits this user, whatever zookeeper.superUser is.
 _SUPER = "super"
+_ANY = None  # the key of every entry
 
 
 def sasl_identities(name: str, *, is_super: bool) -> Identities:
@@ -23,12 +24,16 @@ def _authenticate(credentials: bytes | None, peer: Peer, settings: Settings) -> 
     return ()
 
 
-def _matches(identity: str, pattern: str) -> bool:
-    return identity in (_SUPER, pattern)
+def _keys_of_entry(name: str) -> tuple[Key, ...]:
+    return name, _ANY
+
+
+def _keys_of_identity(name: str) -> tuple[Key, ...]:
+    return (name, _ANY) if name == _SUPER else (name,)
 
 
 def _is_valid(name: str) -> bool:
     return "@" not in name or _PRINCIPAL.fullmatch(name) is not None
 
 
-SASL = Scheme("sasl", _authenticate, _matches, _is_valid)
+SASL = Scheme("sasl", _authenticate, _keys_of_entry, _keys_of_identity, _is_valid)

@@ -1,6 +1,6 @@
 """What an authentication scheme is: ZooKeeper's AuthenticationProvider. Each has a file of its own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
 from schema.entry import Identity as Identity
@@ -39,9 +39,14 @@ def itself(name: str) -> str:
     return name
 
 
-def same(identity: str, pattern: str) -> bool:
+#: What an entry and an identity have in common if the entry means the identity. Clients choose the ids of
+#: entries. So it is no number: Python does not salt their hashes, and a client could make very many equal.
+Key: TypeAlias = str | bytes | None
+
+
+def only(name: str) -> tuple[Key]:
     """The entry of an ACL means exactly the identity that it names."""
-    return identity == pattern
+    return (name,)
 
 
 class Scheme(NamedTuple):
@@ -50,8 +55,10 @@ class Scheme(NamedTuple):
     name: str
     #: (credentials of an addauth packet, peer, settings) -> the identities that they prove, () if none.
     authenticate: Callable[[bytes | None, Peer, Settings], Identities]
-    #: (identity's id, id of an ACL's entry) -> whether the entry means this identity.
-    matches: Callable[[str, str], bool]
+    #: (id of an ACL's entry) -> its keys. The entry means the identities that have one of them.
+    keys_of_entry: Callable[[str], Iterable[Key]]
+    #: (identity's id) -> its keys.
+    keys_of_identity: Callable[[str], Iterable[Key]]
     #: Whether a client may write this id into an ACL.
     is_valid: Callable[[str], bool]
     #: Whether the scheme `auth` in an ACL stands for its identities (isAuthenticated).

@@ -5,7 +5,7 @@ The TLS handshake has verified the certificate. Here only its name is used.
 
 from proxy.state.auth.der import subject_of
 from proxy.state.auth.names import is_name, java_name
-from proxy.state.auth.scheme import Identities, Identity, Peer, Scheme, Settings, same
+from proxy.state.auth.scheme import Identities, Identity, Peer, Scheme, Settings, only
 
 
 def subject_name(certificate: bytes) -> str:
@@ -26,4 +26,4 @@ def _authenticate(credentials: bytes | None, peer: Peer, settings: Settings) -> 
     return _on_connect(peer, settings)
 
 
-X509 = Scheme("x509", _authenticate, same, is_name, on_connect=_on_connect)
+X509 = Scheme("x509", _authenticate, only, only, is_name, on_connect=_on_connect)

@@ -3,9 +3,9 @@
 from codec.constants import ErrorCode, Perms
 from codec.keeper import StatValues, read_check_stat
 from codec.packets import STAT, decode_path_version, decoder
-from proxy.state.acl import demand
 from proxy.state.operation import WriteOperation, nothing
 from proxy.state.outcome import Refusal
+from proxy.state.rights import demand
 from proxy.state.transaction import Transaction
 from schema.paths import ROOT, is_valid, parent_of
 
@@ -18,7 +18,7 @@ def check(tx: Transaction, fields: tuple[str, int]) -> None:
     node = tx.nodes.get(path)
     if node is None:
         raise tx.missing(path)
-    demand(node.acl, Perms.READ, tx.identities)
+    demand(node.rights, Perms.READ, tx.identities)
     if version not in (-1, node.version):
         raise Refusal(ErrorCode.BAD_VERSION)
 
@@ -39,7 +39,7 @@ def check_not_exists(tx: Transaction, fields: tuple[str, int]) -> None:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
     parent = tx.nodes.get(parent_of(path)) if path != ROOT else None
     if parent is not None:
-        demand(parent.acl, Perms.READ, tx.identities)
+        demand(parent.rights, Perms.READ, tx.identities)
     node = tx.nodes.get(path)
     if node is not None and version in (-1, node.version):
         raise Refusal(ErrorCode.NODE_EXISTS)

@@ -5,10 +5,10 @@ from typing import TypeAlias
 from codec.constants import CreateMode, ErrorCode, Perms
 from codec.jute import pack_string
 from codec.packets import Create, CreateTtl, decode_create, decoder, read_create_ttl
-from proxy.state.acl import demand
 from proxy.state.node import Node
 from proxy.state.operation import WriteOperation
 from proxy.state.outcome import Refusal
+from proxy.state.rights import OPEN, demand
 from proxy.state.transaction import Transaction
 from schema.paths import ROOT, is_valid
 from schema.znode import CONTAINER_OWNER, MAX_TTL, OPEN_ACL, session_of, ttl_owner
@@ -38,13 +38,13 @@ def create(tx: Transaction, fields: Create, owner: int = 0) -> Created:
     slash = path.rfind("/")
     if slash < 0 or "\0" in path:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
-    acl = OPEN_ACL if sent_acl is OPEN_ACL else tx.expand(sent_acl)
+    rights = OPEN if sent_acl is OPEN_ACL else tx.expand(sent_acl)
     above = path[:slash] or ROOT
     parent = tx.nodes.get(above)
     if parent is None:
         raise tx.missing(path)
-    if parent.acl is not OPEN_ACL:
-        demand(parent.acl, Perms.CREATE, tx.identities)
+    if parent.rights is not OPEN:
+        demand(parent.rights, Perms.CREATE, tx.identities)
     if flags:
         if flags & SEQUENTIAL:
             path = f"{path}{seq_delta(parent):010d}"
@@ -60,7 +60,7 @@ def create(tx: Transaction, fields: Create, owner: int = 0) -> Created:
         raise Refusal(ErrorCode.NO_CHILDREN_FOR_EPHEMERALS)
     if tx.tree.quotas:
         tx.check_quota(path, 1, len(data or b""))
-    return path, tx.create(path, above, parent, data, acl, owner)
+    return path, tx.create(path, above, parent, data, rights, owner)
 
 
 def seq_delta(parent: Node) -> int:

@@ -2,12 +2,11 @@
 
 from codec.constants import ErrorCode, Perms
 from codec.packets import decode_path_version
-from proxy.state.acl import demand
 from proxy.state.operation import WriteOperation, nothing
 from proxy.state.outcome import Refusal
+from proxy.state.rights import OPEN, demand
 from proxy.state.transaction import Transaction
 from schema.paths import ROOT, SPECIAL_PATHS
-from schema.znode import OPEN_ACL
 
 _NO_MATTER = (ErrorCode.NO_NODE, ErrorCode.BAD_VERSION, ErrorCode.NOT_EMPTY)  # to tryRemove
 
@@ -22,8 +21,8 @@ def apply(tx: Transaction, fields: tuple[str, int]) -> None:
     parent = tx.nodes.get(above)
     if parent is None:
         raise tx.missing(path)
-    if parent.acl is not OPEN_ACL:
-        demand(parent.acl, Perms.DELETE, tx.identities)
+    if parent.rights is not OPEN:
+        demand(parent.rights, Perms.DELETE, tx.identities)
     node = tx.nodes.get(path)
     if node is None:
         raise tx.missing(path)

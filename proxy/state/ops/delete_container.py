@@ -6,10 +6,10 @@ PrepRequestProcessor.pRequest2Txn, case deleteContainer. `expiry` decides which 
 from codec.constants import ErrorCode, Perms
 from codec.jute import Reader
 from codec.packets import decoder
-from proxy.state.acl import demand
 from proxy.state.node import Node
 from proxy.state.operation import WriteOperation, nothing
 from proxy.state.outcome import Refusal
+from proxy.state.rights import demand
 from proxy.state.transaction import Transaction
 from schema.entry import NodeDue
 from schema.paths import ROOT, SPECIAL_PATHS, parent_of
@@ -29,7 +29,7 @@ def _delete_container(tx: Transaction, path: str) -> None:
         raise Refusal(ErrorCode.BAD_VERSION)
     above = path[:slash] or ROOT
     parent = tx.nodes[above]
-    demand(parent.acl, Perms.DELETE, tx.identities)
+    demand(parent.rights, Perms.DELETE, tx.identities)
     tx.delete(path, above, parent, node)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from codec.constants import KeeperFeature
 from proxy.state.node import FullNode, Node, new_node
+from proxy.state.rights import OPEN
 from proxy.state.transaction import SYSTEM
 from schema.znode import OPEN_ACL
 
@@ -42,7 +43,7 @@ def system_nodes(
     }
     if availability_zone:
         data[_AVAILABILITY_ZONE] = availability_zone.encode()
-    nodes: dict[str, Node] = {path: new_node(value, OPEN_ACL, 0, 0, 0) for path, value in data.items()}
+    nodes: dict[str, Node] = {path: new_node(value, OPEN, 0, 0, 0) for path, value in data.items()}
     folder = FullNode(b"", OPEN_ACL, 0, 0, 0, 0, 0, 0, 0, 0, 0)
     folder.children = set(data)
     nodes[_FOLDER] = folder

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from codec.constants import Perms
 from codec.jute import INT
 from codec.packets import decode_path
-from proxy.state.acl import demand
 from proxy.state.node import Node
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.reads import find
+from proxy.state.rights import demand
 from proxy.state.subtree import subtree
 from schema.paths import ROOT
 
@@ -16,7 +16,7 @@ from schema.paths import ROOT
 def get_all_children_number(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
     """The number. Only the READ permission of the node itself is checked."""
     path = decode_path(frame, position)
-    demand(find(reading, path).acl, Perms.READ, client.identities)
+    demand(find(reading, path).rights, Perms.READ, client.identities)
     nodes = reading.tree.nodes
     if path == ROOT:
         number = len(nodes) - 1

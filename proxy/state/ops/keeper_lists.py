@@ -6,12 +6,12 @@ from collections import deque
 from codec.constants import ErrorCode, ListFilter, Perms
 from codec.jute import INT, Reader, pack_buffer
 from codec.keeper import read_filtered_list, read_list_with_stat_and_data, read_path_limit
-from proxy.state.acl import demand
 from proxy.state.node import PACKED_PER_STEP, Node, pack_children, pack_names
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.bounded import Body
 from proxy.state.ops.reads import find
 from proxy.state.outcome import Refusal
+from proxy.state.rights import demand
 from schema.paths import ROOT
 from schema.znode import session_of
 
@@ -42,7 +42,7 @@ def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, posi
     for below in pause.each(paths):
         child = find(reading, below)
         if with_stat or with_data:
-            demand(child.acl, Perms.READ, client.identities)
+            demand(child.rights, Perms.READ, client.identities)
         children.append(child)
     body = Body()
     body.add(pack_children(paths, pause), node.stat(), INT.pack(len(children) if with_stat else 0))
@@ -63,7 +63,7 @@ def list_recursive(reading: Reading, client: Client, frame: bytes, position: int
     """
     path, limit = read_path_limit(Reader(frame, position))
     top = find(reading, path)
-    demand(top.acl, Perms.READ, client.identities)
+    demand(top.rights, Perms.READ, client.identities)
     pause = reading.pause
     paths: list[str] = []
     unseen = deque([top])
@@ -72,7 +72,7 @@ def list_recursive(reading: Reading, client: Client, frame: bytes, position: int
         node = unseen.popleft()
         children = node.children or ()
         if children:
-            demand(node.acl, Perms.READ, client.identities)
+            demand(node.rights, Perms.READ, client.identities)
             steps += len(children)
             pause.expect(steps // 4)
         # Of very many children, only as many are visited as the limit allows.
@@ -94,7 +94,7 @@ def children_of(reading: Reading, path: str) -> int:
 def _listed(reading: Reading, client: Client, path: str, only: int, *, watch: bool) -> tuple[Node, list[str]]:
     """The node and the paths of its children of one kind. Containers and TTL nodes count as persistent."""
     node = find(reading, path)
-    demand(node.acl, Perms.READ, client.identities)
+    demand(node.rights, Perms.READ, client.identities)
     if not ListFilter.ALL <= only <= ListFilter.EPHEMERAL:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
     if watch:

@@ -4,24 +4,24 @@ from codec.constants import ErrorCode, OpCode, Perms
 from codec.errors import MalformedPacket, NullString
 from codec.jute import INT, Reader
 from codec.packets import MULTI_HEADER, read_multi_header
-from proxy.state.acl import demand
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.bounded import Body
 from proxy.state.ops.multi import END_OF_PARTS, decode_part
 from proxy.state.ops.reads import find
 from proxy.state.outcome import Refusal
 from proxy.state.pause import Pause
+from proxy.state.rights import demand
 
 
 def _get_data(reading: Reading, client: Client, path: str) -> bytes:
     node = find(reading, path)
-    demand(node.acl, Perms.READ, client.identities)
+    demand(node.rights, Perms.READ, client.identities)
     return node.content()
 
 
 def _get_children(reading: Reading, client: Client, path: str) -> bytes:
     node = find(reading, path)
-    demand(node.acl, Perms.READ, client.identities)
+    demand(node.rights, Perms.READ, client.identities)
     return node.names(reading.pause)
 
 

@@ -6,13 +6,13 @@ These are the hot path of reads, so they build bytes and no objects.
 from codec.constants import ErrorCode, Perms
 from codec.jute import pack_acls
 from codec.packets import decode_path, decode_path_watch
-from proxy.state.acl import demand, masked, permits
+from proxy.state.acl import masked
 from proxy.state.node import Node
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.features import TELLING
 from proxy.state.outcome import Refusal
+from proxy.state.rights import OPEN, demand, permits
 from schema.paths import ROOT
-from schema.znode import OPEN_ACL
 
 
 def find(reading: Reading, path: str) -> Node:
@@ -31,8 +31,8 @@ def get_data(reading: Reading, client: Client, frame: bytes, position: int) -> b
         node = find(reading, path)
         if path in TELLING:
             client.knows_keeper = True
-    if node.acl is not OPEN_ACL:
-        demand(node.acl, Perms.READ, client.identities)
+    if node.rights is not OPEN:
+        demand(node.rights, Perms.READ, client.identities)
     if watch:
         reading.watches.data.add(path, client)
     return node.content()
@@ -44,8 +44,8 @@ def exists(reading: Reading, client: Client, frame: bytes, position: int) -> byt
     if "\0" in path:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
     node = reading.tree.nodes.get(path or ROOT) or reading.system.get(path)
-    if node is not None and node.acl is not OPEN_ACL:
-        demand(node.acl, Perms.READ, client.identities)
+    if node is not None and node.rights is not OPEN:
+        demand(node.rights, Perms.READ, client.identities)
     if watch:
         reading.watches.data.add(path, client)
     if node is None:
@@ -67,8 +67,8 @@ def get_children2(reading: Reading, client: Client, frame: bytes, position: int)
 def _children(reading: Reading, client: Client, frame: bytes, position: int) -> tuple[bytes, Node]:
     path, watch = decode_path_watch(frame, position)
     node = find(reading, path)
-    if node.acl is not OPEN_ACL:
-        demand(node.acl, Perms.READ, client.identities)
+    if node.rights is not OPEN:
+        demand(node.rights, Perms.READ, client.identities)
     names = node.names(reading.pause)
     if watch:
         reading.watches.children.add(path, client)
@@ -78,6 +78,6 @@ def _children(reading: Reading, client: Client, frame: bytes, position: int) -> 
 def get_acl(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
     """The ACL and the Stat; only clients with ADMIN see password hashes."""
     node = find(reading, decode_path(frame, position))
-    demand(node.acl, Perms.READ | Perms.ADMIN, client.identities)
-    acl = node.acl if permits(node.acl, Perms.ADMIN, client.identities) else masked(node.acl)
+    demand(node.rights, Perms.READ | Perms.ADMIN, client.identities)
+    acl = node.acl if permits(node.rights, Perms.ADMIN, client.identities) else masked(node.acl)
     return pack_acls(acl) + node.stat()

@@ -3,9 +3,9 @@
 from codec.constants import ErrorCode, Perms
 from codec.keeper import read_path_limit
 from codec.packets import decoder
-from proxy.state.acl import demand
 from proxy.state.operation import WriteOperation, nothing
 from proxy.state.outcome import Refusal
+from proxy.state.rights import demand
 from proxy.state.transaction import Transaction
 from schema.paths import ROOT, SPECIAL_PATHS, parent_of
 
@@ -35,12 +35,12 @@ def _leaving(tx: Transaction, fields: tuple[str, int]) -> list[str]:
     parent = nodes.get(path[:slash] or ROOT)
     if parent is None:
         return []
-    demand(parent.acl, Perms.DELETE, tx.identities)
+    demand(parent.rights, Perms.DELETE, tx.identities)
     if path not in nodes:
         raise tx.missing(path)
     paths = _subtree(tx, path, min(limit, MOST))
     for below in tx.pause.each(paths):
-        demand(nodes[below].acl, Perms.DELETE, tx.identities)
+        demand(nodes[below].rights, Perms.DELETE, tx.identities)
     paths.reverse()
     return paths
 

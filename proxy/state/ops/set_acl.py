@@ -2,10 +2,10 @@
 
 from codec.constants import ErrorCode, Perms
 from codec.packets import SetAcl, decoder, read_set_acl
-from proxy.state.acl import demand
 from proxy.state.node import Node
 from proxy.state.operation import WriteOperation, stat
 from proxy.state.outcome import Refusal
+from proxy.state.rights import demand
 from proxy.state.transaction import Transaction
 from schema.paths import is_valid
 
@@ -15,14 +15,14 @@ def apply(tx: Transaction, fields: SetAcl) -> Node:
     path, sent_acl, version = fields
     if not is_valid(path):
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
-    acl = tx.expand(sent_acl)
+    rights = tx.expand(sent_acl)
     node = tx.nodes.get(path)
     if node is None:
         raise tx.missing(path)
-    demand(node.acl, Perms.ADMIN, tx.identities)
+    demand(node.rights, Perms.ADMIN, tx.identities)
     if version not in (-1, node.aversion):
         raise Refusal(ErrorCode.BAD_VERSION)
-    return tx.set_acl(path, node, acl)
+    return tx.set_acl(path, node, rights)
 
 
 SET_ACL = WriteOperation(decoder(read_set_acl), apply, stat)

@@ -2,13 +2,12 @@
 
 from codec.constants import ErrorCode, Perms
 from codec.packets import decode_set_data
-from proxy.state.acl import demand
 from proxy.state.node import Node
 from proxy.state.operation import WriteOperation, stat
 from proxy.state.outcome import Refusal
+from proxy.state.rights import OPEN, demand
 from proxy.state.transaction import Transaction
 from schema.paths import is_valid
-from schema.znode import OPEN_ACL
 
 
 def apply(tx: Transaction, fields: tuple[str, bytes | None, int]) -> Node:
@@ -19,8 +18,8 @@ def apply(tx: Transaction, fields: tuple[str, bytes | None, int]) -> Node:
         if not is_valid(path):  # ZooKeeper checks this first, but no node has such a path
             raise Refusal(ErrorCode.BAD_ARGUMENTS)
         raise tx.missing(path)
-    if node.acl is not OPEN_ACL:
-        demand(node.acl, Perms.WRITE, tx.identities)
+    if node.rights is not OPEN:
+        demand(node.rights, Perms.WRITE, tx.identities)
     if tx.tree.quotas:
         tx.check_quota(path, 0, len(data or b"") - node.size)
     if version not in (-1, node.version):

@@ -10,6 +10,7 @@ from codec.jute import INT, Reader
 from proxy.state.operation import Client, Reading
 from proxy.state.outcome import Refusal
 from proxy.state.pause import Pause
+from proxy.state.rights import OPEN
 from schema.paths import ROOT
 
 _DONE = INT.pack(ErrorCode.OK)
@@ -99,9 +100,9 @@ def _set_one_shot(
     for path in map(_present, reading.pause.each(_given(data))):
         node = nodes.get(path or ROOT)
         if node is None:
-            client.notify(EventType.NODE_DELETED, path, -1, ())
+            client.notify(EventType.NODE_DELETED, path, -1, OPEN)
         elif node.mzxid > last_seen:
-            client.notify(EventType.NODE_DATA_CHANGED, path, -1, node.acl)
+            client.notify(EventType.NODE_DATA_CHANGED, path, -1, node.rights)
         else:
             watches.data.add(path, client)
     for path in map(_present, reading.pause.each(_given(exist))):
@@ -109,13 +110,13 @@ def _set_one_shot(
         if node is None:
             watches.data.add(path, client)
         else:
-            client.notify(EventType.NODE_CREATED, path, -1, node.acl)
+            client.notify(EventType.NODE_CREATED, path, -1, node.rights)
     for path in map(_present, reading.pause.each(_given(children))):
         node = nodes.get(path or ROOT)
         if node is None:
-            client.notify(EventType.NODE_DELETED, path, -1, ())
+            client.notify(EventType.NODE_DELETED, path, -1, OPEN)
         elif node.pzxid > last_seen:
-            client.notify(EventType.NODE_CHILDREN_CHANGED, path, -1, node.acl)
+            client.notify(EventType.NODE_CHILDREN_CHANGED, path, -1, node.rights)
         else:
             watches.children.add(path, client)
 

@@ -29,6 +29,20 @@ def test_the_same_options_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Connection.from_options({"etcd": "http://e:1"}) == Connection("http://e:1")
 
 
+def test_the_embedded_etcd_is_found_by_its_data_directory() -> None:
+    there = "unix:///there/sockets/client:0"
+    assert _parsed("--data-dir", "/there").etcd == there
+    assert _parsed("--etcd", "embedded", "--data-dir", "/there").etcd == there
+    assert _parsed("--etcd", "http://e:1", "--data-dir", "/there").etcd == "http://e:1"
+    url = "etcd://embedded/p"
+    given = parser("inspect").parse_args([url, "--data-dir", "/there"])
+    assert Connection.from_url(url, given) == Connection(there, "/p")
+    given = parser("inspect").parse_args([url])
+    assert Connection.from_url(url, given) == Connection(f"unix://{Path.cwd()}/data/sockets/client:0", "/p")
+    with pytest.raises(ValueError, match="--etcd is missing"):
+        _parsed()
+
+
 def test_the_password_may_be_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("word\n")

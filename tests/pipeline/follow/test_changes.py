@@ -1,20 +1,16 @@
 """ZooKeeper's transactions, applied and handed on: three machines, one tree."""
 
-import inspect
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.recording import RecordingTransaction
 from codec.constants import OpCode
 from pipeline.errors import Failure
 from pipeline.follow.base import Same, compare_digest
 from pipeline.follow.changes import Changes, Diverged
-from pipeline.follow.recording import Recorder, Recording
+from pipeline.follow.recording import Recorder
 from proxy.state.capture import new_machine
 from proxy.state.machine import DONE, Machine
-from proxy.state.transaction import Transaction
 from schema.entry import Entry, Kind, Request
 from schema.followed import Followed, decode_followed, encode_followed
 from tests.pipeline.follow.histories import History, node_pages, parsed
@@ -111,22 +107,6 @@ def test_sessions_that_end_at_the_cut_over_take_their_ephemerals_along() -> None
     changes.apply([transaction((1 << 32) + 2, OpCode.CLOSE_SESSION, session_id=8)])
     assert changes.pending
     assert changes.take()._replace(after=0, zxid=0) == Followed(0, 0, [], [], [], [], [])
-
-
-_OF_SESSIONS = {"open_session", "close_session", "attach_session"}
-
-
-@pytest.mark.parametrize(
-    ("recording", "not_recorded"), [(Recording, set()), (RecordingTransaction, _OF_SESSIONS)]
-)
-def test_every_change_is_recorded(recording: type[Transaction], not_recorded: set[str]) -> None:
-    changes = {
-        name
-        for name, method in vars(Transaction).items()
-        if inspect.isfunction(method) and "self._undo.append" in inspect.getsource(method)
-    }
-    assert changes > _OF_SESSIONS
-    assert changes - vars(recording).keys() == not_recorded
 
 
 def test_a_change_that_no_transaction_makes_is_a_failure() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from http import HTTPStatus
 from typing import Any
 from unittest import mock
 
@@ -15,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from codec.client import create, get, packet
 from lab.fakes.etcd import FakeEtcd
 from proxy.admin.changes import Changes
-from proxy.admin.commands import Commands
+from proxy.admin.commands import Commands, Response
 from proxy.admin.facts import NOT_SERVING
 from proxy.admin.http import AdminServer
 from proxy.frontend.listener import bound_socket
@@ -65,7 +66,7 @@ class Browser:
 
 @pytest_asyncio.fixture
 async def browser() -> AsyncIterator[Browser]:
-    listener = bound_socket("127.0.0.1", 0)
+    listener = bound_socket("", 0)  # both families: IPv4 clients have mapped addresses there
     listener.listen()
     async with serving(FakeEtcd()) as server:
         commands = Commands(server.facts, server.auth)
@@ -95,6 +96,12 @@ async def test_each_command_of_the_list_answers_json(browser: Browser) -> None:
     assert errors == {"leader": 200, "set_trace_mask": 200, **guarded}
     assert (await browser.json("/commands/stmk?traceMask=7&traceMask=8"))[1]["tracemask"] == 7
     assert (await browser.json("/commands/gtmk"))[1]["tracemask"] == 7
+
+
+async def test_an_ipv4_client_at_a_port_for_both_families_has_its_ipv4_address(browser: Browser) -> None:
+    with mock.patch.object(Commands, "run", return_value=Response(HTTPStatus.OK, {})) as run:
+        await browser.json("/commands/ruok")
+    assert "127.0.0.1" in run.call_args.args
 
 
 async def test_a_browser_may_go_while_a_long_answer_is_sent(

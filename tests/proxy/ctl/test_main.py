@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from codec.jute import pack_string
 from lab.servers import EtcdServer
 from lab.servers.link import Link
 from proxy.ctl.__main__ import main
+from proxy.ctl.options import endpoints, parser
 from proxy.ctl.output import counted, date, size, table, visible
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Get, Put, Txn
@@ -283,7 +285,7 @@ def test_an_etcd_that_comes_back_within_the_patience(
         (["log", "--tail", "0"], "--tail"),
         (["budget", "list", "/a"], "takes no BUDGET"),
         (["budget", "set"], "needs a BUDGET"),
-        (["--etcd", "embedded", "ls", "/"], "give the URL of the embedded etcd"),
+        (["--data-dir", __file__, "ls", "/"], "is not a directory"),
         (["--etcd-key", __file__, "ls", "/"], "must be given together"),
         (["--etcd-user", "x", "ls", "/"], "must be given together"),
         (
@@ -298,6 +300,21 @@ def test_wrong_usage(arguments: list[str], words: str, capsys: pytest.CaptureFix
         main(arguments)
     assert ended.value.code == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "http://127.0.0.1:2379"),
+        (["--etcd", "http://e:1"], "http://e:1"),
+        (["--etcd", "embedded"], f"unix://{Path.cwd()}/data/sockets/client:0"),
+        (["--data-dir", "/there"], "unix:///there/sockets/client:0"),
+        (["--etcd", "embedded", "--data-dir", "/there"], "unix:///there/sockets/client:0"),
+        (["--etcd", "http://e:1", "--data-dir", "/there"], "http://e:1"),  # as a server's file may have both
+    ],
+)
+def test_the_etcd_that_is_meant(arguments: list[str], expected: str) -> None:
+    assert endpoints(parser("ls").parse_args([*arguments, "/"])) == (expected,)
 
 
 def test_environment_and_file(ctl: Ctl, tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,10 @@ import pytest
 import uvloop
 
 from lab.servers.etcd import VERSIONS, etcd_program
+from lab.servers.ports import free_port
 from lab.servers.process import REPOSITORY, lives
 from lab.servers.waiting import eventually, wait_until
-from proxy.etcd import bound, embedded
+from proxy.etcd import bound, embedded, metrics
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.embedded import (
     Binary,
@@ -23,7 +25,9 @@ from proxy.etcd.embedded import (
     EmbeddedEtcdUnusable,
     find_binary,
 )
-from proxy.etcd.model import EtcdNoSpace, Get, Put, Txn
+from proxy.etcd.model import EtcdError, EtcdNoSpace, Get, Put, Txn
+from proxy.etcd.tls import Tls
+from proxy.options import values
 
 
 @pytest.fixture
@@ -184,7 +188,7 @@ async def test_an_etcd_that_never_serves_is_ended(tmp_path: Path, monkeypatch: p
     pid_file.touch()
     slow = script(tmp_path / "bin", f"echo replaying; echo $$ > {pid_file}; exec sleep 600")
 
-    async def serves(_port: int) -> bool:
+    async def serves(_client: Path) -> bool:
         await eventually(lambda: asyncio.to_thread(pid_file.read_text), "etcd runs")
         return False
 
@@ -195,16 +199,104 @@ async def test_an_etcd_that_never_serves_is_ended(tmp_path: Path, monkeypatch: p
     assert not lives(int(pid_file.read_text()))
 
 
+def listening(pid: int) -> list[str]:
+    """The TCP ports that a process has open to others, in hexadecimal."""
+    inodes = {os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir() if each.is_symlink()}
+    rows = [
+        row.split()
+        for name in ("tcp", "tcp6")
+        for row in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]
+    ]
+    return [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in inodes]
+
+
+def sockets_below(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_socket()}
+
+
+def seen_by_nobody(path: Path) -> bool:
+    """Whether a user without rights sees a file there."""
+    command = ["sh", "-c", '[ -e "$0" ]', str(path)]
+    return subprocess.run(command, user=65534, group=65534, extra_groups=[], check=False).returncode == 0
+
+
 @pytest.mark.real
-async def test_other_ports_are_tried_if_one_was_taken(tmp_path: Path, binary: Binary) -> None:
-    marker = tmp_path / "tried"
-    first_fails = script(
-        tmp_path / "bin",
-        f'[ -e {marker} ] && exec {binary.path} "$@"; : > {marker}\n'
-        "echo 'listen tcp 127.0.0.1:1: bind: address already in use' >&2; exit 1",
-    )
-    async with EmbeddedEtcd(tmp_path / "data", binary=Binary(str(first_fails), "3.4.23", False)) as etcd:
-        assert lives(etcd.pid)
+async def test_no_other_user_and_no_web_page_reaches_it(tmp_path: Path, any_binary: Binary) -> None:
+    """A page can reach ports, and etcd's JSON API answers all origins. Sockets have their folder's rights."""
+    (tmp_path / "sockets").mkdir(mode=0o777)
+    async with EmbeddedEtcd(tmp_path, binary=any_binary) as etcd:
+        assert await asyncio.to_thread(listening, etcd.pid) == []
+        sockets = await asyncio.to_thread(sockets_below, tmp_path)
+        assert sockets == {tmp_path / "sockets" / "client:0", tmp_path / "sockets" / "peer:0"}
+        assert stat.S_IMODE((tmp_path / "sockets").stat().st_mode) == 0o700
+        client = EtcdClient([etcd.endpoint])
+        assert (await client.range(Get(b"k"), 10)).kvs == []
+        await client.close()
+        if os.geteuid() != 0:
+            return
+        for folder in (tmp_path, *tmp_path.parents):  # the data directory may be open to all
+            folder.chmod(folder.stat().st_mode | stat.S_IXOTH)
+        assert await asyncio.to_thread(seen_by_nobody, tmp_path / "etcd.log")
+        assert not any([await asyncio.to_thread(seen_by_nobody, each) for each in sockets])
+
+
+@pytest.mark.real
+async def test_data_of_a_release_that_listened_on_ports(tmp_path: Path, any_binary: Binary) -> None:
+    client_url, peer_url = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+    command = [
+        any_binary.path,
+        f"--data-dir={tmp_path / 'etcd'}",
+        f"--listen-client-urls={client_url}",
+        f"--advertise-client-urls={client_url}",
+        f"--listen-peer-urls={peer_url}",
+        f"--initial-advertise-peer-urls={peer_url}",
+        f"--initial-cluster=zketcd={peer_url}",
+        *embedded.FLAGS,
+    ]
+    former = await asyncio.create_subprocess_exec(*command, stderr=subprocess.DEVNULL)
+    client = EtcdClient([client_url])
+    await client_answers(client)
+    await client.txn(Txn([], [Put(b"k", b"kept")]), 10)
+    await client.close()
+    former.terminate()
+    await former.wait()
+    async with EmbeddedEtcd(tmp_path, binary=any_binary) as etcd:
+        assert await asyncio.to_thread(listening, etcd.pid) == []
+        client = EtcdClient([etcd.endpoint])
+        assert (await client.range(Get(b"k"), 10)).kvs[0].value == b"kept"
+        await client.close()
+
+
+async def client_answers(client: EtcdClient) -> None:
+    async def answers() -> bool:
+        try:
+            await client.range(Get(b"k"), 1)
+        except EtcdError:
+            return False
+        return True
+
+    await eventually(answers, "etcd answers")
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("folder", ["a b,c@d%20é", "/".join(["long" * 10] * 5)])
+async def test_any_data_directory(tmp_path: Path, binary: Binary, transport: str, folder: str) -> None:
+    """Its path may be longer than that of a socket (108 bytes), and have characters that URLs have not."""
+    async with EmbeddedEtcd(tmp_path / folder, binary=binary) as etcd:
+        assert values.endpoints(f"{etcd.endpoint},{etcd.endpoint}") == (etcd.endpoint,) * 2
+        client = EtcdClient([etcd.endpoint], transport=transport)
+        assert client.endpoint == etcd.endpoint
+        await client.txn(Txn([], [Put(b"k", b"v")]), 10)
+        assert (await client.range(Get(b"k"), 10)).kvs[0].value == b"v"
+        await client.close()
+        found = await asyncio.to_thread(metrics.read, etcd.endpoint, Tls())
+        assert found is not None
+        assert found.quota == 8 << 30
+    client = EtcdClient([etcd.endpoint], transport=transport)
+    with pytest.raises(EtcdError, match="connecting to unix:///"):
+        await client.range(Get(b"k"), 10)
+    await client.close()
+    assert await asyncio.to_thread(metrics.read, etcd.endpoint, Tls()) is None
 
 
 @pytest.mark.real

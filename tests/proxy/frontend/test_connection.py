@@ -37,6 +37,7 @@ from proxy.sasl.login import Login
 from proxy.sasl.options import SaslSettings
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity
+from proxy.state.rights import rights_of
 
 
 @pytest.fixture
@@ -319,8 +320,8 @@ def test_a_client_proves_who_it_is(client: Client) -> None:
 
 
 def test_events_are_withheld_from_those_who_may_not_read(client: Client) -> None:
-    client.connection.notify(EventType.NODE_DELETED, "/a", 9, (Acl(30, "world", "anyone"),))
-    client.connection.notify(EventType.NODE_DELETED, "/b", 9, (Acl(1, "ip", "10.0.0.0/8"),))
+    client.connection.notify(EventType.NODE_DELETED, "/a", 9, rights_of((Acl(30, "world", "anyone"),)))
+    client.connection.notify(EventType.NODE_DELETED, "/b", 9, rights_of((Acl(1, "ip", "10.0.0.0/8"),)))
     client.loop.run()
     assert [reply.event for reply in client.replies()] == [(EventType.NODE_DELETED, "/b")]
 

@@ -17,7 +17,7 @@ from codec.client import framed
 from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket
 from codec.framing import Framer
-from codec.jute import NULL, Acl, pack_buffer
+from codec.jute import NULL, pack_buffer
 from codec.packets import frame
 from proxy.frontend.observer import Observer
 from proxy.frontend.order import NOTHING, Authentication, Order, OrderContext, Ready
@@ -25,6 +25,7 @@ from proxy.frontend.replies import Limits
 from proxy.frontend.requests import SaslAnswer, Write
 from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation
 from proxy.state.outcome import Refusal
+from proxy.state.rights import Rights
 from proxy.support.latency import ConnectionLatency, Latency
 from schema.entry import Identities, Identity
 
@@ -269,7 +270,7 @@ class World:
     def local_session_closed(self) -> None:
         raise AssertionError("no read-only session here")
 
-    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
+    def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
         raise AssertionError("no client watches here")
 
     def act(self, ready: Ready) -> None:

@@ -32,12 +32,13 @@ from codec import client as zk
 from codec.client import PING, Reply, auth, close, create, framed, sasl, set_data
 from codec.constants import CreateMode, ErrorCode, EventType, OpCode, Xid
 from codec.errors import MalformedPacket
-from codec.jute import OPEN_TO_ALL, Reader, pack_buffer, pack_string
+from codec.jute import Reader, pack_buffer, pack_string
 from lab.fakes.connection import established, take_apart
 from proxy.frontend.replies import LIMITS
 from proxy.log.append.pending import Pending
 from proxy.state.node import full_node
 from proxy.state.pause import Lengths
+from proxy.state.rights import OPEN
 from tests import golden
 
 SCRIPT = Path(__file__).with_name("order.txt")
@@ -250,7 +251,7 @@ class World:
 
     def event(self, text: str) -> None:
         for _ in range(int(text)):
-            self.client.connection.notify(EventType.NODE_CREATED, "/a-path-of-some-length", 1, OPEN_TO_ALL)
+            self.client.connection.notify(EventType.NODE_CREATED, "/a-path-of-some-length", 1, OPEN)
         self.run("")
 
     def limits(self, text: str) -> None:

@@ -1,7 +1,6 @@
 """Applying: in slices, in order, and what the outside sees of it."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import cast
 from unittest import mock
 
@@ -9,7 +8,7 @@ import pytest
 
 from codec import client as zk
 from codec.constants import ErrorCode, EventType, OpCode
-from codec.jute import Acl, pack_string
+from codec.jute import pack_string
 from proxy.log.append.outbox import Header, Outbox, Sent
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, QuotaExceeded
@@ -23,6 +22,7 @@ from proxy.state.digest import Digest
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement
 from proxy.state.outcome import SessionChange
+from proxy.state.rights import Rights
 from proxy.state.watches import WatchTable
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, encode_level
@@ -84,7 +84,7 @@ class World:
 
     session_id = 1
 
-    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
+    def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
         self.told.append(f"{EventType(kind).name} {path} {zxid}")
 
     # What a test does

@@ -9,6 +9,7 @@ from lab.oracle.requests import Create, SetAcl
 from proxy.state.difference import session_changes, tree_events
 from proxy.state.node import make_node
 from proxy.state.pause import NO_PAUSE
+from proxy.state.rights import OPEN, rights_of
 from proxy.state.watches import TreeEvent
 from schema.paths import parent_of
 from schema.znode import OPEN_ACL
@@ -22,8 +23,8 @@ def test_the_acls_are_those_of_the_moment() -> None:
     old = {"/": make_node(b"", OPEN_ACL, *[0] * 9), "/gone": make_node(b"", _ACL, *[0] * 9)}
     new = {"/": make_node(b"", _ACL, *[0] * 9), "/new": make_node(b"", _ACL, *[0] * 9)}
     assert tree_events(old, new) == [
-        TreeEvent(EventType.NODE_DELETED, "/gone", _ACL, OPEN_ACL),
-        TreeEvent(EventType.NODE_CREATED, "/new", _ACL, _ACL),
+        TreeEvent(EventType.NODE_DELETED, "/gone", rights_of(_ACL), OPEN),
+        TreeEvent(EventType.NODE_CREATED, "/new", rights_of(_ACL), rights_of(_ACL)),
     ]
 
 

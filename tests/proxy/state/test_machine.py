@@ -309,7 +309,7 @@ def _breaks(monkeypatch: pytest.MonkeyPatch, apply: Callable[[Transaction, Any],
 def _stumble(tx: Transaction, fields: Any) -> None:
     """An operation that changes something and then meets an error of ours."""
     tx.set_data("/a", tx.nodes["/a"], b"half")
-    tx.create("/half", "/", tx.nodes["/"], b"", tx.nodes["/"].acl, 1)
+    tx.create("/half", "/", tx.nodes["/"], b"", tx.nodes["/"].rights, 1)
     raise ZeroDivisionError(fields)
 
 

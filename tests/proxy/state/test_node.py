@@ -11,6 +11,7 @@ from codec.jute import Acl
 from proxy.state import node as module
 from proxy.state.digest import node_hash, page_hash
 from proxy.state.node import FullNode, PackedNode, full_node, make_node, new_node, nodes_of
+from proxy.state.rights import OPEN
 from schema.pages import NodePage, encode_nodes
 from schema.znode import CONTAINER_OWNER, OPEN_ACL, Fields, Znode, pack_stat, ttl_owner
 
@@ -72,7 +73,7 @@ def test_a_page_holds_the_same_nodes(given: dict[str, Fields]) -> None:
 
 
 def test_of_very_many_acls_not_each_has_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_kinds", {OPEN_ACL: PackedNode})
+    monkeypatch.setattr(module, "_kinds", {OPEN: PackedNode})
     monkeypatch.setattr(module, "_MOST_ACLS", 3)
     acls = [(Acl(1, "digest", str(number)),) for number in range(5)]
     nodes = [make_node(b"x", acl, *[0] * 9) for acl in [*acls, OPEN_ACL]]
@@ -84,6 +85,6 @@ def test_of_very_many_acls_not_each_has_a_class(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_packed_node_is_one_small_object() -> None:
     """Its reply to getData, 33 bytes of any bytes object, and 16 of any object of a class of Python's."""
-    node = new_node(bytes(100), OPEN_ACL, 0, 1 << 40, 1 << 40)
+    node = new_node(bytes(100), OPEN, 0, 1 << 40, 1 << 40)
     assert sys.getsizeof(node) == len(node.content()) + 33 + 16
     assert not hasattr(node, "__dict__")

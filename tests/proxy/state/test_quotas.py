@@ -10,9 +10,9 @@ from proxy.state.capture import new_machine
 from proxy.state.node import full_node
 from proxy.state.outcome import Refusal
 from proxy.state.quotas import Limits, check, read_limits
+from proxy.state.rights import OPEN
 from proxy.state.transaction import Transaction
 from schema.paths import parent_of
-from schema.znode import OPEN_ACL
 from tests.proxy.state.world import Ask, World, all_pages, assert_sound, reloaded, request_of
 
 _LIMITS = "/zookeeper/quota{}/zookeeper_limits"
@@ -43,7 +43,7 @@ class Servant:
             return
         if above not in nodes:
             self.put(above)
-        self.tx.create(path, above, nodes[above], data, OPEN_ACL, 0)
+        self.tx.create(path, above, nodes[above], data, OPEN, 0)
 
     def delete(self, path: str) -> None:
         nodes, above = self.tree.nodes, parent_of(path)

@@ -8,14 +8,15 @@ from codec.constants import EventType
 from codec.jute import Acl, Reader
 from proxy.state.capture import new_machine
 from proxy.state.machine import Machine
+from proxy.state.rights import OPEN, rights_of
 from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
 from schema.entry import Rules
 from schema.paths import parent_of
-from schema.znode import CONTAINER_OWNER, OPEN_ACL, ttl_owner
+from schema.znode import CONTAINER_OWNER, ttl_owner
 from tests.proxy.state.world import all_pages, assert_sound
 
-ACL = (Acl(1, "ip", "::1"),)
+ACL = rights_of((Acl(1, "ip", "::1"),))
 
 
 def _prepared() -> tuple[Machine, Transaction]:
@@ -28,7 +29,7 @@ def _prepared() -> tuple[Machine, Transaction]:
     owners = {"/p": 0, "/p/c": 0, "/p/d": 0, "/p/r": 0, "/e": 5, "/k": CONTAINER_OWNER}
     for path, owner in owners.items():
         above = parent_of(path)
-        tx.create(path, above, tx.nodes[above], b"data", OPEN_ACL, owner)
+        tx.create(path, above, tx.nodes[above], b"data", OPEN, owner)
     for session in (5, 6):
         tx.open_session(Session(session, 4000, bytes(16), "home"))
     tx.commit()
@@ -44,7 +45,7 @@ CHANGES: dict[str, list[Callable[[Transaction], object]]] = {
     "delete": [lambda tx: tx.delete("/p/c", "/p", tx.nodes["/p"], tx.nodes["/p/c"])],
     "replace": [
         lambda tx: tx.delete("/p/r", "/p", tx.nodes["/p"], tx.nodes["/p/r"]),
-        lambda tx: tx.create("/p/r", "/p", tx.nodes["/p"], b"again", OPEN_ACL, 0),
+        lambda tx: tx.create("/p/r", "/p", tx.nodes["/p"], b"again", OPEN, 0),
     ],
     "set": [
         lambda tx: tx.set_data("/p", tx.nodes["/p"], b"longer than before"),
@@ -103,7 +104,7 @@ def test_what_is_committed_stays(change: str) -> None:
 def test_ttl_nodes_are_counted_unless_the_request_is_taken_back() -> None:
     _, tx = _prepared()
     for end, expected in ((tx.rollback, (0, 0)), (tx.commit, (1, 1))):
-        node = tx.create("/p/ttl", "/p", tx.nodes["/p"], b"", OPEN_ACL, ttl_owner(7))
+        node = tx.create("/p/ttl", "/p", tx.nodes["/p"], b"", OPEN, ttl_owner(7))
         tx.delete("/p/ttl", "/p", tx.nodes["/p"], node)
         tx.delete("/k", "/", tx.nodes["/"], tx.nodes["/k"])  # a container
         end()
@@ -115,9 +116,9 @@ def test_events_have_the_acls_of_the_node_and_of_its_parent() -> None:
     _change(tx, "create", "set acl", "delete")
     tx.set_data("/p", tx.nodes["/p"], None)
     assert tx.events == [
-        (EventType.NODE_CREATED, "/p/new", ACL, OPEN_ACL),
-        (EventType.NODE_DELETED, "/p/c", OPEN_ACL, ACL),
-        (EventType.NODE_DATA_CHANGED, "/p", ACL, ()),
+        (EventType.NODE_CREATED, "/p/new", ACL, OPEN),
+        (EventType.NODE_DELETED, "/p/c", OPEN, ACL),
+        (EventType.NODE_DATA_CHANGED, "/p", ACL, OPEN),
     ]
 
 
@@ -151,5 +152,5 @@ def test_the_rules_are_the_entrys() -> None:
     assert tx.reserves("/keeper/x")
     assert not tx.reserves("/keepers")
     assert not tx.reserves("/p/keeper")
-    tx.create("/keeper", "/", tx.nodes["/"], b"", OPEN_ACL, 0)
+    tx.create("/keeper", "/", tx.nodes["/"], b"", OPEN, 0)
     assert not tx.reserves("/keeper/x")

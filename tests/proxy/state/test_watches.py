@@ -1,7 +1,5 @@
 """The watch table: which client gets which event, once, and in which order."""
 
-from collections.abc import Sequence
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -9,6 +7,7 @@ from hypothesis import strategies as st
 from codec.constants import EventType, WatcherType
 from codec.jute import Acl
 from proxy.state.pause import Lengths, Pause
+from proxy.state.rights import Rights, rights_of
 from proxy.state.watches import TreeEvent, WatchTable
 
 CREATED, DELETED, CHANGED, CHILDREN = (
@@ -17,8 +16,8 @@ CREATED, DELETED, CHANGED, CHILDREN = (
     EventType.NODE_DATA_CHANGED,
     EventType.NODE_CHILDREN_CHANGED,
 )
-NODE_ACL = (Acl(1, "ip", "::1"),)
-PARENT_ACL = (Acl(1, "ip", "::2"),)
+NODE_ACL = rights_of((Acl(1, "ip", "::1"),))
+PARENT_ACL = rights_of((Acl(1, "ip", "::2"),))
 
 
 class Client:
@@ -29,9 +28,9 @@ class Client:
         self.name = name
         self.told = told
 
-    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
+    def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
         assert zxid == 7
-        assert acl == (PARENT_ACL if kind == CHILDREN else NODE_ACL)
+        assert rights is (PARENT_ACL if kind == CHILDREN else NODE_ACL)
         self.told.append((self.name, kind, path))
 
 
@@ -62,11 +61,11 @@ def test_watchers_are_told_in_the_order_in_which_they_came(room: Room) -> None:
 def test_children_that_changed_unseen_are_told_of_alone_and_to_no_recursive_watch() -> None:
     """After a load, when the event of the child itself is not known."""
     table = WatchTable()
-    told: list[tuple[str, int, Sequence[Acl]]] = []
+    told: list[tuple[str, int, Rights]] = []
 
     class Loose(Client):
-        def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
-            told.append((self.name, kind, acl))
+        def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
+            told.append((self.name, kind, rights))
 
     once, lasting, recursive = (Loose(name, []) for name in "abc")
     table.data.add("/p", once)

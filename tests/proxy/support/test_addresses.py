@@ -2,12 +2,28 @@
 
 import pytest
 
-from proxy.support.addresses import is_loopback, is_public_name, servers
+from proxy.support.addresses import (
+    is_any,
+    is_loopback,
+    is_public_name,
+    listening_address,
+    reachable_address,
+    servers,
+)
 
 
 def test_which_hosts_are_of_the_loopback_interface() -> None:
     assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "LOCALHOST")))
     assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "", "local host")))
+
+
+def test_what_all_addresses_are_called_and_where_others_reach_them() -> None:
+    assert all(map(is_any, ("", "*", "0.0.0.0", "::", "0:0:0:0:0:0:0:0")))
+    assert not any(map(is_any, ("127.0.0.1", "::1", "db-1")))
+    assert [listening_address(host, 1) for host in ("", "::", "10.0.0.1")] == ["*:1", "[::]:1", "10.0.0.1:1"]
+    for listening in ("*:1", "[::]:1", "0.0.0.0:1"):
+        assert reachable_address(listening, "db-1") == "db-1:1"
+    assert reachable_address("[::1]:1", "db-1") == "[::1]:1"
 
 
 def test_public_names() -> None:

@@ -94,8 +94,8 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- if lt (int .Values.terminationGracePeriodSeconds) (add (int .Values.preStopSeconds) 12 | int) -}}
 {{- fail (printf "terminationGracePeriodSeconds is %v: a proxy needs preStopSeconds (%v) and up to 12 s to drain, else it is killed" .Values.terminationGracePeriodSeconds .Values.preStopSeconds) -}}
 {{- end -}}
-- --listen=0.0.0.0:2181
-- --admin-listen=0.0.0.0:8080
+- --listen=:2181
+- --admin-listen=:8080
 {{- with .Values.tls }}
 {{- if .secretName }}
 - --tls-cert=/etc/zketcd/tls/tls.crt

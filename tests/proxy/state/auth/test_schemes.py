@@ -7,13 +7,14 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from codec.constants import Perms
 from codec.jute import Acl
-from proxy.state.acl import permits
 from proxy.state.auth.digest import DIGEST, digest_identity
 from proxy.state.auth.listing import listed
 from proxy.state.auth.sasl import SASL, sasl_identities
 from proxy.state.auth.scheme import Identity, Peer, Settings
 from proxy.state.auth.schemes import ALWAYS, SCHEMES, AuthSchemes, offered
 from proxy.state.auth.x509 import X509, subject_name
+from proxy.state.rights import permits, rights_of
+from tests.proxy.state.auth.matching import matches
 
 PLAIN, SECURE = Peer("10.0.0.7"), Peer("10.0.0.7", "CN=amy")
 ADDRESS, AMY = Identity("ip", "10.0.0.7"), Identity("x509", "CN=amy")
@@ -55,7 +56,7 @@ def test_sasl() -> None:
     assert sasl_identities("bob", is_super=False) == (bob,)
     assert sasl_identities("bob", is_super=True) == (bob, Identity("super", ""))
     assert SASL.authenticate(b"bob:word", PLAIN, Settings()) == (), "an addauth proves nothing"
-    assert [SASL.matches(name, "bob") for name in ("bob", "amy", "super", "")] == [True, False, True, False]
+    assert [matches(SASL, name, "bob") for name in ("bob", "amy", "super", "")] == [True, False, True, False]
 
 
 def test_the_subject_of_a_certificate() -> None:
@@ -99,7 +100,7 @@ def test_what_is_offered() -> None:
 def test_the_identities_of_every_scheme_match_their_own_entries() -> None:
     everything = AuthSchemes(frozenset(SCHEMES), Settings(super_subject="CN=root"))
     for identity in (*everything.identities(SECURE), *everything.authenticate("digest", b"a:b", SECURE)):
-        assert permits((Acl(31, identity.scheme, identity.id),), Perms.READ, (identity,))
+        assert permits(rights_of((Acl(31, identity.scheme, identity.id),)), Perms.READ, (identity,))
         assert SCHEMES[identity.scheme].is_valid(identity.id)
 
 

@@ -1,6 +1,5 @@
 """A small tree to try single operations on, and a client that reads it."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from proof.naive import Asked, MultiAnswer
 from proxy.state.auth.scheme import Identity
 from proxy.state.ops import EXTENDED
 from proxy.state.outcome import Refusal
+from proxy.state.rights import Rights
 from schema.entry import Rules
 from tests.proxy.state.world import RULES, World
 
@@ -70,13 +70,13 @@ class Client:
         self.identities = identities
         self.knows_keeper = knows_keeper
         self.has_left = False
-        self.told: list[tuple[int, str, int, Sequence[Acl]]] = []
+        self.told: list[tuple[int, str, int, Rights]] = []
 
     def local_session_closed(self) -> None:
         self.has_left = True
 
-    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
-        self.told.append((kind, path, zxid, acl))
+    def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
+        self.told.append((kind, path, zxid, rights))
 
 
 def read(world: World, opcode: int, body: bytes, client: Client | None = None) -> bytes:

@@ -14,6 +14,7 @@ from proxy.state.operation import WriteOperation
 from proxy.state.ops.create import CREATE2, CREATE_CONTAINER, CREATE_TTL
 from proxy.state.ops.create_if_not_exists import CREATE_IF_NOT_EXISTS
 from proxy.state.outcome import Refusal
+from proxy.state.rights import OPEN
 from proxy.state.transaction import Transaction
 from schema.entry import Rules
 from schema.znode import CONTAINER_OWNER, MAX_TTL, OPEN_ACL, session_of, ttl_owner
@@ -28,7 +29,7 @@ def ask(operation: WriteOperation, *fields: object, rules: int = _EVERYTHING) ->
     machine = new_machine(1)
     tx = Transaction(machine.tree, machine.sessions, machine.digest)
     tx.enter("home", 5, rules)
-    tx.create("/c", "/", tx.nodes["/"], b"", OPEN_ACL, CONTAINER_OWNER)
+    tx.create("/c", "/", tx.nodes["/"], b"", OPEN, CONTAINER_OWNER)
     tx.session_id = 7
     try:
         path, node = operation.apply(tx, fields)

@@ -101,8 +101,8 @@ def test_what_was_missed_is_told() -> None:
 def test_what_was_missed_carries_the_acl_that_may_withhold_it() -> None:
     world = room()
     client = _set(world, 0, ["/closed"], ["/closed"], ["/closed"])
-    closed = world.machine.tree.nodes["/closed"].acl
-    assert [acl for *_, acl in client.told] == [closed] * 3
+    closed = world.machine.tree.nodes["/closed"].rights
+    assert [rights for *_, rights in client.told] == [closed] * 3
 
 
 def test_what_lasts_is_set_whatever_was_missed() -> None:

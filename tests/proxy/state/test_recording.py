@@ -1,0 +1,62 @@
+"""What a request has changed, in order."""
+
+import inspect
+
+from codec.jute import Acl
+from proxy.state.capture import new_machine
+from proxy.state.recording import NONE, Recorded, Recording, What
+from proxy.state.rights import OPEN, rights_of
+from proxy.state.sessions import Session
+from proxy.state.transaction import Transaction
+
+_ACL = (Acl(31, "world", "anyone"),)
+_OTHER_ACL = (Acl(1, "world", "anyone"),)
+
+
+def test_every_change_is_recorded() -> None:
+    changes = {
+        name
+        for name, method in vars(Transaction).items()
+        if inspect.isfunction(method) and "self._undo.append" in inspect.getsource(method)
+    }
+    assert {"create", "close_session"} < changes
+    assert changes <= vars(Recording).keys()
+
+
+def _recording() -> Recording:
+    machine = new_machine(1)
+    machine.use_transaction(Recording)
+    assert isinstance(machine.transaction, Recording)
+    return machine.transaction
+
+
+def test_changes_of_nodes_say_what_was_and_what_is() -> None:
+    tx = _recording()
+    nodes = tx.nodes
+    tx.create("/a", "/", nodes["/"], b"one", OPEN, 0)
+    tx.set_data("/a", nodes["/a"], None)
+    tx.set_acl("/a", nodes["/a"], rights_of(_OTHER_ACL))
+    tx.delete("/a", "/", nodes["/"], nodes["/a"])
+    assert tx.changes == [
+        Recorded(What.CREATED, "/a", NONE, 0, None, b"one", _ACL, parent_created=nodes["/"].created),
+        Recorded(What.DATA, "/a", 0, 1, b"one", None),
+        Recorded(What.ACL, "/a", 0, 1, None, None, _OTHER_ACL),
+        Recorded(What.DELETED, "/a", 1, NONE, None),
+    ]
+    tx.rollback()
+    assert tx.changes == []
+
+
+def test_changes_of_sessions_say_by_how_much_the_digest_grows() -> None:
+    tx = _recording()
+    session = Session(7, 4000, b"x" * 20, "one")
+    tx.open_session(session)
+    tx.create("/e", "/", tx.nodes["/"], b"", OPEN, 7)
+    tx.attach_session(session, "two", 5000)
+    tx.close_session(session)
+    assert [change.what for change in tx.changes] == [
+        What.OPENED, What.CREATED, What.ATTACHED, What.CLOSED, What.DELETED
+    ]  # fmt: skip
+    assert tx.changes[0].timeout_ms == 4000
+    assert sum(change.sessions_digest for change in tx.changes) == 0
+    assert tx.changes[2].sessions_digest != 0
