@@ -14,6 +14,7 @@ from typing import Any
 
 from archive import options
 from archive.catalog import ArchiveError
+from archive.deletion import Deletion, last_deletion
 from archive.difference import differences
 from archive.follower import Archiver
 from archive.history import Event, History
@@ -166,7 +167,15 @@ def _now(given: Any, made: Any) -> Machine:
 
 def _revert(given: Any, made: Any) -> int:
     store = existing(given.archive)
-    past = state_at(store, given.to).tree.nodes
+    deletion = last_deletion(store, given.path)
+    if given.undelete:
+        if deletion is None:
+            raise ArchiveError(f"the archive has no deletion of {given.path}: --to names a moment")
+        to, cut = deletion.before, False
+        print(f"{_deleted(deletion)}: bringing back the state at {to}", file=sys.stderr)
+    else:
+        to, cut = given.to, deletion is not None and deletion.cuts(given.to)
+    past = state_at(store, to).tree.nodes
     undone = None if given.until is None else state_at(store, given.until).tree.nodes
     planned = plan(past, undone, _now(given, made).tree.nodes, given.path, force=given.force)
     for step in planned.steps:
@@ -179,6 +188,12 @@ def _revert(given: Any, made: Any) -> int:
             show(json.dumps({what: path, "why": why}) if given.json else f"{what}: {path}: {why}")
     if planned.conflicts:
         print("what has changed since is left as it is: --force reverts it as well", file=sys.stderr)
+    if cut and deletion is not None:
+        print(
+            f"{_deleted(deletion)}; {to} lies within that, when part of them was deleted already:"
+            " --undelete brings back all of them",
+            file=sys.stderr,
+        )
     if given.yes and planned.steps:
         client = connected(given, made)
         try:
@@ -188,7 +203,14 @@ def _revert(given: Any, made: Any) -> int:
             client.close()
     elif planned.steps:
         print("nothing was written: --yes writes it", file=sys.stderr)
-    return 1 if planned.conflicts else 0
+    return 1 if planned.conflicts or cut else 0
+
+
+def _deleted(deletion: Deletion) -> str:
+    """Who deleted how many nodes, and when."""
+    first, last = deletion.first, deletion.last
+    who = ",".join((f"session {last.session}", *last.identities))
+    return f"{who} deleted {counted(deletion.nodes, 'node')} from {shown(first.time)} to {shown(last.time)}"
 
 
 def _json(event: Event) -> str:

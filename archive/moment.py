@@ -47,7 +47,7 @@ def moment(text: str, now_ms: int) -> Moment:
     if text.isdigit() and text.isascii():
         return Moment(By.POSITION, int(text), f"position {text}")
     if re.fullmatch(r"0x[0-9a-fA-F]+", text):
-        return Moment(By.ZXID, int(text, 16), f"zxid {text}")
+        return zxid(int(text, 16))
     if _AGO.fullmatch(text):
         return time(now_ms - duration_ms(text))
     try:
@@ -58,6 +58,11 @@ def moment(text: str, now_ms: int) -> Moment:
             " such as 48213, how long ago such as 10m, or now"
         ) from None
     return time(int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000))
+
+
+def zxid(value: int) -> Moment:
+    """The state after this request."""
+    return Moment(By.ZXID, value, f"zxid 0x{value:x}")
 
 
 def time(clock: int) -> Moment:

@@ -116,7 +116,13 @@ def _diff(made: ArgumentParser) -> None:
 def _revert(made: ArgumentParser) -> None:
     add = made.add_argument
     add("path", type=node_path, metavar="PATH", help="the node to bring back, with all below it")
-    add("--to", type=at, required=True, metavar="MOMENT", help="the moment to bring it back to")
+    to = made.add_mutually_exclusive_group(required=True)
+    to.add_argument("--to", type=at, metavar="MOMENT", help="the moment to bring it back to")
+    to.add_argument(
+        "--undelete",
+        action="store_true",
+        help="bring back what was deleted with it the last time: find the moment before the first delete",
+    )
     add_archive(made)
     add(
         "--until",

@@ -33,6 +33,9 @@ def session(name: str, **settings: str) -> SparkSession:
             "spark_sql_warehouse_dir": str(Path(tempfile.gettempdir(), "zketcd-spark-warehouse")),
             **settings,
         }
+        if local["spark_master"] == "local" or local["spark_master"].startswith("local["):
+            # The JVM's ports give out data and take objects of Java: else from every user of this machine.
+            local.setdefault("spark_authenticate", "true")
         for setting, value in local.items():
             builder = builder.config(setting.replace("_", "."), value)
     spark = builder.getOrCreate()

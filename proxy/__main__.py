@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import os
 import signal
 import socket
 import sys
@@ -37,16 +38,19 @@ from proxy.sasl.gssapi_server import Missing
 from proxy.sasl.login import Login
 from proxy.server import Server
 from proxy.state.machine import Machine
-from proxy.support import logs
+from proxy.support import descriptors, logs
 from proxy.support.addresses import listening_address, socket_address
 from proxy.support.environment import HOST
 from proxy.support.files import is_world_readable
+from proxy.support.last_resort import take_charge
 from proxy.support.libraries import how_to_add
 from proxy.support.memory import use_huge_pages
 from proxy.support.pauses import watch_pauses
 from proxy.support.readiness import READY, STOPPING, notify, report_alive, watchdog_interval
 from proxy.support.stdout import guarded
+from proxy.support.tasks import Tasks
 from proxy.version import RELEASE
+from proxy.watchdog import Watchdog, WatchdogThread, limit_of
 from schema.errors import BadValue
 
 if TYPE_CHECKING:
@@ -68,6 +72,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     """Run until a signal; the exit code of the process.
 
     It is 0 after a drain, 1 for a failure, 2 for bad usage, and for a port or directory that cannot be used.
+    One that ends itself has the code of `last_resort`.
     With `command` the arguments are those of `zketcd COMMAND`.
     """
     config = parse(arguments, command)
@@ -96,6 +101,8 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
             log.warning(
                 "every user of this host can read the secrets in %s (%s): run chmod o= %s", file, option, file
             )
+    # What is written has data that ACLs protect. A service manager may be stricter.
+    os.umask(os.umask(0o077) | 0o027)
     try:
         with logs.audit_to(config.audit_log, config.log_format):
             code = _serve(config, prepared)
@@ -186,6 +193,9 @@ def _bind_for_peers(config: Config, listeners: Listeners) -> None:
 
 def _served(config: Config, prepared: Prepared, listeners: Listeners, channel: Channel | None) -> int:
     """Run the loop until a signal; the exit code. `channel`: to the process to take over from, if any."""
+    shares = descriptors.raised()
+    if shares.warning:
+        log.warning("%s", shares.warning)
     moved = use_huge_pages()
     log.debug("%d MiB are in huge pages", moved >> 20)
     try:
@@ -227,6 +237,7 @@ async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) ->
     """Serve a moment of an archive until a signal."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
+    take_charge(loop)
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stopped.set)
     loop.add_signal_handler(signal.SIGUSR2, log.error, "no upgrade: the past is served: restart instead")
@@ -245,8 +256,9 @@ async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) ->
         notify(READY)
         interval = watchdog_interval()
         if interval is not None:
-            alive = loop.create_task(report_alive(interval))
-            stack.callback(alive.cancel)
+            tasks = Tasks()
+            stack.push_async_callback(tasks.close)
+            tasks.start(report_alive(interval), "report to systemd")
         _print_line(
             f"ready: serving a moment of {config.archive.url} on"
             f" {listening_address(config.host, server.port)}, read-only,"
@@ -284,6 +296,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
     """Start all parts, serve until a signal or a failure, then drain; the process that took over, or 0."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
+    take_charge(loop)
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stopped.set)
     control = Control(f"--listen {listening_address(config.host, config.port)} --prefix {config.prefix}")
@@ -332,13 +345,17 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         if channel is not None and "admin" in listeners and prepared.admin is not None:
             await prepared.admin.start(server, listeners["admin"], stack, order)
         collect_rarely()
-        pauses = loop.create_task(watch_pauses(server.facts.subject.pauses, config.pause_warn / 1000))
-        stack.callback(pauses.cancel)
+        tasks = Tasks()
+        stack.push_async_callback(tasks.close)
+        tasks.start(watch_pauses(server.facts.subject.pauses, config.pause_warn / 1000), "watch for pauses")
         if config.archive.url:
-            _start_archiving(config, server, endpoints, stack)
+            _start_archiving(config, server, endpoints, tasks)
         await control.open()
         stack.callback(control.close)
-        _report_ready(config, server, endpoints, listeners.get("admin"), stack)
+        watchdog = WatchdogThread(Watchdog(server, loop, limit_of(config.max_staleness)))
+        watchdog.start()
+        stack.callback(watchdog.stop)
+        _report_ready(config, server, endpoints, listeners.get("admin"), tasks)
         if channel is not None:
             await report_serving(channel)
         failed = loop.create_task(server.failed())
@@ -356,20 +373,12 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
     return successor
 
 
-def _start_archiving(
-    config: Config, server: Server, endpoints: tuple[str, ...], stack: AsyncExitStack
-) -> None:
-    """Archive the tree whenever it is this proxy's turn; `stack` ends that."""
+def _start_archiving(config: Config, server: Server, endpoints: tuple[str, ...], tasks: Tasks) -> None:
+    """Archive the tree whenever it is this proxy's turn."""
     access, given = _access(config, endpoints), config.archive
     archiving = Archiving(server.log, access, config.prefix, given.url, given.keep_ms)
     server.facts.subject.archive = archiving
-    task = asyncio.get_running_loop().create_task(archiving.run())
-
-    async def end() -> None:
-        task.cancel()
-        await asyncio.wait((task,))
-
-    stack.push_async_callback(end)
+    tasks.start(archiving.run(), "archive the log")
 
 
 async def _take(config: Config, channel: Channel, server: Server, listeners: Listeners) -> Listeners:
@@ -409,14 +418,13 @@ def _report_ready(
     server: Server,
     endpoints: Sequence[str],
     admin_listener: socket.socket | None,
-    stack: AsyncExitStack,
+    tasks: Tasks,
 ) -> None:
     """Tell systemd and the terminal that clients are served, and keep the watchdog quiet from now on."""
     notify(READY)
     interval = watchdog_interval()
     if interval is not None:
-        alive = asyncio.get_running_loop().create_task(report_alive(interval))
-        stack.callback(alive.cancel)
+        tasks.start(report_alive(interval), "report to systemd")
     place = f"at {','.join(endpoints)}"
     if not config.etcd:
         place = f"of --data-dir {Path(config.data_dir).absolute()}"  # as tools take it

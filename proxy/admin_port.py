@@ -1,6 +1,5 @@
 """The admin port of a proxy: the admin HTTP server, and below it the console. Loaded only if there is one."""
 
-import asyncio
 import socket
 import ssl
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from proxy.admin.http import AdminServer
 from proxy.config import Config
 from proxy.frontend.certificates import TlsContext
 from proxy.server import Server
+from proxy.support.tasks import Tasks
 
 _ENVELOPE = 16 << 10  # bytes of a request to the console around a znode's data
 
@@ -51,10 +51,11 @@ class AdminSettings(NamedTuple):
                 Source(order, self.url, self.at), console.who, needs_login=self.console.needs_login
             )
             admin = AdminServer(server.facts, commands, changes, console.application, tables.routes)
-        await admin.start(listener, self.tls)
+        await admin.start(listener, self.tls, server.shares.admin)
         if self.certificates is not None:
-            following = asyncio.get_running_loop().create_task(self.certificates.follow())
-            stack.callback(following.cancel)
+            tasks = Tasks()
+            tasks.start(self.certificates.follow(), "follow the certificates of the admin port")
+            stack.push_async_callback(tasks.close)
         # It ends last: it reports that this proxy is not ready while it drains.
         stack.push_async_callback(admin.stop)
 

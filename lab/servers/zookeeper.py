@@ -52,6 +52,9 @@ def jar_folder() -> Path:
 def zookeeper_jars(version: str = "") -> list[Path]:
     """The jars of ZooKeeper itself, without libraries: of the newest version that begins with `version`.
 
+    In the order of a class path. The manifest of Debian's jar of the server, the last, names
+    /usr/share/java/zookeeper-jute.jar, which is another version's if that package is installed.
+
     "" leaves the choice to ZKETCD_TEST_ZOOKEEPER, else to what is installed. Raises BinaryMissing.
     """
     wanted = version or os.environ.get("ZKETCD_TEST_ZOOKEEPER", "")
@@ -67,7 +70,7 @@ def zookeeper_jars(version: str = "") -> list[Path]:
             f"there is no jar of ZooKeeper {wanted}: make setup-test fetches them where there is apt"
         )
     newest = max(there, key=lambda found: tuple(map(int, found.split("."))))
-    return [there[newest], there[newest].with_name(f"zookeeper-jute-{newest}.jar")]
+    return [there[newest].with_name(f"zookeeper-jute-{newest}.jar"), there[newest]]
 
 
 def zookeeper_classpath(version: str = "") -> str:
@@ -79,7 +82,7 @@ def zookeeper_classpath(version: str = "") -> str:
 
 def zookeeper_jar_version() -> str:
     """The version that is started where none is named, e.g. "3.9.6". Raises BinaryMissing."""
-    return zookeeper_jars()[0].stem.removeprefix("zookeeper-")
+    return zookeeper_jars()[-1].stem.removeprefix("zookeeper-")
 
 
 def java_program() -> str:

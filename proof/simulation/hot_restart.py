@@ -16,6 +16,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from proof.simulation.proxies import Proxy
+from proof.simulation.spoiling import PlantedError
 from proof.simulation.transports import Socket
 from proof.simulation.world import Host
 from proxy.etcd.model import EtcdError
@@ -133,6 +134,7 @@ class HotRestart(NewProcess):
         self._ours = ours
         self._theirs = _End(self._new, partial(self._at_step, NEW))
         ours.other, self._theirs.other = self._theirs, ours
+        self._old.on_kill, self._new.on_kill = self._kill_old, self._kill_new
 
     def begin(self) -> None:
         """Let the old process start the new one."""
@@ -173,17 +175,17 @@ class HotRestart(NewProcess):
         try:
             server = self._server = proxy.server_of(host)
             await server.start(lambda _count: None, None, None, self._taken)
-            await proxy.take_entries(server)
+            proxy.take_entries(server, host)
             proxy.world.trace(proxy.name, f"a new process serves as {server.log.incarnation}")
             try:
                 await channel.send("serving")
             except HandoverError as gone:
                 proxy.world.trace(proxy.name, f"its old process: {gone}")
             error = await server.failed()
-        except (TreeNotServable, EtcdError, HandoverError) as failure:
+        except (TreeNotServable, EtcdError, HandoverError, PlantedError, MemoryError) as failure:
             error = failure
         proxy.world.trace(proxy.name, f"the new process ends: {type(error).__name__}: {error}")
-        if self._has_gone:
+        if self._has_gone and not host.spoiled:
             proxy.ended = f"{type(error).__name__}: {error}"
         self._elsewhere.call_soon(self._kill_new)
 

@@ -17,10 +17,13 @@ from proof.simulation.oracle import Oracle
 from proof.simulation.proxies import Proxy
 from proof.simulation.reserve import ReserveJudge
 from proof.simulation.snapshot_faults import SnapshotFaults
+from proof.simulation.spoiling import PlantedError, PlantedMemoryError, Spoiler
 from proof.simulation.world import Host, World
 from proxy.etcd.model import Delete, EtcdNoSpace, Put, Txn
 from proxy.state.node import full_node
 
+_ENDS = 1.0  # seconds in which a process without memory has to end
+_MOST_LINES = 15  # as a power of two, until an exception that is planted is raised
 _CAUGHT_UP = 2.0  # seconds after which a client has got what has waited for it
 SPARE = "/spare"  # a node that no client reads or writes
 
@@ -36,6 +39,7 @@ class Subject(Protocol):
     clients: list[Client]
     knobs: Knobs
     reserve: ReserveJudge
+    spoiled: int  # exceptions that were raised in servers
 
     def replace_client(self, client: Client) -> None:
         """A client has died: another one takes its place."""
@@ -115,6 +119,11 @@ class Nemesis:
             "no carry-over": partial(_as_fault, aimed.no_carry_over),
             "load anew in a long write": partial(_as_fault, aimed.reload_in_write),
         }
+        # Of worlds of their own: which lines run depends on caches, and on the hash seed of the process.
+        self.defects: dict[str, Callable[[], Fault | None]] = {
+            "an exception": partial(self._spoil, PlantedError),
+            "out of memory": partial(self._spoil, PlantedMemoryError),
+        }
         self.bugs = {
             name: partial(_as_fault, begin)
             for name, begin in bug_faults(subject.cluster, self._random).items()
@@ -122,12 +131,12 @@ class Nemesis:
 
     @property
     def kinds(self) -> list[str]:
-        """All names of faults but those of etcd's bugs."""
+        """All names of faults but those of etcd's bugs and of defects."""
         return list(self._kinds)
 
     def begin(self, name: str) -> Fault | None:
         """Make one fault; None if there is nothing to do it to."""
-        fault = (self._kinds.get(name) or self.bugs[name])()
+        fault = (self._kinds.get(name) or self.defects.get(name) or self.bugs[name])()
         if fault is not None:
             self.note(name, fault.what)
             return fault._replace(name=name)
@@ -190,6 +199,27 @@ class Nemesis:
         trouble = any_trouble(self._random)
         HotRestart(proxy, self._subject.cluster.host, trouble).begin()
         return Fault("", f"of {proxy.name}" + (f": {trouble}" if trouble else ""), _nothing)
+
+    def _spoil(self, kind: type[Exception]) -> Fault | None:
+        """An exception at some line of a server's code. A lack of memory has to end the process at once."""
+        proxy = self._proxy()
+        if proxy is None or proxy.host is None or proxy.host.paused or proxy.host.spoiler is not None:
+            return None
+        host, subject = proxy.host, self._subject
+        lines = int(2 ** self._random.uniform(0, _MOST_LINES))
+
+        def raised(place: str) -> None:
+            subject.spoiled += 1
+            subject.world.trace("nemesis", f"{kind.__name__} in {host.name}, {place}")
+            if kind is PlantedMemoryError:
+                subject.cluster.host.call_later(_ENDS, lives, place)
+
+        def lives(place: str) -> None:
+            if not host.dead and not host.paused and not proxy.others:
+                subject.world.on_error(f"{host.name} lives on without memory, {place}")
+
+        spoiler = Spoiler(host, lines, kind("planted"), raised)
+        return Fault("", f"in {proxy.name} after {lines} lines", spoiler.stop)
 
     # -- the network -----------------------------------------------------------------------------------------
 

@@ -19,7 +19,8 @@ from proof.simulation.environment import SimulatedClock, environment
 from proof.simulation.etcd import Cluster
 from proof.simulation.etcd_channel import Channel
 from proof.simulation.knobs import Knobs
-from proof.simulation.peers import ProxyHost, peer_port
+from proof.simulation.peers import Port, ProxyHost, peer_port
+from proof.simulation.spoiling import PlantedError
 from proof.simulation.transports import Socket, Transport, Transports
 from proof.simulation.world import Host
 from proxy.config import Config, parse
@@ -32,11 +33,14 @@ from proxy.log.upkeep import snapshot_writer
 from proxy.sasl.login import Login
 from proxy.server import Server, Tuning
 from proxy.state.level import KNOWN
+from proxy.support.last_resort import LastResort
+from proxy.watchdog import Watchdog, limit_of
 from schema.keys import Keyspace
 from schema.record import PeerPort
 
 PREFIX = "/zketcd"
 _GRACE = 2.0  # seconds after a pause
+_WATCH = 1.0  # seconds between two looks of a watchdog, which is a thread in reality
 # Names of tasks of the server.
 _KEEP_ALIVE = "keep this proxy's lease alive"
 _SESSIONS = "look after the sessions"
@@ -152,7 +156,27 @@ class Proxy:
         host.levels = self.levels
         host.burn = self.hardware.burn
         host.stretched = self._stretched
+        host.set_exception_handler(LastResort(lambda reason, _error: self.process_ends(host, reason)))
+        host.on_kill = self.kill
         return host
+
+    def process_ends(self, host: Host, reason: str) -> None:
+        """A process ends, as `last_resort.end_process` ends it. a mistake unless it is spoiled."""
+        if host.paused or host.dead:
+            return  # it has ended
+        self.world.trace(host.name, reason)
+        if not host.spoiled:
+            self.world.on_error(f"{host.name} has ended: {reason}")
+        host.pause()  # nothing of it runs any more
+        self._cluster.host.call_soon(host.on_kill)
+
+    def _watch(self, host: Host, watchdog: Watchdog) -> None:
+        reason = watchdog.look()
+        if reason:
+            self.world.trace(host.name, "ended by its watchdog")
+            self.process_ends(host, reason)
+        else:
+            host.call_later(self.world.stretched(_WATCH), self._watch, host, watchdog)
 
     def server_of(self, host: Host) -> Server:
         """A server, which does not run yet, in a process."""
@@ -164,7 +188,7 @@ class Proxy:
             return Metrics({QUOTA: self._cluster.store.quota}, 0.0)
 
         run_writer = partial(self.run_writer, host)
-        return Server(
+        server = Server(
             self._settings,
             etcd,
             run_writer,
@@ -174,25 +198,30 @@ class Proxy:
             peer_port=peer_port(self.name, around.randomness) if self._settings.peer_listen else PeerPort(),
             tuning=self._tuning._replace(levels=host.levels),
         )
+        host.call_later(
+            _WATCH, self._watch, host, Watchdog(server, host, limit_of(self._settings.max_staleness))
+        )
+        return server
 
-    async def _run(self, host: Host) -> None:
+    async def _run(self, host: ProxyHost) -> None:
         try:
             server = self.server = self.server_of(host)
             await server.start(lambda _count: None, Socket())  # type: ignore[arg-type]
-            await self.take_entries(server)
+            self.take_entries(server, host)
             self.serving = True
             self.world.trace(self.name, f"serves as {server.log.incarnation}")
             error = await server.failed()
-        except (TreeNotServable, EtcdError) as failure:
+        except (TreeNotServable, EtcdError, PlantedError, MemoryError) as failure:
             error = failure
-        self.ended = f"{type(error).__name__}: {error}"
-        self.world.trace(self.name, f"ends: {self.ended}")
+        if not host.spoiled:
+            self.ended = f"{type(error).__name__}: {error}"
+        self.world.trace(self.name, f"ends: {type(error).__name__}: {error}")
         host.call_soon(self.kill)
 
-    async def take_entries(self, server: Server) -> None:
+    def take_entries(self, server: Server, host: ProxyHost) -> None:
         """Let a server that has started take the entries of other proxies, if it is to."""
         if self._settings.peer_listen:
-            await server.take_entries(Socket())  # type: ignore[arg-type]
+            server.log.combining.listen(Port(self._cluster.network, host))
 
     def _stretched(self, delay: float) -> float:
         """How long a task of the server sleeps in quiet stretches, in place of the period of its looks."""

@@ -76,7 +76,8 @@ class _Trace(logging.Handler):
         who = host.name if isinstance(host, Host) else "?"
         line = _ADDRESS.sub("", record.getMessage())
         self._world.trace(who, line)
-        if record.exc_info and record.exc_info[1] is not None:
+        spoiled = isinstance(host, Host) and host.spoiled
+        if record.exc_info and record.exc_info[1] is not None and not spoiled:
             self._world.on_error(f"{who}: {line}: {record.exc_info[1]!r}")
 
 

@@ -219,7 +219,7 @@ class Transport(asyncio.Transport):
     def open(self, protocol: asyncio.Protocol) -> None:
         """The proxy has made the connection of the accepted client."""
         self._protocol = protocol
-        protocol.connection_made(self)
+        self._call(protocol.connection_made, self)
         if self._closed:
             self._host.call_soon(protocol.connection_lost, None)
         elif self._early:
@@ -232,8 +232,17 @@ class Transport(asyncio.Transport):
             self._end()
             return
         assert self._protocol is not None
-        self._protocol.data_received(data)
+        self._call(self._protocol.data_received, data)
         self._heard()
+
+    def _call(self, callback: Callable[..., None], *arguments: Any) -> None:
+        """Call the protocol, as uvloop does it."""
+        try:
+            callback(*arguments)
+        except Exception as error:  # noqa: BLE001 - the loop's handler has it
+            context = {"message": "in a connection", "exception": error, "transport": self}
+            self._host.call_exception_handler(context)
+            self.abort()
 
     def _heard(self) -> None:
         session = self.session
@@ -299,7 +308,7 @@ class Transport(asyncio.Transport):
         self._unsent += data
         if len(self._unsent) > _HIGH and not self._is_full:
             self._is_full = True
-            self._protocol.pause_writing()
+            self._call(self._protocol.pause_writing)
 
     @property
     def _is_slow(self) -> bool:
@@ -326,7 +335,7 @@ class Transport(asyncio.Transport):
     def _resume_writing(self) -> None:
         if self._is_full and len(self._unsent) <= _LOW and not self._closed:
             self._is_full = False
-            self._protocol.resume_writing()
+            self._call(self._protocol.resume_writing)
 
     def _info(self) -> bytes:
         now = self._host.world.now

@@ -15,6 +15,7 @@ from asyncio import events, futures
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
+from functools import partial
 from typing import Any
 
 from typing_extensions import override
@@ -159,7 +160,10 @@ class World:
                     current = host
                     events._set_running_loop(host)
                 self.callbacks += 1
-                handle._run()
+                if host.spoiler is None:
+                    handle._run()
+                else:
+                    host.spoiler(handle)
         finally:
             events._set_running_loop(former)
 
@@ -183,8 +187,12 @@ class Host(asyncio.BaseEventLoop):
         self.burn = 0.0
         #: The world's time until which it is busy with what it has run.
         self.busy_until = 0.0
-        #: Called when a fault kills the host.
+        #: Called when a fault kills the host, or its process ends.
         self.on_kill: Callable[[], None] = lambda: None
+        #: Runs the callbacks, to raise something in one of them; None: nothing does.
+        self.spoiler: Callable[[asyncio.Handle], None] | None = None
+        #: Something was raised: what follows from that is no mistake, see `Proxy.process_ends`.
+        self.spoiled = False
         #: How long a sleep of so many seconds takes while the world is quiet.
         self.stretched: Callable[[float], float] = lambda delay: delay
         #: The levels that its release knows.
@@ -350,6 +358,13 @@ class Host(asyncio.BaseEventLoop):
 
     @override
     def call_exception_handler(self, context: dict[str, Any]) -> None:
+        handler = self.get_exception_handler()
+        (self.default_exception_handler if handler is None else partial(handler, self))(context)
+
+    @override
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        if self.spoiled:
+            return
         error = context.get("exception")
         # asyncio's own words for it have addresses in them.
         where = traceback.extract_tb(error.__traceback__)[-1] if error is not None else None

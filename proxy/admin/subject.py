@@ -48,6 +48,8 @@ class Subject:
     etcd_calls: Calls  # how etcd answers
     #: The archive; None if this proxy has no part in it.
     archive: Archiving | None = None
+    #: Why this process is about to end: requests get no outcomes (proxy.watchdog). "" if they do.
+    deaf: str = ""
 
     @property
     def log(self) -> LogStatus:

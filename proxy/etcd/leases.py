@@ -92,11 +92,7 @@ class LeaseKeeper:
         self._delay = _FIRST_DELAY
         self._timeout = min(_FIRST_TIMEOUT, self._answer_timeout)
         self._sent.pop(response.id, None)
-        try:
-            self._on_alive(response.id, response.ttl)
-        except Exception:  # noqa: BLE001
-            # One handler that fails must not let all other leases expire.
-            _LOG.exception("lease %x: the answer could not be handled", response.id)
+        self._on_alive(response.id, response.ttl)
 
     async def _expect_answers(self, stream: MemberStream) -> None:
         """HTTP/2's pings would find a stopped etcd too, but too late for short leases."""

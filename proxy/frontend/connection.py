@@ -14,6 +14,8 @@ The rules:
 4. The client is not read from while too many of its requests wait, too many of all clients, while it does not
    read its replies, and while another process takes over.
 5. Closed is closed: nothing is handled and sent after the last packet. Writes of a lost connection continue.
+6. An exception here ends this connection, and no work of its caller (`_broken`). The transport's callbacks
+   leave it to the loop's handler (`support.last_resort`). Only one of `connection_lost` ends the process.
 """
 
 import asyncio
@@ -21,13 +23,13 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import Concatenate, NamedTuple, ParamSpec, cast
 
 from codec.constants import OpCode, Perms, ProtocolVersion
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.packets import ConnectRequest
 from proxy.frontend.identity import ClientIdentity
-from proxy.frontend.limits import ConnectionLimits, Load
+from proxy.frontend.limits import ConnectionLimits, EarlyBytes, Load
 from proxy.frontend.observer import Answer, Observer
 from proxy.frontend.opening import (
     ELSEWHERE,
@@ -55,6 +57,7 @@ from proxy.state.rights import OPEN, Rights, permits
 from proxy.state.sessions import session_text
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST, Environment
+from proxy.support.last_resort import contained
 from proxy.support.latency import ConnectionLatency, Latency
 from proxy.support.throttled_log import ThrottledLog
 
@@ -91,6 +94,8 @@ class Services:
     traces: Traces | None = None
     #: Authenticates clients by SASL; None if SASL is not offered.
     login: Login | None = None
+    #: What clients without a session have sent.
+    early: EarlyBytes = field(default_factory=EarlyBytes)
     #: Clocks and randomness.
     environment: Environment = HOST
     #: Logs connections that do not send what a ZooKeeper client does, such as port scanners.
@@ -111,6 +116,23 @@ class ConnectionFacts(NamedTuple):
     sent: int
     outstanding: int  # requests that are not answered
     is_closed: bool  # or is about to be
+
+
+_Arguments = ParamSpec("_Arguments")
+
+
+def _contained(
+    method: "Callable[Concatenate[Connection, _Arguments], None]",
+) -> "Callable[Concatenate[Connection, _Arguments], None]":
+    """A method of a connection that others call: what it raises ends the connection."""
+
+    def run(self: "Connection", /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> None:
+        try:
+            method(self, *args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - `_broken` logs it
+            self._broken(error)
+
+    return run
 
 
 class Connection(asyncio.Protocol):
@@ -146,6 +168,7 @@ class Connection(asyncio.Protocol):
             self, identity, authentication, self.take_outcome, services.context, self._observer
         )
         self._requests = self._size = 0  # requests and bytes of this client in the server's load
+        self._early = 0  # bytes received before the session exists
         self._is_in_flush_queue = False
         self._waits = False  # in the state gate's queue
 
@@ -172,6 +195,8 @@ class Connection(asyncio.Protocol):
         session = self.session
         if session is not None:
             session.heard = self._loop.time()
+        elif not self._keep_early(len(data)):
+            return
         inbound = self.inbound
         received = self._clock.perf_counter_ns()
         waits = self.has_unhandled or self.outbound.frozen
@@ -195,6 +220,7 @@ class Connection(asyncio.Protocol):
         self.inbound.parked.clear()
         self._act(self.order.stop())
         self._drop_watches(_DROPPED_AT_ONCE)
+        self._release_early()
         session = self.session
         if session is not None and session.connection is self:
             if self.outbound.reading_paused:  # what it sent since is lost, so its time begins here
@@ -205,6 +231,7 @@ class Connection(asyncio.Protocol):
         self.order.release()
         self.identity.lost()
 
+    @_contained
     def _drop_watches(self, most: int = _DROPPED) -> None:
         if not self.services.context.reading.watches.drop(self, most):
             self.services.state_gate.park(self._drop_watches)
@@ -260,6 +287,7 @@ class Connection(asyncio.Protocol):
             self._waits = True
             self.services.state_gate.park(self.take_turn)
 
+    @_contained
     def take_turn(self) -> None:
         """Handle a piece of what has waited. A long queue becomes shorter first, see `_settle`."""
         self._waits = False
@@ -282,28 +310,37 @@ class Connection(asyncio.Protocol):
 
     def take_outcome(self, write: Write, zxid: int, err: int, body: bytes) -> None:
         """The outcome of a write is known: make the reply now, and send it at the end of this slice."""
-        ready = self.order.answer_write(write, zxid, err, body)
-        if ready is not NOTHING:
-            self._act(ready)
-        if not self._is_in_flush_queue:
-            self._flush_soon()
-        if self._observer.is_needed:
-            self._observer.answered(write, Answer(err, body))
+        # A wrapper would cost each write a call, and each event below.
+        try:
+            ready = self.order.answer_write(write, zxid, err, body)
+            if ready is not NOTHING:
+                self._act(ready)
+            if not self._is_in_flush_queue:
+                self._flush_soon()
+            if self._observer.is_needed:
+                self._observer.answered(write, Answer(err, body))
+        except Exception as error:  # noqa: BLE001 - `_broken` logs it
+            self._broken(error)
 
     def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
         """Send a watch event at the end of this slice, if the ACL shows the node (NIOServerCnxn.process)."""
-        if rights is OPEN or permits(rights, Perms.READ, self.identity.identities):
-            self.services.counters.notifications += 1
-            self.order.add_event(kind, path, zxid)
-            if not self._is_in_flush_queue:
-                self._flush_soon()
+        try:
+            if rights is OPEN or permits(rights, Perms.READ, self.identity.identities):
+                self.services.counters.notifications += 1
+                self.order.add_event(kind, path, zxid)
+                if not self._is_in_flush_queue:
+                    self._flush_soon()
+        except Exception as error:  # noqa: BLE001 - `_broken` logs it
+            self._broken(error)
 
+    @_contained
     def negotiated(self, answer: SaslAnswer) -> None:
         """Process the answer to a token of SASL, which was not made at once."""
         if not self.order.is_closed:
             self._act(self.order.negotiated(answer))
             self._settle()
 
+    @_contained
     def answer_slow_read(self, pause: Pause) -> None:
         """Answer the read, in slices."""
         try:
@@ -321,7 +358,7 @@ class Connection(asyncio.Protocol):
             self.services.outbox.submit_all(ready.requests)
         if ready.slow_read is not None:
             self.services.state_gate.read_slowly(
-                self.answer_slow_read, lambda: self.order.wants_slow_read, now=ready.slow_read.now
+                self.answer_slow_read, lambda: self.order.wants_slow_read, *ready.slow_read
             )
         self.outbound.send(ready.packets, ready.close)
         if ready.again:
@@ -332,6 +369,7 @@ class Connection(asyncio.Protocol):
         self._is_in_flush_queue = True
         self.services.flush_queue.add(self.flush)
 
+    @_contained
     def flush(self) -> None:
         """Send replies; called once in a slice in which writes were applied. Then take more if few wait."""
         self._is_in_flush_queue = False
@@ -369,6 +407,28 @@ class Connection(asyncio.Protocol):
             self.outbound.pause_reading()
         else:
             self.outbound.resume_reading()
+
+    def _keep_early(self, size: int) -> bool:
+        """Count bytes received before the session exists; False if they are too many: it is closed."""
+        services = self.services
+        self._early += size
+        if services.early.keep(self.identity.address, size):
+            return True
+        services.counters.rejected += 1
+        services.throttled_log.warn(
+            "closing %s: clients without a session have sent too much: %d bytes in all, %d of them this one",
+            self.identity.address,
+            services.early.in_all,
+            self._early,
+        )
+        self._end()
+        return False
+
+    def _release_early(self) -> None:
+        """The session exists, or the connection is closed."""
+        if self._early:
+            self.services.early.release(self.identity.address, self._early)
+            self._early = 0
 
     def _weigh(self) -> None:
         """Count this client's waiting requests in the load, unless it does not read its replies."""
@@ -438,7 +498,7 @@ class Connection(asyncio.Protocol):
         if wire is None:
             version = request.protocol_version
             words = "%s asks for compressed packets (protocol version %d): not offered"
-            log.info(words, self.identity.address, version)
+            services.throttled_log.info(words, self.identity.address, version)
             self.refuse()
             return
         self.order.replies.wire = wire
@@ -447,6 +507,7 @@ class Connection(asyncio.Protocol):
         if self._awaits_session:
             self._read_early()
 
+    @_contained
     def _answer_word(self, word: WordAnswer) -> None:
         if self.order.is_closed:
             word.cancel()
@@ -463,16 +524,20 @@ class Connection(asyncio.Protocol):
         """Close the connection after so many seconds, unless it has its session by then."""
         self._opening.wait(self._loop, seconds, self._give_up)
 
+    @_contained
     def _give_up(self) -> None:
         """The client has not sent a connect request in time, or has not got its session in time."""
         if self._opening.request is not None:
-            log.info("closing %s: it got no session in its timeout", self.identity.address)
+            self.services.throttled_log.info(
+                "closing %s: it got no session in its timeout", self.identity.address
+            )
         else:
             self.services.counters.sessionless_expired += 1
             # ZooKeeper does not log it either (NIOServerCnxnFactory.ConnectionExpirerThread).
             log.debug("closing %s: no connect request in %d s", self.identity.address, SESSIONLESS_TIMEOUT)
         self._end()
 
+    @_contained
     def established(self, session: Session, password: bytes, *, read_only: bool = False) -> None:
         """The session exists: answer the connect request, and handle the client's requests.
 
@@ -510,15 +575,17 @@ class Connection(asyncio.Protocol):
         self._act(order.take_ready())
 
     def _attach(self, session: Session) -> None:
+        self._release_early()
         session.connection = self
         self.session = session
         self.identity.session_id = session.id
 
+    @_contained
     def refuse(self) -> None:
         """The session does not exist (any more): the client has to open a new one."""
         request = self._opening.request
         if request is not None and request.session_id:
-            log.info(
+            self.services.throttled_log.info(
                 "session %s: refused to %s:%d: it has ended, or the password is wrong",
                 session_text(request.session_id),
                 self.identity.address,
@@ -544,6 +611,12 @@ class Connection(asyncio.Protocol):
             self.session.hear_unread(self, self._loop.time())
         self._act(self.order.stop())
         self._weigh()
+
+    def _broken(self, error: Exception) -> None:
+        """Something of this connection has raised: close it at once. `connection_lost` does the rest."""
+        contained(error, f"closing the connection of {self.identity.address}:{self.identity.port}")
+        self.order.end()
+        self.outbound.abort()
 
     def drain(self) -> None:
         """The server stops: read no more requests, but answer those received."""

@@ -10,14 +10,15 @@ The rules:
    waits too. In each turn each of those that wait takes a small piece, until the time is over; the others
    come first in the next.
 3. A read that takes long is answered in slices, one such read at a time, and the log is not applied
-   meanwhile. Other clients' short reads are answered between its slices. Between two slow reads the log gets
-   a slice of its own, so that a client that repeats slow reads cannot stop the writes.
+   meanwhile, unless the read needs no single state. Other clients' short reads are answered between its
+   slices. After it all else has as much time as the read has taken, so that clients that repeat slow reads
+   cannot stop the writes.
 4. Connections that have packets to send after entries were applied are flushed at the end of the slice that
    applied them (`FlushQueue`). If very many wait, some are flushed in the next turns.
+5. Connections handle what they raise. All else that is raised here ends the process (`support.last_resort`).
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -27,12 +28,13 @@ from proxy.log.slices import SLICE, Slices, StateWorker
 from proxy.state.pause import LENGTHS, Lengths, Pause
 from proxy.support.environment import HOST, Clock
 
-log = logging.getLogger("proxy.frontend.state_gate")
-
 #: Nanoseconds for which requests are taken in one turn. They are counted from the first request after the
 #: previous period has ended, so one turn may contain up to two periods.
 NANOSECONDS = int(SLICE * 1e9)
 _SOME = 64  # connections between two checks of the clock
+# A slow read of fewer slices does not put off the next: many clients that connect again, each with a thousand
+# watches, would wait for each other.
+_FEW = 4
 
 
 class Turn:
@@ -68,6 +70,7 @@ class _SlowRead(NamedTuple):
 
     answer: Callable[[Pause], None]
     is_wanted: Callable[[], bool]  # not if it is answered, or its connection is closed
+    holds: bool  # the log is not applied meanwhile
 
 
 class StateGate:
@@ -80,7 +83,11 @@ class StateGate:
         slice_seconds: float = SLICE,
         clock: Clock = HOST.clock,
         lengths: Lengths = LENGTHS,
+        share: float = 1.0,
     ) -> None:
+        """`share`: the time without slow reads after one, as a part of what it has taken."""
+        self._share = share
+        self._few = int(_FEW * slice_seconds * 1e9)
         self._state = state
         self._loop = loop
         self._now = clock.perf_counter_ns
@@ -89,9 +96,23 @@ class StateGate:
         self._is_called = False  # `_resume` will be
         self._urgent: deque[_SlowRead] = deque()
         self._waiting: deque[_SlowRead] = deque()
-        self._slices = Slices(clock, slice_seconds, lengths)
+        #: Runs slow reads.
+        self.slices = Slices(clock, slice_seconds, lengths)
         self._read: _SlowRead | None = None  # the one that is being answered
         self._scheduled = False  # the next slice of a slow read is scheduled
+        self._began = 0  # nanoseconds: when the read that is being answered began
+        self._others_first = 0  # until then, no slow read begins that could as well begin later
+        self._is_timed = False  # `_turn_of_reads` will be called
+
+    @property
+    def first_parked(self) -> Callable[[], None] | None:
+        """The work that waits longest; None if none does."""
+        return self._parked[0] if self._parked else None
+
+    @property
+    def first_slow_read(self) -> object:
+        """The slow read that is answered, or waits longest; None if there is none."""
+        return self._read or (self._urgent or self._waiting or (None,))[0]
 
     def admits(self, now: int) -> bool:
         """Whether clients' requests may be taken now. `now`: nanoseconds of the clock's perf_counter."""
@@ -103,19 +124,20 @@ class StateGate:
         self._resume_soon()
 
     def read_slowly(
-        self, answer: Callable[[Pause], None], is_wanted: Callable[[], bool], *, now: bool
+        self, answer: Callable[[Pause], None], is_wanted: Callable[[], bool], now: bool, in_pieces: bool
     ) -> None:
         """Answer a slow read, after those that wait already. `now`: from the current state.
 
-        The log is applied no further before a read that is answered `now`. `is_wanted`: false if it is
-        answered, or its connection is closed.
+        The log is applied no further before a read that is answered `now`, nor while any other one is
+        answered that is not done `in_pieces`. `is_wanted`: false if it is answered, or its connection is
+        closed.
         """
         if now:
             self._state.hold()
-            self._urgent.append(_SlowRead(answer, is_wanted))
+            self._urgent.append(_SlowRead(answer, is_wanted, holds=True))
         else:
-            self._waiting.append(_SlowRead(answer, is_wanted))
-        self._schedule()
+            self._waiting.append(_SlowRead(answer, is_wanted, holds=not in_pieces))
+        self._continue()
 
     def _resume_soon(self) -> None:
         if self._is_called:
@@ -129,14 +151,28 @@ class StateGate:
     def _resume(self) -> None:
         """Let each of those that wait now do a piece, as far as there is time, and at least one of them."""
         self._is_called = False
-        try:
-            for _ in range(len(self._parked) if self._state.is_whole else 0):
-                self._parked.popleft()()
-                if not self.admits(self._now()):
-                    break
-        finally:
-            if self._parked:
-                self._resume_soon()
+        for _ in range(len(self._parked) if self._state.is_whole else 0):
+            self._parked.popleft()()
+            if not self.admits(self._now()):
+                break
+        if self._parked:
+            self._resume_soon()
+
+    def _continue(self) -> None:
+        """Begin or continue a slow read, if there is one, and if it is its turn."""
+        if self._read is not None or self._urgent:
+            self._schedule()
+        elif self._waiting and not self._is_timed:
+            wait = self._others_first - self._now()
+            if wait > 0:
+                self._is_timed = True
+                self._loop.call_later(wait / 1e9, self._turn_of_reads)
+            else:
+                self._schedule()
+
+    def _turn_of_reads(self) -> None:
+        self._is_timed = False
+        self._continue()
 
     def _schedule(self) -> None:
         if not self._scheduled:
@@ -152,30 +188,30 @@ class StateGate:
         if self._read is None:
             self._begin()
         elif self._read.is_wanted():
-            self._slice()
+            self.slices.resume()
         else:
-            self._slices.cancel()
-        if self._read is not None and self._slices.done:
+            self.slices.cancel()
+        if self._read is not None and self.slices.done:
+            if self._read.holds:
+                self._state.release()
+            now = self._now()
+            taken = now - self._began
+            self._others_first = now + int(taken * self._share) if taken > self._few else 0
             self._read = None
-            self._state.release()
-        if self._read is not None or self._urgent or self._waiting:
-            self._schedule()
+        self._continue()
 
     def _begin(self) -> None:
+        now = self._now()
         if self._urgent:
             self._read = self._urgent.popleft()
-        elif self._waiting:
-            self._state.hold()
+        elif self._waiting and now >= self._others_first:
             self._read = self._waiting.popleft()
+            if self._read.holds:
+                self._state.hold()
+        self._began = now
         if self._read is not None and self._read.is_wanted():
-            self._slices.prepare(partial(self._read.answer, self._slices))
-            self._slice()
-
-    def _slice(self) -> None:
-        try:
-            self._slices.resume()
-        except Exception:
-            log.exception("a slow read cannot be answered")
+            self.slices.prepare(partial(self._read.answer, self.slices))
+            self.slices.resume()
 
 
 class FlushQueue:
@@ -194,6 +230,11 @@ class FlushQueue:
         self._waiting: deque[Callable[[], None]] = deque()
         self._scheduled = False
 
+    @property
+    def first(self) -> Callable[[], None] | None:
+        """The connection that waits longest; None if none does."""
+        return self._waiting[0] if self._waiting else None
+
     def add(self, flush: Callable[[], None]) -> None:
         """Flush a connection at the end of this slice. It is not added again before that."""
         self._waiting.append(flush)
@@ -209,10 +250,7 @@ class FlushQueue:
         deadline = self._clock.perf_counter() + self._slice if left > _SOME else 0.0
         while left:
             left -= 1
-            try:
-                waiting.popleft()()
-            except Exception:
-                log.exception("cannot send packets to a client")
+            waiting.popleft()()
             if not left % _SOME and deadline and self._clock.perf_counter() >= deadline:
                 break
         self._scheduled = bool(waiting)

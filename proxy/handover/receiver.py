@@ -11,6 +11,7 @@ from proxy.frontend.connection import Connection
 from proxy.handover.channel import Channel, HandoverError, Message
 from proxy.handover.moved import FORM, Moved, decode, take_over, unpack
 from proxy.server import Server
+from proxy.support.last_resort import contained
 from proxy.version import RELEASE
 
 log = logging.getLogger("zketcd")
@@ -106,8 +107,8 @@ class _Receiver:
             assert moved is not None
             try:
                 self._take_over(connection, moved)
-            except Exception:  # the other clients are served
-                log.exception("cannot continue the connection of %s", connection.identity.address)
+            except Exception as error:  # noqa: BLE001 - `contained` logs it; the other clients are served
+                contained(error, f"cannot continue the connection of {connection.identity.address}")
 
     def _take_over(self, connection: Connection, moved: Moved) -> None:
         session = self._server.sessions.get(moved.session_id) if moved.session_id else None

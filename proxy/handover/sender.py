@@ -30,7 +30,7 @@ class OtherForm(HandoverError):
 
 
 class Lost(HandoverError):
-    """The new process does not serve although it took everything: too late for this one to continue."""
+    """No process serves: the new one has taken everything and does not, or this one cannot continue."""
 
 
 class NewProcess:
@@ -77,7 +77,10 @@ class Sender:
             new.channel.leave_open()  # the new process binds its ports when it sees the end
             raise
         except BaseException as error:
-            await self._continue_serving(new, is_ending=isinstance(error, asyncio.CancelledError))
+            try:
+                await self._continue_serving(new, is_ending=isinstance(error, asyncio.CancelledError))
+            except Exception as fault:
+                raise Lost(f"this process cannot continue to serve: {fault!r}") from fault
             if isinstance(error, OSError):
                 raise HandoverError(str(error)) from error
             raise

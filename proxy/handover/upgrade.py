@@ -66,7 +66,7 @@ async def upgraded(
         if isinstance(outcome, OtherForm):
             notify(f"MAINPID={outcome.pid}")
             return outcome.pid
-        if isinstance(outcome, Lost):
+        if isinstance(outcome, Lost | MemoryError):
             raise outcome
 
 

@@ -25,7 +25,6 @@ from proxy.log.slices import StateWorker
 from proxy.state.difference import Difference, session_changes
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement, Machine
-from proxy.state.outcome import SessionChange
 from proxy.state.tree import free
 from proxy.state.watches import TreeEvent, WatchTable
 from proxy.support import probe
@@ -129,6 +128,9 @@ class Applier:
     def _do(self, work: Callable[[], None]) -> None:
         try:
             work()
+        except MemoryError:
+            self.broken = True  # the process ends
+            raise
         except Exception as error:
             if not isinstance(error, TreeNotServable | UnknownLevel):  # these explain themselves
                 log.exception("the log cannot be applied any further")
@@ -273,7 +275,7 @@ class Applier:
         for events in worker.batches(difference.events()):
             self._fire(events, zxid)
         for change in worker.each(moved):
-            self._session_changed(change)
+            self._sessions.session_changed(change)
         for pending, error in worker.each(
             self._outbox.skipped(machine.applied.get(self._outbox.incarnation, 0))
         ):
@@ -305,10 +307,7 @@ class Applier:
     def _fire(self, events: Sequence[TreeEvent], zxid: int) -> None:
         """Notify the clients that watch."""
         for event in self.worker.each(events):
-            try:
-                self._watches.fire(event, zxid, self.worker)
-            except Exception:
-                log.exception("watches of %s could not be fired", event.path)
+            self._watches.fire(event, zxid, self.worker)
 
     def _settle(self, number: int, sent: Sent | None = None) -> None:
         """An entry of ours is applied: answer the requests that were refused after it."""
@@ -325,10 +324,4 @@ class Applier:
             self._notice(QuotaExceeded(path, what))
         if machine.session_changes:
             for change in tuple(machine.session_changes):
-                self._session_changed(change)
-
-    def _session_changed(self, change: SessionChange) -> None:
-        try:
-            self._sessions.session_changed(change)
-        except Exception:
-            log.exception("cannot process a change of session 0x%x", change.session_id)
+                self._sessions.session_changed(change)

@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from proxy.support.last_resort import take_charge
+
 _ROOT = str(Path(__file__).resolve().parents[2])
 
 Result = TypeVar("Result")
@@ -67,6 +69,7 @@ def order() -> dict[str, Any]:
 async def until_orphaned(work: Coroutine[Any, Any, Result]) -> Result | None:
     """In a child: do the work, but no longer than the proxy lives that holds the other end of stdin."""
     loop = asyncio.get_running_loop()
+    take_charge(loop)
     orphaned = asyncio.Event()
     loop.add_reader(sys.stdin.fileno(), orphaned.set)
     run = loop.create_task(work)

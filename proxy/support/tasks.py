@@ -1,16 +1,16 @@
 """Who holds the tasks of the server: the event loop itself keeps only weak references to them."""
 
 import asyncio
-import logging
 from collections.abc import Coroutine, Iterable
 from functools import partial
 from typing import Any
 
-log = logging.getLogger(__name__)
-
 
 class Tasks:
-    """Tasks of one owner; all end with `close`. One that fails is logged, never lost."""
+    """Tasks of one owner; all end with `close`. One that fails is an exception in a callback of the loop.
+
+    So it ends the server (`last_resort`).
+    """
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -22,9 +22,9 @@ class Tasks:
         *,
         reported: tuple[type[Exception], ...] = (),
     ) -> asyncio.Task[Any]:
-        """Run a coroutine as a task; `what` names it in the log if it fails.
+        """Run a coroutine as a task; `what` names it if it fails.
 
-        `reported`: failures that the caller awaits and reports in its own words. They are not logged here.
+        `reported`: failures that the caller awaits and reports in its own words.
         """
         task = asyncio.get_running_loop().create_task(coroutine, name=what)
         self._tasks.add(task)
@@ -35,7 +35,8 @@ class Tasks:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, reported):
-            log.error("failed to %s", task.get_name(), exc_info=error)
+            failure = {"message": f"failed to {task.get_name()}", "exception": error}
+            task.get_loop().call_exception_handler(failure)
 
     async def close(self) -> None:
         """Cancel what still runs and wait for its end."""

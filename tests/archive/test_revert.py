@@ -31,7 +31,7 @@ class World:
         self.client = client
         archive.clients = [client]
         self._etcd = etcd
-        self._server = server
+        self.server = server
         for path, data in ((ROOT, b"root"), (f"{ROOT}/a", b"one"), (f"{ROOT}/a/b", None), (f"{ROOT}/q", b"")):
             client.create(path, data)
         client.call(zk.set_acl(f"{ROOT}/a/b", _READ))
@@ -61,7 +61,7 @@ class World:
 
     def revert(self, *words: str, path: str = ROOT) -> tuple[int, list[str]]:
         """A revert to the good moment."""
-        return self.run("revert", path, "--to", self.at(), "--server", self._server.address, *words)
+        return self.run("revert", path, "--to", self.at(), "--server", self.server.address, *words)
 
 
 @pytest.fixture
@@ -112,6 +112,48 @@ def test_a_deleted_subtree_comes_back(world: World, monkeypatch: pytest.MonkeyPa
     assert world.run("diff", world.at(), "now", ROOT)[1] == [f"deleted {ROOT}/session (0 bytes)"]
     container = state_at(store_of(world.archive.url), NOW).tree.nodes[f"{ROOT}/container"]
     assert container.owner == -(1 << 63)
+
+
+def test_undelete_finds_the_moment_before_the_first_delete(world: World) -> None:
+    client = world.client
+    client.call(zk.delete(f"{ROOT}/q/n0000000245"))  # before, and not a part of it
+    client.write(f"{ROOT}/a", b"last")
+    good = seen_by(client)
+    world.delete_all()
+    late = ["--to", f"0x{client.zxid - 1:x}"]  # only the node itself is left
+    server = ["--server", world.server.address]
+
+    status, lines = world.run("revert", ROOT, *late, *server)
+    assert status == 1
+    assert lines[0] == f"create {ROOT}"
+    found = f"deleted {len(good.nodes)} nodes from"
+    assert any(found in line and "--undelete brings back all of them" in line for line in lines)
+
+    status, lines = world.run("revert", ROOT, "--undelete", *server, "--yes")
+    assert status == 0
+    assert f"create {ROOT}/a/b" in lines
+    assert _content(seen_by(client).nodes) == _content(good.nodes)
+
+
+def test_undelete_needs_a_deletion(world: World) -> None:
+    status, lines = world.run("revert", ROOT, "--undelete", "--server", world.server.address)
+    assert (status, lines[-1]) == (
+        1,
+        f"zketcd revert: the archive has no deletion of {ROOT}: --to names a moment",
+    )
+
+
+def test_undelete_passes_over_other_clients_and_what_they_delete(world: World) -> None:
+    with Client(world.server.port) as other:
+        other.create(f"{ROOT}/a/other")
+        good = seen_by(world.client)
+        world.client.call(zk.delete(f"{ROOT}/a/b"))
+        other.call(zk.delete(f"{ROOT}/a/other"))
+        other.create(f"{ROOT}/late")
+        world.delete_all()
+        status, _ = world.run("revert", ROOT, "--undelete", "--server", world.server.address, "--yes")
+        assert status == 0
+        assert _content(seen_by(world.client).nodes) == _content(good.nodes)
 
 
 def test_what_others_have_changed_is_a_conflict(world: World) -> None:

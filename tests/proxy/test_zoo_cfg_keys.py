@@ -49,7 +49,7 @@ def _texts(content: bytes) -> set[str]:
 def settings_of_zookeeper() -> set[str]:
     """System properties of all classes, and names in the class that reads zoo.cfg."""
     named: set[str] = set()
-    with zipfile.ZipFile(zookeeper_jars()[0]) as archive:
+    with zipfile.ZipFile(zookeeper_jars()[-1]) as archive:
         for name in archive.namelist():
             if not name.endswith(".class"):
                 continue

@@ -3,13 +3,10 @@
 Pure. Each part that submits requests gives them a callback, which gets the outcome.
 """
 
-import logging
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from schema.entry import Identities
-
-log = logging.getLogger(__name__)
 
 Callback: TypeAlias = Callable[[Any, int, int, bytes], None]
 """Takes a request with its outcome: the zxid, the error, the reply's body."""
@@ -52,12 +49,10 @@ class Pending:
         It is called exactly once, in the order in which the session's requests were submitted. `err` is what
         the state machine answered, or SYSTEM_ERROR (etcd has no space), BAD_ARGUMENTS (too large for etcd),
         THROTTLED_OP (a budget is spent), CONNECTION_LOSS (the outcome is unknown, because this proxy loaded a
-        snapshot that contains it). An exception is logged, so that other requests are not lost.
+        snapshot that contains it). The callback handles what ends only a connection. All else that it raises
+        ends the process.
         """
-        try:
-            self.callback(self, zxid, err, body)
-        except Exception:
-            log.exception("cannot make the reply to a request of session 0x%x", self.session_id)
+        self.callback(self, zxid, err, body)
 
 
 class CallbackRequest(Pending):

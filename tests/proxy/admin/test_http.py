@@ -131,6 +131,12 @@ async def test_a_browser_may_go_while_a_long_answer_is_sent(
     assert not [record for record in caplog.records if record.exc_info]
 
 
+async def test_a_process_that_is_about_to_end_is_not_alive(browser: Browser) -> None:
+    assert await browser.json("/live") == (200, {"status": "ok"})
+    browser.server.facts.subject.deaf = "requests wait"
+    assert await browser.json("/live") == (503, {"status": "fail", "details": {"reason": "requests wait"}})
+
+
 async def test_what_is_not_there_is_said_in_json(browser: Browser) -> None:
     unknown = {"command": "nothing", "error": "Unknown command: nothing"}
     assert await browser.json("/commands/nothing") == (200, unknown)
@@ -148,6 +154,14 @@ async def test_on_loopback_commands_are_answered_to_localhost_only(browser: Brow
         why = "on this address commands are answered to localhost, not to 'rebound.example'"
         assert (status, answer["error"]) == (403, why)
     assert (await browser.ask("/metrics", headers={"Host": "rebound.example"}))[0] == 200
+
+
+async def test_the_page_of_another_site_sends_no_commands(browser: Browser) -> None:
+    for site in ("cross-site", "same-site"):
+        status, answer = await browser.json("/commands/srst", headers={"Sec-Fetch-Site": site})
+        assert (status, answer["error"]) == (403, "commands are not answered to a page of another site")
+    for site in ("same-origin", "none"):
+        assert (await browser.json("/commands/srst", headers={"Sec-Fetch-Site": site}))[0] == 200
 
 
 async def test_bad_requests_harm_nobody(browser: Browser) -> None:

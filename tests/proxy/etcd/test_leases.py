@@ -104,15 +104,14 @@ async def test_what_a_broken_stream_left_unanswered_is_sent_again() -> None:
         assert await another.sent.get() == 2
 
 
-async def test_a_handler_that_fails_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
-    async with running() as played:
-        for lease in (13, 2):
-            played.keeper.send(lease)
-        stream = await played.opened.get()
-        for lease in (13, 2):
-            stream.answer(lease, 5)
-        assert await played.alive.get() == (2, 5)
-    assert "a bug in one session" in caplog.text
+async def test_a_handler_that_fails_ends_the_keeper() -> None:
+    """Its owner, and so the process, ends with it."""
+    played = Played()
+    keeping = asyncio.get_running_loop().create_task(played.keeper.run())
+    played.keeper.send(13)
+    (await played.opened.get()).answer(13, 5)
+    with pytest.raises(RuntimeError, match="a bug"):
+        await asyncio.wait_for(keeping, 20)
 
 
 async def test_silence_is_taken_for_a_broken_stream() -> None:

@@ -60,6 +60,27 @@ def test_so_many_of_one_address_and_in_all(
     assert limits.admit("a")
 
 
+@pytest.mark.parametrize(
+    ("in_all", "files", "most", "why"), [(0, 2, 2, ", all that"), (3, 2, 2, ", all that"), (1, 2, 1, "")]
+)
+def test_clients_do_not_get_the_last_descriptors(
+    in_all: int, files: int, most: int, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = ConnectionLimits(0, in_all, Counters(), files)
+    assert limits.most == most
+    assert [limits.admit(address) for address in ("", "a", "b")].count(True) == most
+    assert f"too many connections: more than {most}{why}" in caplog.text
+
+
+def test_a_client_that_is_not_known_yet_counts_in_all_only() -> None:
+    limits = ConnectionLimits(1, 2, Counters())
+    assert limits.admit("")
+    assert limits.admit("")
+    assert not limits.admit("a")
+    limits.release("")
+    assert limits.admit("a")
+
+
 async def test_a_connection_takes_a_place_and_gives_it_back() -> None:
     connections = _connections(1)
     first, second = Fake(received=3, sent=4), Fake()

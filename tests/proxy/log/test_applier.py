@@ -290,14 +290,26 @@ async def test_what_is_fed_meanwhile_waits_its_turn() -> None:
     assert world.told[-3:] == ["appended", "ProxyGone", "ProxyCame"]
 
 
-async def test_a_reply_that_fails_stops_nothing(world: World) -> None:
+async def test_a_callback_that_raises_ends_the_server(world: World) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("test")
 
     world.submit(OPEN).callback = fail
     world.submit(creation("/x"))
     world.applier.apply([world.cut()[1]])
-    assert world.told == ["session 1 me", "reply 2 0", "appended"]
+    assert world.applier.broken
+    assert [repr(failure) for failure in world.failures] == ["RuntimeError('test')"]
+
+
+async def test_a_lack_of_memory_is_left_to_the_loop(world: World) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    world.submit(OPEN).callback = fail
+    with pytest.raises(MemoryError):
+        world.applier.apply([world.cut()[1]])
+    assert world.applier.broken
+    assert world.failures == []
 
 
 async def test_an_unreadable_entry_and_an_unknown_level_end_it(

@@ -18,6 +18,7 @@ from proxy.log.combine.messages import NONCE, Ends, Hello
 from proxy.log.context import LogSettings
 from proxy.log.status import Stats
 from proxy.support.environment import HOST
+from proxy.support.ports import BoundedPort, Bounds
 from schema.keys import Keyspace
 from schema.record import PeerPort
 from tests.proxy.log.proxies import Proxy, World, answered, until
@@ -39,7 +40,7 @@ class Cluster(World):
         self.proxies.append(proxy)
         self.sockets[proxy] = listener
         await proxy.start()
-        await proxy.log.combining.listen(listener, None)
+        proxy.log.combining.listen(BoundedPort(listener, Bounds(20, 20), "proxies"))
         proxy.tasks.start(proxy.log.combining.run(None), "combine")
         return proxy
 
@@ -336,8 +337,20 @@ async def test_a_stranger_who_says_nothing_is_cut_off(
     proxy = await cluster.proxy()
     monkeypatch.setattr(module, "_CONNECT", 0.01)
     assert await _talk(cluster.sockets[proxy].getsockname()[1])
-    monkeypatch.setattr(module, "_MOST_CONNECTIONS", 0)
-    assert await _talk(cluster.sockets[proxy].getsockname()[1]) == b""
+
+
+async def test_strangers_take_no_place_of_a_proxy(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, _ = await cluster.proxy(), await cluster.proxy()
+    combining = first.log.combining
+    await until(lambda: len(combining._guests) == 1)
+    assert len(combining._connections) == 1
+    assert combining._port._taken.total() == 0  # type: ignore[union-attr]
+    monkeypatch.setattr(module, "_MOST_GUESTS", 1)
+    await cluster.proxy()
+    await until(lambda: "there are 1 proxies" in caplog.text)
+    assert len(combining._guests) == 1
 
 
 class Txns:

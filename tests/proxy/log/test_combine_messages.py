@@ -80,6 +80,10 @@ def test_releases_understand_each_other() -> None:
 
 def test_a_large_message_is_refused_before_it_is_here() -> None:
     one, two = _pair()
+    with pytest.raises(BadMessage, match="a message of 65544 bytes"):  # nothing is known before the hello
+        _pair()[1].open(one.seal(encode_entry(1, bytes(MOST_BYTES)))[:30])
+    one, two = _pair()
+    two.open(one.seal(b""))
     assert two.open(one.seal(encode_entry(1, bytes(MOST_BYTES)))) == [encode_entry(1, bytes(MOST_BYTES))]
     with pytest.raises(BadMessage, match="a message of"):
         two.open(one.seal(encode_entry(2, bytes(MOST_BYTES + 1)))[:30])

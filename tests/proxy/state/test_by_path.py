@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import override
 
+from proof.fuzzing.expensive import Lines
 from proxy.state.by_path import ByPath
 from schema.paths import ROOT, parent_of
 
@@ -23,6 +24,17 @@ def test_upwards_finds_what_a_look_at_each_ancestor_finds(
     while steps[-1] != ROOT:
         steps.append(parent_of(steps[-1]))
     assert list(found.upwards(path)) == [step for step in steps if step in found]
+
+
+def test_long_keys_cost_a_short_path_nothing() -> None:
+    """Clients may watch, or give a quota to, paths of very many lengths."""
+    found: ByPath[int] = ByPath()
+    for length in range(1, 2000):
+        found["/" + "x" * length] = length
+    lines = Lines()
+    with lines.running():
+        assert list(found.upwards("/x/y")) == ["/x"]
+    assert lines.count < 50
 
 
 def test_any_text_is_below_the_root_alone() -> None:
