@@ -122,7 +122,8 @@ def test_while_another_process_takes_over_all_connections_are_frozen() -> None:
     here = Fake()
     connections.opened(here.connection)
     connections.freeze()
-    assert connections.are_frozen
+    frozen = [connections.are_frozen]
     connections.thaw()
-    assert not connections.are_frozen
+    frozen.append(connections.are_frozen)
+    assert frozen == [True, False]
     assert here.did == ["freeze", "thaw"]
