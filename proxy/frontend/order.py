@@ -448,7 +448,10 @@ class Order:
     def _take_write(self, xid: int, opcode: int, packet: bytes, received: int) -> None:
         """Process a write that was just received."""
         queue = self.queue
-        if queue.items and not (queue.in_log and queue.weight <= self._ahead()):
+        # Most often there is nothing to ask: a call would be felt here.
+        is_free = not (self.replies.is_paused or self._held_log)
+        ahead = self._limits.ahead if is_free else self._ahead()
+        if queue.items and not (queue.in_log and queue.weight <= ahead):
             queue.add(Held(xid, opcode, packet, received), len(packet), BLOCKING)
             return
         write = self._make_write(xid, opcode, packet, received)
