@@ -131,7 +131,7 @@ scenarios: setup-test ## Measure the long scenarios: many clients, a million zno
 	@exec $(VENV)/python -m bench.scenarios $(ARGS)
 
 .PHONY: reference
-reference: setup-test ## Measure everything in docs/performance.md and README.md, and write it there (takes long)
+reference: setup-test ## Measure everything in bench/results/README.md and README.md, and write it there (takes long)
 	@# An invalid round, or a scenario that could not be run, is told at its place: the rest is worth having.
 	@status=0; \
 	$(VENV)/python -m bench --quick --rounds 3 --seconds 0.5 --json bench/results/reference.json || status=1; \

@@ -29,10 +29,12 @@ from proxy.support.stdout import guarded
 from proxy.support.usage import Parser
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-DOCUMENTS = ("docs/performance.md", "README.md")
+DOCUMENTS = ("README.md", "bench/results/README.md")
 ALONE = (1, 1)
 """Connections and depth of one client with one request at a time."""
 WRITES = ("create", "sequential", "set", "delete", "multi")
+SUMMARY = ("get", "create", "multi")
+"""Workloads of the short table: a read, a write, and what ClickHouse commits for an insert."""
 
 _MARK = re.compile(r"<!-- results: (?P<name>[a-z-]+) -->\n(?P<body>.*?)<!-- end -->\n", re.DOTALL)
 _OPENING = "<!-- results: "
@@ -165,7 +167,7 @@ def summary(results: Results) -> str:
         "| p50 zketcd / raw etcd Txn |",
         "|---|---|--:|--:|--:|--:|",
     ]
-    for workload in dict.fromkeys(cell.workload for cell, _ in results):
+    for workload in SUMMARY:
         for place in (ALONE, _busiest(found)):
             cell = Cell(workload, *place)
             theirs, ours = (found.get((cell, name)) for name in ("zookeeper", "zketcd"))

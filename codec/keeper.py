@@ -22,22 +22,27 @@ _pack_event = Struct(">iqqiiii").pack  # length, reply header, type, state, leng
 
 StatValues: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int]
 
+#: Bytes of the longest handshake that is taken; a client's has 44 to 47. ZooKeeper's limit is jute.maxbuffer:
+#: it keeps a megabyte of each that is never complete.
+MOST_OF_HANDSHAKE = 1024
 # What a handshake says is its length, and the bytes that come beyond that, by its version.
 _HANDSHAKE_LENGTH = 45
 _BEYOND = {ProtocolVersion.WIDE_XIDS: 1, ProtocolVersion.TRACING: 2}
 
 
 class OpeningFramer:
-    """The frames of a connection whose first one may be Keeper's handshake, longer than it says.
+    """The frames of a connection. The first one is short, and may be Keeper's handshake, longer than it says.
 
     Once the first frame is there, `rest` frames all that follows and may be used in its place.
     """
 
-    __slots__ = ("_held", "_max_frame", "rest")
+    __slots__ = ("_extended", "_held", "_max_frame", "rest")
 
-    def __init__(self, max_frame: int) -> None:
+    def __init__(self, max_frame: int, *, extended: bool = True) -> None:
+        """`extended`: whether it may be Keeper's."""
         self._held: bytearray | None = bytearray()
         self._max_frame = max_frame
+        self._extended = extended
         self.rest: Framer | TracedFramer = Framer(max_frame)
 
     @property
@@ -54,12 +59,13 @@ class OpeningFramer:
         if len(held) < INT.size:
             return []
         (length,) = INT.unpack_from(held)
-        if not 0 <= length <= self._max_frame:
-            raise FrameTooLong(length, self._max_frame, [], bytes(held[INT.size :]))
+        limit = min(self._max_frame, MOST_OF_HANDSHAKE)
+        if not 0 <= length <= limit:
+            raise FrameTooLong(length, limit, [], bytes(held[INT.size :]))
         end = INT.size + length
         if len(held) < end:
             return []
-        if length == _HANDSHAKE_LENGTH:
+        if self._extended and length == _HANDSHAKE_LENGTH:
             (version,) = INT.unpack_from(held, INT.size)
             end += _BEYOND.get(version, 0)
             if len(held) < end:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from http import HTTPStatus
@@ -22,6 +23,7 @@ from console.throttle import Throttle
 from proxy.state.auth.ip import java_address
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.x509 import subject_name
+from proxy.support.addresses import source_of
 from proxy.support.last_resort import contained
 from proxy.support.tasks import Tasks
 
@@ -33,6 +35,9 @@ _MOST_OF_LOGIN = 16 << 10
 _TIMEOUT = 30.0  # seconds until the body of a request has to be there: aiohttp has no limit for it
 _HASHES = 2  # passwords that are checked at a time: 16 MiB each
 _COOKIE = "zketcd-console"
+# Of a browser in which a user has logged in: guesses of the user's password elsewhere do not lock it out.
+_KNOWN_COOKIE = "zketcd-console-known"
+_KNOWN_FOR = 30 * 24 * 3600  # seconds
 _VERSION = "X-Zketcd-Version"  # of the data that are sent
 
 _Handler = Callable[[Call], Awaitable[Body]]
@@ -228,52 +233,69 @@ class Console:
             return login.identities
         given = basic(request.headers.get("Authorization", ""))
         if given is not None and self._settings.users:
-            await self._prove(*given, java_address(request.remote or ""))
+            await self._prove(request, *given)
             return ()
         return self._own(self._unasked(request))
 
     async def _login(self, request: web.Request) -> web.Response:
         values = await self._document(request, _MOST_OF_LOGIN)
         user = arguments.word(values, "user")
-        await self._prove(user, arguments.word(values, "password"), java_address(request.remote or ""))
+        await self._prove(request, user, arguments.word(values, "password"))
         former = self._find(request)
         if former is not None:
             self._logins.end(former)
-        return self._begun(request, user)
+        response = self._begun(request, user)
+        browser = request.cookies.get(_cookie(request, _KNOWN_COOKIE), "")
+        if not self._throttle.knows(browser, user):
+            browser = secrets.token_urlsafe()
+            self._throttle.succeeded(browser, user)
+        self._set_cookie(request, response, _KNOWN_COOKIE, browser, _KNOWN_FOR)
+        return response
 
-    async def _prove(self, user: str, password: str, address: str) -> None:
+    async def _prove(self, request: web.Request, user: str, password: str) -> None:
         """Check a password. Raises Refused."""
         if not self._settings.users:
             raise Refused(HTTPStatus.BAD_REQUEST, "this console has no users with passwords")
         now = time.monotonic()
-        wait = self._throttle.wait(address, now)
+        address = java_address(request.remote or "")
+        source = request.cookies.get(_cookie(request, _KNOWN_COOKIE), "")
+        if not self._throttle.knows(source, user):
+            source = source_of(address)
+        wait = self._throttle.wait(source, user, now)
         if wait:
             raise Refused(
                 HTTPStatus.TOO_MANY_REQUESTS, f"too many wrong passwords: try again in {wait:.0f} s"
             )
-        self._throttle.tried(address, user, now)
+        self._throttle.tried(source, user, now)
         secret = self._settings.users.get(user)
         async with self._hashes:
             right = len(password) <= LONGEST and await asyncio.to_thread(is_right, password, secret)
         if not right:
             log.warning("console: login of %r from %s refused", user[:64], address)
             raise Refused(HTTPStatus.UNAUTHORIZED, "the name or the password is wrong")
-        self._throttle.succeeded(address, user)
+        self._throttle.succeeded(source, user)
         log.info("console: %s logged in from %s", user, address)
 
     def _begun(self, request: web.Request, user: str) -> web.Response:
         login = self._logins.begin(user, time.monotonic())
         login.identities = self._own(user)
         response = _json(self._api.session(login))
+        self._set_cookie(request, response, _COOKIE, login.token)
+        return response
+
+    @staticmethod
+    def _set_cookie(
+        request: web.Request, response: web.Response, name: str, value: str, seconds: int | None = None
+    ) -> None:
         response.set_cookie(
-            _cookie(request),
-            login.token,
+            _cookie(request, name),
+            value,
             path="/console",
+            max_age=seconds,
             httponly=True,
             samesite="Strict",
             secure=request.secure,
         )
-        return response
 
     async def _logout(self, request: web.Request) -> web.Response:
         login = self._find(request)
@@ -347,10 +369,10 @@ def _subject(request: web.Request) -> str | None:
         return None
 
 
-def _cookie(request: web.Request) -> str:
+def _cookie(request: web.Request, name: str = _COOKIE) -> str:
     """A name of its own for each port: browsers send a host's cookies to all of its ports."""
     port = request.host.rpartition(":")[2]
-    return f"{_COOKIE}-{port if port.isdigit() else 0}"
+    return f"{name}-{port if port.isdigit() else 0}"
 
 
 def _json(body: Body) -> web.Response:

@@ -34,7 +34,9 @@ def session(name: str, **settings: str) -> SparkSession:
             "spark_sql_warehouse_dir": str(Path(tempfile.gettempdir(), "zketcd-spark-warehouse")),
             **settings,
         }
-        if local["spark_master"].startswith("local"):
+        if local["spark_master"] == "local" or local["spark_master"].startswith("local["):
+            # The JVM's ports give out data and take objects of Java: else from every user of this machine.
+            local.setdefault("spark_authenticate", "true")
             # Else Spark looks up the host's name, and ends if it does not resolve.
             local.setdefault("spark_driver_host", os.environ.setdefault("SPARK_LOCAL_IP", _HERE))
         for setting, value in local.items():

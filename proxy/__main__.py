@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import os
 import signal
 import socket
 import sys
@@ -37,7 +38,7 @@ from proxy.sasl.gssapi_server import Missing
 from proxy.sasl.login import Login
 from proxy.server import Server
 from proxy.state.machine import Machine
-from proxy.support import logs
+from proxy.support import descriptors, logs
 from proxy.support.addresses import listening_address, socket_address
 from proxy.support.environment import HOST
 from proxy.support.files import is_world_readable
@@ -102,6 +103,8 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
             log.warning(
                 "every user of this host can read the secrets in %s (%s): run chmod o= %s", file, option, file
             )
+    # What is written has data that ACLs protect. A service manager may be stricter.
+    os.umask(os.umask(0o077) | 0o027)
     try:
         with logs.audit_to(config.audit_log, config.log_format):
             code = _serve(config, prepared)
@@ -192,6 +195,9 @@ def _bind_for_peers(config: Config, listeners: Listeners) -> None:
 
 def _served(config: Config, prepared: Prepared, listeners: Listeners, channel: Channel | None) -> int:
     """Run the loop until a signal; the exit code. `channel`: to the process to take over from, if any."""
+    shares = descriptors.raised()
+    if shares.warning:
+        log.warning("%s", shares.warning)
     moved = use_huge_pages()
     log.debug("%d MiB are in huge pages", moved >> 20)
     try:

@@ -51,7 +51,7 @@ class AdminSettings(NamedTuple):
                 Source(order, self.url, self.at), console.who, needs_login=self.console.needs_login
             )
             admin = AdminServer(server.facts, commands, changes, console.application, tables.routes)
-        await admin.start(listener, self.tls)
+        await admin.start(listener, self.tls, server.shares.admin)
         if self.certificates is not None:
             tasks = Tasks()
             tasks.start(self.certificates.follow(), "follow the certificates of the admin port")

@@ -42,10 +42,11 @@ from proxy.state.ops import EXTENDED, FEATURES, PLAIN
 from proxy.state.ops.features import system_nodes
 from proxy.state.pause import LENGTHS, AtOnce, Lengths
 from proxy.state.watches import WatchTable
-from proxy.support import logs
+from proxy.support import descriptors, logs
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST, Environment
 from proxy.support.latency import Histogram, Latency
+from proxy.support.ports import BoundedPort, Bounds
 from proxy.support.tasks import Tasks
 from proxy.support.user import user_name
 from proxy.traces.span import Tracer
@@ -171,7 +172,10 @@ class Server:
             past=config.archive.read_only,
         )
         timer = SessionTimer(self.log, sessions, handshake, read_only, interval)
-        limits = ConnectionLimits(config.max_client_connections, config.max_connections, counters)
+        self.shares = shares = descriptors.current()
+        limits = ConnectionLimits(
+            config.max_client_connections, config.max_connections, counters, shares.clients
+        )
         self.connections = Connections(limits)
         self.ports = Ports(
             lambda: Connection(services, loop), limits, tls, config.proxy_protocol, loop, self._tasks
@@ -316,7 +320,8 @@ class Server:
     async def take_entries(self, listener: socket.socket) -> None:
         """Take the entries of other proxies at a bound socket. Raises OSError that names the address."""
         tls = None if self._tls is None else await asyncio.to_thread(self._tls.for_listener, asks=False)
-        await self.log.combining.listen(listener, tls)
+        most = self.shares.peers // 4  # the others are for proxies that have said which one they are
+        self.log.combining.listen(BoundedPort(listener, Bounds(most, most // 2), "other proxies", tls))
 
     async def start_past(
         self,

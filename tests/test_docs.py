@@ -23,7 +23,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.long
 def test_every_page_is_there(site: Path) -> None:
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/decisions/*.md")]
+    folders = ("", "docs/", "docs/decisions/", "proof/**/", "examples/", "bench/*/")
+    pages = [page for folder in folders for page in ROOT.glob(f"{folder}*.md")]
     assert len(pages) > 20
     for page in pages:
         assert (site / page.relative_to(ROOT).with_suffix(".html")).is_file()
@@ -59,6 +60,23 @@ def test_every_page_is_in_the_contents() -> None:
         assert f"* [{title}\n" in decisions
 
 
+def test_every_decision_has_its_status_and_date() -> None:
+    listed = (ROOT / "docs" / "decisions" / "README.md").read_text().partition("## Over")
+    form = re.compile(
+        r"Status: (accepted|over|superseded by \[(\d{4})\]\(\2-[\w-]+\.md\)), \d{4}-\d\d-\d\d\."
+    )
+    pages = list(ROOT.glob("docs/decisions/0*.md"))
+    assert len(pages) > 40
+    for page in pages:
+        title, status, *rest = page.read_text().strip().split("\n\n")
+        found = form.fullmatch(status)
+        assert title.startswith(f"# {page.name[:4]}: "), page.name
+        assert found, (page.name, status)
+        in_force = found[1] == "accepted"
+        assert f"({page.name})" in listed[0 if in_force else 2], page.name
+        assert in_force or len(rest) == 1, f"{page.name} is not in force: one paragraph is enough"
+
+
 def test_every_page_opens_with_the_questions_that_it_answers() -> None:
     pages = {page.name: page.read_text().split("\n\n")[1] for page in ROOT.glob("docs/*.md")}
     assert [name for name, opening in pages.items() if not opening.startswith("This page answers")] == []
@@ -67,8 +85,9 @@ def test_every_page_opens_with_the_questions_that_it_answers() -> None:
 def test_every_test_that_a_page_names_is_there() -> None:
     named = {
         (page.name, file)
-        for page in ROOT.glob("docs/*.md")
+        for page in (*ROOT.glob("docs/*.md"), *ROOT.glob("proof/**/*.md"), *ROOT.glob("examples/*.md"))
         for file in re.findall(r"(?<![\w/.])(?:tests|examples|proof)/[\w/]+(?:\.py\b|/)", page.read_text())
+        if "/NAME" not in file
     }
     assert len(named) > 40
     assert [
@@ -101,7 +120,7 @@ def test_counts_of_planted_faults() -> None:
     following = [tests for tests in outside if tests.startswith("tests/pipeline/follow/")]
     calm = [fault for fault in planted if fault.get("world") == "calm"]
     worlds = len(planted) - len(outside)
-    simulation = " ".join((ROOT / "docs" / "simulation.md").read_text().split())
+    simulation = " ".join((ROOT / "proof" / "simulation" / "README.md").read_text().split())
     reliability = (ROOT / "docs" / "reliability.md").read_text()
     assert f"There are {worlds - len(calm)} for stormy worlds and {len(calm)} for calm ones." in simulation
     assert f"| {worlds} planted faults, each found" in reliability

@@ -1,4 +1,6 @@
-"""Words that stay out of comments, docstrings, messages and documents; each rule has what to write instead.
+"""Jargon and empty praise that stay out of comments, docstrings, messages and documents.
+
+Each rule has what to write instead. Common words are free: a rule that makes a sentence worse goes.
 
 `python tests/test_prose.py proxy/log docs/etcd.md` prints what is found; without arguments, everywhere. Code
 does not count, nor what a program has written into a document.
@@ -35,37 +37,27 @@ def _rule(pattern: str, instead: str) -> Rule:
 
 
 RULES = (
-    _rule("nobody|no one", "name who is meant: no client, no proxy, no process"),
-    _rule("whoever|whomever", "name who is meant: a client that, a caller that"),
-    _rule("tell apart|tells? \\w+ from", "distinguish"),
-    _rule(
-        "told|tells? (?:it|them|us|him|others|everybody|each)",
-        "notified; receives; reports to; distinguished",
-    ),
+    # Words that zketcd once coined, where the field has a name or a plain word does.
     _rule("lets? go|letting go", "release, delete, drop"),
     _rule("laborious(?:ly)?", "slow, long"),
-    _rule("midway", "partially applied"),
-    _rule("goes on|go on|going on|went on", "continue"),
-    _rule("(?:heard|hears?|hearing) (?:of|from)", "receive from, be notified of"),
-    _rule("what is there", "name the thing that exists"),
-    _rule("is there no more|no longer there|no more there", "no longer exists"),
     _rule("patience", "timeout"),
     _rule("mortals?", "expiring nodes (containers and TTL nodes)"),
-    _rule("by (?:it|them)sel(?:f|ves)", "automatically, alone"),
-    _rule("(?:it|that|this|what|which|who) comes? (?:to|in|back|here)", "arrive, return"),
-    _rule("comes? (?:to be|into being)", "is created"),
+    _rule("courtesy|flight of", "a plain word"),
+    # What is not English.
+    _rule("what is there", "name the thing that exists"),
+    _rule("is there no more|no more there", "no longer exists"),
     _rule("for what it is|as it is there", "name the property"),
     _rule("(?:is|are) let in", "is admitted"),
     _rule("the like of", "such as"),
     _rule("beside (?:that|it|them|which)", "besides, also; compared with"),
-    _rule("of whom|whose turn it is|to whom", "name the thing"),
     _rule("(?:process|proxy|server|client|proxies|member|etcd|node|host|clients|servers) who", "that, which"),
-    _rule("one who|those who|any who|all who|he who", "a client that, those that"),
-    _rule("somebody|someone|everybody|everyone", "name who is meant: a client, each proxy"),
-    _rule("hang(?:s|ing)? up|hung up", "close the connection"),
-    _rule("courtesy|flight of", "a plain word"),
-    _rule("without a word", "without a message"),
+    # What promises without saying what.
+    _rule(
+        "blazing(?:ly)?|seamless(?:ly)?|robust(?:ly)?|effortless(?:ly)?|cutting-edge", "a figure, or nothing"
+    ),
 )
+#: Anything that a rule may find: most files have none of it, and need no look at their parts.
+_ANY = re.compile("|".join(rule.pattern.pattern for rule in RULES), re.IGNORECASE)
 _CODE = re.compile(r"``?[^`]*``?")
 #: Of a document: fenced blocks, and what lies between two marks of `bench.documents`.
 _BLOCK = re.compile(r"^```.*?^```$|^<!-- results.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
@@ -130,21 +122,21 @@ def in_files(*roots: Path) -> Iterator[str]:
             # This file's own examples are what the rules find.
             if re.search(r"_pb2(_grpc)?\.py$", path.name) or path == Path(__file__):
                 continue
-            if path.suffix in (".py", ".md"):
+            if path.suffix in (".py", ".md") and _ANY.search(text := path.read_text()):
                 prose = prose_of if path.suffix == ".py" else prose_of_document
-                for line, words, instead in findings(prose(path.read_text())):
+                for line, words, instead in findings(prose(text)):
                     yield f"{path}:{line}: {words!r}: {instead}"
 
 
 @pytest.mark.parametrize(
     "source",
     [
-        "# a request that nobody waits for",
-        '"""Clients are told of it."""',
-        'def do():\n    """Do.\n\n    It goes on.\n    """',
-        "x = 1\n'''Whoever reads it.'''",
-        "log.warning('the state is %s midway', 1)",
-        "raise ValueError(f'{name}: let go by itself')",
+        "# a request that waits for the patience",
+        '"""Clients are let in."""',
+        'def do():\n    """Do.\n\n    It returns what is there.\n    """',
+        "x = 1\n'''A laborious read.'''",
+        "log.warning('the node %s is there no more', 1)",
+        "raise ValueError(f'{name}: let go')",
     ],
 )
 def test_a_listed_word_is_found(source: str) -> None:
@@ -152,17 +144,16 @@ def test_a_listed_word_is_found(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["nobody = 1", "say('nobody')", "# the scheme `nobody` and ``whoever``", "x = 'midway'"]
+    "source", ["mortals = 1", "say('mortals')", "# the scheme `mortal` and ``patience``", "x = 'patience'"]
 )
 def test_names_other_strings_and_code_do_not_count(source: str) -> None:
     assert findings(prose_of(source)) == []
 
 
 def test_blocks_of_a_document_do_not_count() -> None:
-    page = (
-        "# It\n```\nnobody\n```\n    nobody\n\n<!-- results: x -->\n| told |\n<!-- end -->\nNobody `told`\n"
-    )
-    assert [(found.line, found.words) for found in findings(prose_of_document(page))] == [(10, "Nobody")]
+    blocks = "```\nmortal\n```\n    mortal\n\n<!-- results: x -->\n| mortal |\n<!-- end -->\n"
+    page = f"# It\n{blocks}Mortal `patience`\n"
+    assert [(found.line, found.words) for found in findings(prose_of_document(page))] == [(10, "Mortal")]
 
 
 def test_no_listed_word() -> None:

@@ -11,7 +11,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[1]
-_PAGES = ["*.md", "LICENSE", "*/README.md"]
+_PAGES = ["*.md", "LICENSE", "*/README.md", "*/*/README.md", "bench/notes/*.md", "examples/*.md"]
 _PAGES += ["docs/*.md", "docs/decisions/*.md", "docs/**/*.svg", "docs/**/*.png"]
 _SETTINGS = _ROOT / "docs" / "site"
 

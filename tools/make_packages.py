@@ -56,7 +56,7 @@ _FILES = {
 # The documents, in the folders that they have here: their links to each other hold.
 _DOCUMENTS = (
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
-    *("codec/README.md", "schema/README.md"),
+    *("codec/README.md", "schema/README.md", "proof/**/*.md", "examples/*.md", "bench/**/*.md"),
     *("docs/**/*.md", "docs/**/*.png", "docs/**/*.svg"),
 )
 # Where each shell looks for completion.

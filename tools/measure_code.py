@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Figures of the code: `python tools/measure_code.py [ROOT]` prints those of a checkout, of any commit.
 
-Lines by folder, the largest classes, the longest files, Protocol classes, methods that only pass a call on,
-files with one small definition, names that the simulation patches, imports from tests outside tests/, and
-files that build ZooKeeper's connect request by hand. Generated files do not count.
+Words of the documents, lines by folder, the largest classes, the longest files, Protocol classes, methods
+that only pass a call on, files with one small definition, names that the simulation patches, imports from
+tests outside tests/, and files that build ZooKeeper's connect request by hand. Generated files do not count.
 """
 
 import argparse
 import ast
 import re
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,7 @@ FOLDERS = (
 GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$")
 MOST_LINES_OF_A_FILE = 900
 _TESTS_IMPORT = re.compile(r"^\s*(?:from|import) tests\b", re.MULTILINE)
+_WRITTEN_BY_A_PROGRAM = re.compile(r"<!-- results.*?<!-- end -->", re.DOTALL)
 # The layout of a connect request: protocol version, zxid, timeout, session.
 _CONNECT_REQUEST = re.compile(r">iqiq\b|records\.ConnectRequest\b")
 
@@ -74,6 +76,12 @@ def long_files(root: Path, most: int = MOST_LINES_OF_A_FILE) -> dict[str, int]:
     """Files with more lines than `most`, and their lines."""
     counted = {path.relative_to(root).as_posix(): count_lines(path) for path in sources(root)}
     return {name: lines for name, lines in counted.items() if lines > most}
+
+
+def words(root: Path) -> dict[str, int]:
+    """Words of each document, without what `bench.documents` has written into it."""
+    tracked = subprocess.check_output(["git", "-C", root, "ls-files", "*.md"], text=True).split()
+    return {name: len(_WRITTEN_BY_A_PROGRAM.sub("", (root / name).read_text()).split()) for name in tracked}
 
 
 def classes(root: Path, *folders: str) -> Iterator[ClassSize]:
@@ -179,8 +187,12 @@ def main() -> None:
     )
     parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).resolve().parents[1])
     root = parser.parse_args().root
+    counted = words(root)
+    print(f"words of {len(counted)} documents: {sum(counted.values()):,}")
+    for name, count in sorted(counted.items(), key=lambda file: -file[1])[:10]:
+        print(f"{count:>9,}  {name}")
     lines = lines_by_folder(root)
-    print("lines by folder")
+    print("\nlines by folder")
     for folder, count in sorted(lines.items()):
         print(f"{count:>9,}  {folder}")
     print(f"{sum(count for folder, count in lines.items() if '/' not in folder):>9,}  all")

@@ -165,7 +165,9 @@ class FakeHost:
         self._when_whole: list[Callable[[], None]] = []
         self.holds = 0
         of_loop = cast(asyncio.AbstractEventLoop, loop)
-        self.state_gate = StateGate(cast(Any, self), of_loop, slice_seconds=0, lengths=Lengths(every=1))
+        self.state_gate = StateGate(
+            cast(Any, self), of_loop, slice_seconds=0, lengths=Lengths(every=1), share=0
+        )
         self.outbox = Outbox()
         self.attached: list[ConnectRequest] = []
         self.changes: list[SessionChange] = []

@@ -1,6 +1,6 @@
 """Known bugs of etcd, as faults: watches that leave out or repeat events, and old answers.
 
-etcd's other faults (`Troubles`) break no promise of etcd's. These do. docs/reliability.md says what zketcd
+etcd's other faults (`Troubles`) break no promise of etcd's. These do. docs/etcd-bugs.md says what zketcd
 does about each. The numbers are those of etcd's issues.
 """
 

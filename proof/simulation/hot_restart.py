@@ -175,7 +175,7 @@ class HotRestart(NewProcess):
         try:
             server = self._server = proxy.server_of(host)
             await server.start(lambda _count: None, None, None, self._taken)
-            await proxy.take_entries(server)
+            proxy.take_entries(server, host)
             proxy.world.trace(proxy.name, f"a new process serves as {server.log.incarnation}")
             try:
                 await channel.send("serving")

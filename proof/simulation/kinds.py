@@ -6,17 +6,22 @@ from collections.abc import Callable
 from proof.simulation.calm import simulate_calm
 from proof.simulation.outcome import Outcome
 from proof.simulation.record import World
-from proof.simulation.simulation import simulate
+from proof.simulation.simulation import Simulation, simulate
 
 
 def _with_bugs(seed: int, hours: float, faults: tuple[str, ...]) -> Outcome:
     return simulate(seed, hours, faults, etcd_bugs=True)
 
 
+def _with_defects(seed: int, hours: float, faults: tuple[str, ...]) -> Outcome:
+    return Simulation(seed, hours, faults, defects=True).run()
+
+
 _SIMULATED: dict[str, Callable[[int, float, tuple[str, ...]], Outcome]] = {
     "stormy": simulate,
     "calm": simulate_calm,
     "etcd-bugs": _with_bugs,
+    "defects": _with_defects,
 }
 
 

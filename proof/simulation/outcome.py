@@ -8,7 +8,7 @@ from typing import NamedTuple
 class Outcome(NamedTuple):
     """The result of one simulated world."""
 
-    kind: str  # "stormy", "calm" or "etcd-bugs"
+    kind: str  # "stormy", "calm", "etcd-bugs" or "defects"
     seed: int
     seconds: float  # simulated
     operations: int  # answered requests of clients

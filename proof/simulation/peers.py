@@ -5,6 +5,7 @@ break when a process ends, and wait while it stands still.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from typing_extensions import override
 from proof.simulation.network import Network, Pipe
 from proof.simulation.world import Host, World
 from proxy.support.environment import Randomness
+from proxy.support.ports import Place
 from schema.record import PeerPort
 
 _NUMBER = 2191  # of the port of each proxy
@@ -32,11 +34,6 @@ class ProxyHost(Host):
         self._network = network
 
     @override
-    async def create_server(self, protocol_factory: Any, *, sock: Any, **_options: Any) -> Any:  # type: ignore[override]
-        del sock
-        return _Port(self._network, self, protocol_factory)
-
-    @override
     async def create_connection(  # type: ignore[override]
         self, protocol_factory: Any, host: str, _port: int, **_options: Any
     ) -> Any:
@@ -47,7 +44,9 @@ class ProxyHost(Host):
         port = self.random.choice(ports)  # two have it during a hot restart
         made = self.create_future()
         near = Link(self, host, lambda: None if made.done() else protocol_factory(), made)
-        far = Link(port.host, self.name, lambda: None if port.is_closed else port.factory())
+        far = Link(
+            port.host, self.name, lambda: None if port.is_closed else port.make(Place(Counter(), self.name))
+        )
         near.out = Pipe(self._network, self.name, port.host, host, far.came)
         far.out = Pipe(self._network, host, self, self.name, near.came)
         near.out.send(b"")
@@ -63,14 +62,17 @@ class ProxyHost(Host):
             link.out.broken = silently
 
 
-class _Port:
+class Port:
     """A process takes connections of other proxies."""
 
-    def __init__(self, network: Network, host: ProxyHost, factory: Callable[[], asyncio.Protocol]) -> None:
+    def __init__(self, network: Network, host: ProxyHost) -> None:
         self.host = host
-        self.factory = factory
         self.is_closed = False
         self._all = network.ports.setdefault(host.name, [])
+
+    def open(self, make: Callable[[Place], asyncio.Protocol]) -> None:
+        """Take them."""
+        self.make = make
         self._all[:] = [port for port in self._all if not port.host.dead]
         self._all.append(self)
 

@@ -19,7 +19,7 @@ from proof.simulation.environment import SimulatedClock, environment
 from proof.simulation.etcd import Cluster
 from proof.simulation.etcd_channel import Channel
 from proof.simulation.knobs import Knobs
-from proof.simulation.peers import ProxyHost, peer_port
+from proof.simulation.peers import Port, ProxyHost, peer_port
 from proof.simulation.spoiling import PlantedError
 from proof.simulation.transports import Socket, Transport, Transports
 from proof.simulation.world import Host
@@ -203,11 +203,11 @@ class Proxy:
         )
         return server
 
-    async def _run(self, host: Host) -> None:
+    async def _run(self, host: ProxyHost) -> None:
         try:
             server = self.server = self.server_of(host)
             await server.start(lambda _count: None, Socket())  # type: ignore[arg-type]
-            await self.take_entries(server)
+            self.take_entries(server, host)
             self.serving = True
             self.world.trace(self.name, f"serves as {server.log.incarnation}")
             error = await server.failed()
@@ -218,10 +218,10 @@ class Proxy:
         self.world.trace(self.name, f"ends: {type(error).__name__}: {error}")
         host.call_soon(self.kill)
 
-    async def take_entries(self, server: Server) -> None:
+    def take_entries(self, server: Server, host: ProxyHost) -> None:
         """Let a server that has started take the entries of other proxies, if it is to."""
         if self._settings.peer_listen:
-            await server.take_entries(Socket())  # type: ignore[arg-type]
+            server.log.combining.listen(Port(self._cluster.network, host))
 
     def _stretched(self, delay: float) -> float:
         """How long a task of the server sleeps in quiet stretches, in place of the period of its looks."""

@@ -50,15 +50,25 @@ class Simulation:
     kind = "stormy"
 
     def __init__(
-        self, seed: int, hours: float, kinds: tuple[str, ...] = (), *, etcd_bugs: bool = False
+        self,
+        seed: int,
+        hours: float,
+        kinds: tuple[str, ...] = (),
+        *,
+        etcd_bugs: bool = False,
+        defects: bool = False,
     ) -> None:
-        """`kinds`: the only faults there are; else all. `etcd_bugs`: etcd's known bugs as well."""
+        """`kinds`: the only faults there are; else all. `etcd_bugs`: etcd's known bugs as well.
+
+        `defects`: exceptions at any line of a server's code as well.
+        """
         self.world = World(seed)
         self.network = Network(self.world)
         self.cluster = Cluster(self.world, self.network)
         self.cluster.host.levels = seams.NEXT_LEVELS
         self.history = History()
         self.violations: list[str] = []
+        self.spoiled = 0
         self.world.on_error = self.violate
         self.knobs = self._drawn(self.world.random("knobs"))
         self.world.trace("world", str(self.knobs))
@@ -112,7 +122,10 @@ class Simulation:
         self._backup: OlderBackup | None = None
         self._is_judged = False  # what follows is judged by the backup
         bugs = tuple(self.nemesis.bugs)
-        self._kinds = kinds or (*self.nemesis.kinds, *(bugs if etcd_bugs else ()))
+        more = (*(bugs if etcd_bugs else ()), *(self.nemesis.defects if defects else ()))
+        self._kinds = kinds or (*self.nemesis.kinds, *more)
+        if defects:
+            self.kind = "defects"
         if etcd_bugs:
             self.kind = "etcd-bugs"
         if OLD_READS & set(self._kinds):

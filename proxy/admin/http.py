@@ -18,6 +18,7 @@ from aiohttp import web, web_response
 
 from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands, Response
+from proxy.admin.connections import IDLE_TIMEOUT, AdminConnections
 from proxy.admin.facts import Facts
 from proxy.admin.json_text import encode
 from proxy.admin.prometheus import CONTENT_TYPE, Exposition
@@ -26,8 +27,9 @@ from proxy.state.auth.ip import java_address
 from proxy.state.pause import NO_PAUSE
 from proxy.support.addresses import host_of, is_loopback, is_public_name
 from proxy.support.last_resort import contained
+from proxy.support.ports import BoundedPort, Bounds
 
-_IDLE_TIMEOUT = 30.0  # seconds, as admin.idleTimeout
+_MOST = 128  # connections
 _CLOSE_TIMEOUT = 1.0  # seconds for requests under way when the server stops
 _JSON = "application/json"
 _AT_ONCE = 8  # parts of an answer that are sent in one go
@@ -51,7 +53,9 @@ class AdminServer:
         self._commands = commands
         self._changes = changes
         self._exposition = Exposition(facts)
-        application = web.Application(middlewares=[_guarded])
+        self._connections = AdminConnections()
+        self._port: BoundedPort | None = None
+        application = web.Application(middlewares=[self._connections.watched, _guarded])
         application.add_routes(
             [
                 web.get("/", self._index),
@@ -74,18 +78,26 @@ class AdminServer:
         self._runner = web.AppRunner(
             application,
             access_log=None,
-            keepalive_timeout=_IDLE_TIMEOUT,
+            keepalive_timeout=IDLE_TIMEOUT,
             shutdown_timeout=_CLOSE_TIMEOUT,
             logger=_QUIET,
         )
 
-    async def start(self, listener: socket.socket, tls: ssl.SSLContext | None = None) -> None:
-        """Answer on a socket that listens already."""
+    async def start(
+        self, listener: socket.socket, tls: ssl.SSLContext | None = None, most: int = _MOST
+    ) -> None:
+        """Answer on a socket that is bound. `most`: connections, of which one address may have the half."""
         await self._runner.setup()
-        await web.SockSite(self._runner, listener, ssl_context=tls).start()
+        assert self._runner.server is not None
+        connections = self._connections
+        bounds = Bounds(most, most // 2)
+        self._port = BoundedPort(listener, bounds, "the admin port", tls, connections.make_room)
+        self._port.open(connections.maker(self._runner.server))
 
     async def stop(self) -> None:
         """Answer the requests that are here, then close."""
+        if self._port is not None:
+            self._port.close()
         await self._runner.cleanup()
 
     async def _index(self, _: web.Request) -> web.Response:
@@ -103,7 +115,12 @@ class AdminServer:
         method = "GET" if request.method == "HEAD" else request.method
         name, authorization = request.match_info["name"], request.headers.get("Authorization")
         address = java_address(request.remote or "")
-        response = await self._changes.run(method, name, await request.read(), authorization, address)
+        try:
+            async with asyncio.timeout(IDLE_TIMEOUT):
+                content = await request.read()
+        except TimeoutError:
+            raise web.HTTPRequestTimeout(reason="the request's body did not come in time") from None
+        response = await self._changes.run(method, name, content, authorization, address)
         if response is None:
             run = partial(self._commands.run, method, name, arguments, authorization, address)
             response = await in_slices(run, self._facts.subject.clock)

@@ -58,7 +58,7 @@ _GAUGES = {
 }
 # Counters of ServerMetrics: ZooKeeper's provider gives them no suffix either.
 _COUNTERS = {
-    "connection_rejected": "connections over maxClientCnxns since the last srst",
+    "connection_rejected": "connections of clients beyond a limit since the last srst",
     "connection_request_count": "connect requests since the last srst",
     "sessionless_connections_expired": "connections without a session that were closed, since the last srst",
     "op_count_total": "requests since the last srst, without writes that failed",
@@ -141,6 +141,11 @@ def _of_server(facts: Facts, subject: Subject) -> Iterator[Metric]:
         "zketcd_sessions_expired",
         "sessions that this proxy ended because their clients were silent or their proxy died",
         counters.sessions_expired,
+    )
+    yield GaugeMetricFamily(
+        "zketcd_max_client_connections",
+        "clients that may be connected, by --max-connections and the limit of open files",
+        subject.connections.limits.most,
     )
     yield GaugeMetricFamily("zketcd_watches", "watches of this proxy's clients", subject.watches.total())
     yield CounterMetricFamily("zketcd_watch_notifications", "watch events sent", counters.notifications)

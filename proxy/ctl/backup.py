@@ -53,7 +53,8 @@ def backup(machine: Machine, prefix: str, position: int, folder: Path, keep: int
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / f"{_PARTIAL}-{target.name}-{os.getpid()}"
     try:
-        (partial / "version-2").mkdir(parents=True)
+        partial.mkdir(mode=0o750)  # it has all data, whatever their ACLs say
+        (partial / "version-2").mkdir()
         # ZooKeeper knows its snapshots by name, and by the suffix that they are compressed.
         file = partial / "version-2" / f"snapshot.{zxid:x}.gz"
         nodes, dropped = _write(machine, file, zxid)

@@ -49,7 +49,7 @@ _OLD_READS = Bug(
     (Version(3, 4, 42), Version(3, 5, 28), Version(3, 6, 9)),
 )
 
-#: Those that are warned of. docs/reliability.md has these and others ("etcd's bugs and zketcd").
+#: Those that are warned of. docs/etcd-bugs.md has these and others.
 BUGS = (
     Bug(
         15247,

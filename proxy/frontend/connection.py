@@ -29,7 +29,7 @@ from codec.constants import OpCode, Perms, ProtocolVersion
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.packets import ConnectRequest
 from proxy.frontend.identity import ClientIdentity
-from proxy.frontend.limits import ConnectionLimits, Load
+from proxy.frontend.limits import ConnectionLimits, EarlyBytes, Load
 from proxy.frontend.observer import Answer, Observer
 from proxy.frontend.opening import (
     ELSEWHERE,
@@ -94,6 +94,8 @@ class Services:
     traces: Traces | None = None
     #: Authenticates clients by SASL; None if SASL is not offered.
     login: Login | None = None
+    #: What clients without a session have sent.
+    early: EarlyBytes = field(default_factory=EarlyBytes)
     #: Clocks and randomness.
     environment: Environment = HOST
     #: Logs connections that do not send what a ZooKeeper client does, such as port scanners.
@@ -166,6 +168,7 @@ class Connection(asyncio.Protocol):
             self, identity, authentication, self.take_outcome, services.context, self._observer
         )
         self._requests = self._size = 0  # requests and bytes of this client in the server's load
+        self._early = 0  # bytes received before the session exists
         self._is_in_flush_queue = False
         self._waits = False  # in the state gate's queue
 
@@ -192,6 +195,8 @@ class Connection(asyncio.Protocol):
         session = self.session
         if session is not None:
             session.heard = self._loop.time()
+        elif not self._keep_early(len(data)):
+            return
         inbound = self.inbound
         received = self._clock.perf_counter_ns()
         waits = self.has_unhandled or self.outbound.frozen
@@ -215,6 +220,7 @@ class Connection(asyncio.Protocol):
         self.inbound.parked.clear()
         self._act(self.order.stop())
         self._drop_watches(_DROPPED_AT_ONCE)
+        self._release_early()
         session = self.session
         if session is not None and session.connection is self:
             if self.outbound.reading_paused:  # what it sent since is lost, so its time begins here
@@ -352,7 +358,7 @@ class Connection(asyncio.Protocol):
             self.services.outbox.submit_all(ready.requests)
         if ready.slow_read is not None:
             self.services.state_gate.read_slowly(
-                self.answer_slow_read, lambda: self.order.wants_slow_read, now=ready.slow_read.now
+                self.answer_slow_read, lambda: self.order.wants_slow_read, *ready.slow_read
             )
         self.outbound.send(ready.packets, ready.close)
         if ready.again:
@@ -401,6 +407,28 @@ class Connection(asyncio.Protocol):
             self.outbound.pause_reading()
         else:
             self.outbound.resume_reading()
+
+    def _keep_early(self, size: int) -> bool:
+        """Count bytes received before the session exists; False if they are too many: it is closed."""
+        services = self.services
+        self._early += size
+        if services.early.keep(self.identity.address, size):
+            return True
+        services.counters.rejected += 1
+        services.throttled_log.warn(
+            "closing %s: clients without a session have sent too much: %d bytes in all, %d of them this one",
+            self.identity.address,
+            services.early.in_all,
+            self._early,
+        )
+        self._end()
+        return False
+
+    def _release_early(self) -> None:
+        """The session exists, or the connection is closed."""
+        if self._early:
+            self.services.early.release(self.identity.address, self._early)
+            self._early = 0
 
     def _weigh(self) -> None:
         """Count this client's waiting requests in the load, unless it does not read its replies."""
@@ -470,7 +498,7 @@ class Connection(asyncio.Protocol):
         if wire is None:
             version = request.protocol_version
             words = "%s asks for compressed packets (protocol version %d): not offered"
-            log.info(words, self.identity.address, version)
+            services.throttled_log.info(words, self.identity.address, version)
             self.refuse()
             return
         self.order.replies.wire = wire
@@ -500,7 +528,9 @@ class Connection(asyncio.Protocol):
     def _give_up(self) -> None:
         """The client has not sent a connect request in time, or has not got its session in time."""
         if self._opening.request is not None:
-            log.info("closing %s: it got no session in its timeout", self.identity.address)
+            self.services.throttled_log.info(
+                "closing %s: it got no session in its timeout", self.identity.address
+            )
         else:
             self.services.counters.sessionless_expired += 1
             # ZooKeeper does not log it either (NIOServerCnxnFactory.ConnectionExpirerThread).
@@ -545,6 +575,7 @@ class Connection(asyncio.Protocol):
         self._act(order.take_ready())
 
     def _attach(self, session: Session) -> None:
+        self._release_early()
         session.connection = self
         self.session = session
         self.identity.session_id = session.id
@@ -554,7 +585,7 @@ class Connection(asyncio.Protocol):
         """The session does not exist (any more): the client has to open a new one."""
         request = self._opening.request
         if request is not None and request.session_id:
-            log.info(
+            self.services.throttled_log.info(
                 "session %s: refused to %s:%d: it has ended, or the password is wrong",
                 session_text(request.session_id),
                 self.identity.address,

@@ -138,7 +138,7 @@ class Handshake:
         if not connection.wants_session:
             return
         if request.last_zxid_seen > self._machine.zxid:
-            log.info(
+            self._throttled_log.info(
                 "closing %s: the client has seen zxid 0x%x, this server only 0x%x",
                 connection.identity.address,
                 request.last_zxid_seen,
@@ -151,7 +151,12 @@ class Handshake:
     def _ask(self, connection: Connection, request: ConnectRequest) -> None:
         now = self._loop.time()
         if request.session_id:
-            self._returned = now
+            is_right = self._sessions.judge(request.session_id, request.password)
+            if is_right is False:  # the log need not be asked: a session's password never changes
+                connection.refuse()
+                return
+            if is_right:
+                self._returned = now
         elif self._new or now < self._returned + _QUIET:
             if not self._new:
                 self._new_until = now + _LONGEST_WAIT

@@ -8,6 +8,11 @@ from proxy.support.throttled_log import ThrottledLog
 
 log = logging.getLogger("proxy.frontend.connections")  # the documents name this logger
 
+# Bytes that clients without a session may have sent, from one address and in all. A handshake has 47 at most;
+# clients of ZooKeeper send nothing more before the answer to it.
+_EARLY_PER_ADDRESS = 1 << 20
+_EARLY_IN_ALL = 16 << 20
+_ANY = 1 << 30
 # Above so many bytes of waiting requests the limit counts as reached, however few the requests are.
 _MAX_BYTES = 256 << 20
 
@@ -15,23 +20,29 @@ _MAX_BYTES = 256 << 20
 class ConnectionLimits:
     """How many clients may be connected: from one address, and in all. 0: no limit."""
 
-    def __init__(self, per_address: int, in_all: int, counters: Counters) -> None:
+    def __init__(self, per_address: int, in_all: int, counters: Counters, files: int = _ANY) -> None:
+        """`files`: how many clients may have a descriptor. The others are a reserve (support.descriptors)."""
         self._per_address = per_address
-        self._in_all = in_all
+        self._few_files = not 0 < in_all <= files
+        self.most = files if self._few_files else in_all
         self.counters = counters
         self._by_address: Counter[str] = Counter()
         self._count = 0
         self._throttled_log = ThrottledLog(log)
 
     def admit(self, address: str) -> bool:
-        """Count a client; False, without counting it, if a limit is reached (maxClientCnxns, maxCnxns)."""
-        if self._per_address and self._by_address[address] >= self._per_address:
+        """Count a client; False, without counting it, if a limit is reached (maxClientCnxns, maxCnxns).
+
+        "" is the address of a client that is not known yet.
+        """
+        if self._per_address and address and self._by_address[address] >= self._per_address:
             self.counters.rejected += 1
             self._throttled_log.warn("too many connections from %s: more than %d", address, self._per_address)
             return False
-        if self._in_all and self._count >= self._in_all:
+        if self._count >= self.most:
             self.counters.rejected += 1
-            self._throttled_log.warn("too many connections: more than %d", self._in_all)
+            why = ", all that this process may have open files for" if self._few_files else ""
+            self._throttled_log.warn("too many connections: more than %d%s", self.most, why)
             return False
         self._by_address[address] += 1
         self._count += 1
@@ -62,3 +73,24 @@ class Load:
     def is_too_much(self) -> bool:
         """Whether to stop reading from clients with a waiting request (ZooKeeperServer.shouldThrottle)."""
         return self.requests > self._limit or self.size > _MAX_BYTES
+
+
+class EarlyBytes:
+    """The bytes that are kept for clients without a session, which have proved nothing yet."""
+
+    def __init__(self) -> None:
+        self.in_all = 0
+        self._by_address: Counter[str] = Counter()
+
+    def keep(self, address: str, size: int) -> bool:
+        """Count what a client has sent; False if it is too much. It is counted until it is released."""
+        self.in_all += size
+        self._by_address[address] += size
+        return self.in_all <= _EARLY_IN_ALL and self._by_address[address] <= _EARLY_PER_ADDRESS
+
+    def release(self, address: str, size: int) -> None:
+        """The client has its session, or is gone."""
+        self.in_all -= size
+        self._by_address[address] -= size
+        if not self._by_address[address]:
+            del self._by_address[address]

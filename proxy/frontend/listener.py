@@ -8,7 +8,8 @@ The rules:
    a server without TLS.
 2. Before that byte a load balancer may send a header that names the client (`proxy_protocol`). It is read
    here.
-3. A client is counted by the limits on connections as soon as its address is known, and before it is served.
+3. A client is counted by the limits on connections when it is accepted; behind a load balancer, by the limit
+   for one address when its header has come.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from proxy.frontend.proxy_protocol import BadHeader, ProxyProtocol, Source
 from proxy.state.auth.ip import java_address
 from proxy.support.addresses import listening_address, socket_address
 from proxy.support.last_resort import contained
+from proxy.support.ports import Acceptor, Peer
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
 
@@ -36,27 +38,12 @@ log = logging.getLogger(__name__)
 # The kernel's limit applies as well (net.core.somaxconn). A client beyond it waits for TCP's retransmissions.
 _BACKLOG = 4096
 _HANDSHAKE = b"\x16"
-_ACCEPTED_AT_ONCE = 100
 #: Seconds within which a client must send its PROXY header, if any, and its first byte, and finish its TLS
 #: handshake. The same as `opening.SESSIONLESS_TIMEOUT`.
 TIMEOUT = 20.0
 _PEEK = 4096  # bytes examined for a PROXY header; only those of the header are removed
-# Errors of the network that `accept` passes on; Linux's manual treats them as EAGAIN. EPERM: a firewall.
-_OF_CLIENT = (
-    errno.ENETDOWN,
-    errno.EPROTO,
-    errno.ENOPROTOOPT,
-    errno.EHOSTDOWN,
-    errno.ENONET,
-    errno.EHOSTUNREACH,
-    errno.EOPNOTSUPP,
-    errno.ENETUNREACH,
-    errno.EPERM,
-)
 # What a host without IPv6 answers: by its kernel, by a setting, or by a filter such as systemd's.
 _NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPERM)
-_NO_MORE_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_PAUSE = 1.0  # seconds until the next try if the process has no file descriptor left
 
 
 @dataclass(slots=True)
@@ -67,14 +54,11 @@ class _Waiting:
     source: Source
     #: The bytes of a PROXY header received so far; None if no header is expected (any more).
     header: bytes | None
-    admitted: bool = False  # whether it is counted; it is as soon as its address is known
+    counted: str  # the address by which the limits count it; "" for one that is not known yet
 
 
 class ClientListener:
-    """Accepts on one socket. A client is counted at once, so that the limits hold for waiting ones too.
-
-    One behind a load balancer is counted when its header has arrived: before, its address is not known.
-    """
+    """Accepts on one socket. A client is counted at once, so that the limits hold for waiting ones too."""
 
     def __init__(self, ports: "Ports", tls: TlsContext | None, *, plain: bool) -> None:
         """`tls`: None for no TLS. `plain`: whether clients without it are admitted."""
@@ -84,57 +68,31 @@ class ClientListener:
         self._headers = ports.headers
         self._tls = tls
         self._plain = plain
-        self._listener: socket.socket | None = None
-        self._closed = False
+        self._acceptor = Acceptor(self._loop, self._accepted, "clients")
         self._waiting: dict[socket.socket, _Waiting] = {}
         self._throttled_log = ThrottledLog(log)
         self._header_log = ThrottledLog(log)
 
     def open(self, listener: socket.socket) -> None:
         """Accept on a listening socket, which belongs to this listener from now on."""
-        listener.setblocking(False)
-        self._listener = listener
-        self._loop.add_reader(listener.fileno(), self._accept, listener)
+        self._acceptor.open(listener)
 
     def close(self) -> None:
         """Stop listening, and close the clients that are not admitted yet."""
-        self._closed = True
-        if self._listener is not None:
-            self._loop.remove_reader(self._listener.fileno())
-            self._listener.close()
+        self._acceptor.close()
         for client in list(self._waiting):
             self._close_client(client)
 
-    def _accept(self, listener: socket.socket) -> None:
-        for _ in range(_ACCEPTED_AT_ONCE):
-            try:
-                client, peer = listener.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                if error.errno in _OF_CLIENT:
-                    return
-                if error.errno not in _NO_MORE_FILES:
-                    raise
-                self._throttled_log.warn("cannot accept clients: %s", error.strerror)
-                self._loop.remove_reader(listener.fileno())
-                self._loop.call_later(_PAUSE, self._accept_again, listener)
-                return
-            self._accepted(client, (java_address(peer[0]), peer[1]))
-
-    def _accept_again(self, listener: socket.socket) -> None:
-        if not self._closed:
-            self._loop.add_reader(listener.fileno(), self._accept, listener)
-
-    def _accepted(self, client: socket.socket, source: Source) -> None:
-        address = source[0]
+    def _accepted(self, client: socket.socket, peer: Peer) -> None:
+        source = address, _ = java_address(peer[0]), int(peer[1])
         is_balancer = self._headers.trusts(address)
         if self._headers.mode == proxy_protocol.REQUIRE and not is_balancer:
             self._header_log.warn("closing %s: it is none of --proxy-protocol-from", address)
             client.close()
             return
         # A balancer's address is that of many clients: the limit for one address must not count it.
-        if not is_balancer and not self._limits.admit(address):
+        counted = "" if is_balancer else address
+        if not self._limits.admit(counted):
             client.close()
             return
         client.setblocking(False)
@@ -143,7 +101,7 @@ class ClientListener:
             self._begin(client, source)
             return
         timer = self._loop.call_later(TIMEOUT, self._give_up, client)
-        self._waiting[client] = _Waiting(timer, source, b"" if is_balancer else None, not is_balancer)
+        self._waiting[client] = _Waiting(timer, source, b"" if is_balancer else None, counted)
         self._loop.add_reader(client.fileno(), self._look, client)
 
     def _give_up(self, client: socket.socket) -> None:
@@ -156,9 +114,7 @@ class ClientListener:
         self._close_client(client)
 
     def _close_client(self, client: socket.socket) -> None:
-        waiting = self._forget(client)
-        if waiting.admitted:
-            self._limits.release(waiting.source[0])
+        self._limits.release(self._forget(client).counted)
         client.close()
 
     def _look(self, client: socket.socket) -> None:
@@ -215,10 +171,13 @@ class ClientListener:
         elif self._headers.mode == proxy_protocol.REQUIRE:
             raise BadHeader(f"there is none, the connection begins with {come[:16]!r}")
         waiting.header = None
-        waiting.admitted = self._limits.admit(waiting.source[0])
-        if not waiting.admitted:
-            self._close_client(client)
-        return waiting.admitted
+        self._limits.release(waiting.counted)
+        if self._limits.admit(waiting.source[0]):
+            waiting.counted = waiting.source[0]
+            return True
+        self._forget(client)
+        client.close()
+        return False
 
     def _begin(
         self,

@@ -17,7 +17,7 @@ from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.requests import Author, Received, Sampled, Single, Write
 from proxy.frontend.traced import Traces
 from proxy.state.machine import Machine
-from proxy.state.operation import Client, Reading, ReadOperation
+from proxy.state.operation import AnswerRead, Client, Reading, ReadOperation
 from proxy.state.outcome import Refusal
 from proxy.support.latency import ConnectionLatency
 
@@ -81,16 +81,16 @@ class Observer:
                 self._author, request, answer.err, began=answer.began, position=answer.position
             )
 
-    def traced(self, reads: dict[int, ReadOperation]) -> dict[int, ReadOperation]:
-        """The same reads; those that are traced are reported as they are answered."""
+    def traced(self, reads: dict[int, ReadOperation]) -> dict[int, AnswerRead]:
+        """The functions that answer reads; those that are traced are reported as they are answered."""
         if self._traces is None:
-            return reads
-        return {opcode: partial(self._read, opcode, read) for opcode, read in reads.items()}
+            return {opcode: read.answer for opcode, read in reads.items()}
+        return {opcode: partial(self._read, opcode, read.answer) for opcode, read in reads.items()}
 
     def _read(
         self,
         opcode: int,
-        read: ReadOperation,
+        read: AnswerRead,
         reading: Reading,
         client: Client,
         packet: bytes,

@@ -18,7 +18,8 @@ The rules:
 5. All other requests wait while the client does not read. Heavy reads and large replies leave time for other
    clients: the rest is answered by `advance` in another turn of the loop.
 6. A read that takes long is answered in slices, and everything after it waits (`Awaited`). If a write after
-   it is in the log, the log applies nothing before the read is answered.
+   it is in the log, the log applies nothing before the read is answered. After that, for some seconds, no
+   write of the connection is sent before the reads ahead of it are answered.
 7. If the server demands it, a client first has to prove an identity: `AuthenticationGate` keeps its packets.
 8. After the reply that ends the connection nothing is answered. If the connection is lost before that, held
    writes are sent to the log: ZooKeeper would have them in its pipeline.
@@ -36,13 +37,14 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from codec.constants import ErrorCode, KeeperOpCode, KeeperState, OpCode, Xid
+from codec.constants import ErrorCode, KeeperState, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer
 from proxy.frontend.observer import Answer, Observer
 from proxy.frontend.replies import LIMITS, Limits, Replies
 from proxy.frontend.requests import (
     BLOCKING,
+    FEW_IDENTITIES,
     UNKNOWN,
     Author,
     Awaited,
@@ -54,34 +56,18 @@ from proxy.frontend.requests import (
     Single,
     Waiting,
     Write,
+    expanded,
     path_of,
 )
 from proxy.log.append.pending import Callback
 from proxy.state.machine import Machine
-from proxy.state.operation import Client, Operations, Reading, ReadOperation, WriteOperation
+from proxy.state.operation import AnswerRead, Client, Operations, Reading, WriteOperation
 from proxy.state.ops.unreadable import code_of, spends_zxid
 from proxy.state.outcome import Refusal
-from proxy.state.pause import Pause, TooLong
+from proxy.state.pause import BRIEFLY, Pause, TooLong
 
 log = logging.getLogger(__name__)
 
-#: Requests of which one may be slow: because of a subtree, a long ACL, or the request's own length.
-HEAVY = frozenset(
-    (
-        OpCode.AUTH,
-        OpCode.GET_ACL,
-        OpCode.MULTI_READ,
-        OpCode.SET_WATCHES,
-        OpCode.SET_WATCHES2,
-        OpCode.GET_EPHEMERALS,
-        OpCode.GET_ALL_CHILDREN_NUMBER,
-        KeeperOpCode.FILTERED_LIST,
-        KeeperOpCode.LIST_WITH_STAT_AND_DATA,
-        KeeperOpCode.LIST_RECURSIVE,
-    )
-)
-# Never part of a run of reads. In a read-only session, closeSession is a read.
-_ALONE = HEAVY | {OpCode.CLOSE_SESSION}
 # Not the opcode of any packet, whose opcodes have 32 bits: clients may send any of these, 0 too.
 _NO_OPCODE = 1 << 32
 # Outcomes that ZooKeeper does not report: it closes the connection (FinalRequestProcessor).
@@ -97,6 +83,7 @@ class SlowRead(NamedTuple):
     """A read that takes long: `Order.answer_slow_read` answers it in slices."""
 
     now: bool  # it has to see the current state: no entry is applied until it is answered
+    in_pieces: bool = False  # else it has to see one state: no entry is applied while it is answered
 
 
 class Ready(NamedTuple):
@@ -212,14 +199,18 @@ class Order:
         self.is_closed = False
         self._requests: list[Write] = []  # these three are for the next `Ready`, together with the packets
         self._slow_read: SlowRead | None = None
+        self._held_log = 0  # nanoseconds: when a read last held the log; 0 if none has lately
         self._again = False
         self.use_operations(context.operations)
 
     def use_operations(self, operations: Operations) -> None:
         """Set the supported operations, before the first request is received."""
         self._writes: dict[int, WriteOperation] = operations.writes
+        self._operations = operations
         self._reads = self._observer.traced(operations.reads)
-        self._light = {opcode: read for opcode, read in self._reads.items() if opcode not in _ALONE}
+        self._light = {
+            opcode: answer for opcode, answer in self._reads.items() if not operations.reads[opcode].heavy
+        }
 
     # -- what goes in --------------------------------------------------------------------------------------
 
@@ -383,7 +374,7 @@ class Order:
     def wants_slow_read(self) -> bool:
         """Whether a slow read has to be answered before other requests."""
         items = self.queue.items
-        return bool(items) and isinstance(items[0], Awaited) and items[0].opcode != OpCode.SASL
+        return bool(items) and isinstance(items[0], Awaited)
 
     def waiting(self, most: int) -> list[Waiting]:
         """The first requests of the queue, for operators; a run of reads counts as one."""
@@ -457,7 +448,9 @@ class Order:
     def _take_write(self, xid: int, opcode: int, packet: bytes, received: int) -> None:
         """Process a write that was just received."""
         queue = self.queue
-        ahead = 0 if self.replies.is_paused else self._limits.ahead
+        # Most often there is nothing to ask: a call would be felt here.
+        is_free = not (self.replies.is_paused or self._held_log)
+        ahead = self._limits.ahead if is_free else self._ahead()
         if queue.items and not (queue.in_log and queue.weight <= ahead):
             queue.add(Held(xid, opcode, packet, received), len(packet), BLOCKING)
             return
@@ -469,31 +462,49 @@ class Order:
         else:
             self.replies.add(xid, write.code)
 
+    def _ahead(self) -> int:
+        """How much the requests may weigh that a write overtakes on its way to the log."""
+        if self.replies.is_paused:
+            return 0  # it would have to be answered before the client reads the replies to these
+        if self._held_log:
+            if self._observer.now() - self._held_log < self._limits.without_ahead:
+                return 0
+            self._held_log = 0
+        return self._limits.ahead
+
     def _make_write(self, xid: int, opcode: int, packet: bytes, received: int) -> Write | Refused:
         """Make a write, which the next `Ready` has for the log, unless it cannot be decoded."""
         operation = self._writes[opcode]
         position = self.replies.wire.body
+        identities = self._author.identities
+        if len(identities) > FEW_IDENTITIES and expanded(packet, identities) > self._limits.expanded:
+            return self._refused(xid, opcode, packet, received, ErrorCode.INVALID_ACL)
         fields = None
         try:
-            # A very long one is decoded only when it is applied.
-            if not operation.has_parts or len(packet) <= self._limits.decoded_at_once:
+            if not operation.in_steps or len(packet) <= self._limits.decoded_at_once:
                 fields, _ = operation.decode(packet, position)
+            else:
+                fields, _ = operation.decode(packet, position, BRIEFLY)
+        except TooLong:
+            pass  # it is decoded only when it is applied
         except MalformedPacket as error:
             if not spends_zxid(opcode, error):
-                code = code_of(opcode, error)
-                if self._observer.is_needed:
-                    self._observer.answered(Held(xid, opcode, packet, received), Answer(code))
-                return Refused(xid, code, len(packet))
+                return self._refused(xid, opcode, packet, received, code_of(opcode, error))
             # Otherwise the state machine finds the same error.
         write = Write(self._take_outcome, self._author, xid, opcode, packet, position, fields, received)
         self._requests.append(write)
         return write
 
+    def _refused(self, xid: int, opcode: int, packet: bytes, received: int, code: ErrorCode) -> Refused:
+        """Refuse a write before it is sent to the log."""
+        if self._observer.is_needed:
+            self._observer.answered(Held(xid, opcode, packet, received), Answer(code))
+        return Refused(xid, code, len(packet))
+
     def _send_held(self) -> None:
         """Send the write at the head of the queue, and those after it that need not wait."""
         queue = self.queue
-        # No write overtakes requests whose replies wait for the client.
-        limit = 0 if self.replies.is_paused else self._limits.ahead
+        limit = self._ahead()
         queue.weight = 0
         for place, item in enumerate(queue.items):
             if not isinstance(item, Held):
@@ -538,7 +549,7 @@ class Order:
                 if not queue.in_log:
                     if self.replies.is_paused:
                         break
-                    if item.opcode in HEAVY:
+                    if item.opcode in self._reads or item.opcode == OpCode.AUTH:
                         now = self._observer.now()
                         began = began or now
                         if now - began > self._limits.stretch or self.replies.unsent > self._limits.unsent:
@@ -622,7 +633,7 @@ class Order:
         zxid = self._machine.zxid  # nothing is applied meanwhile
         answered = first = 0
         run, xid = _NO_OPCODE, 0
-        operation: ReadOperation | None = None
+        operation: AnswerRead | None = None
         for packet in packets:
             if len(packet) < body:
                 break
@@ -674,7 +685,10 @@ class Order:
     def _await_slow_read(self, read: Awaited) -> None:
         """A read that was at the head of the queue is slow: all other requests wait for its answer."""
         self.queue.await_head(read)
-        self._slow_read = SlowRead(now=self.queue.in_log > 0)
+        holds_log = self.queue.in_log > 0
+        self._slow_read = SlowRead(holds_log, self._operations.reads[read.opcode].in_pieces)
+        if holds_log:
+            self._held_log = self._observer.now()
 
     # -- requests that concern only the connection: ping, auth, sasl, and unsupported ones -----------------
 

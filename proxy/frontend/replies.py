@@ -33,6 +33,10 @@ class Limits(NamedTuple):
     #: ones.
     ahead: int = 128
     heavy_weight: int = 32
+    #: Nanoseconds for which writes wait for the reads before them after one of these has held the log.
+    without_ahead: int = 10_000_000_000
+    #: Bytes of identities that `auth` in the ACLs of one write may stand for.
+    expanded: int = 4 << 20
     #: A request with parts that has more bytes is decoded only when it is applied.
     decoded_at_once: int = LENGTHS.decoded_at_once
 

@@ -8,6 +8,7 @@ from collections import deque
 from typing import Any, NamedTuple, TypeAlias
 
 from codec.constants import ErrorCode
+from codec.jute import INT
 from proxy.log.append.pending import Callback, Pending
 from proxy.traces.span import Decision
 from schema.entry import Identities, Kind
@@ -18,6 +19,10 @@ UNKNOWN = -1
 _CLIENT = int(Kind.CLIENT)  # a plain number: looking up an enum's member costs more than all the rest
 #: The weight of a request that no write may overtake.
 BLOCKING = 1 << 30
+
+#: A client with no more identities may use `auth` in ACLs as often as its request has room for.
+FEW_IDENTITIES = 8
+_AUTH = INT.pack(4) + b"auth"
 
 # A client that sends more than this many requests without waiting is not read from until half are answered.
 _MAX_QUEUE = 1000
@@ -128,6 +133,15 @@ class Awaited(NamedTuple):
 #: A request with its packet.
 Received: TypeAlias = Held | Single | Awaited
 Item: TypeAlias = Write | ReadRun | Refused | Received
+
+
+def expanded(packet: bytes, identities: Identities) -> int:
+    """Bytes of the identities that the ACLs of a write get for `auth`, at most.
+
+    Each `auth` stands for all identities that the client has proved, at every proxy, and in every snapshot.
+    """
+    found = packet.count(_AUTH)
+    return found and found * sum(len(scheme) + len(name) for scheme, name in identities)
 
 
 class Waiting(NamedTuple):

@@ -215,9 +215,8 @@ class Sessions:
     ) -> Pending:
         """The request of a client to continue a session. Call `began` after it is applied.
 
-        It is sent only if it `is_wanted` by then: its client may have moved to another proxy.
-
-        ZooKeeper closes the older connection even if the newer one then has the wrong password.
+        It is sent only if it `is_wanted` by then: its client may have moved to another proxy. It is a sign of
+        life and closes the older connection, so the caller has to `judge` the password first.
         """
         known = self._by_id.get(session_id)
         if known is not None:
@@ -237,10 +236,14 @@ class Sessions:
         body = encode_attach(timeout_ms, hash_of(password))
         return CallbackRequest(Kind.ATTACH, session_id, 0, (), body, attached, is_wanted)
 
+    def judge(self, session_id: int, password: bytes | None) -> bool | None:
+        """Whether this is the session's password; None if this proxy does not know the session (yet)."""
+        session = self._machine.sessions.get(session_id)
+        return None if session is None else session.is_proved_by(password)
+
     def began(self, session_id: int, timeout_ms: int) -> Session:
         """A session is attached to this proxy from now on; it has its whole timeout."""
         now = self._time()
-        self._orphans.pop(session_id, None)
         session = self._by_id.get(session_id)
         if session is None:
             session = self._by_id[session_id] = Session(session_id, timeout_ms, now)

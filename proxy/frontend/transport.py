@@ -35,7 +35,7 @@ class Inbound:
 
     def __init__(self, max_frame: int, *, extended: bool) -> None:
         """`max_frame`: bytes. `extended`: the client may be Keeper's, whose handshake has another form."""
-        self.framer: AnyFramer = OpeningFramer(max_frame) if extended else Framer(max_frame)
+        self.framer: AnyFramer = OpeningFramer(max_frame, extended=extended)
         self.count = 0  # packets that were handled
         #: Bytes that could not be handled when they were received, and when that was, in nanoseconds.
         self.parked: deque[tuple[bytes, int]] = deque()

@@ -10,8 +10,9 @@ The rules:
    waits too. In each turn each of those that wait takes a small piece, until the time is over; the others
    come first in the next.
 3. A read that takes long is answered in slices, one such read at a time, and the log is not applied
-   meanwhile. Other clients' short reads are answered between its slices. Between two slow reads the log gets
-   a slice of its own, so that a client that repeats slow reads cannot stop the writes.
+   meanwhile, unless the read needs no single state. Other clients' short reads are answered between its
+   slices. After it all else has as much time as the read has taken, so that clients that repeat slow reads
+   cannot stop the writes.
 4. Connections that have packets to send after entries were applied are flushed at the end of the slice that
    applied them (`FlushQueue`). If very many wait, some are flushed in the next turns.
 5. Connections handle what they raise. All else that is raised here ends the process (`support.last_resort`).
@@ -31,6 +32,9 @@ from proxy.support.environment import HOST, Clock
 #: previous period has ended, so one turn may contain up to two periods.
 NANOSECONDS = int(SLICE * 1e9)
 _SOME = 64  # connections between two checks of the clock
+# A slow read of fewer slices does not put off the next: many clients that connect again, each with a thousand
+# watches, would wait for each other.
+_FEW = 4
 
 
 class Turn:
@@ -66,6 +70,7 @@ class _SlowRead(NamedTuple):
 
     answer: Callable[[Pause], None]
     is_wanted: Callable[[], bool]  # not if it is answered, or its connection is closed
+    holds: bool  # the log is not applied meanwhile
 
 
 class StateGate:
@@ -78,7 +83,11 @@ class StateGate:
         slice_seconds: float = SLICE,
         clock: Clock = HOST.clock,
         lengths: Lengths = LENGTHS,
+        share: float = 1.0,
     ) -> None:
+        """`share`: the time without slow reads after one, as a part of what it has taken."""
+        self._share = share
+        self._few = int(_FEW * slice_seconds * 1e9)
         self._state = state
         self._loop = loop
         self._now = clock.perf_counter_ns
@@ -91,6 +100,9 @@ class StateGate:
         self.slices = Slices(clock, slice_seconds, lengths)
         self._read: _SlowRead | None = None  # the one that is being answered
         self._scheduled = False  # the next slice of a slow read is scheduled
+        self._began = 0  # nanoseconds: when the read that is being answered began
+        self._others_first = 0  # until then, no slow read begins that could as well begin later
+        self._is_timed = False  # `_turn_of_reads` will be called
 
     @property
     def first_parked(self) -> Callable[[], None] | None:
@@ -112,19 +124,20 @@ class StateGate:
         self._resume_soon()
 
     def read_slowly(
-        self, answer: Callable[[Pause], None], is_wanted: Callable[[], bool], *, now: bool
+        self, answer: Callable[[Pause], None], is_wanted: Callable[[], bool], now: bool, in_pieces: bool
     ) -> None:
         """Answer a slow read, after those that wait already. `now`: from the current state.
 
-        The log is applied no further before a read that is answered `now`. `is_wanted`: false if it is
-        answered, or its connection is closed.
+        The log is applied no further before a read that is answered `now`, nor while any other one is
+        answered that is not done `in_pieces`. `is_wanted`: false if it is answered, or its connection is
+        closed.
         """
         if now:
             self._state.hold()
-            self._urgent.append(_SlowRead(answer, is_wanted))
+            self._urgent.append(_SlowRead(answer, is_wanted, holds=True))
         else:
-            self._waiting.append(_SlowRead(answer, is_wanted))
-        self._schedule()
+            self._waiting.append(_SlowRead(answer, is_wanted, holds=not in_pieces))
+        self._continue()
 
     def _resume_soon(self) -> None:
         if self._is_called:
@@ -145,6 +158,22 @@ class StateGate:
         if self._parked:
             self._resume_soon()
 
+    def _continue(self) -> None:
+        """Begin or continue a slow read, if there is one, and if it is its turn."""
+        if self._read is not None or self._urgent:
+            self._schedule()
+        elif self._waiting and not self._is_timed:
+            wait = self._others_first - self._now()
+            if wait > 0:
+                self._is_timed = True
+                self._loop.call_later(wait / 1e9, self._turn_of_reads)
+            else:
+                self._schedule()
+
+    def _turn_of_reads(self) -> None:
+        self._is_timed = False
+        self._continue()
+
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
@@ -163,17 +192,23 @@ class StateGate:
         else:
             self.slices.cancel()
         if self._read is not None and self.slices.done:
+            if self._read.holds:
+                self._state.release()
+            now = self._now()
+            taken = now - self._began
+            self._others_first = now + int(taken * self._share) if taken > self._few else 0
             self._read = None
-            self._state.release()
-        if self._read is not None or self._urgent or self._waiting:
-            self._schedule()
+        self._continue()
 
     def _begin(self) -> None:
+        now = self._now()
         if self._urgent:
             self._read = self._urgent.popleft()
-        elif self._waiting:
-            self._state.hold()
+        elif self._waiting and now >= self._others_first:
             self._read = self._waiting.popleft()
+            if self._read.holds:
+                self._state.hold()
+        self._began = now
         if self._read is not None and self._read.is_wanted():
             self.slices.prepare(partial(self._read.answer, self.slices))
             self.slices.resume()

@@ -1,9 +1,10 @@
 """The interface of an operation, which the files in `ops/` implement.
 
 A write is `decode`, `apply` in a transaction, `reply`; multi uses all three again. A read is one function on
-the tree.
+the tree. Each is one record with all that is known about the operation.
 """
 
+import enum
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -42,9 +43,33 @@ class Reading(NamedTuple):
     pause: Pause = AT_ONCE
 
 
+class Cost(enum.Flag):
+    """What a request may cost besides its own bytes and those of its reply, which each request costs.
+
+    The target `costs` of proof.fuzzing looks for requests that cost more: docs/decisions/0046-costs.md.
+    """
+
+    BYTES = 0  # nothing else
+    #: The nodes that it changes, and the watch events of these.
+    CHANGES = enum.auto()
+    #: What it looks at in vain: nodes that are not in the reply. In slices.
+    SEARCH = enum.auto()
+
+
 # (what it reads, the client, frame, position of the body) -> the reply's body. Raises Refusal and
 # MalformedPacket; and TooLong, before it has set a watch or sent an event, if the pause refuses slow reads.
-ReadOperation = Callable[[Reading, Client, bytes, int], bytes]
+AnswerRead = Callable[[Reading, Client, bytes, int], bytes]
+
+
+class ReadOperation(NamedTuple):
+    """An operation that is answered from the tree of the client's own proxy."""
+
+    answer: AnswerRead
+    cost: Cost = Cost.BYTES
+    # One request may be slow: it is answered alone, and leaves time for other clients.
+    heavy: bool = False
+    # A slow one needs no single state: the log may be applied between two of its slices.
+    in_pieces: bool = False
 
 
 class WriteOperation(NamedTuple):
@@ -57,11 +82,12 @@ class WriteOperation(NamedTuple):
     apply: Callable[[Transaction, Any], Any]
     # Makes the body of the reply; called before the next change of the state, and only if a reply is needed.
     reply: Callable[[Any], bytes]
-    # The request consists of parts: `decode` also has a Pause, and a long request is decoded when applied.
-    has_parts: bool = False
+    # The request has parts, or an ACL: `decode` also has a Pause. What takes long is decoded when applied.
+    in_steps: bool = False
     # While the tree's level is lower, the machine refuses it with UNIMPLEMENTED, as a release that does not
     # know it. For parts of a multi this is not looked at.
     level: int = 1
+    cost: Cost = Cost.CHANGES
 
 
 class Operations(NamedTuple):

@@ -24,17 +24,22 @@ class TooLong(Exception):
 
 
 class Lengths(NamedTuple):
-    """Limits of work, in steps. A step is a part of a multi, a node, a watch: one or two microseconds."""
+    """Limits of work, in steps. A step is a part of a multi, a node, a watch: one or two microseconds.
+
+    What takes longer counts as more steps (`Pause.spend`).
+    """
 
     #: Steps between two calls of a pause.
     every: int = 512
     #: Steps of the longest read that is done at once.
     at_once: int = 1024
-    #: A request that consists of parts is decoded only when it is applied if it has more bytes.
+    #: A request with more bytes is decoded only when it is applied, if it has parts or a long ACL.
     decoded_at_once: int = 32 << 10
 
 
 LENGTHS = Lengths()
+#: So many bytes are copied, or hashed, in about the time of one step.
+BYTES_PER_STEP = 4096
 
 
 class Pause:
@@ -61,6 +66,12 @@ class Pause:
         self()
         for batch in self.batches(items):
             yield from batch
+
+    def spend(self, steps: int) -> None:
+        """So many more steps were done than `each` and `batches` know of."""
+        self._left -= steps
+        if self._left <= 0:
+            self()
 
     def batches(self, items: Iterable[Item], per_step: int = 1) -> Iterator[list[Item]]:
         """The items in lists, with a pause after each list. `per_step`: so many items are one step."""
@@ -107,3 +118,16 @@ class AtOnce(Pause):
     def expect(self, steps: int) -> None:
         if steps > self.lengths.at_once:
             raise TooLong
+
+
+class Briefly(AtOnce):
+    """Refuses what has more steps. For decoding, which changes nothing."""
+
+    @override
+    def each(self, items: Collection[Item]) -> Iterable[Item]:
+        self.expect(len(items))
+        return items
+
+
+BRIEFLY = Briefly(Lengths(at_once=16))
+"""For a request of many bytes: only a short ACL is decoded at once."""

@@ -70,7 +70,7 @@ class Quotas(ByPath[Quota]):
     def settle(self, pause: Pause = NO_PAUSE) -> int:
         """Count new quotas and update the stats nodes; returns by how many bytes these grew."""
         growth = 0
-        for path in sorted(self.stale):
+        for path in pause.each(sorted(self.stale)):
             quota = self.get(path)
             if quota is None:
                 continue

@@ -20,6 +20,10 @@ class Session:
         self.password_hash = password_hash
         self.incarnation = incarnation  # of the proxy that it is attached to
 
+    def is_proved_by(self, password: bytes | None) -> bool:
+        """Whether this is the session's password."""
+        return self.password_hash == hash_of(password or b"")
+
 
 def hash_of(password: bytes) -> bytes:
     """The stored form of a session's password. It is random, so a plain hash keeps it secret."""

@@ -37,8 +37,8 @@ def test_documents_follow_results(tmp_path: Path, capsys: pytest.CaptureFixture[
         for server in ("zookeeper", "zketcd")
     }
     (tmp_path / "reference.json").write_text(json.dumps(as_json(found, ENVIRONMENT)))
-    (tmp_path / "docs").mkdir()
     for name in DOCUMENTS:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("<!-- results: summary -->\n<!-- end -->\n")
     options = ["--results", str(tmp_path), "--root", str(tmp_path)]
     assert main([*options, "--check"]) == 1

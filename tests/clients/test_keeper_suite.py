@@ -1,6 +1,6 @@
 """What ClickHouse's integration tests of Keeper check with kazoo, where no other test here does.
 
-docs/workloads.md has the list of those tests, and what else answers them.
+examples/workloads.md has the list of those tests, and what else answers them.
 """
 
 import queue

@@ -156,3 +156,19 @@ def test_text_is_decoded_and_encoded_as_zookeeper_does(zookeeper_server: ZooKeep
                 reply = connection.receive_frame()
                 assert isinstance(reply, bytes)
                 assert reply[16:] == pack_string(to_text(raw)), raw.hex()
+
+
+@given(ACLS, st.integers(0, 60), st.binary(max_size=4))
+def test_entries_of_acls_are_read_as_their_fields_one_by_one(acls: list[Acl], at: int, odd: bytes) -> None:
+    """Whole, cut, and with other bytes in the middle."""
+    raw = pack_acls(acls)
+    for data in (raw, raw[:at], raw[:at] + odd + raw[at + len(odd) :]):
+        assert _entry(data, Reader.acl) == _entry(data, Reader._careful_acl)
+
+
+def _entry(data: bytes, read: Callable[[Reader], Acl]) -> tuple[Acl, int] | None:
+    reader = Reader(data, 4)
+    try:
+        return read(reader), reader.position
+    except MalformedPacket:
+        return None

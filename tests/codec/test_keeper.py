@@ -100,6 +100,22 @@ def test_any_other_connection_is_framed_as_ever(frames: list[bytes], tail: bytes
     assert framed(keeper.OpeningFramer(limit)) == framed(Framer(limit))
 
 
+def test_only_a_short_handshake_is_taken_and_nothing_is_kept_of_another() -> None:
+    framer = keeper.OpeningFramer(1 << 20)
+    most = bytes(keeper.MOST_OF_HANDSHAKE)
+    assert framer.feed(pack_buffer(most) + pack_buffer(bytes(5000))) == [most, bytes(5000)]
+    framer = keeper.OpeningFramer(1 << 20)
+    with pytest.raises(FrameTooLong) as caught:
+        framer.feed(INT.pack(keeper.MOST_OF_HANDSHAKE + 1))
+    assert (caught.value.limit, caught.value.frames) == (keeper.MOST_OF_HANDSHAKE, [])
+
+
+def test_without_extensions_a_handshake_is_as_long_as_it_says() -> None:
+    opening = struct.pack(">ii", 45, ProtocolVersion.WIDE_XIDS) + bytes(41)
+    framer = keeper.OpeningFramer(1000, extended=False)
+    assert framer.feed(opening + pack_buffer(b"one")) == [opening[4:], b"one"]
+
+
 def test_a_four_letter_word_is_told_by_its_length() -> None:
     framer = keeper.OpeningFramer(1000)
     assert framer.feed(b"ruo") == []

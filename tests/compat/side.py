@@ -218,6 +218,7 @@ class Side:
             return
         password = slot.session.password
         if not step.good_password:
+            self._drop(number)  # ZooKeeper closes it: session_cases.py has what zketcd does
             password = bytes(byte ^ 0x55 for byte in password)
         connect = wire.pack_connect(
             session=slot.session.id,
@@ -225,7 +226,7 @@ class Side:
             timeout_ms=timeout_ms,
             last_zxid=FAR_FUTURE if step.ahead else slot.last_zxid,
         )
-        if step.good_password and not step.ahead:  # a wrong one ends the old connection only at its server
+        if step.good_password and not step.ahead:
             slot.moves += 1
         self._fresh = self._connect(number + slot.moves)
         self._fresh.send(wire.frame(connect))

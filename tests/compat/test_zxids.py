@@ -264,7 +264,7 @@ def _play(port: int) -> Iterator[Taken]:
         assert refused.id == 0
         stranger.close()
         yield history.taken("a stranger is refused")
-    connection.close()  # a wrong password has ended it where the session was
+    connection.close()  # ZooKeeper has ended it because of the wrong password
     connection, _ = history.session(session=session.id, password=session.password)
     yield history.taken("closeSession", history.ask(connection, wire.CLOSE_SESSION, b""))
     silent, _ = history.session(timeout_ms=2000)

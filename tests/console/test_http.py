@@ -58,6 +58,23 @@ async def test_passwords_cannot_be_tried_without_end() -> None:
         assert await operator.log_in("amy") == 429
 
 
+async def test_who_tries_passwords_does_not_lock_out_a_browser_in_which_its_user_has_logged_in() -> None:
+    async with place("amy", "bob") as where, where.operator() as operator, where.operator() as stranger:
+        assert await operator.log_in("amy") == 200
+        cookies = {cookie.key: cookie for cookie in operator.session.cookie_jar}
+        cookie = cookies[f"zketcd-console-known-{where.port}"]
+        assert (cookie["httponly"], cookie["samesite"], cookie["max-age"]) == (True, "Strict", "2592000")
+        # From the same address, as behind a NAT.
+        answers = [await stranger.log_in(user, "wrong horse") for user in ("amy", "bob") * 5]
+        assert answers[-1] == 429
+        assert await stranger.log_in("amy") == 429
+        await operator.got("logout", {})
+        assert await operator.log_in("amy") == 200
+        assert await operator.log_in("bob") == 429
+        operator.session.cookie_jar.clear()
+        assert await operator.log_in("amy") == 429
+
+
 async def test_a_body_has_to_come_in_time() -> None:
     async with place("amy") as where:
         reader, writer = await asyncio.open_connection("127.0.0.1", where.port)

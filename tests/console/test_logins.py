@@ -48,14 +48,15 @@ def test_each_end_is_told() -> None:
     assert ended[2:] == [made[1]]
 
 
-def test_five_tries_a_minute_from_an_address() -> None:
+def test_an_address_may_try_five_passwords_a_minute() -> None:
     throttle = Throttle()
     for now in range(5):
-        assert throttle.wait("a", now) == 0
+        assert throttle.wait("a", "amy", now) == 0
         throttle.tried("a", "amy", now)
-    assert throttle.wait("a", 5.0) == 55
-    assert throttle.wait("b", 5.0) == 0
-    assert throttle.wait("a", 60.0) == 0
+    assert throttle.wait("a", "amy", 5.0) == 55
+    assert throttle.wait("a", "bob", 5.0) == 55
+    assert throttle.wait("b", "amy", 5.0) == 0
+    assert throttle.wait("a", "amy", 60.0) == 0
 
 
 def test_the_right_password_forgives_what_was_tried_from_there_for_its_user() -> None:
@@ -65,14 +66,46 @@ def test_the_right_password_forgives_what_was_tried_from_there_for_its_user() ->
             throttle.tried("a", user, 0.0)
         throttle.tried("a", "amy", 0.0)
         throttle.succeeded("a", "amy")
-        assert throttle.wait("a", 0.0) == 0
+        assert throttle.wait("a", "joe", 0.0) == 0
         throttle.tried("a", user, 0.0)
-        assert throttle.wait("a", 0.0) == wait
+        assert throttle.wait("a", "joe", 0.0) == wait
+
+
+def test_who_guesses_one_users_password_from_many_addresses_locks_out_no_other() -> None:
+    throttle = Throttle()
+    for number in range(20):
+        throttle.tried(str(number), "amy", 1.0)
+    assert throttle.wait("another", "amy", 2.0) == 59
+    assert throttle.wait("another", "bob", 2.0) == 0
+    assert throttle.wait("another", "amy", 61.0) == 0
 
 
 def test_many_addresses_together_have_a_limit_too() -> None:
     throttle = Throttle()
-    for number in range(60):
+    for number in range(120):
+        throttle.tried(str(number), str(number), 1.0)
+    assert throttle.wait("another", "amy", 2.0) == 59
+    assert throttle.wait("another", "amy", 61.0) == 0
+
+
+@pytest.mark.parametrize("source", ["10.0.0.1", "a browser's cookie"])
+def test_where_a_user_has_logged_in_others_do_not_lock_the_user_out(source: str) -> None:
+    throttle = Throttle()
+    throttle.succeeded(source, "amy")
+    for number in range(200):
         throttle.tried(str(number), "amy", 1.0)
-    assert throttle.wait("another", 2.0) == 59
-    assert throttle.wait("another", 61.0) == 0
+    for _ in range(5):
+        throttle.tried("10.0.0.1", "bob", 1.0)  # from the same address, maybe of many hosts
+        assert throttle.wait(source, "amy", 1.0) == 0
+    for _ in range(5):
+        throttle.tried(source, "amy", 1.0)
+    assert throttle.wait(source, "amy", 2.0) == 59, "guessing stays slow there as well"
+
+
+def test_no_more_than_a_thousand_places_are_known() -> None:
+    throttle = Throttle()
+    for number in range(1001):
+        throttle.succeeded(str(number), "amy")
+    assert not throttle.knows("0", "amy")
+    assert throttle.knows("1", "amy")
+    assert throttle.knows("1000", "amy")

@@ -26,8 +26,6 @@ proxy/etcd/rpc.py add_done_callback self._got_token
 proxy/etcd/rpc.py call_later self._look
 proxy/frontend/handshake.py call_later self._ask_for_new
 proxy/frontend/identity.py add_done_callback self._stepped
-proxy/frontend/listener.py add_reader self._accept
-proxy/frontend/listener.py call_later self._accept_again
 proxy/frontend/listener.py call_later self._give_up
 proxy/frontend/transport.py call_later transport.abort
 proxy/frontend/turns.py call_soon self._next
@@ -43,7 +41,10 @@ proxy/log/combine/combining.py call_later self.close
 proxy/log/follow/watch_guard.py call_later self._look
 proxy/log/slices.py call_soon callback
 proxy/log/slices.py call_soon self._next_slice
+proxy/admin/connections.py call_later self.abort
 proxy/support/child.py add_reader orphaned.set
+proxy/support/ports.py add_reader self._accept
+proxy/support/ports.py call_later self._accept_again
 proxy/support/tasks.py add_done_callback partial(self._ended, reported)
 proxy/watchdog.py Thread self._run
 proxy/watchdog.py call_soon_threadsafe self._turn
@@ -95,6 +96,7 @@ _CAUGHT = {
     "proxy/handover/sender.py Exception": "raises Lost, which ends the process",
     "proxy/log/applier.py Exception": "the log has failed, which ends the process",
     "proxy/log/slices.py BaseException": "raises it again",
+    "proxy/support/ports.py Exception": "the client is closed; no memory: `contained`",
     "proxy/state/machine.py Exception": "the request fails at all servers; no memory is not caught",
     "console/http.py Exception": "the answer to the request is an error; no memory: `contained`",
     "console/local_session.py BaseException": "raises it again",

@@ -142,7 +142,7 @@ class _Run:
         """Answer a read."""
         reading = Reading(self.machine.tree, self._watches, {})
         with suppress(Refusal, MalformedPacket):
-            EXTENDED.reads[opcode](reading, self._clients[client], b"8 before" + body, 8)
+            EXTENDED.reads[opcode].answer(reading, self._clients[client], b"8 before" + body, 8)
 
     def finish(self) -> None:
         """Compare the machines, and with one that is loaded now."""

@@ -2,10 +2,9 @@
 
 import asyncio
 import logging
-import socket
 import ssl
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 
 from proxy.etcd.model import TxnResult
 from proxy.log.combine.combiner import MOST_BYTES, Combiner, Offer
@@ -22,6 +21,7 @@ from proxy.log.context import Context
 from proxy.log.members import Member, Members
 from proxy.support import probe
 from proxy.support.latency import RoundTrip
+from proxy.support.ports import Place
 from proxy.support.throttled_log import ThrottledLog
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ _MOST_VAIN = 8  # entries that the combiner refuses, one after the other
 _SAMPLES = 64  # entries, after which the combiner's time is compared
 _OTHERS = 1.0  # seconds since another proxy's last entry, within which it is worth combining
 _SLOWER = 0.002  # seconds by which a combiner may exceed twice the time of a direct append
-_MOST_CONNECTIONS = 256  # to a combiner
+_MOST_GUESTS = 256  # proxies that a combiner appends for
 
 
 class _Offered(NamedTuple):
@@ -42,6 +42,16 @@ class _Offered(NamedTuple):
 
     began: float  # by the clock's perf_counter
     doubt: Callable[[], None]
+
+
+class Port(Protocol):
+    """Where other proxies connect. Few may be there that have not said which proxy they are."""
+
+    def open(self, make: Callable[[Place], asyncio.Protocol]) -> None:
+        """Accept connections. Raises OSError."""
+
+    def close(self) -> None:
+        """Accept no more."""
 
 
 class Combining:
@@ -70,7 +80,7 @@ class Combining:
         self._connections: dict[_Guest, None] = {}
         self._guests: dict[_Guest, None] = {}  # of these, the proxies
         self._combiner: Combiner | None = None
-        self._server: asyncio.AbstractServer | None = None
+        self._port: Port | None = None
 
     # -- what the appender says ----------------------------------------------------------------------------
 
@@ -143,14 +153,12 @@ class Combining:
 
     # -- the combiner's end --------------------------------------------------------------------------------
 
-    async def listen(self, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
-        """Take other proxies' entries at a bound socket. Raises OSError."""
+    def listen(self, port: Port) -> None:
+        """Take other proxies' entries at a port. Raises OSError."""
         context = self._context
         self._combiner = Combiner(context.etcd, context.keys, self._clock, context.stats)
-        handshake = None if tls is None else _CONNECT
-        self._server = await self._loop.create_server(
-            lambda: _Guest(self), sock=listener, ssl=tls, ssl_handshake_timeout=handshake
-        )
+        self._port = port
+        port.open(lambda place: _Guest(self, place))
 
     def ends(self) -> Ends:
         """For a new connection of another proxy."""
@@ -161,15 +169,14 @@ class Combining:
         member = self._members.get(hello.incarnation)
         return member is not None and member.revision == hello.revision
 
-    def connected(self, guest: "_Guest") -> bool:
-        """Another proxy, or a stranger, has connected; False if it is one too many."""
-        if len(self._connections) >= _MOST_CONNECTIONS:
-            return False
+    def connected(self, guest: "_Guest") -> None:
+        """Another proxy, or a stranger, has connected."""
         self._connections[guest] = None
-        return True
 
     def enters(self, guest: "_Guest") -> None:
-        """A proxy's hello has come."""
+        """A proxy's hello has come. Raises BadMessage if it is one too many."""
+        if len(self._guests) >= _MOST_GUESTS:
+            raise BadMessage(f"there are {_MOST_GUESTS} proxies")
         self._guests[guest] = None
 
     def leaves(self, guest: "_Guest") -> None:
@@ -217,8 +224,8 @@ class Combining:
             self._combiner.close()
         for guest in list(self._connections):
             guest.close()
-        if self._server is not None:
-            self._server.close()
+        if self._port is not None:
+            self._port.close()
 
     def _chosen(self) -> Member | None:
         """The proxy that combines: the eldest, if all proxies have an address for that.
@@ -358,9 +365,11 @@ class _Line(_End):
 class _Guest(_End):
     """Another proxy's connection to this one, the combiner."""
 
-    def __init__(self, host: Combining) -> None:
+    def __init__(self, host: Combining, place: Place) -> None:
+        """`place`: among the strangers; it is given back when the hello has come."""
         super().__init__(host.ends())
         self._host = host
+        self._place = place
         self._hello: Hello | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -370,11 +379,9 @@ class _Guest(_End):
         return "" if self._hello is None else self._hello.incarnation
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if self._host.connected(self):
-            super().connection_made(transport)
-            self._timer = asyncio.get_running_loop().call_later(_CONNECT, self.close)
-        else:
-            cast(asyncio.Transport, transport).abort()
+        super().connection_made(transport)
+        self._host.connected(self)
+        self._timer = asyncio.get_running_loop().call_later(_CONNECT, self.close)
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -392,9 +399,10 @@ class _Guest(_End):
         if not self._host.is_member(hello):
             raise BadMessage(f"no living proxy is called {hello.incarnation!r}")
         self._hello = hello
+        self._host.enters(self)
+        self._place.release()
         if self._timer is not None:
             self._timer.cancel()
-        self._host.enters(self)
         self.send(b"")
 
     def _take(self, hello: Hello, number: int, value: bytes) -> None:
@@ -412,4 +420,5 @@ class _Guest(_End):
         super().connection_lost(error)
         if self._timer is not None:
             self._timer.cancel()
+        self._place.release()
         self._host.leaves(self)

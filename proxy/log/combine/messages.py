@@ -25,6 +25,7 @@ _HEAD = Struct(">I16s")
 _REVISION = Struct(">q")
 _NUMBER = Struct(">Q")
 _MOST = MOST_BYTES + _NUMBER.size  # bytes of a body
+_MOST_OF_HELLO = 256  # and of the first one, of which nothing is known before it is complete
 
 
 class BadMessage(Exception):
@@ -107,7 +108,7 @@ class Ends:
         bodies = []
         while len(buffer) - start >= _HEAD.size:
             size, seal = _HEAD.unpack_from(buffer, start)
-            if size > _MOST:
+            if size > (_MOST if self._opened else _MOST_OF_HELLO):
                 raise BadMessage(f"a message of {size} bytes")
             begin = start + _HEAD.size
             if len(buffer) < begin + size:

@@ -6,7 +6,7 @@ Ping, auth and sasl concern the connection rather than the state: the frontend a
 from collections.abc import Mapping
 
 from codec.constants import KeeperFeature, KeeperOpCode, OpCode
-from proxy.state.operation import Operations, ReadOperation, WriteOperation
+from proxy.state.operation import Cost, Operations, ReadOperation, WriteOperation
 from proxy.state.ops.checks import CHECK_NOT_EXISTS, CHECK_STAT
 from proxy.state.ops.close_session import CLOSE_SESSION
 from proxy.state.ops.create import CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL
@@ -36,20 +36,20 @@ from proxy.state.ops.watch_requests import (
 from proxy.state.ops.who_am_i import who_am_i
 
 READS: dict[int, ReadOperation] = {
-    OpCode.EXISTS: exists,
-    OpCode.GET_DATA: get_data,
-    OpCode.GET_CHILDREN: get_children,
-    OpCode.GET_CHILDREN2: get_children2,
-    OpCode.GET_ACL: get_acl,
-    OpCode.CHECK_WATCHES: check_watches,
-    OpCode.REMOVE_WATCHES: remove_watches,
-    OpCode.MULTI_READ: multi_read,
-    OpCode.SET_WATCHES: set_watches,
-    OpCode.GET_EPHEMERALS: get_ephemerals,
-    OpCode.GET_ALL_CHILDREN_NUMBER: get_all_children_number,
-    OpCode.SET_WATCHES2: set_watches2,
-    OpCode.ADD_WATCH: add_watch,
-    OpCode.WHO_AM_I: who_am_i,
+    OpCode.EXISTS: ReadOperation(exists),
+    OpCode.GET_DATA: ReadOperation(get_data),
+    OpCode.GET_CHILDREN: ReadOperation(get_children),
+    OpCode.GET_CHILDREN2: ReadOperation(get_children2),
+    OpCode.GET_ACL: ReadOperation(get_acl, heavy=True),
+    OpCode.CHECK_WATCHES: ReadOperation(check_watches),
+    OpCode.REMOVE_WATCHES: ReadOperation(remove_watches),
+    OpCode.MULTI_READ: ReadOperation(multi_read, heavy=True),
+    OpCode.SET_WATCHES: ReadOperation(set_watches, heavy=True, in_pieces=True),
+    OpCode.GET_EPHEMERALS: ReadOperation(get_ephemerals, Cost.SEARCH, heavy=True),
+    OpCode.GET_ALL_CHILDREN_NUMBER: ReadOperation(get_all_children_number, Cost.SEARCH, heavy=True),
+    OpCode.SET_WATCHES2: ReadOperation(set_watches2, heavy=True, in_pieces=True),
+    OpCode.ADD_WATCH: ReadOperation(add_watch),
+    OpCode.WHO_AM_I: ReadOperation(who_am_i),
 }
 
 WRITES: dict[int, WriteOperation] = {
@@ -70,10 +70,10 @@ WRITES: dict[int, WriteOperation] = {
 # What ClickHouse Keeper adds.
 
 _KEEPER_READS: Mapping[int, ReadOperation] = {
-    OpCode.MULTI_READ: keeper_multi_read,
-    KeeperOpCode.FILTERED_LIST: filtered_list,
-    KeeperOpCode.LIST_WITH_STAT_AND_DATA: list_with_stat_and_data,
-    KeeperOpCode.LIST_RECURSIVE: list_recursive,
+    OpCode.MULTI_READ: ReadOperation(keeper_multi_read, Cost.SEARCH, heavy=True),
+    KeeperOpCode.FILTERED_LIST: ReadOperation(filtered_list, Cost.SEARCH, heavy=True),
+    KeeperOpCode.LIST_WITH_STAT_AND_DATA: ReadOperation(list_with_stat_and_data, Cost.SEARCH, heavy=True),
+    KeeperOpCode.LIST_RECURSIVE: ReadOperation(list_recursive, Cost.SEARCH, heavy=True),
 }
 _KEEPER_WRITES: Mapping[int, WriteOperation] = {
     KeeperOpCode.CHECK_NOT_EXISTS: CHECK_NOT_EXISTS,
@@ -96,9 +96,11 @@ EXTENDED = Operations(
 
 def reads_alone(operations: Operations) -> Operations:
     """The same for a session that may only read: its writes are treated as reads that are refused."""
-    refused = dict.fromkeys(operations.writes, not_read_only)
+    refused = dict.fromkeys(operations.writes, ReadOperation(not_read_only))
+    # The end of a connection is never answered together with other reads.
+    closing = ReadOperation(close_session, heavy=True)
     return Operations(
-        {**operations.reads, **refused, OpCode.CLOSE_SESSION: close_session},
+        {**operations.reads, **refused, OpCode.CLOSE_SESSION: closing},
         {},
         operations.extended,
     )

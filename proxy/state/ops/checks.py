@@ -3,7 +3,7 @@
 from codec.constants import ErrorCode, Perms
 from codec.keeper import StatValues, read_check_stat
 from codec.packets import STAT, decode_path_version, decoder
-from proxy.state.operation import WriteOperation, nothing
+from proxy.state.operation import Cost, WriteOperation, nothing
 from proxy.state.outcome import Refusal
 from proxy.state.rights import demand
 from proxy.state.transaction import Transaction
@@ -45,6 +45,6 @@ def check_not_exists(tx: Transaction, fields: tuple[str, int]) -> None:
         raise Refusal(ErrorCode.NODE_EXISTS)
 
 
-CHECK = WriteOperation(decode_path_version, check, nothing)
-CHECK_STAT = WriteOperation(decoder(read_check_stat), check_stat, nothing)
-CHECK_NOT_EXISTS = WriteOperation(decode_path_version, check_not_exists, nothing)
+CHECK = WriteOperation(decode_path_version, check, nothing, cost=Cost.BYTES)
+CHECK_STAT = WriteOperation(decoder(read_check_stat), check_stat, nothing, cost=Cost.BYTES)
+CHECK_NOT_EXISTS = WriteOperation(decode_path_version, check_not_exists, nothing, cost=Cost.BYTES)

@@ -2,6 +2,7 @@
 
 import heapq
 from collections import deque
+from collections.abc import Collection
 
 from codec.constants import ErrorCode, ListFilter, Perms
 from codec.jute import INT, Reader, pack_buffer
@@ -11,6 +12,7 @@ from proxy.state.operation import Client, Reading
 from proxy.state.ops.bounded import Body
 from proxy.state.ops.reads import find
 from proxy.state.outcome import Refusal
+from proxy.state.pause import BYTES_PER_STEP, Pause
 from proxy.state.rights import demand
 from schema.paths import ROOT
 from schema.znode import session_of
@@ -51,8 +53,9 @@ def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, posi
             body.add(*(child.stat() for child in some))
     body.add(INT.pack(len(children) if with_data else 0))
     if with_data:
-        for some in pause.batches(children):
-            body.add(*(pack_buffer(child.data) for child in some))
+        for child in pause.each(children):
+            body.add(pack_buffer(child.data))  # one by one, since the limit counts what is made
+            pause.spend(child.size // BYTES_PER_STEP)
     return body.whole()
 
 
@@ -75,14 +78,20 @@ def list_recursive(reading: Reading, client: Client, frame: bytes, position: int
             demand(node.rights, Perms.READ, client.identities)
             steps += len(children)
             pause.expect(steps // 4)
-        # Of very many children, only as many are visited as the limit allows.
-        first: list[str] = []
-        for some in pause.batches(children, _COMPARED_PER_STEP):
-            first = heapq.nsmallest(limit - len(paths), first + some)
-        for below in pause.each(first):
+        for below in pause.each(_first(children, limit - len(paths), pause)):
             paths.append(below)
             unseen.append(find(reading, below))
     return pack_names(paths, pause)
+
+
+def _first(children: Collection[str], most: int, pause: Pause) -> list[str]:
+    """The first `most` of the children in order. Of very many children, few are sorted if few are wanted."""
+    if most > pause.every:
+        return pause.sorted(children, str)[:most]
+    first: list[str] = []
+    for some in pause.batches(children, _COMPARED_PER_STEP):
+        first = heapq.nsmallest(most, first + some)
+    return first
 
 
 def children_of(reading: Reading, path: str) -> int:

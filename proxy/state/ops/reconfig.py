@@ -9,7 +9,7 @@ from typing import NoReturn
 from codec.constants import ErrorCode
 from codec.jute import Reader
 from codec.packets import decoder
-from proxy.state.operation import WriteOperation, nothing
+from proxy.state.operation import Cost, WriteOperation, nothing
 from proxy.state.outcome import Refusal
 from proxy.state.transaction import Transaction
 
@@ -25,4 +25,4 @@ def apply(_tx: Transaction, _servers: tuple[str | None, ...]) -> NoReturn:
     raise Refusal(ErrorCode.RECONFIG_DISABLED)
 
 
-RECONFIG = WriteOperation(decoder(_read), apply, nothing)
+RECONFIG = WriteOperation(decoder(_read), apply, nothing, cost=Cost.BYTES)

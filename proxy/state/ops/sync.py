@@ -2,7 +2,7 @@
 
 from codec.jute import Reader, pack_string
 from codec.packets import decoder
-from proxy.state.operation import WriteOperation
+from proxy.state.operation import Cost, WriteOperation
 from proxy.state.transaction import Transaction
 
 
@@ -11,4 +11,4 @@ def apply(_tx: Transaction, path: str | None) -> str | None:
     return path
 
 
-SYNC = WriteOperation(decoder(Reader.string), apply, pack_string)
+SYNC = WriteOperation(decoder(Reader.string), apply, pack_string, cost=Cost.BYTES)

@@ -1,5 +1,8 @@
 """The requests about watches: FinalRequestProcessor has them, DataTree.setWatches the rules of setWatches.
 
+A slow setWatches is done in pieces, between which the log may be applied: each path is compared with the
+state of that moment, and from then on its watch is set.
+
 A null list or path in setWatches is an error only when it is reached: the watches before it are set or fired.
 So a request that takes long is refused before it has any effect.
 """
@@ -95,10 +98,10 @@ def _set_one_shot(
 
     No event is sent for a node that the client may not read (ZooKeeper from 3.9.6 on).
     """
-    nodes = reading.tree.nodes
+    tree = reading.tree  # its nodes may be other ones after a pause
     watches = reading.watches
     for path in map(_present, reading.pause.each(_given(data))):
-        node = nodes.get(path or ROOT)
+        node = tree.nodes.get(path or ROOT)
         if node is None:
             client.notify(EventType.NODE_DELETED, path, -1, OPEN)
         elif node.mzxid > last_seen:
@@ -106,13 +109,13 @@ def _set_one_shot(
         else:
             watches.data.add(path, client)
     for path in map(_present, reading.pause.each(_given(exist))):
-        node = nodes.get(path or ROOT)
+        node = tree.nodes.get(path or ROOT)
         if node is None:
             watches.data.add(path, client)
         else:
             client.notify(EventType.NODE_CREATED, path, -1, node.rights)
     for path in map(_present, reading.pause.each(_given(children))):
-        node = nodes.get(path or ROOT)
+        node = tree.nodes.get(path or ROOT)
         if node is None:
             client.notify(EventType.NODE_DELETED, path, -1, OPEN)
         elif node.pzxid > last_seen:

@@ -46,6 +46,10 @@ def znodes() -> Table:
     return directory_of(options_of({"path": SAMPLE, "splitBytes": "20000"})).znodes
 
 
+def test_other_users_of_the_machine_cannot_speak_to_its_ports(spark: SparkSession) -> None:
+    assert spark.sparkContext.getConf().get("spark.authenticate") == "true"
+
+
 def test_a_test_that_is_interrupted_does_not_spoil_the_next(spark: SparkSession) -> None:
     def interrupt(*_: object) -> None:
         pytest.fail("as pytest-timeout does")

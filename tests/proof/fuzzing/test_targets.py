@@ -19,7 +19,7 @@ from proxy.support.environment import HOST
 #: what it has not changed; `make fuzz` runs more, with other seeds and led by coverage.
 EXAMPLES = int(os.environ.get("ZKETCD_FUZZING_EXAMPLES", "300"))
 # How many times fewer for targets that do more with an input.
-SLOW = {"machine": 8, "connection": 4, "http2-calls": 4}
+SLOW = {"costs": 10, "machine": 8, "connection": 4, "http2-calls": 4}
 
 ALL = pytest.mark.parametrize("name", TARGETS)
 

@@ -23,6 +23,15 @@ def test_nothing_is_wrong(seed: int) -> None:
     assert outcome.operations > 100
 
 
+def test_exceptions_at_any_line_leave_no_server_deaf() -> None:
+    world = Simulation(2, 0.05, ("an exception", "out of memory"))
+    outcome = world.run()
+    assert outcome.violations == [], "\n".join(outcome.trace[-60:])
+    assert outcome.faults["out of memory"] > 1
+    assert outcome.faults["an exception"] > 1
+    assert world.spoiled > 1
+
+
 def test_clients_of_a_storm_read_and_are_refused() -> None:
     """The naive ZooKeeper judges reads under ACLs, at the zxids of their answers."""
     world = Simulation(2, 0.03, ("hot restart", "kill a proxy"))

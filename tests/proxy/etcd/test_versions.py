@@ -75,7 +75,7 @@ def test_a_version_is_shown_as_etcd_shows_it() -> None:
 
 
 def test_the_document_has_each_bug_that_is_warned_of() -> None:
-    page = (REPOSITORY / "docs" / "reliability.md").read_text().partition("## etcd's bugs and zketcd")[2]
+    page = (REPOSITORY / "docs" / "etcd-bugs.md").read_text().partition("## Bugs")[2]
     for bug in BUGS:
         (row,) = re.findall(rf"^\| [^|]*\b{bug.issue}\b[^|]* \|.*$", page, re.MULTILINE)
         assert all(str(fixed) in row for fixed in bug.fixed)

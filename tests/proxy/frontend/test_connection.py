@@ -30,6 +30,8 @@ from lab.servers.digest_md5 import respond
 from proxy.frontend import opening, turns
 from proxy.frontend.connection import Connection
 from proxy.frontend.opening import SESSIONLESS_TIMEOUT
+from proxy.frontend.replies import LIMITS
+from proxy.frontend.requests import FEW_IDENTITIES
 from proxy.frontend.transport import PIECE, Outbound
 from proxy.log.slices import Slices
 from proxy.sasl.digest_md5 import secret
@@ -84,6 +86,19 @@ def test_a_client_that_never_asks_for_a_session_is_let_go() -> None:
     assert client.transport.closed
 
 
+def test_a_client_wants_a_session_until_it_has_one_or_is_gone() -> None:
+    client, gone = Client(), Client()
+    wants = []
+    for each in (client, gone):
+        each.send(connect(4000))
+        wants.append(each.connection.wants_session)
+    client.establish()
+    gone.lose()
+    assert wants == [True, True]
+    assert not client.connection.wants_session
+    assert not gone.connection.wants_session
+
+
 def test_a_client_that_gets_no_session_in_time_is_closed(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     client = Client()
@@ -95,6 +110,39 @@ def test_a_client_that_gets_no_session_in_time_is_closed(caplog: pytest.LogCaptu
     client.loop.wait(0.1)
     assert client.transport.is_closed()
     assert "it got no session in its timeout" in caplog.text
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_what_a_client_sends_before_it_has_a_session_is_counted(is_lost: bool) -> None:
+    client = Client()
+    early = client.connection.services.early
+    client.transport.protocol = client.connection
+    client.send(connect(4000)[:20])
+    assert early.in_all == 20
+    client.send(connect(4000)[20:])
+    client.send(PING)
+    assert early.in_all == len(connect(4000)) + len(PING)
+    if is_lost:
+        client.lose()
+    else:
+        client.establish()
+        client.send(PING)
+    assert early.in_all == 0
+
+
+def test_the_bytes_of_clients_without_a_session_are_limited(caplog: pytest.LogCaptureFixture) -> None:
+    first = Client()
+    first.send(connect(4000))
+    services = first.connection.services
+    assert services.early.keep("10.0.0.7", (1 << 20) - len(connect(4000)))
+    late = Client(host=first.host)
+    late.connection.services = services
+    late.send(b"\0")
+    assert late.transport.closed
+    assert services.counters.rejected == 1
+    assert "clients without a session have sent too much: 1048577 bytes in all, 1 of them" in caplog.text
+    late.lose()
+    assert not first.transport.closed
 
 
 @pytest.mark.parametrize("is_served", [True, False])
@@ -461,6 +509,21 @@ def test_who_must_authenticate_is_heard_once_it_has() -> None:
     other.send(PING)
     assert other.outcomes() == [(-2, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)]
     assert other.transport.is_closed()
+
+
+def test_what_auth_stands_for_in_all_acls_of_a_write_is_bounded() -> None:
+    """Else 1 MiB of a client with 200 identities would be ten million entries at every proxy."""
+    client = established(limits=LIMITS._replace(expanded=150))
+    client.connection.identity.identities = tuple(Identity("digest", f"u{number}:h") for number in range(10))
+    one = packet(1, set_acl("/", [Acl(31, "auth", "")]))
+    two = packet(2, set_acl("/", [Acl(31, "auth", ""), Acl(1, "auth", "")]))
+    client.send(one + two)
+    client.commit()
+    assert client.outcomes() == [(1, 0), (2, ErrorCode.INVALID_ACL)]
+    client.connection.identity.identities = client.connection.identities[:FEW_IDENTITIES]
+    client.send(two)
+    client.commit()
+    assert client.outcomes() == [(2, 0)]
 
 
 @pytest.mark.parametrize("where", ["answer_write", "take_ready", "add_event", "advance"])

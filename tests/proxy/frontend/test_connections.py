@@ -26,6 +26,12 @@ class Fake:
         """It stands for one."""
         return cast(Connection, self)
 
+    def freeze(self) -> None:
+        self.did.append("freeze")
+
+    def thaw(self) -> None:
+        self.did.append("thaw")
+
     def drain(self) -> None:
         self.did.append("drain")
 
@@ -51,6 +57,27 @@ def test_so_many_of_one_address_and_in_all(
     assert counters.rejected == 4 - len(admitted)
     assert ("too many connections from a: more than 2" in caplog.text) is (per_address == 2)
     limits.release("a")
+    assert limits.admit("a")
+
+
+@pytest.mark.parametrize(
+    ("in_all", "files", "most", "why"), [(0, 2, 2, ", all that"), (3, 2, 2, ", all that"), (1, 2, 1, "")]
+)
+def test_clients_do_not_get_the_last_descriptors(
+    in_all: int, files: int, most: int, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = ConnectionLimits(0, in_all, Counters(), files)
+    assert limits.most == most
+    assert [limits.admit(address) for address in ("", "a", "b")].count(True) == most
+    assert f"too many connections: more than {most}{why}" in caplog.text
+
+
+def test_a_client_that_is_not_known_yet_counts_in_all_only() -> None:
+    limits = ConnectionLimits(1, 2, Counters())
+    assert limits.admit("")
+    assert limits.admit("")
+    assert not limits.admit("a")
+    limits.release("")
     assert limits.admit("a")
 
 
@@ -88,3 +115,15 @@ async def test_a_client_that_does_not_read_is_not_waited_for_long() -> None:
     connections.drain()
     await connections.close(0.01)
     assert len(connections) == 1
+
+
+def test_while_another_process_takes_over_all_connections_are_frozen() -> None:
+    connections = _connections()
+    here = Fake()
+    connections.opened(here.connection)
+    connections.freeze()
+    frozen = [connections.are_frozen]
+    connections.thaw()
+    frozen.append(connections.are_frozen)
+    assert frozen == [True, False]
+    assert here.did == ["freeze", "thaw"]

@@ -142,15 +142,36 @@ def test_of_two_that_come_at_once_the_later_one_stays(proxy: Proxy) -> None:
 
 
 @pytest.mark.parametrize("password", [b"wrong", b"", None, bytes(16)])
-def test_a_wrong_password_is_refused_and_drops_the_older_connection(
-    proxy: Proxy, password: bytes | None
-) -> None:
+def test_a_wrong_password_is_refused_and_counts_for_nothing(proxy: Proxy, password: bytes | None) -> None:
     first, session, again = proxy.established()
-    second = proxy.attach(again._replace(password=password))
-    proxy.commit()
-    assert second.outcome == "refused"
-    assert first.closed
+    heard = session.heard
+    proxy.loop.now += 3
+    stranger = proxy.attach(again._replace(password=password))
+    assert not proxy.pending  # it costs the log nothing
+    assert stranger.outcome == "refused"
+    assert not first.closed
     assert proxy.sessions.get(session.id) is session
+    assert session.heard == heard
+    proxy.attach()
+    assert [pending.kind for pending in proxy.pending] == [Kind.OPEN]  # new clients do not wait for it
+
+
+def test_a_dead_clients_session_ends_whoever_tries_wrong_passwords(proxy: Proxy) -> None:
+    first, session, again = proxy.established()
+    first.gone = True
+    session.connection = None
+    closings: list[Any] = []
+    while not closings and proxy.loop.now - session.heard < 60:
+        proxy.loop.now += 0.5
+        proxy.attach(again._replace(password=b"wrong"))
+        closings = proxy.sessions.check(proxy.link.contact()).to_append
+    assert proxy.loop.now - session.heard == session.timeout_ms / 1000
+
+
+def test_clients_of_unknown_sessions_do_not_hold_up_new_ones(proxy: Proxy) -> None:
+    proxy.attach(NEW._replace(session_id=4711))
+    proxy.attach()
+    assert [pending.kind for pending in proxy.pending] == [Kind.ATTACH, Kind.OPEN]
 
 
 def test_a_session_that_is_gone_is_refused(proxy: Proxy) -> None:
@@ -173,7 +194,7 @@ def test_a_session_comes_from_another_proxy(proxy: Proxy) -> None:
 
 def test_a_client_that_left_meanwhile_is_not_answered(proxy: Proxy) -> None:
     first, session, again = proxy.established()
-    for request in (NEW, again, again._replace(password=b"wrong"), AHEAD):
+    for request in (NEW, again, NEW._replace(session_id=4711), AHEAD):
         late = proxy.attach(request)
         late.gone = True
         proxy.commit()

@@ -24,6 +24,7 @@ from proxy.frontend.order import NOTHING, Authentication, Order, OrderContext, R
 from proxy.frontend.replies import Limits
 from proxy.frontend.requests import SaslAnswer, Write
 from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation
+from proxy.state.ops import READS
 from proxy.state.outcome import Refusal
 from proxy.state.rights import Rights
 from proxy.support.latency import ConnectionLatency, Latency
@@ -67,7 +68,7 @@ class Machine:
 
 
 def _operations(machine: Machine) -> Operations:
-    reads: dict[int, ReadOperation] = dict.fromkeys(map(int, _READ), machine.read)
+    reads = {int(opcode): ReadOperation(machine.read, heavy=READS[opcode].heavy) for opcode in _READ}
     none: Any = None
     writes = dict.fromkeys(map(int, _WRITTEN), WriteOperation(_decode, none, none))
     return Operations(reads, writes, extended=False)

@@ -11,7 +11,7 @@ import pytest
 
 from codec.client import connect, framed
 from codec.constants import ErrorCode, OpCode
-from codec.jute import pack_string
+from codec.jute import INT, LONG, OPEN_TO_ALL, pack_acls, pack_buffer, pack_string, pack_strings
 from lab.fakes.clock import FakeClock
 from lab.fakes.connection import Client, FakeLoop, connected, established
 from proxy.frontend.turns import FlushQueue, StateGate
@@ -110,12 +110,60 @@ def test_a_turn_has_one_slice_however_many_slow_reads_come_at_once() -> None:
             pause()
 
     for name in ("first", "second"):
-        gate.read_slowly(partial(answer, name), lambda: True, now=False)
+        gate.read_slowly(partial(answer, name), lambda: True, now=False, in_pieces=False)
     for count in (1, 2):
         loop.turn()
         assert steps == ["first"] * count
     loop.run()
+    assert steps == ["first"] * 2, "the log is first"
+    clock.now += 60
+    loop.wait(60)
     assert steps == ["first"] * 2 + ["second"] * 2
+
+
+def test_after_a_long_read_all_else_has_as_much_time_before_the_next() -> None:
+    loop, clock = FakeLoop(), FakeClock()
+    gate = StateGate(StateWorker(clock), cast(asyncio.AbstractEventLoop, loop), clock=clock)
+    answered: list[str] = []
+
+    def answer(name: str, seconds: float, _pause: Pause) -> None:
+        answered.append(name)
+        clock.now += seconds
+
+    for name, seconds in (("short", 0.001), ("long", 0.2), ("other", 0.2)):
+        gate.read_slowly(partial(answer, name, seconds), lambda: True, now=False, in_pieces=False)
+    loop.run()
+    assert answered == ["short", "long"]
+    gate.read_slowly(partial(answer, "held by the log", 0), lambda: True, now=True, in_pieces=False)
+    loop.run()
+    assert answered == ["short", "long", "held by the log"]
+    clock.now += 0.199
+    loop.wait(0.199)
+    assert answered[3:] == []
+    clock.now += 0.001
+    loop.wait(0.001)
+    assert answered[3:] == ["other"]
+
+
+def test_set_watches_does_not_keep_the_log_from_being_applied(client: Client) -> None:
+    """Each path is compared with the state of its moment, and watched from then on."""
+    other = connected(client.host)
+    paths = [f"/n{number}" for number in range(100)]
+    body = LONG.pack(0) + pack_strings([]) + pack_strings(paths) + pack_strings([])
+    client.connection.data_received(framed(-8, OpCode.SET_WATCHES, body))
+    watches = client.host.watches.data.by_path
+    while "/n10" not in watches:
+        client.loop.turn()
+        assert client.host.holds == 0
+    for xid, path in enumerate(("/n5", "/n90")):
+        create = pack_string(path) + pack_buffer(b"") + pack_acls(OPEN_TO_ALL) + INT.pack(0)
+        other.connection.data_received(framed(xid, OpCode.CREATE, create))
+    client.host.commit()
+    assert "/n90" not in watches
+    client.loop.run()
+    events = [reply.body for reply in client.replies() if reply.xid == -1]
+    assert [pack_string(path) in event for path, event in zip(("/n5", "/n90"), events, strict=True)]
+    assert len(watches) == len(paths) - 2
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import override
 
+from proof.fuzzing.expensive import Lines
 from proxy.state.by_path import ByPath
 from schema.paths import ROOT, parent_of
 
@@ -25,11 +26,32 @@ def test_upwards_finds_what_a_look_at_each_ancestor_finds(
     assert list(found.upwards(path)) == [step for step in steps if step in found]
 
 
+def test_long_keys_cost_a_short_path_nothing() -> None:
+    """Clients may watch, or give a quota to, paths of very many lengths."""
+    found: ByPath[int] = ByPath()
+    for length in range(1, 2000):
+        found["/" + "x" * length] = length
+    lines = Lines()
+    with lines.running():
+        assert list(found.upwards("/x/y")) == ["/x"]
+    assert lines.count < 50
+
+
 def test_any_text_is_below_the_root_alone() -> None:
     found: ByPath[int] = ByPath()
     found[ROOT] = found["/a"] = 1
     for text in ("", "a", "a/b", "//", "//a"):
         assert list(found.upwards(text)) == [ROOT]
+
+
+def test_a_key_is_found_after_another_of_its_length_is_deleted() -> None:
+    found: ByPath[int] = ByPath()
+    for key in ("/a", "/b", "/c"):
+        found[key] = 1
+    del found["/a"]
+    assert list(found.upwards("/b/x")) == ["/b"]
+    del found["/b"]
+    assert list(found.upwards("/c/x")) == ["/c"]
 
 
 def test_a_deep_path_costs_as_many_lookups_as_there_are_lengths() -> None:

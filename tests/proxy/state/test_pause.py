@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
-from codec.jute import INT, LONG, pack_string, pack_strings
+from codec.jute import INT, LONG, Acl, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
 from lab.oracle.requests import CloseSession, Create, Delete, Multi
 from proxy.state.machine import Machine
@@ -118,6 +118,16 @@ def test_a_large_multi_that_is_cut_short_is_refused_with_pauses(cut: int) -> Non
     assert first.outcomes == [(ErrorCode.MARSHALLING_ERROR, b"")]
 
 
+def test_a_long_acl_is_decoded_and_compiled_with_pauses() -> None:
+    acl = tuple(Acl(31, "ip", f"10.{place >> 8}.{place & 255}.0/24") for place in range(5000))
+    first, second = World(), World()
+    assert _compare(first, second, Ask(1, Create("/long", acls=acl))) >= 2 * 5000 // 512
+    part = Create("/part", acls=(Acl(1, "world", "anyone"), *acl))
+    assert _compare(first, second, Ask(1, Multi((part,)))) >= 2 * 5000 // 512
+    many = Multi(tuple(Create(f"/n{place}", acls=(*acl[:100], acl[100 + place])) for place in range(50)))
+    assert _compare(first, second, Ask(1, many)) >= 2 * 5000 // 512
+
+
 @pytest.mark.parametrize("end", ["by its client", "by its proxy"])
 def test_a_session_with_many_ephemerals_ends_with_pauses(end: str) -> None:
     first, second = World(), World()
@@ -212,7 +222,7 @@ def _answer(world: World, reader: Client, pause: Pause, opcode: int, body: bytes
     """The reply, or what is raised in its place."""
     reading = world.reading._replace(pause=pause)
     try:
-        return EXTENDED.reads[opcode](reading, reader, b"head" + body, 4)
+        return EXTENDED.reads[opcode].answer(reading, reader, b"head" + body, 4)
     except Exception as error:  # noqa: BLE001 - whatever it is, it has to be the same
         return type(error), getattr(error, "code", None), getattr(error, "body", None)
 

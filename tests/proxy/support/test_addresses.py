@@ -9,6 +9,7 @@ from proxy.support.addresses import (
     listening_address,
     reachable_address,
     servers,
+    source_of,
 )
 
 
@@ -38,3 +39,17 @@ def test_servers_are_named_as_zookeepers_clients_name_them() -> None:
             servers(wrong)
     with pytest.raises(ValueError, match="chroot"):
         servers("a:1,b:2/app")
+
+
+@pytest.mark.parametrize(
+    ("address", "source"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8::1:2:3:4", "2001:db8::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", ""),
+    ],
+)
+def test_the_source_of_an_address(address: str, source: str) -> None:
+    assert source_of(address) == source

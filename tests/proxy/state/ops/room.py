@@ -81,7 +81,7 @@ class Client:
 
 def read(world: World, opcode: int, body: bytes, client: Client | None = None) -> bytes:
     """The body of the reply. Raises Refusal."""
-    return EXTENDED.reads[opcode](world.reading, client or Client(), b"head" + body, 4)
+    return EXTENDED.reads[opcode].answer(world.reading, client or Client(), b"head" + body, 4)
 
 
 def refused(world: World, opcode: int, body: bytes, client: Client | None = None) -> ErrorCode:

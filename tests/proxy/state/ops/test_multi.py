@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import override
 
 from codec.constants import CreateMode, OpCode
 from codec.errors import MalformedPacket, NullString
@@ -21,6 +22,7 @@ from codec.packets import (
 from proxy.state.operation import WriteOperation
 from proxy.state.ops.create import CREATE, CREATE_CONTAINER, CREATE_TTL
 from proxy.state.ops.multi import MULTI, PARTS, decode_part
+from proxy.state.pause import Pause
 
 _END = MULTI_HEADER.pack(-1, True, -1)
 
@@ -71,6 +73,22 @@ _CAREFUL: dict[int, Callable[[Reader], Any]] = {
     OpCode.SET_DATA: read_set_data,
     OpCode.CHECK: read_path_version,
 }
+
+
+def test_few_parts_with_long_acls_are_decoded_with_pauses() -> None:
+    class Counting(Pause):
+        calls = 0
+
+        @override
+        def __call__(self) -> None:
+            self.calls += 1
+
+    pause = Counting()
+    part = MULTI_HEADER.pack(OpCode.CREATE, False, -1) + pack_string("/a") + pack_buffer(b"")
+    acl = pack_acls([Acl(31, "ip", f"10.0.0.{number}") for number in range(250)])
+    packet = (part + acl + INT.pack(0)) * 20 + _END
+    assert len(MULTI.decode(packet, 0, pause)[0]) == 20
+    assert pause.calls >= len(packet) // (32 << 10)
 
 
 def _carefully(raw: bytes) -> tuple[list[tuple[WriteOperation, Any]], int]:

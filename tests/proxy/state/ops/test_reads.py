@@ -125,10 +125,10 @@ def test_a_read_only_session_reads_and_closes() -> None:
     assert operations.writes == {}
     for opcode in PLAIN.writes.keys() - {OpCode.CLOSE_SESSION}:
         with pytest.raises(Refusal) as refusal:
-            operations.reads[opcode](world.reading, Client(), b"", 0)
+            operations.reads[opcode].answer(world.reading, Client(), b"", 0)
         assert refusal.value.code is ErrorCode.NOT_READ_ONLY
     reads = reads_alone(EXTENDED).reads
     assert {opcode: reads[opcode] for opcode in EXTENDED.reads} == EXTENDED.reads
     client = Client()
-    assert reads[OpCode.CLOSE_SESSION](world.reading, client, b"", 0) == b""
+    assert reads[OpCode.CLOSE_SESSION].answer(world.reading, client, b"", 0) == b""
     assert client.has_left

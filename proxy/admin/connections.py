@@ -1,0 +1,133 @@
+"""The connections of the admin port: how many there are, and how long one may take.
+
+aiohttp limits none of this: a connection that asks nothing, sends its headers byte by byte, or reads no
+answer stays for ever.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+from aiohttp import web
+
+from proxy.support.ports import Place
+
+#: Seconds for a request's headers, from the connection or the last answer on, and for a client to take
+#: what was sent. The same as ZooKeeper's admin.idleTimeout.
+IDLE_TIMEOUT = 30.0
+
+
+class AdminConnection(asyncio.Protocol):
+    """One connection, around aiohttp's handler of it."""
+
+    def __init__(self, inner: asyncio.Protocol, place: Place, open_ones: "AdminConnections") -> None:
+        self._inner = inner
+        self.place = place
+        self._all = open_ones
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    # -- the transport's callbacks ---------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._all.by_transport[transport] = self
+        self._inner.connection_made(transport)
+        self.wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of a request."""
+        self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        """The client sends no more."""
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        """The client does not read its answer."""
+        self._inner.pause_writing()
+        self._limit()
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        self._inner.resume_writing()
+        if self in self._all.waiting:
+            self._limit()
+        else:
+            self._stop_timer()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The connection is closed."""
+        self._stop_timer()
+        self._all.waiting.pop(self, None)
+        self._all.by_transport.pop(self._transport, None)
+        self._transport = None
+        self.place.release()
+        self._inner.connection_lost(error)
+
+    # -- requests --------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """The headers of a request are here."""
+        self._all.waiting.pop(self, None)
+        self._stop_timer()
+
+    def wait(self) -> None:
+        """Wait for a request's headers, from now on."""
+        if self._transport is not None:
+            self._all.waiting[self] = None
+            self._limit()
+
+    def abort(self) -> None:
+        """Close it at once."""
+        self._all.waiting.pop(self, None)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _limit(self) -> None:
+        self._stop_timer()
+        self._timer = asyncio.get_running_loop().call_later(IDLE_TIMEOUT, self.abort)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class AdminConnections:
+    """All connections of the admin port."""
+
+    def __init__(self) -> None:
+        self.by_transport: dict[asyncio.BaseTransport | None, AdminConnection] = {}
+        self.waiting: dict[
+            AdminConnection, None
+        ] = {}  # without a request; the one that waits for longest first
+
+    def maker(self, make: Callable[[], asyncio.Protocol]) -> Callable[[Place], asyncio.Protocol]:
+        """Makes connections around protocols that `make` makes."""
+        return lambda place: AdminConnection(make(), place, self)
+
+    def make_room(self, address: str) -> bool:
+        """Close the connection that is without a request for longest; False if there is none.
+
+        Only one of this address, unless it is "".
+        """
+        longest = next((each for each in self.waiting if address in ("", each.place.address)), None)
+        if longest is not None:
+            longest.abort()
+        return longest is not None
+
+    @web.middleware
+    async def watched(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """A middleware, the outermost one: notes what each connection does."""
+        connection = self.by_transport.get(request.transport)
+        if connection is None:
+            return await handler(request)
+        connection.begin()
+        try:
+            return await handler(request)
+        finally:
+            connection.wait()

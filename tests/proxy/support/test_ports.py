@@ -1,0 +1,95 @@
+"""Bounded ports: what counts, from when on, and until when."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from lab.servers.tls import Authority
+from proxy.frontend.listener import bound_socket
+from proxy.support import ports as module
+from proxy.support.ports import BoundedPort, Bounds, Place
+from tests.proxy.log.proxies import until
+
+
+class Greeter(asyncio.Protocol):
+    """Says hello, and keeps its place until the connection is closed."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.write(b"hello")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._place.release()
+        self._place.release()  # which has no effect
+
+
+@asynccontextmanager
+async def port(bounds: Bounds, tls: ssl.SSLContext | None = None) -> AsyncIterator[tuple[BoundedPort, int]]:
+    listener = bound_socket("127.0.0.1", 0)
+    number = listener.getsockname()[1]
+    bounded = BoundedPort(listener, bounds, "a test", tls)
+    bounded.open(Greeter)
+    yield bounded, number
+    bounded.close()
+
+
+async def _said(number: int, address: str = "127.0.0.1") -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", number, local_addr=(address, 0))
+    try:
+        return await reader.read(5)
+    except ConnectionResetError:
+        return b""
+    finally:
+        writer.close()
+
+
+async def test_places_are_given_back(caplog: pytest.LogCaptureFixture) -> None:
+    async with port(Bounds(3, 2)) as (bounded, number):
+        for _ in range(5):
+            assert await _said(number) == b"hello"
+            await until(lambda: bounded._taken.total() == 0)
+        kept = [await asyncio.open_connection("127.0.0.1", number) for _ in range(2)]
+        for reader, _ in kept:
+            assert await reader.readexactly(5) == b"hello"
+        assert await _said(number) == b""
+        assert "closing a connection of a test: there are 2 from 127.0.0.1" in caplog.text
+        kept.append(await asyncio.open_connection("127.0.0.1", number, local_addr=("127.0.0.2", 0)))
+        assert await kept[2][0].readexactly(5) == b"hello"
+        assert await _said(number, "127.0.0.3") == b""
+        assert "there are 3" in caplog.text
+        for _, writer in kept:
+            writer.close()
+        await until(lambda: bounded._taken.total() == 0)
+
+
+async def test_a_connection_counts_before_and_during_its_tls_handshake(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path_factory.mktemp("tls"))
+    pair = authority.issue("server", "127.0.0.1")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pair.cert, pair.key)
+    async with port(Bounds(2, 2), tls) as (bounded, number):
+        idle = [await asyncio.open_connection("127.0.0.1", number) for _ in range(2)]
+        await until(lambda: bounded._taken.total() == 2)
+        assert await _said(number) == b""
+        for _, writer in idle:
+            writer.close()
+        await until(lambda: bounded._taken.total() == 0)
+        monkeypatch.setattr(module, "_HANDSHAKE", 0.05)
+        reader, writer = await asyncio.open_connection("127.0.0.1", number)
+        assert await reader.read() == b""  # it says nothing
+        writer.close()
+        await until(lambda: bounded._taken.total() == 0)
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", number, ssl=authority.client_context(), server_hostname="127.0.0.1"
+        )
+        assert await reader.readexactly(5) == b"hello"
+        writer.close()
+        await until(lambda: bounded._taken.total() == 0)
