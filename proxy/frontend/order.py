@@ -374,7 +374,7 @@ class Order:
     def wants_slow_read(self) -> bool:
         """Whether a slow read has to be answered before other requests."""
         items = self.queue.items
-        return bool(items) and isinstance(items[0], Awaited) and items[0].opcode != OpCode.SASL
+        return bool(items) and isinstance(items[0], Awaited)
 
     def waiting(self, most: int) -> list[Waiting]:
         """The first requests of the queue, for operators; a run of reads counts as one."""
