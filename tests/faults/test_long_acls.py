@@ -21,9 +21,9 @@ def test_a_multi_of_checks_of_long_acls_lets_others_read(start: Start) -> None:
             acl = [Acl(31, "ip", f"10.{node}.{place >> 8}.{place & 255}/32") for place in range(_ENTRIES)]
             client.call(create(f"/n/{node}", acl=[*acl, OPEN_ACL]))
         other.sync()
-        asked = client.call, multi([check(f"/n/{number % _NODES}") for number in range(_CHECKS)])
+        checks = multi([check(f"/n/{number % _NODES}") for number in range(_CHECKS)])
         with ThreadPoolExecutor(1) as threads:
-            checked = threads.submit(*asked)
+            checked = threads.submit(client.call, checks)
             answered = 0
             while not checked.done():
                 assert other.read(f"/n/{answered % _NODES}")[0] == b""
