@@ -22,6 +22,7 @@ from proxy.frontend.order import OrderContext
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.replies import LIMITS, Limits
 from proxy.frontend.request_logs import RequestLogs, Stages
+from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import Sessions, Timeouts
 from proxy.frontend.traced import Traces, TraceSources
 from proxy.frontend.turns import FlushQueue, StateGate
@@ -203,6 +204,7 @@ class Server:
                 replicated=self.log,
                 snapshots=self.snapshots,
                 connections=self.connections,
+                sampling=Sampling(config.top, environment.randomness.randbits, environment.clock.monotonic),
                 sessions=sessions,
                 ports=self.ports,
                 handshake=handshake,
@@ -250,6 +252,7 @@ class Server:
             attach=handshake.attach,
             answer_word=self.words.answer,
             connections=self.connections,
+            sampling=parts.sampling,
             request_logs=self.request_logs,
             traces=traces,
             login=self._login,

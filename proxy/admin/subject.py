@@ -13,6 +13,7 @@ from proxy.etcd.status_poller import StatusPoller
 from proxy.frontend.connection import Connections
 from proxy.frontend.handshake import Handshake
 from proxy.frontend.listener import Ports
+from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import Sessions
 from proxy.log.log import Log
 from proxy.log.status import Contact, LogStatus
@@ -41,6 +42,7 @@ class Subject:
     replicated: Log
     snapshots: Snapshots
     connections: Connections
+    sampling: Sampling
     sessions: Sessions
     ports: Ports
     handshake: Handshake
