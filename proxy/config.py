@@ -27,8 +27,8 @@ from proxy.options.parser import (
     unknown_variables,
 )
 from proxy.options.table import add_options, group, option, options_of, switch, values_of
-from proxy.options.top import TopOptions
 from proxy.options.tls import ClientTls
+from proxy.options.top import TopOptions
 from proxy.sasl import options as sasl_options
 from proxy.sasl.options import SaslOptions, SaslSettings
 from proxy.support import logs

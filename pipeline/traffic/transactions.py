@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from codec.constants import CreateMode, ErrorCode, OpCode
+from codec.operation_names import operation_name
 from pipeline.formats.transactions import CONTAINER_OWNER, is_session, is_ttl
 from pipeline.table import TransactionRow
-from codec.operation_names import operation_name
 from pipeline.traffic import names
 from pipeline.traffic.table import Operation, TrafficRow
 
