@@ -80,8 +80,7 @@ class StatusPoller:
     def _warn_of_unknown_alarms(self, status: Status) -> None:
         if status.errors is None and (self.status is None or self.status.errors is not None):
             log.warning(
-                "etcd does not tell this user its alarms: `etcdctl --user root alarm list` shows whether it is"
-                " full"
+                "etcd does not tell this user its alarms: `etcdctl --user root alarm list` shows them"
             )
 
     async def _ask_versions(self) -> None:
