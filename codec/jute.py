@@ -5,10 +5,10 @@ records.py and packets.py. Facts are those of ZooKeeper's BinaryInputArchive and
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from struct import Struct
 from struct import error as StructError
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from codec.errors import MalformedPacket, NullString
 
@@ -20,6 +20,7 @@ NULL = INT.pack(-1)
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _SUPPLEMENTARY = re.compile("[\U00010000-\U0010ffff]")
 
+Item = TypeVar("Item")
 Number: TypeAlias = int  # within Reader the name `int` is a method
 
 
@@ -94,6 +95,23 @@ def from_text(text: str) -> bytes:
 def _surrogates(match: re.Match[str]) -> str:
     point = ord(match[0]) - 0x10000
     return chr(0xD800 + (point >> 10)) + chr(0xDC00 + (point & 0x3FF))
+
+
+class Steps(Protocol):
+    """What a loop that can be long goes over, so that other work may run between its steps."""
+
+    def each(self, items: Collection[Item]) -> Iterable[Item]:
+        """The items."""
+
+
+class _Straight:
+    @staticmethod
+    def each(items: Collection[Item]) -> Iterable[Item]:
+        return items
+
+
+STRAIGHT: Steps = _Straight()
+"""No other work runs."""
 
 
 # The schemes of nearly all entries, each one text for all of them.
@@ -185,13 +203,13 @@ class Reader:
         count = self.count()
         return None if count is None else [self.string() for _ in range(count)]
 
-    def acls(self) -> tuple[Acl, ...] | None:
+    def acls(self, steps: Steps = STRAIGHT) -> tuple[Acl, ...] | None:
         """ACL entries after their count, each of whose texts may be `NO_TEXT`; None for a null count."""
         if self.data.startswith(OPEN_ACLS, self.position):
             self.position += OPEN_ACLS_SIZE
             return OPEN_TO_ALL
         count = self.count()
-        return None if count is None else tuple([self.acl() for _ in range(count)])
+        return None if count is None else tuple([self.acl() for _ in steps.each(range(count))])
 
     def acl(self) -> Acl:
         """An entry of an ACL, as `acls` returns them."""
@@ -254,13 +272,11 @@ def pack_strings(texts: Collection[str]) -> bytes:
     return b"".join(parts)
 
 
-def pack_acls(acls: Collection[Acl]) -> bytes:
+def pack_acls(acls: Collection[Acl], steps: Steps = STRAIGHT) -> bytes:
     """A vector of ACL entries."""
     parts = [INT.pack(len(acls))]
-    for acl in acls:
-        parts.append(INT.pack(acl.perms))
-        parts.append(pack_string(acl.scheme))
-        parts.append(pack_string(acl.id))
+    for perms, scheme, name in steps.each(acls):
+        parts += (INT.pack(perms), pack_string(scheme), pack_string(name))
     return b"".join(parts)
 
 

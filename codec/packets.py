@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from codec import records
 from codec.constants import Xid
 from codec.errors import MalformedPacket, NullString
-from codec.jute import INT, OPEN_ACLS, OPEN_ACLS_SIZE, OPEN_TO_ALL, Acl, Reader, from_text
+from codec.jute import INT, OPEN_ACLS, OPEN_ACLS_SIZE, OPEN_TO_ALL, STRAIGHT, Acl, Reader, Steps, from_text
 
 REQUEST_HEADER = Struct(">ii")  # xid, opcode
 REPLY_HEADER = Struct(">iqi")  # xid, zxid, err
@@ -59,6 +59,18 @@ def decoder(read: Callable[[Reader], Record]) -> Callable[[bytes, int], tuple[Re
     return decode
 
 
+def decoder_in_steps(
+    read: Callable[[Reader, Steps], Record],
+) -> Callable[..., tuple[Record, int]]:
+    """As `decoder`, for requests with an ACL: what decodes may go over its entries in steps."""
+
+    def decode(frame: bytes, position: int, steps: Steps = STRAIGHT) -> tuple[Record, int]:
+        reader = Reader(frame, position)
+        return read(reader, steps), reader.position
+
+    return decode
+
+
 def decode_path(frame: bytes, position: int) -> str:
     """The path of a read that has nothing else (getACL, getAllChildrenNumber)."""
     return Reader(frame, position).text()
@@ -97,8 +109,8 @@ def decode_path_version(frame: bytes, position: int) -> tuple[PathVersion, int]:
     return _careful_path_version(frame, position)
 
 
-def decode_create(frame: bytes, position: int) -> tuple[Create, int]:
-    """Path, data, ACL and flags of create, create2 and createContainer."""
+def decode_create(frame: bytes, position: int, steps: Steps = STRAIGHT) -> tuple[Create, int]:
+    """Path, data, ACL and flags of create, create2 and createContainer. `steps`: for the ACL's entries."""
     try:
         (length,) = _int_at(frame, position)
         start = position + 4
@@ -113,7 +125,7 @@ def decode_create(frame: bytes, position: int) -> tuple[Create, int]:
             return (path, frame[data_start:data_end], OPEN_TO_ALL, flags), acls_end + 4
     except (StructError, UnicodeDecodeError):
         pass
-    return _careful_create(frame, position)
+    return _careful_create(frame, position, steps)
 
 
 def decode_set_data(frame: bytes, position: int) -> tuple[SetData, int]:
@@ -150,14 +162,14 @@ def read_path_version(reader: Reader) -> PathVersion:
     return present(path, reader.position), version
 
 
-def read_create(reader: Reader) -> Create:
+def read_create(reader: Reader, steps: Steps = STRAIGHT) -> Create:
     """decode_create for a reader."""
-    return reader.string(), reader.buffer(), reader.acls(), reader.int()
+    return reader.string(), reader.buffer(), reader.acls(steps), reader.int()
 
 
-def read_create_ttl(reader: Reader) -> CreateTtl:
+def read_create_ttl(reader: Reader, steps: Steps = STRAIGHT) -> CreateTtl:
     """Path, data, ACL, flags and TTL (milliseconds) of createTTL."""
-    return reader.string(), reader.buffer(), reader.acls(), reader.int(), reader.long()
+    return reader.string(), reader.buffer(), reader.acls(steps), reader.int(), reader.long()
 
 
 def read_set_data(reader: Reader) -> SetData:
@@ -166,9 +178,9 @@ def read_set_data(reader: Reader) -> SetData:
     return present(path, reader.position), data, version
 
 
-def read_set_acl(reader: Reader) -> SetAcl:
+def read_set_acl(reader: Reader, steps: Steps = STRAIGHT) -> SetAcl:
     """Path, ACL and version of setACL."""
-    path, acls, version = reader.string(), reader.acls(), reader.int()
+    path, acls, version = reader.string(), reader.acls(steps), reader.int()
     return present(path, reader.position), acls, version
 
 
@@ -180,7 +192,7 @@ def present(path: str | None, end: int) -> str:
 
 
 _careful_path_version = decoder(read_path_version)
-_careful_create = decoder(read_create)
+_careful_create = decoder_in_steps(read_create)
 _careful_set_data = decoder(read_set_data)
 
 

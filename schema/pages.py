@@ -109,21 +109,34 @@ def _pack_acl(acl: tuple[Acl, ...]) -> bytes:
     return _COUNT.pack(len(acl)) + b"".join(entries)
 
 
-@functools.lru_cache(maxsize=64)
+# Tables of ACLs that are cached, and the bytes of the longest: most pages of a tree have the same short one.
+_MOST_TABLES = 64
+_LONGEST_TABLE = 2048
+_MOST_SHARED = 1024
+
+
 def unpack_acls(packed: bytes) -> list[tuple[Acl, ...]]:
     """The reverse of `pack_acls`. Raises BadValue."""
+    return _unpack_short(packed) if len(packed) <= _LONGEST_TABLE else _unpack_acls(packed)
+
+
+def _unpack_acls(packed: bytes) -> list[tuple[Acl, ...]]:
     fields = Fields(packed, "a page's ACLs")
     table = []
     for _ in range(fields.size()):
         entries = [Acl(fields.unpack(_PERMS)[0], fields.text(), fields.text()) for _ in range(fields.size())]
-        table.append(_shared_acl(tuple(entries)))
+        acl = tuple(entries)
+        table.append(_shared_acl(acl) if len(packed) <= _LONGEST_TABLE or acl == OPEN_ACL else acl)
     fields.end()
     return table
 
 
-@functools.lru_cache(maxsize=1 << 16)
+_unpack_short = functools.lru_cache(maxsize=_MOST_TABLES)(_unpack_acls)
+
+
+@functools.lru_cache(maxsize=_MOST_SHARED)
 def _shared_acl(acl: tuple[Acl, ...]) -> tuple[Acl, ...]:
-    """Equal ACLs of all pages are one tuple, and the open one is OPEN_ACL itself."""
+    """Equal ACLs of short tables are one tuple, and the open one is OPEN_ACL itself."""
     return OPEN_ACL if acl == OPEN_ACL else acl
 
 

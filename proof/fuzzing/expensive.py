@@ -29,7 +29,7 @@ from proxy.state.ops import EXTENDED
 from proxy.state.ops.multi import END_OF_PARTS, PARTS
 from proxy.state.ops.remove_recursive import REMOVE_RECURSIVE
 from proxy.state.outcome import Refusal
-from proxy.state.pause import LENGTHS, Lengths, Pause, TooLong
+from proxy.state.pause import BRIEFLY, LENGTHS, Lengths, Pause, TooLong
 from proxy.state.rights import Rights, permits
 from proxy.state.watches import WatchTable
 from schema.entry import Identities, Identity, Kind, Request, Rules, encode_open
@@ -310,9 +310,11 @@ class World:
         machine.entries += -machine.entries % CHECKPOINT_EVERY - 1  # so that this entry ends with a digest
         meter = Meter(self._meter.now, self._scale.lengths)
         fields = None
-        if not operation.has_parts or len(body) <= self._scale.lengths.decoded_at_once:
-            with suppress(MalformedPacket):
+        with suppress(MalformedPacket, TooLong):
+            if not operation.in_steps or len(body) <= self._scale.lengths.decoded_at_once:
                 fields, _ = operation.decode(body, 0)
+            else:
+                fields, _ = operation.decode(body, 0, BRIEFLY)
         meter()
         machine.begin(_INCARNATION, self._entries, 1_600_000_000_000 + self._entries, _RULES)
         machine.transaction.pause = meter

@@ -18,7 +18,12 @@ from proof.simulation.world import Host
 _ROOT = Path(proxy.__file__).parents[1]  # where the code comes from: planted faults are in a copy of it
 _SOURCES = tuple(f"{_ROOT / name}/" for name in ("proxy", "schema", "codec"))
 # What has to work when all else fails: it has tests of its own.
-_EXCEPT = (str(_ROOT / "proxy" / "support" / "last_resort.py"), str(_ROOT / "proxy" / "watchdog.py"))
+_EXCEPT: tuple[str, ...] = (
+    str(_ROOT / "proxy" / "support" / "last_resort.py"),
+    str(_ROOT / "proxy" / "watchdog.py"),
+)
+# A defect there would fail the same request at all servers. An exception at one of them makes another state.
+_STATE = f"{_ROOT / 'proxy' / 'state'}/"
 
 
 class PlantedError(Exception):
@@ -38,6 +43,10 @@ class Spoiler:
         self._left = lines
         self._error = error
         self._raised = raised
+        self._sources = _SOURCES
+        self._except = _EXCEPT
+        if not isinstance(error, MemoryError):
+            self._sources, self._except = _SOURCES[:1], (*_EXCEPT, _STATE)
         host.spoiler = self._run
 
     def stop(self) -> None:
@@ -54,7 +63,7 @@ class Spoiler:
 
     def _call(self, frame: FrameType, _event: str, _argument: Any) -> Any:
         file = frame.f_code.co_filename
-        return self._line if file.startswith(_SOURCES) and file not in _EXCEPT else None
+        return self._line if file.startswith(self._sources) and not file.startswith(self._except) else None
 
     def _line(self, frame: FrameType, event: str, _argument: Any) -> Any:
         if event == "line" and self._host.spoiler is not None:

@@ -64,7 +64,7 @@ from proxy.state.machine import Machine
 from proxy.state.operation import AnswerRead, Client, Operations, Reading, WriteOperation
 from proxy.state.ops.unreadable import code_of, spends_zxid
 from proxy.state.outcome import Refusal
-from proxy.state.pause import Pause, TooLong
+from proxy.state.pause import BRIEFLY, Pause, TooLong
 
 log = logging.getLogger(__name__)
 
@@ -374,7 +374,7 @@ class Order:
     def wants_slow_read(self) -> bool:
         """Whether a slow read has to be answered before other requests."""
         items = self.queue.items
-        return bool(items) and isinstance(items[0], Awaited) and items[0].opcode != OpCode.SASL
+        return bool(items) and isinstance(items[0], Awaited)
 
     def waiting(self, most: int) -> list[Waiting]:
         """The first requests of the queue, for operators; a run of reads counts as one."""
@@ -448,7 +448,10 @@ class Order:
     def _take_write(self, xid: int, opcode: int, packet: bytes, received: int) -> None:
         """Process a write that was just received."""
         queue = self.queue
-        if queue.items and not (queue.in_log and queue.weight <= self._ahead()):
+        # Most often there is nothing to ask: a call would be felt here.
+        is_free = not (self.replies.is_paused or self._held_log)
+        ahead = self._limits.ahead if is_free else self._ahead()
+        if queue.items and not (queue.in_log and queue.weight <= ahead):
             queue.add(Held(xid, opcode, packet, received), len(packet), BLOCKING)
             return
         write = self._make_write(xid, opcode, packet, received)
@@ -478,9 +481,12 @@ class Order:
             return self._refused(xid, opcode, packet, received, ErrorCode.INVALID_ACL)
         fields = None
         try:
-            # A very long one is decoded only when it is applied.
-            if not operation.has_parts or len(packet) <= self._limits.decoded_at_once:
+            if not operation.in_steps or len(packet) <= self._limits.decoded_at_once:
                 fields, _ = operation.decode(packet, position)
+            else:
+                fields, _ = operation.decode(packet, position, BRIEFLY)
+        except TooLong:
+            pass  # it is decoded only when it is applied
         except MalformedPacket as error:
             if not spends_zxid(opcode, error):
                 return self._refused(xid, opcode, packet, received, code_of(opcode, error))

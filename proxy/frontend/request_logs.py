@@ -5,11 +5,14 @@ A server with neither of them has no `RequestLogs`, so its requests have no cost
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from codec.constants import KeeperOpCode, OpCode
+from codec.errors import MalformedPacket
 from proxy.frontend import audit
 from proxy.frontend.requests import Author, Write, path_of
+from proxy.state.ops import EXTENDED
 from proxy.state.sessions import session_text
 from proxy.support.latency import OF_SESSIONS
 
@@ -79,7 +82,7 @@ class RequestLogs:
         """A write of a client was applied, just now."""
         if self._write_audit is not None:
             for line in audit.of_request(
-                write.session_id, write.identities, client.address, write.opcode, write.fields, err, body
+                write.session_id, write.identities, client.address, write.opcode, _fields_of(write), err, body
             ):
                 self._write_audit(line)
             if write.opcode == OpCode.CLOSE_SESSION and not err:
@@ -115,6 +118,14 @@ class RequestLogs:
                 count,
                 nanos // _MILLISECOND,
             )
+
+
+def _fields_of(write: Write) -> Any:
+    """The decoded body, also of a request with a long ACL, which was decoded only when it was applied."""
+    if write.fields is None and write.opcode != OpCode.MULTI:
+        with suppress(MalformedPacket):
+            return EXTENDED.writes[write.opcode].decode(write.body, 0)[0]
+    return write.fields
 
 
 def _described(opcode: int, fields: Any) -> str:

@@ -244,7 +244,6 @@ class Sessions:
     def began(self, session_id: int, timeout_ms: int) -> Session:
         """A session is attached to this proxy from now on; it has its whole timeout."""
         now = self._time()
-        self._orphans.pop(session_id, None)
         session = self._by_id.get(session_id)
         if session is None:
             session = self._by_id[session_id] = Session(session_id, timeout_ms, now)

@@ -6,7 +6,6 @@ of sessions and proxies are reported to the keeper of sessions, in the order of 
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -34,7 +33,7 @@ from proxy.state.machine import Disagreement, Machine
 from proxy.state.watches import WatchTable
 from proxy.support import probe
 from proxy.support.rates import rates_text
-from proxy.support.throttled_log import ThrottledLog
+from proxy.support.throttled_log import LogsByPath, ThrottledLog
 from schema.budgets import Rule, encode_rule
 from schema.entry import Kind, encode_carry_over
 from schema.errors import BadValue
@@ -95,7 +94,7 @@ class Log:
         self._running: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._last_disagreement: Disagreement | None = None
-        self._about_path: dict[str, ThrottledLog] = defaultdict(partial(ThrottledLog, log, clock))
+        self._about_path = LogsByPath(partial(ThrottledLog, log, clock))
 
     @property
     def incarnation(self) -> str:
@@ -338,11 +337,11 @@ class Log:
                 self.incarnations.membership.key_gone(name)
                 self._sessions.proxy_gone(name)
             case QuotaExceeded(path, what):
-                self._about_path[path].warn("quota exceeded at %s: %s", path, what)
+                self._about_path.of(path).warn("quota exceeded at %s: %s", path, what)
             case BudgetSpent(path):
                 self.stats.throttled[path] += 1
                 words = "the budget of %s is spent: requests are refused with THROTTLEDOP"
-                self._about_path[path].warn(words, path)
+                self._about_path.of(path).warn(words, path)
             case Disagreement():
                 self._disagreement(notice)
             case Broken(error):

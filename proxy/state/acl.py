@@ -66,9 +66,9 @@ def _demand_comparable(acl: Sequence[Acl]) -> None:
         before.add((perms, scheme))
 
 
-def masked(acl: Sequence[Acl]) -> tuple[Acl, ...]:
+def masked(acl: Sequence[Acl], pause: Pause = NO_PAUSE) -> tuple[Acl, ...]:
     """The ACL as those without ADMIN see it: no password hashes (FinalRequestProcessor, getACL)."""
     return tuple(
         Acl(entry.perms, entry.scheme, re.sub(r":.*", ":x", entry.id)) if entry.scheme == "digest" else entry
-        for entry in acl
+        for entry in pause.each(acl)
     )

@@ -139,10 +139,10 @@ class Machine(State):
         tx.identities = request.identities
         tx.own = own
         try:
-            decode, apply, reply, has_parts, _, _ = operation
+            decode, apply, reply, in_steps, _, _ = operation
             if fields is None:
                 body = request.body
-                fields, _ = decode(body, 0, tx.pause) if has_parts else decode(body, 0)
+                fields, _ = decode(body, 0, tx.pause) if in_steps else decode(body, 0)
             if self.budgets and (spent := self.budgets.charge(opcode, fields, tx.pause)) is not None:
                 # As ZooKeeper, which spends no zxid on a request that it throttles.
                 self.zxid -= 1

@@ -82,8 +82,8 @@ class WriteOperation(NamedTuple):
     apply: Callable[[Transaction, Any], Any]
     # Makes the body of the reply; called before the next change of the state, and only if a reply is needed.
     reply: Callable[[Any], bytes]
-    # The request consists of parts: `decode` also has a Pause, and a long request is decoded when applied.
-    has_parts: bool = False
+    # The request has parts, or an ACL: `decode` also has a Pause. What takes long is decoded when applied.
+    in_steps: bool = False
     # While the tree's level is lower, the machine refuses it with UNIMPLEMENTED, as a release that does not
     # know it. For parts of a multi this is not looked at.
     level: int = 1

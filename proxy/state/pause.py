@@ -33,7 +33,7 @@ class Lengths(NamedTuple):
     every: int = 512
     #: Steps of the longest read that is done at once.
     at_once: int = 1024
-    #: A request that consists of parts is decoded only when it is applied if it has more bytes.
+    #: A request with more bytes is decoded only when it is applied, if it has parts or a long ACL.
     decoded_at_once: int = 32 << 10
 
 
@@ -118,3 +118,16 @@ class AtOnce(Pause):
     def expect(self, steps: int) -> None:
         if steps > self.lengths.at_once:
             raise TooLong
+
+
+class Briefly(AtOnce):
+    """Refuses what has more steps. For decoding, which changes nothing."""
+
+    @override
+    def each(self, items: Collection[Item]) -> Iterable[Item]:
+        self.expect(len(items))
+        return items
+
+
+BRIEFLY = Briefly(Lengths(at_once=16))
+"""For a request of many bytes: only a short ACL is decoded at once."""

@@ -64,11 +64,8 @@ class Rights:
             if perms & permission and key in prepared.keys(scheme):
                 return True
         for scheme, table in self._tables.items():
-            keys = prepared.keys(scheme)
-            if len(keys) <= len(table):
-                if any(table.get(key, 0) & permission for key in keys):
-                    return True
-            elif any(perms & permission and key in keys for key, perms in table.items()):
+            # It goes over the keys of the identities, and not over the table.
+            if any(table[key] & permission for key in table.keys() & prepared.keys(scheme)):
                 return True
         return False
 

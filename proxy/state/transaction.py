@@ -35,6 +35,8 @@ _KEEPER = int(Rules.KEEPER)
 _X509 = int(Rules.X509)
 _SASL = int(Rules.SASL)
 
+_SHORT_ACL = 8
+
 SYSTEM = "keeper"  # the name below the root that ClickHouse Keeper keeps for itself
 _SYSTEM_PATH = f"/{SYSTEM}"
 
@@ -69,6 +71,7 @@ class Transaction:
 
     __slots__ = (
         "_digest",
+        "_expanded",
         "_quota_changes",
         "_sessions",
         "_undo",
@@ -102,6 +105,8 @@ class Transaction:
         self.ttl_nodes_created = 0  # by all requests (ServerMetrics.TTL_NODE_CREATED_COUNT)
         self.ttl_nodes_deleted = 0
         self.identities: Identities = ()  # of the session's connection
+        # The last short ACL that was expanded, and for whom: `auth` may stand for very many identities.
+        self._expanded: tuple[tuple[Acl, ...], Identities, frozenset[str], Rights] = (), (), frozenset(), OPEN
         self.work_on(tree, sessions, digest)
         self.enter("", 0, 0)
 
@@ -131,7 +136,13 @@ class Transaction:
 
     def expand(self, acl: tuple[Acl, ...] | None) -> Rights:
         """The rights by the ACL that the client sent. Raises Refusal as `acl.expand` does."""
-        return expand(acl, self.identities, self.sender.schemes, self.pause)
+        sent, identities, schemes, rights = self._expanded
+        if acl == sent and self.identities is identities and self.sender.schemes is schemes:
+            return rights
+        rights = expand(acl, self.identities, self.sender.schemes, self.pause)
+        if acl and len(acl) <= _SHORT_ACL:
+            self._expanded = acl, self.identities, self.sender.schemes, rights
+        return rights
 
     def check_quota(self, path: str, count: int, size: int) -> None:
         """Check whether so many nodes and bytes may be added. Raises QUOTAEXCEEDED."""

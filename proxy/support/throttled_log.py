@@ -5,11 +5,14 @@ Whatever a client that has proved nothing can cause is logged here: its log line
 
 import logging
 import re
+from collections.abc import Callable
 
 from proxy.support.environment import HOST, Clock
 
 _INTERVAL = 30.0  # seconds between two warnings of one kind
 _KINDS = 4  # of one object in that time: what clients send may be in them
+_PATHS = 256  # that have a log of their own
+_LONGEST_PATH = 1024
 _VARIABLE = re.compile(r"\w*\d\w*")  # numbers, addresses, names of incarnations
 
 
@@ -44,3 +47,24 @@ class ThrottledLog:
             level = severity
             warned[kind] = now
         self._log.log(level, message, *arguments)
+
+
+class LogsByPath:
+    """A log for each of the first paths that warnings are about, and one for all the others.
+
+    Clients choose the paths, and could fill the memory with them.
+    """
+
+    def __init__(self, make: Callable[[], ThrottledLog]) -> None:
+        self._make = make
+        self._by_path: dict[str, ThrottledLog] = {}
+        self._others = make()
+
+    def of(self, path: str) -> ThrottledLog:
+        """The log of a path."""
+        found = self._by_path.get(path)
+        if found is None:
+            if len(self._by_path) >= _PATHS or len(path) > _LONGEST_PATH:
+                return self._others
+            found = self._by_path[path] = self._make()
+        return found

@@ -1,6 +1,6 @@
 """Sessions recorded from a real ZooKeeper (record.py): declarations and twins read and write its bytes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -121,7 +121,7 @@ def test_the_recordings_hold_every_operation_and_event() -> None:
 
 def test_multis_are_walked_by_the_twins() -> None:
     walked = 0
-    readers = {
+    readers: dict[OpCode, Callable[[Reader], Any]] = {
         OpCode.CREATE: packets.read_create,
         OpCode.CREATE2: packets.read_create,
         OpCode.CREATE_TTL: packets.read_create_ttl,

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.jute import Acl
+from schema import pages
 from schema.budgets import BudgetsValue, BudgetValue
 from schema.compression import seal
 from schema.errors import BadValue
@@ -286,3 +287,15 @@ def test_a_state_with_a_member_of_another_type_is_refused() -> None:
                 decode_state(pack_json({**members, name: value}))
         with pytest.raises(BadValue, match=name):
             decode_state(pack_json({each: value for each, value in members.items() if each != name}))
+
+
+def test_no_long_table_of_acls_stays_in_memory() -> None:
+    for count, cached in ((5, 1), (2000, 0)):
+        acls = [tuple(Acl(1, "ip", f"10.0.{count}.{number}") for number in range(count)), OPEN_ACL]
+        pages._unpack_short.cache_clear()
+        pages._shared_acl.cache_clear()
+        found = pages.unpack_acls(pages.pack_acls(acls))
+        assert found == acls
+        assert found[1] is OPEN_ACL
+        assert pages._unpack_short.cache_info().currsize == cached
+        assert pages._shared_acl.cache_info().currsize == 1 + cached

@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 from codec.constants import CreateMode, ErrorCode, Perms
 from codec.jute import pack_string
-from codec.packets import Create, CreateTtl, decode_create, decoder, read_create_ttl
+from codec.packets import Create, CreateTtl, decode_create, decoder_in_steps, read_create_ttl
 from proxy.state.node import Node
 from proxy.state.operation import WriteOperation
 from proxy.state.outcome import Refusal
@@ -106,7 +106,7 @@ def _path_and_stat(created: Created) -> bytes:
     return pack_string(path) + node.stat()
 
 
-CREATE = WriteOperation(decode_create, create, _path)
-CREATE2 = WriteOperation(decode_create, create, _path_and_stat)
-CREATE_CONTAINER = WriteOperation(decode_create, _container, _path_and_stat)
-CREATE_TTL = WriteOperation(decoder(read_create_ttl), _ttl, _path_and_stat)
+CREATE = WriteOperation(decode_create, create, _path, in_steps=True)
+CREATE2 = WriteOperation(decode_create, create, _path_and_stat, in_steps=True)
+CREATE_CONTAINER = WriteOperation(decode_create, _container, _path_and_stat, in_steps=True)
+CREATE_TTL = WriteOperation(decoder_in_steps(read_create_ttl), _ttl, _path_and_stat, in_steps=True)

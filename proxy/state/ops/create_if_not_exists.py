@@ -1,7 +1,7 @@
 """createIfNotExists of Keeper: create that also succeeds if the node exists."""
 
 from codec.constants import ErrorCode
-from codec.jute import Acl, pack_string
+from codec.jute import STRAIGHT, Acl, Steps, pack_string
 from codec.packets import decode_create, present
 from proxy.state.operation import WriteOperation
 from proxy.state.ops.create import SEQUENTIAL, create
@@ -11,8 +11,8 @@ from proxy.state.transaction import Transaction
 _Fields = tuple[str, bytes | None, tuple[Acl, ...] | None, int]
 
 
-def _decode(frame: bytes, position: int) -> tuple[_Fields, int]:
-    (path, data, acl, flags), end = decode_create(frame, position)
+def _decode(frame: bytes, position: int, steps: Steps = STRAIGHT) -> tuple[_Fields, int]:
+    (path, data, acl, flags), end = decode_create(frame, position, steps)
     return (present(path, end), data, acl, flags), end
 
 
@@ -29,4 +29,4 @@ def apply(tx: Transaction, fields: _Fields) -> str:
         return path
 
 
-CREATE_IF_NOT_EXISTS = WriteOperation(_decode, apply, pack_string)
+CREATE_IF_NOT_EXISTS = WriteOperation(_decode, apply, pack_string, in_steps=True)

@@ -105,6 +105,7 @@ def decode(
 
     `kinds`: those that are allowed. Raises MalformedPacket for other ones, as ZooKeeper does.
     """
+    pause.expect(len(frame))
     parts: list[Part] = []
     piece = pause.every * _BYTES_PER_STEP
     paused = position
@@ -120,12 +121,16 @@ def decode(
         kind = kinds.get(opcode)
         if kind is None:
             raise MalformedPacket(f"operation {opcode} in a multi")
-        fields, position = kind.decode(frame, position)
         modes = kind.usual_modes
-        if modes is None or (fields[3] in modes and fields[2] is not None and fields[0] is not None):
+        if modes is None:
+            fields, position = kind.decode(frame, position)
             parts.append((kind, fields))
         else:
-            parts.append(_looked_at(kind, fields, position))
+            fields, position = kind.decode(frame, position, pause)
+            if fields[3] in modes and fields[2] is not None and fields[0] is not None:
+                parts.append((kind, fields))
+            else:
+                parts.append(_looked_at(kind, fields, position))
         if position - paused > piece:
             paused = position
             pause()
@@ -193,7 +198,7 @@ def multi_of(operations: Mapping[int, WriteOperation]) -> WriteOperation:
     def decode_parts(frame: bytes, position: int, pause: Pause = NO_PAUSE) -> tuple[list[Part], int]:
         return decode(frame, position, pause, kinds)
 
-    return WriteOperation(decode_parts, apply, reply, has_parts=True)
+    return WriteOperation(decode_parts, apply, reply, in_steps=True)
 
 
-MULTI = WriteOperation(decode, apply, reply, has_parts=True)
+MULTI = WriteOperation(decode, apply, reply, in_steps=True)

@@ -79,5 +79,7 @@ def get_acl(reading: Reading, client: Client, frame: bytes, position: int) -> by
     """The ACL and the Stat; only clients with ADMIN see password hashes."""
     node = find(reading, decode_path(frame, position))
     demand(node.rights, Perms.READ | Perms.ADMIN, client.identities)
-    acl = node.acl if permits(node.rights, Perms.ADMIN, client.identities) else masked(node.acl)
-    return pack_acls(acl) + node.stat()
+    pause = reading.pause
+    pause.expect(len(node.acl))
+    acl = node.acl if permits(node.rights, Perms.ADMIN, client.identities) else masked(node.acl, pause)
+    return pack_acls(acl, pause) + node.stat()

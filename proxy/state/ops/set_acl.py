@@ -1,7 +1,7 @@
 """setACL: PrepRequestProcessor.pRequest2Txn, case setACL."""
 
 from codec.constants import ErrorCode, Perms
-from codec.packets import SetAcl, decoder, read_set_acl
+from codec.packets import SetAcl, decoder_in_steps, read_set_acl
 from proxy.state.node import Node
 from proxy.state.operation import WriteOperation, stat
 from proxy.state.outcome import Refusal
@@ -25,4 +25,4 @@ def apply(tx: Transaction, fields: SetAcl) -> Node:
     return tx.set_acl(path, node, rights)
 
 
-SET_ACL = WriteOperation(decoder(read_set_acl), apply, stat)
+SET_ACL = WriteOperation(decoder_in_steps(read_set_acl), apply, stat, in_steps=True)

@@ -86,6 +86,19 @@ def test_a_client_that_never_asks_for_a_session_is_let_go() -> None:
     assert client.transport.closed
 
 
+def test_a_client_wants_a_session_until_it_has_one_or_is_gone() -> None:
+    client, gone = Client(), Client()
+    wants = []
+    for each in (client, gone):
+        each.send(connect(4000))
+        wants.append(each.connection.wants_session)
+    client.establish()
+    gone.lose()
+    assert wants == [True, True]
+    assert not client.connection.wants_session
+    assert not gone.connection.wants_session
+
+
 def test_a_client_that_gets_no_session_in_time_is_closed(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     client = Client()

@@ -26,6 +26,12 @@ class Fake:
         """It stands for one."""
         return cast(Connection, self)
 
+    def freeze(self) -> None:
+        self.did.append("freeze")
+
+    def thaw(self) -> None:
+        self.did.append("thaw")
+
     def drain(self) -> None:
         self.did.append("drain")
 
@@ -109,3 +115,15 @@ async def test_a_client_that_does_not_read_is_not_waited_for_long() -> None:
     connections.drain()
     await connections.close(0.01)
     assert len(connections) == 1
+
+
+def test_while_another_process_takes_over_all_connections_are_frozen() -> None:
+    connections = _connections()
+    here = Fake()
+    connections.opened(here.connection)
+    connections.freeze()
+    frozen = [connections.are_frozen]
+    connections.thaw()
+    frozen.append(connections.are_frozen)
+    assert frozen == [True, False]
+    assert here.did == ["freeze", "thaw"]

@@ -76,6 +76,7 @@ _BAD = [
     ("PROXY TCP4 1.2.3.\u0664 1.2.3.4 1 2\r\n".encode(), "no valid addresses"),
     (b"PROXY TCP4 1.2.3.4 1.2.3.4 65536 2\r\n", "no valid addresses"),
     (b"PROXY TCP4 1.2.3.4 1.2.3.4 -1 2\r\n", "no valid addresses"),
+    (b"PROXY TCP4 1.2.3.4 1.2.3.4 000001 2\r\n", "no valid addresses"),
     (b"PROXY TCP4 1.2.3.4 1.2.3.4 1 " + b"9" * 50 + b"\r\n", "no valid addresses"),
     (b"PROXY UNKNOWN " + b"x" * 92 + b"\r\n", "more than 107 bytes"),
     (framed(bytes(12), 0x11, version=1), "version 1"),

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from codec.constants import OpCode
+from codec.jute import INT, Acl, pack_acls, pack_string
 from proxy.frontend.observer import Observer
 from proxy.frontend.request_logs import RequestLogs, Stages
 from proxy.frontend.requests import Author, Write
@@ -104,3 +105,15 @@ def test_the_end_of_a_session_is_audited_with_its_ephemerals(audits: bool) -> No
         for operation in (ended, ended, "killSession", ended, "serverStop")
         if audits
     ]
+
+
+def test_a_long_acl_is_audited_although_it_was_decoded_only_when_it_was_applied() -> None:
+    logs = Logs()
+    acl = [Acl(1, "ip", f"10.0.{number >> 8}.{number & 255}") for number in range(3000)]
+    body = pack_string("/x") + pack_acls(acl) + INT.pack(-1)
+    for packet, lines in ((body, 1), (body[:-9], 0)):
+        write = Write(lambda *_: None, _author(), 1, OpCode.SET_ACL, packet, 0, None, 0)
+        logs.audited.clear()
+        logs.logs.outcome(_author(), write, 0, b"")
+        assert len(logs.audited) == lines
+        assert all("znode=/x\tacl=ip:10.0.0.0:rip:10.0.0.1:r" in line for line in logs.audited)

@@ -6,11 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.client import auth, framed, get, packet, set_data
+from codec.client import auth, connect, framed, get, packet, sasl, set_data
 from codec.constants import OpCode, Xid
-from lab.fakes.connection import Client, FakeHost, established
+from lab.fakes.connection import Client, FakeHost, FakeLoop, connected, established
+from lab.servers.digest_md5 import respond
+from proxy.frontend.opening import SESSIONLESS_TIMEOUT
 from proxy.frontend.sessions import Session
+from proxy.frontend.transport import Outbound
 from proxy.handover.moved import Moved, decode, encode, pack, take_over, unpack
+from proxy.sasl.digest_md5 import secret
+from proxy.sasl.login import Login
+from proxy.sasl.options import SaslSettings
 
 _TEXTS = st.lists(st.text(max_size=5), max_size=3)
 _NUMBERS = st.integers(0, 1 << 62)
@@ -107,3 +113,44 @@ def test_a_frozen_connection_takes_nothing_more_and_answers_what_it_took() -> No
     client.connection.thaw()
     client.loop.run()
     assert client.transport.is_read()
+
+
+def test_a_connection_moves_before_its_connect_request_and_while_it_has_a_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = Client()
+    assert not client.connection.can_move, "its transport has no socket"
+    monkeypatch.setattr(Outbound, "fd", 3)
+    moves = [client.connection.can_move]
+    client.send(connect(4000))
+    moves.append(client.connection.can_move)
+    client.establish()
+    moves.append(client.connection.can_move)
+    client.connection.close()
+    moves.append(client.connection.can_move)
+    assert moves == [True, False, True, False]
+
+
+def test_a_connection_in_the_midst_of_an_authentication_does_not_move(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Outbound, "fd", 3)
+    host = FakeHost(FakeLoop())
+    host.login = Login(SaslSettings({"bob": secret("bob", "word")}))
+    client = connected(host)
+    client.send(packet(7, sasl(b"")))
+    assert not client.connection.can_move
+    client.send(packet(7, sasl(respond(client.replies()[0].body[4:], "bob", "word"))))
+    assert client.connection.can_move
+
+
+def test_a_connection_that_comes_meanwhile_is_closed_if_it_never_asks_for_a_session() -> None:
+    host = FakeHost(FakeLoop())
+    host.are_frozen = True
+    client = Client(host=host)
+    assert client.connection.facts().due == client.loop.now + SESSIONLESS_TIMEOUT
+    client.loop.wait(SESSIONLESS_TIMEOUT)
+    assert not client.transport.closed
+    client.connection.thaw()
+    client.loop.wait(SESSIONLESS_TIMEOUT)
+    assert client.transport.closed

@@ -13,7 +13,7 @@ from proxy.etcd.model import Put, Txn, TxnResult
 from proxy.frontend.listener import bound_socket
 from proxy.log import context as context_module
 from proxy.log.combine import combining as module
-from proxy.log.combine.combiner import Combiner, Offer, append_all
+from proxy.log.combine.combiner import MOST_BYTES, Combiner, Offer, append_all
 from proxy.log.combine.messages import NONCE, Ends, Hello
 from proxy.log.context import LogSettings
 from proxy.log.status import Stats
@@ -166,6 +166,75 @@ async def test_the_combiner_learns_that_its_own_entries_are_in_the_log(cluster: 
             await _all_answered(cluster)
     assert landed.call_count >= 1
     await until(lambda: not proxies[0].log.status().unanswered)
+
+
+async def test_an_entry_is_either_combined_or_appended_directly(cluster: Cluster) -> None:
+    first, second, _ = await cluster.three()
+    nothing = mock.Mock()
+    with mock.patch.object(Combiner, "add") as add:
+        assert first.log.combining.combine(1, bytes(MOST_BYTES), nothing, nothing)
+        assert not first.log.combining.combine(2, bytes(MOST_BYTES + 1), nothing, nothing)
+        assert not second.log.combining.combine(1, b"", nothing, nothing), "it does not combine"
+    assert add.call_count == 1
+    with mock.patch.object(module._Line, "send"):
+        assert second.log.combining.offer(1, b"", nothing)
+        assert not second.log.combining.offer(2, bytes(MOST_BYTES + 1), nothing)
+        assert not first.log.combining.offer(1, b"", nothing), "it has no combiner"
+        second.log.combining.start("next", 1)
+        assert not second.log.combining.offer(1, b"", nothing), "the combiner knows the last incarnation"
+
+
+async def test_what_is_offered_for_a_proxy_that_is_gone_is_refused(cluster: Cluster) -> None:
+    first, second, _ = await cluster.three()
+    hello = second.log.combining._hello
+    assert hello is not None
+    refused = mock.Mock()
+    offer = Offer(hello.incarnation, hello.revision, 99, b"", refused)
+    with mock.patch.object(Combiner, "add") as add:
+        first.log.combining.take(offer)
+        assert add.call_args_list == [mock.call(offer)]
+        first.log.combining.take(offer._replace(incarnation="gone"))
+    assert (add.call_count, refused.call_count) == (1, 1)
+
+
+async def test_a_combiner_that_is_far_away_is_left(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, second, _ = await cluster.three()
+    combining = second.log.combining
+    now = combining._clock.perf_counter
+    began = -10.0 * second.log.stats.round_trip.seconds - 1.0
+    for number in range(module._SAMPLES):
+        assert combining.is_on
+        combining._offered[number] = module._Offered(now() + began, mock.Mock())
+        combining.shown(number)
+    assert not combining.is_on
+    assert "it is far away" in caplog.text
+
+
+async def test_a_combiner_whose_connection_is_lost_is_left_for_a_while(cluster: Cluster) -> None:
+    first, second, _ = await cluster.three()
+    combining = second.log.combining
+    assert combining._line is not None
+    combining._line.close()
+    await until(lambda: not combining.is_on)
+    assert combining._apart[0] == first.log.incarnation
+
+
+async def test_a_proxy_that_has_joined_stays(cluster: Cluster) -> None:
+    first, *_ = await cluster.three()
+    timers = [guest._timer for guest in first.log.combining._guests]
+    assert all(timer is not None and timer.cancelled() for timer in timers)
+
+
+async def test_a_proxy_that_stops_combines_nothing_more(cluster: Cluster) -> None:
+    first, *_ = await cluster.three()
+    combining = first.log.combining
+    with mock.patch.object(Combiner, "close") as close:
+        combining.close()
+    assert close.call_count == 1
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", int(first.log.context.settings.peer_port.address[10:]))
 
 
 async def test_a_proxy_that_is_gone_keeps_no_connection(cluster: Cluster) -> None:

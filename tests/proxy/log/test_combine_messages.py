@@ -68,6 +68,16 @@ def test_who_does_not_know_the_secret_sends_nothing() -> None:
             Ends(b"s", b"1" * NONCE).open(come)
 
 
+def test_releases_understand_each_other() -> None:
+    """A change of these bytes would leave proxies of two releases without combined appends."""
+    one, two = _pair()
+    assert one.greeting() == b"zketcd combine 1\n1111111111111111"
+    assert (
+        one.seal(Hello(5, "a").encode()).hex() == "00000009565d95ffd3d5d1c281157478d2bcf94d000000000000000561"
+    )
+    assert two.seal(encode_entry(7, b"")).hex() == "000000083eca1c6f5861892a29b1c41508a639810000000000000007"
+
+
 def test_a_large_message_is_refused_before_it_is_here() -> None:
     one, two = _pair()
     with pytest.raises(BadMessage, match="a message of 65544 bytes"):  # nothing is known before the hello

@@ -64,6 +64,8 @@ class World:
                 self.change(Delete(KEYS.tree))
             case ["junk"]:
                 self.change(Put(KEYS.log + b"nonsense", b""))
+            case ["junk", "proxy"]:
+                self.change(Put(KEYS.proxies + b"not/a/proxy", b""))
             case ["break"]:
                 self.is_connected = False
             case ["connect"]:

@@ -345,6 +345,21 @@ async def test_a_child_without_python_is_told(real: World, caplog: pytest.LogCap
     assert "/no/such/python cannot be started" in caplog.text
 
 
+async def test_nothing_is_forgotten_by_a_snapshot_that_cannot_be_read() -> None:
+    world = World()
+    world.subject.record = TreeRecord(True, 1, 1, None, _REF)
+    world.subject.machine.applied["gone"] = 7
+    await world.snapshots._forget()
+    assert not world.subject.outbox.queue
+
+
+async def test_a_child_that_says_nothing_has_failed() -> None:
+    with mock.patch.object(module, "_WRITER", "proxy.version"):
+        result = await run_process(Access(()), {})
+    error = "the snapshot writer ended with status 0 and said nothing"
+    assert result == {"ok": False, "error": error}
+
+
 async def test_a_replay_settles_whose_digest_is_wrong(real: World, caplog: pytest.LogCaptureFixture) -> None:
     snapshots = real.of(real.tree.etcd)
     entries, digest = real.subject.machine.last_checkpoint

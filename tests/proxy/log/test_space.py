@@ -191,3 +191,13 @@ def test_a_refused_request_behind_others_is_counted_once() -> None:
     assert world.outbox.cut(Header(1, 0, 0, 0)) is not None
     assert world.outbox.cut(Header(1, 0, 0, 0)) is None
     assert world.stats.growth_refused == 1
+
+
+def test_nothing_is_kept_for_a_session_that_has_ended() -> None:
+    world = World()
+    world.learn(["91"])
+    assert world.answer(["session", "2", "create", "/c", "900"]) == ["appended"]
+    assert list(world.space._spent) == [2]
+    world.answer(["end", "2"])
+    world.learn(["91"])
+    assert not world.space._spent

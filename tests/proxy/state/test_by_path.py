@@ -44,6 +44,16 @@ def test_any_text_is_below_the_root_alone() -> None:
         assert list(found.upwards(text)) == [ROOT]
 
 
+def test_a_key_is_found_after_another_of_its_length_is_deleted() -> None:
+    found: ByPath[int] = ByPath()
+    for key in ("/a", "/b", "/c"):
+        found[key] = 1
+    del found["/a"]
+    assert list(found.upwards("/b/x")) == ["/b"]
+    del found["/b"]
+    assert list(found.upwards("/c/x")) == ["/c"]
+
+
 def test_a_deep_path_costs_as_many_lookups_as_there_are_lengths() -> None:
     lookups = 0
 

@@ -297,6 +297,17 @@ def test_a_long_entry_is_hashed_as_it_goes() -> None:
     assert_sound(world.machine)
 
 
+def test_the_end_of_a_session_with_many_ephemerals_is_hashed_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World((1,))
+    for number in range(5):
+        world.do(Create(f"/{number}"), Create(f"/{number}/e", flags=1))
+    world.machine.reset_digest()
+    monkeypatch.setattr("proxy.state.machine._MOST_TOUCHED", 4)
+    world.enter(request_of(Expire(1, HOME)))
+    assert not world.machine.digest.touched
+    assert_sound(world.machine)
+
+
 # -- errors of ours ------------------------------------------------------------------------------------------
 
 

@@ -88,3 +88,12 @@ def test_a_packed_node_is_one_small_object() -> None:
     node = new_node(bytes(100), OPEN, 0, 1 << 40, 1 << 40)
     assert sys.getsizeof(node) == len(node.content()) + 33 + 16
     assert not hasattr(node, "__dict__")
+
+
+def test_a_long_acl_has_no_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The classes stay for good."""
+    monkeypatch.setattr(module, "_kinds", {OPEN: PackedNode})
+    for count, is_packed in ((20, True), (200, False)):
+        acl = tuple(Acl(1, "digest", f"u{number}:x") for number in range(count))
+        assert isinstance(make_node(b"x", acl, *[0] * 9), PackedNode) is is_packed
+    assert len(module._kinds) == 2

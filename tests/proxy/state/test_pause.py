@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
-from codec.jute import INT, LONG, pack_string, pack_strings
+from codec.jute import INT, LONG, Acl, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
 from lab.oracle.requests import CloseSession, Create, Delete, Multi
 from proxy.state.machine import Machine
@@ -116,6 +116,16 @@ def test_a_large_multi_that_is_cut_short_is_refused_with_pauses(cut: int) -> Non
     first = World()
     assert _compare(first, World(), request._replace(body=request.body[:-cut]), every=1) >= 1
     assert first.outcomes == [(ErrorCode.MARSHALLING_ERROR, b"")]
+
+
+def test_a_long_acl_is_decoded_and_compiled_with_pauses() -> None:
+    acl = tuple(Acl(31, "ip", f"10.{place >> 8}.{place & 255}.0/24") for place in range(5000))
+    first, second = World(), World()
+    assert _compare(first, second, Ask(1, Create("/long", acls=acl))) >= 2 * 5000 // 512
+    part = Create("/part", acls=(Acl(1, "world", "anyone"), *acl))
+    assert _compare(first, second, Ask(1, Multi((part,)))) >= 2 * 5000 // 512
+    many = Multi(tuple(Create(f"/n{place}", acls=(*acl[:100], acl[100 + place])) for place in range(50)))
+    assert _compare(first, second, Ask(1, many)) >= 2 * 5000 // 512
 
 
 @pytest.mark.parametrize("end", ["by its client", "by its proxy"])

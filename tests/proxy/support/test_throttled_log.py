@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from lab.fakes.clock import FakeClock
-from proxy.support.throttled_log import ThrottledLog
+from proxy.support.throttled_log import LogsByPath, ThrottledLog
 
 LOG = logging.getLogger("tests.throttled_log")
 
@@ -49,3 +49,15 @@ def test_another_reason_appears_at_once_but_not_too_many(caplog: pytest.LogCaptu
     ]
     clock.now = 31.0
     assert seen(other, "a client sends three", other) == [other, "a client sends three"]
+
+
+def test_paths_have_logs_of_their_own_within_bounds() -> None:
+    logs = LogsByPath(lambda: ThrottledLog(LOG))
+    first = logs.of("/0")
+    assert logs.of("/1") is not first
+    assert logs.of("/" + "x" * 5000) is logs.of("/" + "y" * 5000)
+    for number in range(1000):
+        logs.of(f"/{number}")
+    assert logs.of("/0") is first
+    assert logs.of("/998") is logs.of("/999")
+    assert len(logs._by_path) == 256

@@ -7,7 +7,7 @@ import pytest
 from codec import records
 from codec.constants import ErrorCode, KeeperOpCode, ListFilter
 from codec.packets import STAT
-from lab.oracle.requests import Create, SetData
+from lab.oracle.requests import Create, SetAcl, SetData
 from proxy.state.node import Node
 from proxy.state.operation import Reading
 from proxy.state.ops.reads import find
@@ -118,6 +118,14 @@ def test_everything_below_a_node() -> None:
     assert set(_ask(world, _BELOW, "/", limit=100)["paths"]) == set(world.nodes) - {"/"}
     do(world, Create("/open/child/locked"), Create("/open/a/closed", acls=CLOSED))
     assert len(_ask(world, _BELOW, "/open", limit=100)["paths"]) == 5
+
+
+def test_nothing_is_listed_below_a_node_that_may_not_be_read() -> None:
+    world = room()
+    do(world, Create("/open/child/x"), SetAcl("/open/child", CLOSED))
+    everything = _request(_BELOW, "/open", limit=100)
+    assert refused(world, _BELOW, everything) is ErrorCode.NO_AUTH
+    assert _ask(world, _BELOW, "/open", limit=1)["paths"] == ["/open/child"]
 
 
 def test_no_more_children_are_looked_at_than_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
