@@ -16,6 +16,7 @@ _ROOT = str(Path(__file__).resolve().parents[1])
 _UNDER_SPARK_SUBMIT = "PYSPARK_GATEWAY_PORT"  # spark-submit has started the JVM, with settings of its own
 # A task that fails is run again, which local[*] alone never does.
 _LOCAL = "local[*,4]"
+_HERE = "127.0.0.1"
 
 
 def session(name: str, **settings: str) -> SparkSession:
@@ -36,6 +37,8 @@ def session(name: str, **settings: str) -> SparkSession:
         if local["spark_master"] == "local" or local["spark_master"].startswith("local["):
             # The JVM's ports give out data and take objects of Java: else from every user of this machine.
             local.setdefault("spark_authenticate", "true")
+            # Else Spark looks up the host's name, and ends if it does not resolve.
+            local.setdefault("spark_driver_host", os.environ.setdefault("SPARK_LOCAL_IP", _HERE))
         for setting, value in local.items():
             builder = builder.config(setting.replace("_", "."), value)
     spark = builder.getOrCreate()

@@ -47,7 +47,7 @@ from proxy.support.libraries import how_to_add
 from proxy.support.memory import use_huge_pages
 from proxy.support.pauses import watch_pauses
 from proxy.support.readiness import READY, STOPPING, notify, report_alive, watchdog_interval
-from proxy.support.stdout import guarded
+from proxy.support.stdout import guarded, is_writable
 from proxy.support.tasks import Tasks
 from proxy.version import RELEASE
 from proxy.watchdog import Watchdog, WatchdogThread, limit_of
@@ -63,6 +63,8 @@ __all__ = ["main", "parser"]
 
 log = logging.getLogger("zketcd")
 
+# SIGHUP is what operators send for a new configuration: here a new process reads it.
+_UPGRADING = (signal.SIGUSR2, signal.SIGHUP)
 _NO_ETCD = ("http://127.0.0.1:1",)
 
 Listeners: TypeAlias = dict[str, socket.socket]  # "main", "secure", "peer", "admin"
@@ -94,7 +96,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     try:
         prepared = prepare(config)
     except (OSError, ValueError, Missing) as error:
-        print(f"zketcd: {error}", file=sys.stderr)
+        logs.say(f"zketcd: {error}")
         return 2
     for option, file in config.secret_files:
         if is_world_readable(file):
@@ -110,7 +112,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
             prepared.tracer.shutdown()
         return code
     except OSError as error:
-        print(f"zketcd: --audit-log {config.audit_log}: {error.strerror}", file=sys.stderr)
+        logs.say(f"zketcd: --audit-log {config.audit_log}: {error.strerror}")
         return 2
 
 
@@ -167,7 +169,7 @@ def _serve(config: Config, prepared: Prepared) -> int:
             try:
                 _bind(config, listeners)
             except OSError as error:
-                print(f"zketcd: {error}", file=sys.stderr)
+                logs.say(f"zketcd: {error}")
                 return 2
         return _served(config, prepared, listeners, channel)
     finally:
@@ -207,9 +209,10 @@ def _served(config: Config, prepared: Prepared, listeners: Listeners, channel: C
     except (
         EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, HandoverError, OSError, ValueError
     ) as error:  # fmt: skip
-        print(f"zketcd: {for_operator(error, config.prefix)}", file=sys.stderr)
+        logs.say(f"zketcd: {for_operator(error, config.prefix)}")
         return 2 if isinstance(error, EmbeddedEtcdUnusable) else 1
     if successor and channel is None and supervisor.is_needed():
+        logs.finish()
         supervisor.become()
     return 0
 
@@ -240,7 +243,8 @@ async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) ->
     take_charge(loop)
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stopped.set)
-    loop.add_signal_handler(signal.SIGUSR2, log.error, "no upgrade: the past is served: restart instead")
+    for signum in _UPGRADING:
+        loop.add_signal_handler(signum, log.error, "no upgrade: the past is served: restart instead")
     async with AsyncExitStack() as stack:
         etcd = _access(config, _NO_ETCD).client(prepared.etcd_tls)  # it is never asked
         stack.push_async_callback(etcd.close)
@@ -300,7 +304,10 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stopped.set)
     control = Control(f"--listen {listening_address(config.host, config.port)} --prefix {config.prefix}")
-    loop.add_signal_handler(signal.SIGUSR2, control.requested.set)
+    for signum in _UPGRADING:
+        loop.add_signal_handler(signum, control.requested.set)
+    if sys.stdin.isatty():
+        loop.add_signal_handler(signal.SIGHUP, stopped.set)  # the terminal is closed
     usual = "INFO" if config.log_level == "DEBUG" else config.log_level
     loop.add_signal_handler(signal.SIGUSR1, logs.toggle_debug, usual, "SIGUSR1")
     async with AsyncExitStack() as stack:
@@ -461,16 +468,19 @@ def _admin_address(admin_listener: socket.socket | None) -> str:
 
 
 def _print_line(text: str) -> None:
-    """A standard output that cannot be written to is no reason to stop."""
+    """A standard output that cannot be written to, or that is not read, is no reason to stop."""
     try:
-        print(text, flush=True)
+        if is_writable(sys.stdout):
+            print(text, flush=True)
+        else:
+            log.warning("cannot write to standard output: it is not read")
     except OSError as error:
         log.warning("cannot write to standard output: %s", error.strerror)
 
 
 def _print_progress(count: int) -> None:
-    print(f"loading: {count} znodes and log entries so far", file=sys.stderr, flush=True)
+    logs.say(f"loading: {count} znodes and log entries so far")
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main, "zketcd"))
+    sys.exit(guarded(main, "zketcd", failed=0))  # the `ready` line that cannot be written is a warning

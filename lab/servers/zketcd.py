@@ -27,22 +27,25 @@ class ZketcdServer(ServerProcess):
         arguments: Sequence[str] = (),
         variables: Mapping[str, str] | None = None,
         start_timeout: float = 60.0,
+        within: Sequence[str] = (),
         **options: object,
     ) -> None:
         """Start on `etcd_endpoint` (None: the embedded etcd, its data in this server's folder).
 
         `options` are the command line's: tick_time=500 becomes --tick-time 500, None leaves one out;
-        `arguments` go as they are.
+        `arguments` go as they are. `within`: a program that runs it in another environment.
         """
         super().__init__(port=port, start_timeout=start_timeout)
         self._etcd_endpoint = etcd_endpoint
         self._arguments = arguments
         self._variables = dict(variables or {})
         self._options = options
+        self._within = within
 
     def command(self) -> Sequence[str]:
         """The command line of `python -m proxy`."""
-        command = [sys.executable, "-m", "proxy", "--listen", self.address, "--data-dir", str(self.data_dir)]
+        command = [*self._within, sys.executable, "-m", "proxy"]
+        command += ["--listen", self.address, "--data-dir", str(self.data_dir)]
         command += ["--four-letter-words", "*"]
         if self._etcd_endpoint is not None:
             command += ["--etcd", self._etcd_endpoint]

@@ -24,6 +24,7 @@ from codec.constants import KeeperOpCode, OpCode
 from proxy.admin.facts import OPERATIONS, Facts
 from proxy.admin.subject import Subject
 from proxy.log.status import LogStatus
+from proxy.support import logs
 from proxy.support.latency import MILLISECOND, Histogram
 from proxy.version import RELEASE
 
@@ -90,6 +91,7 @@ class Exposition(Collector):
         yield from _of_process(subject)
         yield from _of_server(facts, subject)
         yield from _of_log(subject.log)
+        yield from _of_messages()
         yield from _of_budgets(subject)
         yield from _of_snapshots(subject)
         yield from _of_etcd(subject)
@@ -209,6 +211,14 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
             started.add_metric([member.incarnation], home.started / 1000)
     yield homes
     yield started
+
+
+def _of_messages() -> Iterator[Metric]:
+    yield CounterMetricFamily(
+        "zketcd_log_lines_dropped",
+        "lines of messages and of the audit log that came faster than they could be written",
+        logs.dropped(),
+    )
 
 
 def _of_budgets(subject: Subject) -> Iterator[Metric]:

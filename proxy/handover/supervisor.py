@@ -16,7 +16,7 @@ from pathlib import Path
 from proxy.handover.names import serving
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
-_PASSED_ON = (*_ENDING, signal.SIGUSR2)
+_PASSED_ON = (*_ENDING, signal.SIGUSR2, signal.SIGHUP)
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -53,7 +53,7 @@ def main() -> int:
 def _pass_on(signum: int, _frame: object) -> None:
     reachable = serving()
     for pid in descendants(os.getpid()):
-        # SIGUSR2 would end one that does not serve yet.
+        # SIGUSR2 and SIGHUP would end one that does not serve yet.
         if signum in _ENDING or pid in reachable:
             try:
                 os.kill(pid, signum)

@@ -1,19 +1,19 @@
 """Where messages go, and in which form: lines for people, or one JSON object a line.
 
 The audit log is a logger of its own: its lines go to a file, or to where all messages go. Its level does not
-depend on that of the messages. A file is written by a thread of its own, so a slow disk holds up no client.
+depend on that of the messages. Threads write both (`log_backlog`), so that neither holds up a client.
 """
 
 import json
 import logging
 import logging.handlers
-import queue
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+from proxy.support.log_backlog import Backlog, Descriptor, of_stderr
 from proxy.support.throttled_log import ThrottledLog
 
 TEXT, JSON = "text", "json"
@@ -94,9 +94,34 @@ def formatter(form: str, process: str = "") -> logging.Formatter:
 
 def configure(level: str, form: str, process: str = "") -> None:
     """Send all messages from this level up to stderr."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = of_stderr()
     handler.setFormatter(formatter(form, process))
+    if isinstance(handler, Descriptor):
+        handler = Backlog(handler, "messages")
     logging.basicConfig(level=level, handlers=[handler])
+
+
+def say(text: str) -> None:
+    """Write a line to stderr that is no message: it has neither time nor level."""
+    for backlog in _backlogs(logging.getLogger()):
+        backlog.say(text)
+        return
+    print(text, file=sys.stderr, flush=True)
+
+
+def finish() -> None:
+    """Write what waits: another program continues in this process."""
+    for backlog in _backlogs(logging.getLogger()):
+        backlog.end()
+
+
+def dropped() -> int:
+    """Lines of the messages and of the audit log that were not written."""
+    return sum(backlog.dropped for logger in (logging.getLogger(), audit) for backlog in _backlogs(logger))
+
+
+def _backlogs(logger: logging.Logger) -> list[Backlog]:
+    return [handler for handler in logger.handlers if isinstance(handler, Backlog)]
 
 
 def level() -> str:
@@ -138,16 +163,13 @@ def audit_to(path: str, form: str) -> Iterator[None]:
         return
     file = _AuditFile(path)
     file.setFormatter(formatter(form))
-    lines: queue.SimpleQueue[logging.LogRecord] = queue.SimpleQueue()
-    writer = logging.handlers.QueueListener(lines, file)
-    handler = logging.handlers.QueueHandler(lines)
+    handler = Backlog(file, "the audit log")
     audit.addHandler(handler)
     audit.propagate = False
-    writer.start()
     try:
         yield
     finally:
         audit.removeHandler(handler)
         audit.propagate = True
-        writer.stop()
+        handler.close()
         file.close()

@@ -6,10 +6,11 @@ That may be a full disk, a pipe without a reader, or a terminal without Unicode.
 import contextlib
 import io
 import os
+import select
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TextIO
 
 _INTERRUPTED = 128 + signal.SIGINT  # as a shell has it
 
@@ -33,17 +34,40 @@ def has_failed() -> bool:
     return isinstance(raw, _Raw) and raw.error is not None
 
 
+def is_writable(stream: TextIO | None) -> bool:
+    """Whether a short line can be written now: False for a full pipe without a reader."""
+    try:
+        return stream is None or bool(select.select((), (stream,), (), 0)[1])
+    except (OSError, ValueError):  # it is none of the system's, as in some tests
+        return True
+
+
+def open_missing() -> None:
+    """Open the standard descriptors that are closed: else a socket or a file would get their numbers."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest number that is free
+
+
 def guarded(main: Callable[[], int], name: str, *, failed: int = 1) -> int:
     """Run a command's `main`; returns its exit code, or `failed` if its standard output has failed.
 
     That is one line on stderr, and none for the end of a pipe (`| head`). What standard output cannot encode
-    is written as escapes. Ctrl-C is one line as well, with the exit code that a shell has for it. A standard
-    error that is closed is replaced by one that goes nowhere: `print` would write to standard output instead.
+    is written as escapes. Ctrl-C is one line as well, with the exit code that a shell has for it. What is
+    closed is replaced by what goes nowhere: `print` would write errors to standard output instead.
     """
-    if not isinstance(sys.stderr, io.TextIOBase):  # None: it is closed
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - stays open until the end
+    open_missing()
+    # None: it is closed. They stay open until the end.
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if not isinstance(sys.stderr, io.TextIOBase):
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     before = sys.stdout
-    if not isinstance(before, io.TextIOWrapper):  # None: it is closed
+    if not isinstance(before, io.TextIOWrapper):
         return _code_of(main, name)
     raw = _Raw(before.fileno(), "wb", closefd=False)
     sys.stdout = io.TextIOWrapper(

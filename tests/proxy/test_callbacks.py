@@ -28,6 +28,7 @@ proxy/frontend/handshake.py call_later self._ask_for_new
 proxy/frontend/identity.py add_done_callback self._stepped
 proxy/frontend/listener.py call_later self._give_up
 proxy/frontend/transport.py call_later transport.abort
+proxy/frontend/turns.py call_later self._turn_of_reads
 proxy/frontend/turns.py call_soon self._next
 proxy/frontend/turns.py call_soon self._next_slice
 proxy/frontend/turns.py call_soon self._resume

@@ -1,0 +1,115 @@
+"""Lines that a thread writes: none stalls who logs, none is lost unnoticed."""
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from lab.servers.waiting import wait_until
+from proxy.support import logs
+from proxy.support.log_backlog import Backlog, Descriptor
+
+
+class _Gate(logging.Handler):
+    """Writes nothing until it is opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = threading.Event()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        assert self.open.wait(60)
+        self.lines.append(record.getMessage())
+
+
+@contextmanager
+def _logger(backlog: Backlog) -> Iterator[logging.Logger]:
+    logger = logging.getLogger("test_log_backlog")
+    logger.propagate = False
+    logger.addHandler(backlog)
+    try:
+        yield logger
+    finally:
+        logger.removeHandler(backlog)
+        backlog.close()
+
+
+def test_lines_come_in_order_with_what_they_said_when_they_were_logged() -> None:
+    gate, changing = _Gate(), ["first"]
+    backlog = Backlog(gate, "messages")
+    with _logger(backlog) as logger:
+        logger.warning("%s", changing)
+        changing[0] = "second"
+        backlog.say("as it is")
+        logger.warning("%s", changing)
+        gate.open.set()
+    assert gate.lines == ["['first']", "as it is", "['second']"]
+    assert backlog.dropped == 0
+
+
+def test_what_is_too_much_is_dropped_and_counted_and_said_once_it_is_read_again() -> None:
+    gate = _Gate()
+    backlog = Backlog(gate, "messages")
+    with _logger(backlog) as logger:
+        for _ in range(3000):
+            logger.warning("x" * 1000)
+        assert 1000 < backlog.dropped < 3000
+        written, dropped = 3000 - backlog.dropped, backlog.dropped
+        gate.open.set()
+        wait_until(lambda: len(gate.lines) > written, "what was lost", timeout=60)
+        assert gate.lines[-1] == (
+            f"{dropped} lines of messages were dropped: they came faster than they were written"
+        )
+        logger.warning("again")
+        wait_until(lambda: gate.lines[-1] == "again", "the next line", timeout=60)
+    assert len(gate.lines) == written + 2
+
+
+def test_a_bad_message_is_not_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    gate = _Gate()
+    gate.open.set()
+    backlog = Backlog(gate, "messages")
+    with _logger(backlog) as logger:
+        backlog.handle(logging.makeLogRecord({"msg": "%d", "args": ("no number",)}))
+        logger.warning("next")
+    assert gate.lines == ["next"]
+    assert "Logging error" in capsys.readouterr().err
+
+
+def test_the_end_does_not_wait_for_a_pipe_that_nobody_reads() -> None:
+    read, write = os.pipe()
+    backlog = Backlog(Descriptor(write, "ascii"), "messages")
+    with _logger(backlog) as logger:
+        for _ in range(200):
+            logger.warning("x" * 1000)
+    assert os.read(read, 1001) == b"x" * 1000 + b"\n"
+    os.close(read)  # which ends the write that waits
+    wait_until(lambda: not backlog._thread.is_alive(), "the end of the thread", timeout=60)
+    os.close(write)
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_a_descriptor_writes_whole_lines(blocking: bool) -> None:
+    read, write = os.pipe()
+    os.set_blocking(write, blocking)
+    backlog = Backlog(Descriptor(write, "ascii"), "messages")
+    with _logger(backlog) as logger, os.fdopen(read, "rb") as reader:
+        logger.warning("ä%s", "x" * 200_000)
+        assert reader.readline() == b"\\xe4" + b"x" * 200_000 + b"\n"
+    os.close(write)
+
+
+def test_what_is_dropped_anywhere_is_counted() -> None:
+    before = logs.dropped()
+    backlog = Backlog(logging.NullHandler(), "messages")
+    logging.getLogger().addHandler(backlog)
+    try:
+        backlog.dropped += 3
+        assert logs.dropped() == before + 3
+    finally:
+        logging.getLogger().removeHandler(backlog)
+        backlog.close()
