@@ -72,7 +72,7 @@ class _Moving(Clock):
     now = float(_NOW)
 
     @override
-    def time(self) -> float:  # type: ignore[override]
+    def time(self) -> float:
         return self.now
 
 
