@@ -96,6 +96,7 @@ class Exposition(Collector):
         yield from _of_snapshots(subject)
         yield from _of_etcd(subject)
         yield from _of_archive(subject)
+        yield from _of_certificates(subject)
 
 
 def _of_zookeeper(facts: Facts, subject: Subject) -> Iterator[Metric]:
@@ -249,6 +250,15 @@ def _of_archive(subject: Subject) -> Iterator[Metric]:
             yield CounterMetricFamily(name, text, value)
         else:
             yield GaugeMetricFamily(name, text, value)
+
+
+def _of_certificates(subject: Subject) -> Iterator[Metric]:
+    ends = GaugeMetricFamily(
+        "zketcd_certificate_end_seconds", "when a certificate in use ends, since 1970", labels=["which"]
+    )
+    for certificate in () if subject.certificates is None else subject.certificates.known:
+        ends.add_metric([certificate.option], certificate.ends)
+    yield ends
 
 
 def _of_snapshots(subject: Subject) -> Iterator[Metric]:

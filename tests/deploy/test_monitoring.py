@@ -16,6 +16,7 @@ from lab.servers import EtcdServer
 from proxy.admin.facts import Facts
 from proxy.admin.prometheus import Exposition
 from proxy.etcd.model import EtcdUnknown, Status
+from proxy.frontend.certificate_ends import Certificate, CertificateEnds
 from tests.proxy.admin.subjects import subject_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -36,6 +37,8 @@ def families() -> dict[str, set[str]]:
     """The names of all samples by the family that has them."""
     subject = subject_of(etcd=SimpleNamespace(status=Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, [])))
     subject.latency.by_opcode[OpCode.EXISTS].note(1000)
+    subject.certificates = CertificateEnds(list)
+    subject.certificates.known = [Certificate("--tls-cert", "server.pem", 0, 1)]
     subject.etcd_calls.answered("Txn", 1000)
     subject.etcd_calls.failed("Txn", EtcdUnknown("gone"))
     text = Exposition(Facts(subject)).text().decode()
