@@ -8,6 +8,7 @@ from typing import Any
 
 from codec.constants import KeeperOpCode, OpCode
 from proxy.ctl.clocks import DIFFER, ahead
+from proxy.ctl.life import Written
 from proxy.ctl.output import Output, counted, date, size, table
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
@@ -192,6 +193,17 @@ async def sizes(etcd: Etcd, keys: Keyspace) -> Output:
     else:
         lines += ["", "etcd's database: this version of etcd tells its size only to root"]
     return Output(document, lines)
+
+
+async def written(etcd: Etcd, keys: Keyspace) -> tuple[Look, list[Written]]:
+    """All entries that the log in etcd still holds, in their order."""
+    found, pairs = await _entries(etcd, keys)
+    entries = []
+    for kv in pairs:
+        with suppress(ForeignKey):
+            _, incarnation, number = keys.parse(kv.key)
+            entries.append(Written(kv.mod_revision, incarnation, number, kv.value))
+    return found, entries
 
 
 async def _entries(etcd: Etcd, keys: Keyspace) -> tuple[Look, list[KeyValue]]:
