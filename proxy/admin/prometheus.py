@@ -198,6 +198,15 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
         "largest difference between this host's clock and the clocks in other proxies' entries",
         log.peers.clock_skew,
     )
+    clocks = GaugeMetricFamily(
+        "zketcd_proxy_clock_ahead_seconds",
+        "by how much the clock in another proxy's entries is ahead of this host's; negative: behind",
+        labels=["proxy", "host"],
+    )
+    for name, peer in log.peers:
+        member = log.members.get(name)
+        clocks.add_metric([name, member.home.host if member else ""], -peer.difference / 1000)
+    yield clocks
     yield GaugeMetricFamily("zketcd_proxies", "living proxies of this tree", len(log.members))
     homes = GaugeMetricFamily(
         "zketcd_proxy_info", "the living proxies", labels=["proxy", "host", "clients", "admin", "version"]
