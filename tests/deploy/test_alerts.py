@@ -20,6 +20,7 @@ from lab.servers.process import find_program
 from proxy.admin.facts import Facts
 from proxy.admin.prometheus import Exposition
 from proxy.etcd.model import Status
+from proxy.frontend.certificate_ends import Certificate, CertificateEnds
 from tests.deploy.test_monitoring import FOLDER, REPOSITORY, named
 from tests.proxy.admin.subjects import subject_of
 
@@ -95,7 +96,8 @@ _HEALTHY: dict[str, Series] = {
     "open_file_descriptor_count": always(400),
     "max_file_descriptor_count": always(65_536),
     "zketcd_log_staleness_seconds": always(0.4),
-    "zketcd_clock_skew_seconds": always(0.02),
+    "zketcd_proxy_clock_ahead_seconds": always(-0.02),
+    "zketcd_certificate_end_seconds": always(90 * 86_400),
     "zketcd_archive_complete_timestamp_seconds": lambda at: max(0, at - 2),
 }
 _ETCD: dict[str, Series] = {
@@ -126,6 +128,9 @@ def healthy() -> dict[Sample, Series]:
         ),
     )
     subject.etcd_calls.answered("Txn", 1000)
+    subject.log.peers.note("b", 0, 0, 0, 0)
+    subject.certificates = CertificateEnds(list)
+    subject.certificates.known = [Certificate("--tls-cert", "server.pem", 0, 1)]
     page = Exposition(Facts(subject)).text().decode()
     found: dict[Sample, Series] = {}
     for family in text_string_to_metric_families(page):
@@ -222,7 +227,8 @@ _INCIDENTS = {
     "etcd's answers get lost": Incident({"zketcd_log_entries_resent_total": grows(0, 0.5)}),
     "a proxy stalls again and again": Incident({"zketcd_incarnations_total": counts(5 * _MINUTE)}),
     "etcd's disk is slow": Incident({"zketcd_etcd_call_seconds_bucket": times(0.001, 1)}, _PROXIES),
-    "a clock jumps an hour": Incident({"zketcd_clock_skew_seconds": then(0.02, 3600)}, _PROXIES),
+    "a clock jumps an hour": Incident({"zketcd_proxy_clock_ahead_seconds": then(-0.02, 3600)}, _PROXIES),
+    "a certificate ends tomorrow": Incident({"zketcd_certificate_end_seconds": then(90 * 86_400, 86_400)}),
     "many clients fall silent": Incident({"zketcd_sessions_expired_total": grows(0.01, 0.5)}),
     "an address has too many connections": Incident({"connection_rejected": grows(0, 0.1)}),
     "open files run out": Incident({"open_file_descriptor_count": then(400, 60_000)}),
