@@ -268,6 +268,7 @@ class Server:
             lambda: self.machine.transaction.ended,
             self._environment.clock.perf_counter_ns,
             writes,
+            lambda: self.log.applier.worker.rest(),
         )
 
     def _stages(self) -> Stages:
