@@ -106,7 +106,13 @@ class RequestLogs:
         if self._write_audit is not None:
             pause = NO_PAUSE if err else self._pause  # what was not applied has one line, and must not pause
             lines = audit.of_request(
-                write.session_id, write.identities, client.address, write.opcode, _fields_of(write, pause), err, body
+                write.session_id,
+                write.identities,
+                client.address,
+                write.opcode,
+                _fields_of(write, pause),
+                err,
+                body,
             )
             self._write_all(lines, pause)
             if write.opcode == OpCode.CLOSE_SESSION and not err:
@@ -149,7 +155,11 @@ class RequestLogs:
 def _fields_of(write: Write, pause: Pause) -> Any:
     """The decoded body, also of a request so long that it was decoded only when it was applied."""
     operation = EXTENDED.writes[write.opcode]
-    if write.fields is None and operation.in_steps and not (pause is NO_PAUSE and write.opcode == OpCode.MULTI):
+    if (
+        write.fields is None
+        and operation.in_steps
+        and not (pause is NO_PAUSE and write.opcode == OpCode.MULTI)
+    ):
         with suppress(MalformedPacket):
             return operation.decode(write.body, 0, pause)[0]
     return write.fields

@@ -72,8 +72,8 @@ class Space:
         self._pressed_at = 0  # the zxid at which the reserve was touched
         self._tree_then = 0  # the size of the tree at that moment
         self._spent: dict[int, int] = {}  # bytes of its share of lasting growth that a session has used
-        # Bytes of a session's new ephemeral nodes: the zxid at which they were counted, and how many there were
-        # then, with those that were admitted since.
+        # The zxid at which a session's new ephemeral nodes were counted, and their bytes, with those of later
+        # ones.
         self._held: dict[int, tuple[int, int]] = {}
         # The size in use without what was applied here: between two looks at etcd the log shows its growth.
         self._base = 0

@@ -214,10 +214,11 @@ class _Counted(set[str]):
 def test_the_ephemeral_nodes_of_a_session_are_not_counted_for_each_new_one() -> None:
     world = World()
     world.learn(["91"])
-    world.apply([Request(Kind.CLIENT, 2, _LOCK.opcode, (), zk.create("/a/l-", b"", CreateMode.EPHEMERAL_SEQUENTIAL).body)] * 640)
+    lock = zk.create("/a/lock-", b"", CreateMode.EPHEMERAL_SEQUENTIAL)
+    request = Request(Kind.CLIENT, 2, lock.opcode, (), lock.body)
+    world.apply([request] * 640)
     owned = world.machine.tree.ephemerals[2] = _Counted(world.machine.tree.ephemerals[2])
-    made = zk.create("/a/lock-", b"", CreateMode.EPHEMERAL_SEQUENTIAL)
     for _ in range(55):
-        assert world.goes(made, 2, twice=False) == "appended"
-        world.apply([Request(Kind.CLIENT, 2, made.opcode, (), made.body)])
+        assert world.goes(lock, 2, twice=False) == "appended"
+        world.apply([request])
     assert owned.walks == 5
