@@ -23,6 +23,8 @@ from proxy.etcd.model import EtcdError
 from proxy.etcd.rpc import connector
 from proxy.etcd.status_poller import ReadMetrics
 from proxy.etcd.tls import Tls
+from proxy.frontend import certificate_ends
+from proxy.frontend.certificate_ends import Certificate, CertificateEnds
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.listener import bound_socket
 from proxy.handover import supervisor
@@ -138,6 +140,21 @@ def prepare(config: Config) -> Prepared:
         _admin_settings(config) if config.admin else None,
         _tracer(config) if config.traces else None,
     )
+
+
+def certificates_of(config: Config, client_tls: TlsContext | None) -> list[Certificate]:
+    """When the certificates of clients and of etcd end, as they are now. Blocks."""
+    access = config.etcd_access
+    files = {"--etcd-cert": access.cert, "--etcd-ca": access.ca}
+    of_clients = [] if client_tls is None else client_tls.certificates
+    return [*of_clients, *certificate_ends.read(files, HOST.clock.time())]
+
+
+def _watch_certificates(config: Config, prepared: Prepared, server: Server, tasks: Tasks) -> None:
+    """Show when certificates end, and warn of those that end soon."""
+    ends = CertificateEnds(partial(certificates_of, config, prepared.client_tls))
+    server.facts.subject.certificates = ends
+    tasks.start(ends.run(), "watch when certificates end")
 
 
 def _tracer(config: Config) -> "OtelTracer | None":
@@ -258,10 +275,11 @@ async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) ->
         machine = server.machine
         collect_rarely()
         notify(READY)
+        tasks = Tasks()
+        stack.push_async_callback(tasks.close)
+        _watch_certificates(config, prepared, server, tasks)
         interval = watchdog_interval()
         if interval is not None:
-            tasks = Tasks()
-            stack.push_async_callback(tasks.close)
             tasks.start(report_alive(interval), "report to systemd")
         _print_line(
             f"ready: serving a moment of {config.archive.url} on"
@@ -355,6 +373,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         tasks = Tasks()
         stack.push_async_callback(tasks.close)
         tasks.start(watch_pauses(server.facts.subject.pauses, config.pause_warn / 1000), "watch for pauses")
+        _watch_certificates(config, prepared, server, tasks)
         if config.archive.url:
             _start_archiving(config, server, endpoints, tasks)
         await control.open()

@@ -96,6 +96,7 @@ class Exposition(Collector):
         yield from _of_snapshots(subject)
         yield from _of_etcd(subject)
         yield from _of_archive(subject)
+        yield from _of_certificates(subject)
 
 
 def _of_zookeeper(facts: Facts, subject: Subject) -> Iterator[Metric]:
@@ -197,6 +198,15 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
         "largest difference between this host's clock and the clocks in other proxies' entries",
         log.peers.clock_skew,
     )
+    clocks = GaugeMetricFamily(
+        "zketcd_proxy_clock_ahead_seconds",
+        "by how much the clock in another proxy's entries is ahead of this host's; negative: behind",
+        labels=["proxy", "host"],
+    )
+    for name, peer in log.peers:
+        member = log.members.get(name)
+        clocks.add_metric([name, member.home.host if member else ""], -peer.difference / 1000)
+    yield clocks
     yield GaugeMetricFamily("zketcd_proxies", "living proxies of this tree", len(log.members))
     homes = GaugeMetricFamily(
         "zketcd_proxy_info", "the living proxies", labels=["proxy", "host", "clients", "admin", "version"]
@@ -249,6 +259,15 @@ def _of_archive(subject: Subject) -> Iterator[Metric]:
             yield CounterMetricFamily(name, text, value)
         else:
             yield GaugeMetricFamily(name, text, value)
+
+
+def _of_certificates(subject: Subject) -> Iterator[Metric]:
+    ends = GaugeMetricFamily(
+        "zketcd_certificate_end_seconds", "when a certificate in use ends, since 1970", labels=["which"]
+    )
+    for certificate in () if subject.certificates is None else subject.certificates.known:
+        ends.add_metric([certificate.option], certificate.ends)
+    yield ends
 
 
 def _of_snapshots(subject: Subject) -> Iterator[Metric]:

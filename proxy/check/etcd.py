@@ -9,6 +9,8 @@ from statistics import median
 
 from proxy.check.finding import Finding, doubtful, good, wrong
 from proxy.config import Config
+from proxy.ctl import clocks
+from proxy.ctl.history import homes_of
 from proxy.etcd import metrics, versions
 from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
@@ -24,7 +26,6 @@ _TIMEOUT = 5.0  # seconds for each request
 _READS = 10
 _SLOW_READ = 0.05  # seconds; a write takes at least as long
 _SLOW_FSYNC = 0.025  # seconds; etcd's documentation wants 0.01 for 99 of 100
-_CLOCKS_DIFFER = 2.0  # seconds; etcd's answer has whole seconds
 _NEARLY_FULL = 0.8  # of the quota
 _LATE_COMPACTION = 1_000_000  # revisions
 _FRAGMENTED_BYTES = 256 << 20
@@ -119,9 +120,19 @@ def _member(endpoint: str, status: Status) -> Iterator[Finding]:
 
 
 def _clocks(endpoint: str, skew: float) -> Finding:
-    if abs(skew) > _CLOCKS_DIFFER:
+    if abs(skew) > clocks.DIFFER:
         return doubtful(endpoint, f"its clock and ours differ by {abs(skew):.0f} s: use NTP")
     return good(endpoint, "its clock and ours agree")
+
+
+def _clock_of(who: str, ahead: float | str) -> Finding:
+    """What the clock of a proxy is compared with this host's."""
+    if isinstance(ahead, str):
+        return good(who, f"its clock is unknown: {ahead}")
+    if abs(ahead) > clocks.DIFFER:
+        where = "ahead of" if ahead > 0 else "behind"
+        return doubtful(who, f"its clock is {abs(ahead):.0f} s {where} this host's: use NTP on both")
+    return good(who, "its clock and ours agree")
 
 
 def _measured(endpoint: str, status: Status, found: Metrics | None, reserve: int) -> Iterator[Finding]:
@@ -218,3 +229,6 @@ async def _tree(etcd: EtcdClient, keys: Keyspace) -> AsyncIterator[Finding]:
     yield good(
         "--prefix", f"the tree under {prefix} has level {record.level} and {len(found.proxies)} live proxies"
     )
+    homes = homes_of(found, keys)
+    for name, ahead in (await asyncio.to_thread(clocks.ahead, homes)).items():
+        yield _clock_of(f"proxy {name} on {homes[name].host or 'an unknown host'}", ahead)

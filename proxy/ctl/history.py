@@ -1,11 +1,14 @@
 """What is in etcd besides the tree: the log's entries, the proxies, and how much space they take."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from codec.constants import KeeperOpCode, OpCode
+from proxy.ctl.clocks import DIFFER, ahead
+from proxy.ctl.life import Written
 from proxy.ctl.output import Output, counted, date, size, table
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
@@ -56,6 +59,7 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
     found = await look(etcd, keys)
     if found.record is None:
         servable(found, keys, KNOWN)  # a tree that this release cannot serve has proxies too
+    clocks = await asyncio.to_thread(ahead, homes_of(found, keys))
     rows: list[dict[str, Any]] = []
     for proxy in sorted(found.proxies, key=lambda each: each.create_revision):
         try:
@@ -69,12 +73,13 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
                 "levels": list(value.levels),
                 "release": value.version,
                 **value.home._asdict(),
+                "clock_ahead_seconds": _seconds(clocks.get(incarnation_of(keys, proxy))),
             }
         )
     return Output(
         rows,
         table(
-            ("proxy", "since position", "levels", "release", "host", "clients", "admin", "started"),
+            ("proxy", "since position", "levels", "release", "host", "clients", "admin", "started", "clock"),
             [
                 (
                     row["proxy"],
@@ -85,11 +90,23 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
                     row["listen"] or "-",
                     row["admin"] or "-",
                     date(row["started"]) if row["started"] else "-",
+                    _shown_clock(row["clock_ahead_seconds"]),
                 )
                 for row in rows
             ],
         ),
     )
+
+
+def _seconds(ahead: float | str | None) -> float | None:
+    return round(ahead, 1) if isinstance(ahead, float) else None
+
+
+def _shown_clock(ahead: float | None) -> str:
+    """How a proxy's clock differs from this host's."""
+    if ahead is None:
+        return "-"
+    return f"{ahead:+.0f} s" if abs(ahead) > DIFFER else "agrees"
 
 
 def homes_of(found: Look, keys: Keyspace) -> dict[str, Home]:
@@ -176,6 +193,17 @@ async def sizes(etcd: Etcd, keys: Keyspace) -> Output:
     else:
         lines += ["", "etcd's database: this version of etcd tells its size only to root"]
     return Output(document, lines)
+
+
+async def written(etcd: Etcd, keys: Keyspace) -> tuple[Look, list[Written]]:
+    """All entries that the log in etcd still holds, in their order."""
+    found, pairs = await _entries(etcd, keys)
+    entries = []
+    for kv in pairs:
+        with suppress(ForeignKey):
+            _, incarnation, number = keys.parse(kv.key)
+            entries.append(Written(kv.mod_revision, incarnation, number, kv.value))
+    return found, entries
 
 
 async def _entries(etcd: Etcd, keys: Keyspace) -> tuple[Look, list[KeyValue]]:
