@@ -12,22 +12,29 @@ from urllib.request import ProxyHandler, build_opener
 from proxy.support.addresses import is_loopback
 from schema.record import Home
 
-_TIMEOUT = 3.0  # seconds for the answer of one proxy
-_AT_ONCE = 16  # proxies
+#: Seconds for the answer of one proxy.
+TIMEOUT = 3.0
+#: Proxies that are asked.
+AT_ONCE = 16
 
 
 def ask_all(homes: Mapping[str, Home], command: str) -> dict[str, dict[str, Any] | str]:
     """The answer of each proxy to a command, by incarnation, or why there is none. Blocks."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         return dict(zip(homes, pool.map(partial(_asked, command=command), homes.values()), strict=True))
 
 
-def _asked(home: Home, command: str) -> dict[str, Any] | str:
+def unreachable(home: Home) -> str:
+    """Why a proxy's admin port cannot be asked from here; "" if it can."""
     if not home.admin:
         return "it has no admin port"
     if is_loopback(urlsplit(home.admin).hostname or "") and home.host != socket.gethostname():
         return f"run this command there: its admin port {home.admin} is of its loopback interface"
-    return ask(home.admin, command)
+    return ""
+
+
+def _asked(home: Home, command: str) -> dict[str, Any] | str:
+    return unreachable(home) or ask(home.admin, command)
 
 
 def ask(url: str, command: str) -> dict[str, Any] | str:
@@ -35,7 +42,7 @@ def ask(url: str, command: str) -> dict[str, Any] | str:
     try:
         # Not by a proxy of the environment: the address is one of the cluster's.
         opener = build_opener(ProxyHandler({}))
-        with opener.open(f"{url.rstrip('/')}/commands/{command}", timeout=_TIMEOUT) as answer:
+        with opener.open(f"{url.rstrip('/')}/commands/{command}", timeout=TIMEOUT) as answer:
             document = json.load(answer)
         return str(document["error"]) if document["error"] else dict(document)
     except (OSError, ValueError, LookupError, TypeError) as error:

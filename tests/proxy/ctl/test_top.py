@@ -10,7 +10,7 @@ from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.ports import free_port
 from proxy.ctl.__main__ import main
 from proxy.ctl.output import CommandFailed
-from proxy.ctl.top import show
+from proxy.ctl.top import Documents, show
 from tests.kazoo import kazoo
 
 
@@ -28,7 +28,11 @@ def _document(path: str, reads: float, writes: float) -> dict[str, Any]:
 
 
 def test_the_answers_of_proxies_are_added() -> None:
-    answers = {"a": _document("/one", 20.0, 2.5), "b": _document("/one", 30.0, 0.5), "c": "it has no port"}
+    answers: Documents = {
+        "a": _document("/one", 20.0, 2.5),
+        "b": _document("/one", 30.0, 0.5),
+        "c": "it has no port",
+    }
     output = show(answers, "all", 10)
     assert output.lines == [
         "2 of 3 proxies, last 60 s: 50 reads/s, 3.00 writes/s",
@@ -60,7 +64,8 @@ def test_no_answer_and_another_answer_are_failures() -> None:
         show({}, "all", 10)
     with pytest.raises(CommandFailed, match="another release"):
         show({"a": {"error": None}}, "all", 10)
-    off = show({"a": _document("/", 0.0, 0.0) | {"one_in": 0}}, "all", 1)
+    silent = {**_document("/", 0.0, 0.0), "one_in": 0}
+    off = show({"a": silent}, "all", 1)
     assert "1 of them with --top-sample 0, which counts nothing" in off.lines
 
 

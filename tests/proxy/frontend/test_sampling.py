@@ -109,4 +109,4 @@ def test_what_is_kept_has_a_bound() -> None:
     for number in range(2_000):
         _seen(sampling, _frames(zk.get(f"/{number}" + "x" * 1000)), _author(number, f"10.0.{number}"))
     kept = (sampling.paths, sampling.operations, sampling.sessions, sampling.clients)
-    assert all(len(each(10_000)) <= 512 for each in kept)  # type: ignore[operator]
+    assert all(len(each(10_000)) <= 512 for each in kept)
