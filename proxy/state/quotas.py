@@ -166,8 +166,8 @@ def check(
                 raise Refusal(ErrorCode.QUOTA_EXCEEDED)
 
 
-# What Long.parseLong accepts, with at most as many digits as it can use: int() raises for very many. The zeros
-# are taken once: a client may send a megabyte of them.
+# What Long.parseLong accepts, with at most as many digits as it can use: int() raises for very many. The
+# zeros are taken once: a client may send a megabyte of them.
 _NUMBER = re.compile(r"([+-]?)(?=\d)0*+(\d{0,19})")
 _PAIR = re.compile("[^,;]+")
 
