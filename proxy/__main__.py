@@ -21,8 +21,9 @@ from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError, EmbeddedEtcdUnu
 from proxy.etcd.failures import for_operator
 from proxy.etcd.model import EtcdError
 from proxy.etcd.rpc import connector
-from proxy.etcd.status_poller import ReadMetrics
 from proxy.etcd.tls import Tls
+from proxy.frontend import certificate_ends
+from proxy.frontend.certificate_ends import Certificate, CertificateEnds
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.listener import bound_socket
 from proxy.handover import supervisor
@@ -56,7 +57,6 @@ from schema.errors import BadValue
 if TYPE_CHECKING:
     from archive.moment import Moment
     from proxy.admin_port import AdminSettings
-    from proxy.etcd.metrics import Metrics
     from proxy.traces.otel import OtelTracer
 
 __all__ = ["main", "parser"]
@@ -138,6 +138,21 @@ def prepare(config: Config) -> Prepared:
         _admin_settings(config) if config.admin else None,
         _tracer(config) if config.traces else None,
     )
+
+
+def certificates_of(config: Config, client_tls: TlsContext | None) -> list[Certificate]:
+    """When the certificates of clients and of etcd end, as they are now. Blocks."""
+    access = config.etcd_access
+    files = {"--etcd-cert": access.cert, "--etcd-ca": access.ca}
+    of_clients = [] if client_tls is None else client_tls.certificates
+    return [*of_clients, *certificate_ends.read(files, HOST.clock.time())]
+
+
+def _watch_certificates(config: Config, prepared: Prepared, server: Server, tasks: Tasks) -> None:
+    """Show when certificates end, and warn of those that end soon."""
+    ends = CertificateEnds(partial(certificates_of, config, prepared.client_tls))
+    server.facts.subject.certificates = ends
+    tasks.start(ends.run(), "watch when certificates end")
 
 
 def _tracer(config: Config) -> "OtelTracer | None":
@@ -258,10 +273,11 @@ async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) ->
         machine = server.machine
         collect_rarely()
         notify(READY)
+        tasks = Tasks()
+        stack.push_async_callback(tasks.close)
+        _watch_certificates(config, prepared, server, tasks)
         interval = watchdog_interval()
         if interval is not None:
-            tasks = Tasks()
-            stack.push_async_callback(tasks.close)
             tasks.start(report_alive(interval), "report to systemd")
         _print_line(
             f"ready: serving a moment of {config.archive.url} on"
@@ -328,7 +344,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
             prepared.client_tls,
             prepared.login,
             prepared.tracer,
-            read_metrics=_metrics_reader(endpoints, prepared.etcd_tls),
+            read_metrics=access.metrics_reader(prepared.etcd_tls),
             home=home_of(config, ports),
             peer_port=peer_port_of(config, ports),
         )
@@ -355,6 +371,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         tasks = Tasks()
         stack.push_async_callback(tasks.close)
         tasks.start(watch_pauses(server.facts.subject.pauses, config.pause_warn / 1000), "watch for pauses")
+        _watch_certificates(config, prepared, server, tasks)
         if config.archive.url:
             _start_archiving(config, server, endpoints, tasks)
         await control.open()
@@ -397,17 +414,6 @@ async def _take(config: Config, channel: Channel, server: Server, listeners: Lis
     else:
         _bind(config, listeners)
     return listeners
-
-
-def _metrics_reader(endpoints: Sequence[str], tls: Tls) -> ReadMetrics:
-    scheme = "https" if endpoints[0].startswith("https://") else "http"
-
-    def read(endpoint: str) -> "Metrics | None":
-        from proxy.etcd import metrics  # a start does not wait for an HTTP client
-
-        return metrics.read(endpoint if "://" in endpoint else f"{scheme}://{endpoint}", tls)
-
-    return lambda endpoint: asyncio.to_thread(read, endpoint)
 
 
 def _access(config: Config, endpoints: tuple[str, ...]) -> Access:

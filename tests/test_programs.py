@@ -28,7 +28,7 @@ FOLDERS = ("bench", "console", "deploy", "examples", "lab", "pipeline", "proof",
 # README.md asks for these before anything else.
 PREREQUISITES = {"git", "make", "python3"}
 # Packages that Debian marks as essential: libc-bin, util-linux, dash, bash, coreutils, dpkg, tar, apt.
-ESSENTIAL = {"bash", "ldconfig", "nsenter", "setpriv", "sh", "tar", "true", "unshare"}
+ESSENTIAL = {"bash", "ldconfig", "nsenter", "prlimit", "setpriv", "sh", "tar", "true", "unshare"}
 ESSENTIAL |= {"apt-get", "apt-helper", "dpkg", "dpkg-deb"}
 # Folders that are searched for a program that has a name of its own.
 SEARCHED = {"/usr/bin", "/usr/sbin", "/usr/share", "/usr/share/java"}

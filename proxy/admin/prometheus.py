@@ -96,6 +96,7 @@ class Exposition(Collector):
         yield from _of_snapshots(subject)
         yield from _of_etcd(subject)
         yield from _of_archive(subject)
+        yield from _of_certificates(subject)
 
 
 def _of_zookeeper(facts: Facts, subject: Subject) -> Iterator[Metric]:
@@ -197,6 +198,15 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
         "largest difference between this host's clock and the clocks in other proxies' entries",
         log.peers.clock_skew,
     )
+    clocks = GaugeMetricFamily(
+        "zketcd_proxy_clock_ahead_seconds",
+        "by how much the clock in another proxy's entries is ahead of this host's; negative: behind",
+        labels=["proxy", "host"],
+    )
+    for name, peer in log.peers:
+        member = log.members.get(name)
+        clocks.add_metric([name, member.home.host if member else ""], -peer.difference / 1000)
+    yield clocks
     yield GaugeMetricFamily("zketcd_proxies", "living proxies of this tree", len(log.members))
     homes = GaugeMetricFamily(
         "zketcd_proxy_info", "the living proxies", labels=["proxy", "host", "clients", "admin", "version"]
@@ -251,6 +261,15 @@ def _of_archive(subject: Subject) -> Iterator[Metric]:
             yield GaugeMetricFamily(name, text, value)
 
 
+def _of_certificates(subject: Subject) -> Iterator[Metric]:
+    ends = GaugeMetricFamily(
+        "zketcd_certificate_end_seconds", "when a certificate in use ends, since 1970", labels=["which"]
+    )
+    for certificate in () if subject.certificates is None else subject.certificates.known:
+        ends.add_metric([certificate.option], certificate.ends)
+    yield ends
+
+
 def _of_snapshots(subject: Subject) -> Iterator[Metric]:
     snapshots, record = subject.snapshots, subject.log.record
     stats = snapshots.stats
@@ -290,22 +309,25 @@ def _of_etcd(subject: Subject) -> Iterator[Metric]:
         "whether all writes are refused but deletes and those that make the tree smaller, to keep room for"
         " one snapshot"
     )
-    full = "whether etcd refused the last append because its quota is used up"
+    full = "whether etcd's quota is used up: it refused the last append, or has raised the alarm"
+    status = subject.etcd.status
+    alarms = () if status is None else status.errors or ()
     gauges: list[tuple[str, str, float]] = [
         ("zketcd_etcd_in_touch", "whether etcd has answered lately", contact.in_touch),
         ("zketcd_etcd_silence_seconds", "since etcd last answered", contact.silence),
-        ("zketcd_etcd_no_space", full, log.is_full),
+        ("zketcd_etcd_no_space", full, log.is_full or any("NOSPACE" in each for each in alarms)),
         ("zketcd_etcd_nearly_full", refusing, pressure is not None),
         ("zketcd_etcd_last_room", last, pressure is not None and pressure.is_last),
     ]
-    status = subject.etcd.status
     if status is not None:
         gauges += [
             ("zketcd_etcd_db_size_bytes", "size of etcd's database", status.db_size),
             ("zketcd_etcd_db_in_use_bytes", "part of the database that is in use", status.db_size_in_use),
             ("zketcd_etcd_revision", "etcd's revision some seconds ago", status.revision),
-            ("zketcd_etcd_alarms", "alarms and other errors that etcd reports", len(status.errors)),
         ]
+        if status.errors is not None:
+            reported = "alarms and other errors that etcd reports"
+            gauges.append(("zketcd_etcd_alarms", reported, len(status.errors)))
     for name, text, value in gauges:
         yield GaugeMetricFamily(name, text, value)
     refused = "requests refused for these reasons"

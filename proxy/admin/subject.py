@@ -10,6 +10,7 @@ from codec.constants import KeeperFeature
 from proxy.config import Config
 from proxy.etcd.interface import Calls
 from proxy.etcd.status_poller import StatusPoller
+from proxy.frontend.certificate_ends import CertificateEnds
 from proxy.frontend.connection import Connections
 from proxy.frontend.handshake import Handshake
 from proxy.frontend.listener import Ports
@@ -48,6 +49,8 @@ class Subject:
     etcd_calls: Calls  # how etcd answers
     #: The archive; None if this proxy has no part in it.
     archive: Archiving | None = None
+    #: When the certificates in use end; None before they are looked at.
+    certificates: CertificateEnds | None = None
     #: Why this process is about to end: requests get no outcomes (proxy.watchdog). "" if they do.
     deaf: str = ""
 

@@ -9,6 +9,8 @@ from statistics import median
 
 from proxy.check.finding import Finding, doubtful, good, wrong
 from proxy.config import Config
+from proxy.ctl import clocks
+from proxy.ctl.history import homes_of
 from proxy.etcd import metrics, versions
 from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
@@ -24,7 +26,6 @@ _TIMEOUT = 5.0  # seconds for each request
 _READS = 10
 _SLOW_READ = 0.05  # seconds; a write takes at least as long
 _SLOW_FSYNC = 0.025  # seconds; etcd's documentation wants 0.01 for 99 of 100
-_CLOCKS_DIFFER = 2.0  # seconds; etcd's answer has whole seconds
 _NEARLY_FULL = 0.8  # of the quota
 _LATE_COMPACTION = 1_000_000  # revisions
 _FRAGMENTED_BYTES = 256 << 20
@@ -111,17 +112,31 @@ def _member(endpoint: str, status: Status) -> Iterator[Finding]:
         yield good(endpoint, "it has a leader")
     else:
         yield wrong(endpoint, "it has no leader: more than half of the members have to run")
-    for alarm in status.errors:
+    for alarm in status.errors or ():
         yield wrong(endpoint, f"alarm: {alarm}")
+    if status.errors is None:
+        yield doubtful(
+            endpoint, "its alarms are unknown: it does not tell them to this user, or has no quorum"
+        )
     unused = status.db_size - status.db_size_in_use
     if unused > _FRAGMENTED_BYTES and unused > status.db_size_in_use:
         yield doubtful(endpoint, f"{unused >> 20} MiB of its database are unused: run etcdctl defrag")
 
 
 def _clocks(endpoint: str, skew: float) -> Finding:
-    if abs(skew) > _CLOCKS_DIFFER:
+    if abs(skew) > clocks.DIFFER:
         return doubtful(endpoint, f"its clock and ours differ by {abs(skew):.0f} s: use NTP")
     return good(endpoint, "its clock and ours agree")
+
+
+def _clock_of(who: str, ahead: float | str) -> Finding:
+    """What the clock of a proxy is compared with this host's."""
+    if isinstance(ahead, str):
+        return good(who, f"its clock is unknown: {ahead}")
+    if abs(ahead) > clocks.DIFFER:
+        where = "ahead of" if ahead > 0 else "behind"
+        return doubtful(who, f"its clock is {abs(ahead):.0f} s {where} this host's: use NTP on both")
+    return good(who, "its clock and ours agree")
 
 
 def _measured(endpoint: str, status: Status, found: Metrics | None, reserve: int) -> Iterator[Finding]:
@@ -218,3 +233,6 @@ async def _tree(etcd: EtcdClient, keys: Keyspace) -> AsyncIterator[Finding]:
     yield good(
         "--prefix", f"the tree under {prefix} has level {record.level} and {len(found.proxies)} live proxies"
     )
+    homes = homes_of(found, keys)
+    for name, ahead in (await asyncio.to_thread(clocks.ahead, homes)).items():
+        yield _clock_of(f"proxy {name} on {homes[name].host or 'an unknown host'}", ahead)

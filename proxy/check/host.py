@@ -5,13 +5,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from proxy.__main__ import prepare
+from proxy.__main__ import certificates_of, prepare
 from proxy.check.finding import Finding, doubtful, good, wrong
 from proxy.config import Config
 from proxy.etcd.embedded import EmbeddedEtcdError, find_binary
 from proxy.frontend.listener import bound_socket
 from proxy.sasl.gssapi_server import Missing
 from proxy.support.addresses import listening_address
+from proxy.support.environment import HOST
 from proxy.support.files import is_world_readable
 from proxy.support.logs import STDERR
 
@@ -44,6 +45,10 @@ def _files(config: Config) -> Iterator[Finding]:
         if prepared.tracer is not None:
             prepared.tracer.shutdown()
         yield good("files", "certificates, keys and users can be used")
+        now = HOST.clock.time()
+        for each in certificates_of(config, prepared.client_tls):
+            soon = each.ends_soon(now)
+            yield (doubtful if soon else good)(each.option, each.when(now))
     for option, file in config.secret_files:
         if is_world_readable(file):
             yield doubtful(

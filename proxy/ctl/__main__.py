@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from proxy.ctl import backup, budgets, changes, history, reading, sessions
-from proxy.ctl.options import endpoints, parser
+from proxy.ctl import backup, budgets, changes, history, life, reading, sessions
+from proxy.ctl.options import PAST, endpoints, parser
 from proxy.ctl.output import CommandFailed, Output, WrongUsage, visible
 from proxy.ctl.visitor import clock_ms
 from proxy.etcd.access import Access
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     if at != "now" and not given.archive:
         options.error("--at needs --archive: etcd has no past (of its log, `zketcd replay` shows some)")
     try:
-        past = _past(given, at) if getattr(given, "archive", None) else None
+        past = _past(given, at) if given.command in PAST and getattr(given, "archive", None) else None
     except ValueError as error:
         return int(options.error(f"argument --at: {error}"))
     logging.basicConfig(
@@ -110,7 +110,9 @@ async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
         case "log":
             return await history.tail(etcd, keys, given.tail)
         case "sizes":
-            return await history.sizes(etcd, keys)
+            access = Access(endpoints(given), EtcdAccess(**values_of(EtcdAccess, given)))
+            tls = await asyncio.to_thread(access.tls)
+            return await history.sizes(etcd, keys, access.metrics_reader(tls))
         case "snapshot":
             return await changes.snapshot(etcd, keys)
         case "void":
@@ -119,6 +121,8 @@ async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
             return await changes.level(etcd, keys, given.level)
         case "sessions":
             return await _sessions(etcd, keys, given)
+        case "session":
+            return await _session(etcd, keys, given)
         case "backup":
             return await _backup(etcd, keys, given)
         case "budget" if given.action != "list":
@@ -154,6 +158,40 @@ async def _sessions(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
     for line in unknown:
         print(f"zketcd sessions: {line}", file=sys.stderr)
     return sessions.show(machine, homes, clients, given)
+
+
+async def _session(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
+    """The life of one session, from the archive, the log in etcd, and the state."""
+    entries = await asyncio.to_thread(_archived, given.archive) if given.archive else []
+    found, newest = await history.written(etcd, keys)
+    homes = history.homes_of(found, keys)
+    machine = await _load(etcd, keys, given, 0)
+    session = machine.sessions.get(given.session)
+    holder = (
+        {} if session is None else {name: home for name, home in homes.items() if name == session.incarnation}
+    )
+    clients, unknown = await asyncio.to_thread(sessions.clients_of, holder)
+    for line in unknown:
+        print(f"zketcd session: {line}", file=sys.stderr)
+    return life.show(given.session, machine, homes, clients, [*entries, *newest])
+
+
+def _archived(url: str) -> list[life.Written]:
+    """The entries of an archive, in their order. Raises CommandFailed; blocks."""
+    from archive.catalog import ArchiveError, Catalog
+    from archive.past import read
+    from archive.store import existing
+
+    try:
+        store = existing(url)
+        return [
+            life.Written(*record)
+            for run in Catalog(store.list()).runs
+            for each in run.segments
+            for record in read(store, run, each).records
+        ]
+    except ArchiveError as error:
+        raise CommandFailed(str(error)) from error
 
 
 async def _backup(etcd: Etcd, keys: Keyspace, given: Any) -> Output:

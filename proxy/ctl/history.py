@@ -1,14 +1,18 @@
 """What is in etcd besides the tree: the log's entries, the proxies, and how much space they take."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from codec.constants import KeeperOpCode, OpCode
+from proxy.ctl.clocks import DIFFER, ahead
+from proxy.ctl.life import Written
 from proxy.ctl.output import Output, counted, date, size, table
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
+from proxy.etcd.status_poller import ReadMetrics
 from proxy.log.follow.catch_up import entries_after
 from proxy.log.record import TIMEOUT, Look, incarnation_of, look, servable
 from proxy.log.upkeep.truncation import applied_in
@@ -56,6 +60,7 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
     found = await look(etcd, keys)
     if found.record is None:
         servable(found, keys, KNOWN)  # a tree that this release cannot serve has proxies too
+    clocks = await asyncio.to_thread(ahead, homes_of(found, keys))
     rows: list[dict[str, Any]] = []
     for proxy in sorted(found.proxies, key=lambda each: each.create_revision):
         try:
@@ -69,12 +74,13 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
                 "levels": list(value.levels),
                 "release": value.version,
                 **value.home._asdict(),
+                "clock_ahead_seconds": _seconds(clocks.get(incarnation_of(keys, proxy))),
             }
         )
     return Output(
         rows,
         table(
-            ("proxy", "since position", "levels", "release", "host", "clients", "admin", "started"),
+            ("proxy", "since position", "levels", "release", "host", "clients", "admin", "started", "clock"),
             [
                 (
                     row["proxy"],
@@ -85,11 +91,23 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
                     row["listen"] or "-",
                     row["admin"] or "-",
                     date(row["started"]) if row["started"] else "-",
+                    _shown_clock(row["clock_ahead_seconds"]),
                 )
                 for row in rows
             ],
         ),
     )
+
+
+def _seconds(ahead: float | str | None) -> float | None:
+    return round(ahead, 1) if isinstance(ahead, float) else None
+
+
+def _shown_clock(ahead: float | None) -> str:
+    """How a proxy's clock differs from this host's."""
+    if ahead is None:
+        return "-"
+    return f"{ahead:+.0f} s" if abs(ahead) > DIFFER else "agrees"
 
 
 def homes_of(found: Look, keys: Keyspace) -> dict[str, Home]:
@@ -124,8 +142,11 @@ async def tail(etcd: Etcd, keys: Keyspace, count: int) -> Output:
     return Output(rows, lines)
 
 
-async def sizes(etcd: Etcd, keys: Keyspace) -> Output:
-    """How much the log and the snapshots take."""
+async def sizes(etcd: Etcd, keys: Keyspace, read_metrics: ReadMetrics | None = None) -> Output:
+    """How much the log and the snapshots take.
+
+    `read_metrics`: for an etcd that tells its size to root alone.
+    """
     found, entries = await _entries(etcd, keys)
     record = servable(found, keys, KNOWN)
     logs: dict[str, list[int]] = {}
@@ -143,6 +164,9 @@ async def sizes(etcd: Etcd, keys: Keyspace) -> Output:
             oldest = oldest or _clock(kv.value)
     snapshots = await _snapshots(etcd, keys, record.current, record.previous)
     status = await etcd.status(TIMEOUT)
+    if not status.version and read_metrics is not None:
+        measured = await read_metrics(etcd.endpoint)
+        status = status if measured is None else measured.completed(status)
     age = max(0.0, datetime.now(UTC).timestamp() - oldest / 1000) if oldest else 0.0
     document = {
         "revision": found.revision,
@@ -174,8 +198,19 @@ async def sizes(etcd: Etcd, keys: Keyspace) -> Output:
     if status.version:
         lines += ["", f"etcd's database: {size(status.db_size)}, in use {size(status.db_size_in_use)}"]
     else:
-        lines += ["", "etcd's database: this version of etcd tells its size only to root"]
+        lines += ["", "etcd's database: etcd tells its size only to root, and shows no metrics"]
     return Output(document, lines)
+
+
+async def written(etcd: Etcd, keys: Keyspace) -> tuple[Look, list[Written]]:
+    """All entries that the log in etcd still holds, in their order."""
+    found, pairs = await _entries(etcd, keys)
+    entries = []
+    for kv in pairs:
+        with suppress(ForeignKey):
+            _, incarnation, number = keys.parse(kv.key)
+            entries.append(Written(kv.mod_revision, incarnation, number, kv.value))
+    return found, entries
 
 
 async def _entries(etcd: Etcd, keys: Keyspace) -> tuple[Look, list[KeyValue]]:

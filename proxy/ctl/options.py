@@ -178,6 +178,16 @@ def _kill_session(parser: ArgumentParser) -> None:
     parser.add_argument("session", type=_session_id, metavar="ID", help="its id, as `sessions` prints it")
 
 
+def _session(parser: ArgumentParser) -> None:
+    _kill_session(parser)
+    parser.add_argument(
+        "--archive",
+        type=archive_url,
+        metavar="URL",
+        help="read the entries of the archive there first: etcd's log has only the newest (docs/archive.md)",
+    )
+
+
 def _session_id(text: str) -> int:
     try:
         number = int(text, 16)
@@ -234,6 +244,7 @@ _ARGUMENTS: dict[str, Callable[[ArgumentParser], None]] = {
     "sessions": _sessions,
     "backup": _backup,
     "budget": _budget,
+    "session": _session,
     "kill-session": _kill_session,
     "replay": _replay,
     "log": _log,

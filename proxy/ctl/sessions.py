@@ -16,8 +16,10 @@ from proxy.support.addresses import is_loopback
 from schema.record import Home
 
 _MASK = (1 << 64) - 1
-_TIMEOUT = 3.0  # seconds for the answer of one proxy
-_AT_ONCE = 16  # proxies
+#: Seconds for the answer of one proxy.
+TIMEOUT = 3.0
+#: Proxies that are asked.
+AT_ONCE = 16
 
 Clients = Mapping[int, str]
 """The client's HOST:PORT of each session."""
@@ -27,7 +29,7 @@ def clients_of(homes: Mapping[str, Home]) -> tuple[Clients, list[str]]:
     """The clients of all sessions that the proxies name, and why some do not. Blocks."""
     found: dict[int, str] = {}
     unknown = []
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         for (name, home), answer in zip(homes.items(), pool.map(_asked, homes.values()), strict=True):
             if isinstance(answer, str):
                 unknown.append(f"the clients of proxy {name} on {home.host or 'an unknown host'}: {answer}")
@@ -36,16 +38,23 @@ def clients_of(homes: Mapping[str, Home]) -> tuple[Clients, list[str]]:
     return found, unknown
 
 
-def _asked(home: Home) -> Clients | str:
-    """The clients of one proxy, or why they are not known."""
+def unreachable(home: Home) -> str:
+    """Why a proxy's admin port cannot be asked from here; "" if it can."""
     if not home.admin:
         return "it has no admin port"
     if is_loopback(urlsplit(home.admin).hostname or "") and home.host != socket.gethostname():
         return f"run this command there: its admin port {home.admin} is of its loopback interface"
+    return ""
+
+
+def _asked(home: Home) -> Clients | str:
+    """The clients of one proxy, or why they are not known."""
+    if reason := unreachable(home):
+        return reason
     try:
         # Not by a proxy of the environment: the address is one of the cluster's.
         opener = build_opener(ProxyHandler({}))
-        with opener.open(f"{home.admin}/commands/connections", timeout=_TIMEOUT) as answer:
+        with opener.open(f"{home.admin}/commands/connections", timeout=TIMEOUT) as answer:
             document = json.load(answer)
         if document["error"]:
             return str(document["error"])

@@ -37,6 +37,7 @@ listener        ports, and TLS by the first byte
 limits          how many clients may be connected, and how many requests may wait
 proxy_protocol  the header of a load balancer (pure)
 certificates    the files for TLS, read again when they change
+certificate_ends  when certificates end, and warnings before
 
 Rules of the whole package:
 

@@ -11,7 +11,10 @@ import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from proxy.frontend import certificate_ends
+from proxy.frontend.certificate_ends import Certificate
 from proxy.options.tls import ClientTls
+from proxy.support.environment import HOST
 from proxy.support.validity import fault_of, reason_of
 
 log = logging.getLogger(__name__)
@@ -68,7 +71,8 @@ class TlsContext:
         """Blocks to read the files. Raises ValueError that names the wrong file."""
         self.settings = settings
         self._changes = Changes(settings.files)
-        self.current = context_of(settings)
+        self.certificates: list[Certificate] = []  # those in use: a file that is bad is not
+        self._read()
 
     def for_listener(self, *, asks: bool = True) -> ssl.SSLContext:
         """A context for a listener that keeps it. Each handshake uses the certificate that is current then.
@@ -102,6 +106,8 @@ class TlsContext:
 
     def _read(self) -> None:
         self.current = context_of(self.settings)
+        files = {"--tls-cert": self.settings.cert, "--tls-ca": self.settings.ca}
+        self.certificates = certificate_ends.read(files, HOST.clock.time())
 
 
 class Changes:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from proxy.handover.control import DONE, REQUEST, WHICH
 from proxy.handover.names import name_of, serving
+from proxy.handover.supervisor import descendants
 from proxy.support.usage import Parser
 
 _ANSWERED_WITHIN = 2.0  # seconds, what a process serves
@@ -29,20 +30,27 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     """Ask, wait, and print the outcome; the exit code: 1 if the old process continues, 2 for wrong usage."""
     made = parser(command)
     given = made.parse_args(arguments)
-    found = [given.pid] if given.pid is not None else sorted(serving())
-    if not found:
+    reachable = sorted(serving())
+    if not reachable:
         made.error("no zketcd runs here")
+    found = reachable if given.pid is None else _meant(given.pid, reachable)
     if len(found) != 1:
-        made.error(f"which process? {'; '.join(f'{pid}: {_served(pid)}' for pid in found)}")
+        question = "which process?" if found else f"process {given.pid} is no zketcd that serves clients:"
+        made.error(f"{question} {'; '.join(f'{pid}: {_served(pid)}' for pid in found or reachable)}")
     try:
         outcome = _ask(found[0], REQUEST)
     except OSError as error:
-        made.error(f"process {found[0]}: {error.strerror}: it is no zketcd that serves clients")
+        made.error(f"process {found[0]}: {error.strerror}")
     if outcome.startswith(DONE):
         print(outcome)
         return 0
     print(f"zketcd: {outcome or 'not allowed: only root and the user that runs it may ask'}", file=sys.stderr)
     return 1
+
+
+def _meant(pid: int, reachable: Sequence[int]) -> list[int]:
+    """The process itself, or those that serve in its place: without systemd the first one stays."""
+    return [pid] if pid in reachable else [each for each in descendants(pid) if each in reachable]
 
 
 def _ask(pid: int, request: bytes, timeout: float | None = None) -> str:

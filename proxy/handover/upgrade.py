@@ -58,6 +58,7 @@ async def upgraded(
         sending.cancel()
         (outcome,) = await asyncio.gather(sending, return_exceptions=True)
         if isinstance(outcome, int):
+            control.close()  # requests from now on are for the new process
             notify(f"MAINPID={outcome}")  # as the one that systemd listens to, before it ends
             await control.answer(f"{DONE}{outcome} has taken over")
             return outcome

@@ -23,7 +23,7 @@ from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Item, ProxyCame, ProxyGone
 from proxy.log.load.start import load
-from proxy.log.members import Member, Members
+from proxy.log.members import Member, Members, Peer
 from proxy.log.record import TreeNotServable, unknown_level
 from proxy.log.slices import StateWorker
 from proxy.log.status import Contact, LogStatus
@@ -85,6 +85,7 @@ class Log:
             context, self.outbox, self.follow.watch_guard, lambda proven: self.applier.apply([proven])
         )
         peers = self.applier.peers
+        peers.clock_changed = self._clock_changed
         self.combining = Combining(
             context, self.members, lambda: peers.quiet_for(clock.time_ns() // 1_000_000)
         )
@@ -319,6 +320,15 @@ class Log:
         # Proxies that came since the former state are delivered after that was freed, which can take long.
         members = {member.incarnation for member in self.members}
         self._sessions.loaded(members | self.follow.follower.living.keys())
+
+    def _clock_changed(self, name: str, peer: Peer) -> None:
+        """The clock of another proxy begins or ceases to differ from ours."""
+        who, ahead = self.members.get(name) or name, -peer.difference / 1000
+        if not peer.differs:
+            log.info("the clock of proxy %s agrees with this host's again", who)
+            return
+        how = "ahead of this host's" if ahead > 0 else "behind this host's, or its entries are late"
+        log.warning("the clock of proxy %s is %.0f s %s: `zketcd proxies` compares all", who, abs(ahead), how)
 
     # -- what the applier notices --------------------------------------------------------------------------
 

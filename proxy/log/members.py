@@ -1,17 +1,19 @@
 """The other proxies: which of them live, by age, and what their entries show. Pure; clocks are arguments.
 
-An entry carries its sender's clock and is applied a little later. The smallest difference within a period is
-that of the clocks: larger ones include the time of transport and apply. An entry also names its sender's last
-checkpoint. A proxy takes one every CHECKPOINT_EVERY entries, so how far it is behind is known to that many
-entries, and only if it has sent an entry.
+An entry carries its sender's clock and is applied a little later, so the smallest difference within a period
+is nearest to that of the clocks. A clock that jumps ahead shows with the next entry; one that jumps back,
+when no entry from before is left in the last two periods. An entry also names its sender's last checkpoint.
+A proxy takes one every CHECKPOINT_EVERY entries, so how far it is behind is known to that many entries, and
+only if it has sent an entry.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from schema.record import Home, PeerPort
 
-_PERIOD = 60_000  # ms
+_PERIOD = 5_000  # ms
+_DIFFERS = 5_000  # ms, as in the alert ZketcdClockSkew
 
 
 class Member(NamedTuple):
@@ -83,14 +85,19 @@ class Peer(NamedTuple):
 
     behind: int  # at most so many entries it had not applied; 0 if it has named no checkpoint
     heard: int  # when its entry was applied here
-    skew: int  # the smallest difference to its clock in this period,
+    skew: int  # our clock minus its own: the smallest difference in this period,
     former_skew: int  # and in the one before
     began: int  # when this period began
 
     @property
     def difference(self) -> int:
-        """The difference between its clock and ours."""
-        return min(self.skew, self.former_skew, key=abs)
+        """Our clock minus its own: negative if its clock is ahead."""
+        return min(self.skew, self.former_skew)
+
+    @property
+    def differs(self) -> bool:
+        """Whether operators should look at the clocks."""
+        return abs(self.difference) > _DIFFERS
 
 
 class Peers:
@@ -98,6 +105,11 @@ class Peers:
 
     def __init__(self) -> None:
         self._peers: dict[str, Peer] = {}
+        #: Called with an incarnation when its clock begins or ceases to differ from ours.
+        self.clock_changed: Callable[[str, Peer], None] = lambda _incarnation, _peer: None
+
+    def __iter__(self) -> Iterator[tuple[str, Peer]]:
+        return iter(self._peers.items())
 
     def note(self, incarnation: str, clock: int, checkpoint: int, entries: int, now: int) -> None:
         """An entry is applied at `now` as number `entries` of the tree.
@@ -112,9 +124,10 @@ class Peers:
         elif now - known.began > _PERIOD:
             peer = Peer(behind, now, difference, known.skew, now)
         else:
-            skew = min(known.skew, difference, key=abs)
-            peer = Peer(behind, now, skew, known.former_skew, known.began)
+            peer = Peer(behind, now, min(known.skew, difference), known.former_skew, known.began)
         self._peers[incarnation] = peer
+        if peer.differs != (known is not None and known.differs):
+            self.clock_changed(incarnation, peer)
 
     def forget(self, incarnation: str) -> None:
         """A proxy's key is gone."""

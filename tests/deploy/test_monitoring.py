@@ -16,6 +16,7 @@ from lab.servers import EtcdServer
 from proxy.admin.facts import Facts
 from proxy.admin.prometheus import Exposition
 from proxy.etcd.model import EtcdUnknown, Status
+from proxy.frontend.certificate_ends import Certificate, CertificateEnds
 from tests.proxy.admin.subjects import subject_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -27,8 +28,8 @@ OF_ARCHIVERS = {name for _, name, *_ in METRICS}
 _WORD = re.compile(r"[a-z_][a-z0-9_]*")
 _IN_QUOTES = re.compile(r'"[^"]*"')
 _NO_METRICS = re.compile(r"\b(?:by|on|ignoring|without)\s*\([^)]*\)|\[[^]]*\]|\{[^}]*\}")
-_WORDS = {"and", "or", "by", "sum", "rate", "increase", "delta", "predict_linear", "histogram_quantile", "e"}
-_WORDS |= {"scalar", "min", "time"}
+_WORDS = {"and", "or", "by", "sum", "rate", "increase", "delta", "changes", "predict_linear"}
+_WORDS |= {"histogram_quantile", "scalar", "min", "time", "abs", "e"}
 
 
 @pytest.fixture
@@ -36,6 +37,9 @@ def families() -> dict[str, set[str]]:
     """The names of all samples by the family that has them."""
     subject = subject_of(etcd=SimpleNamespace(status=Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, [])))
     subject.latency.by_opcode[OpCode.EXISTS].note(1000)
+    subject.log.peers.note("b", 0, 0, 0, 9000)
+    subject.certificates = CertificateEnds(list)
+    subject.certificates.known = [Certificate("--tls-cert", "server.pem", 0, 1)]
     subject.etcd_calls.answered("Txn", 1000)
     subject.etcd_calls.failed("Txn", EtcdUnknown("gone"))
     text = Exposition(Facts(subject)).text().decode()

@@ -15,6 +15,7 @@ from typing_extensions import override
 from codec import client as zk
 from lab.client.blocking import EPHEMERAL, Client
 from lab.servers import EtcdServer, UpgradableServer, free_port, wait_until
+from lab.servers.process import lives
 from tests.faults import failing_takeover
 
 
@@ -61,6 +62,27 @@ def test_a_connection_ends_when_the_process_that_serves_closes_it(server: Upgrad
             server.upgrade()
         client.call(zk.close())
         client.until_closed()
+
+
+def test_the_first_process_leads_to_the_one_that_serves(server: Upgradable) -> None:
+    """The first process stays as a small program, and a service file or a script knows only its id."""
+    serving = set()
+    for _ in range(3):
+        server.serving = 0  # ask by the id of the first process
+        assert server.upgrade() == f"process {server.serving} has taken over\n"
+        serving.add(server.serving)
+    assert len(serving) == 3
+
+
+def test_an_id_that_serves_no_longer_names_the_process_that_does(server: Upgradable) -> None:
+    server.upgrade()
+    second = server.serving
+    server.upgrade()
+    third = server.serving
+    server.serving = second
+    wait_until(lambda: not lives(second), "the second process has ended")
+    assert f"process {second} is no zketcd that serves clients: " in (said := server.upgrade())
+    assert f"{third}: --listen 127.0.0.1:{server.port} " in said
 
 
 def test_clients_that_do_not_read_hold_nothing_up(server: Upgradable) -> None:

@@ -45,6 +45,7 @@ proxy/log/slices.py call_soon self._next_slice
 proxy/admin/connections.py call_later self.abort
 proxy/support/child.py add_reader orphaned.set
 proxy/support/ports.py add_reader self._accept
+proxy/support/log_backlog.py Thread self._write
 proxy/support/ports.py call_later self._accept_again
 proxy/support/tasks.py add_done_callback partial(self._ended, reported)
 proxy/watchdog.py Thread self._run

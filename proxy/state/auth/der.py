@@ -1,14 +1,18 @@
-"""Reads the subject of an X.509 certificate from its DER; only the ASN.1 that this needs.
+"""Reads subject and dates of an X.509 certificate from its DER; only the ASN.1 that this needs.
 
 OpenSSL has verified the certificate before. A malformed one still raises ValueError.
 """
 
+from calendar import timegm
 from typing import NamedTuple
 
 _SEQUENCE = 0x30
 _SET = 0x31
 _OID = 0x06
 _VERSION = 0xA0
+_UTC_TIME = 0x17  # YYMMDDHHMMSSZ
+_GENERALIZED_TIME = 0x18  # YYYYMMDDHHMMSSZ
+_BEFORE_VALIDITY = 3  # fields: serial number, signature algorithm, issuer
 
 
 class Attribute(NamedTuple):
@@ -26,6 +30,21 @@ Name = list[list[Attribute]]
 
 def subject_of(certificate: bytes) -> Name:
     """The subject of a DER certificate. Raises ValueError."""
+    tag, name, _ = _field(certificate, _BEFORE_VALIDITY + 1)
+    _expect(tag, _SEQUENCE)
+    return [[_attribute(pair) for pair in _elements(content, _SEQUENCE)] for content in _elements(name, _SET)]
+
+
+def validity_of(certificate: bytes) -> tuple[int, int]:
+    """When a DER certificate begins and ends to be valid, in seconds since 1970. Raises ValueError."""
+    tag, validity, _ = _field(certificate, _BEFORE_VALIDITY)
+    _expect(tag, _SEQUENCE)
+    tag, begins, position = _element(validity, 0)
+    return _time(tag, begins), _time(*_element(validity, position)[:2])
+
+
+def _field(certificate: bytes, number: int) -> tuple[int, bytes, int]:
+    """A field of the certificate, counted after its version, which may be missing."""
     tag, content, _ = _element(certificate, 0)
     _expect(tag, _SEQUENCE)
     tag, fields, _ = _element(content, 0)
@@ -33,11 +52,22 @@ def subject_of(certificate: bytes) -> Name:
     position = 0
     if fields[:1] == bytes([_VERSION]):
         position = _element(fields, 0)[2]
-    for _ in range(4):  # serial number, signature algorithm, issuer, validity
+    for _ in range(number):
         position = _element(fields, position)[2]
-    tag, name, _ = _element(fields, position)
-    _expect(tag, _SEQUENCE)
-    return [[_attribute(pair) for pair in _elements(content, _SEQUENCE)] for content in _elements(name, _SET)]
+    return _element(fields, position)
+
+
+def _time(tag: int, content: bytes) -> int:
+    """RFC 5280, 4.1.2.5: always in GMT, with seconds; two digits of a year mean 1950 to 2049."""
+    digits = content[:-1].decode("ascii", "replace")
+    if tag == _UTC_TIME:
+        digits = ("19" if digits >= "50" else "20") + digits
+    elif tag != _GENERALIZED_TIME:
+        raise ValueError(f"DER has tag {tag:#x} instead of a time")
+    if len(digits) != 14 or not digits.isdecimal() or content[-1:] != b"Z":
+        raise ValueError(f"a time in DER is invalid: {content!r}")
+    pairs = [int(digits[place : place + 2]) for place in range(4, 14, 2)]
+    return timegm((int(digits[:4]), *pairs))
 
 
 def _attribute(pair: bytes) -> Attribute:

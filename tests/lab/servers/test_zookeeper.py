@@ -24,4 +24,4 @@ def test_a_zookeeper_that_is_installed_does_not_count(version: str) -> None:
     assert {jar: _named_by(jar) for jar in others if any(name[0] == "/" for name in _named_by(jar))} == {}
     assert os.path.basename(server).startswith(f"zookeeper-{version}.")
     if ".cache" in server:
-        assert "/usr/share/java/zookeeper-jute.jar" in _named_by(server)
+        assert any(jar.endswith("/zookeeper-jute.jar") for jar in _named_by(server))

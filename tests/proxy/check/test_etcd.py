@@ -10,7 +10,7 @@ import pytest
 from lab.servers import EtcdServer, ZketcdServer, free_port
 from lab.servers.process import find_program
 from proxy.check.__main__ import main
-from proxy.check.etcd import _measured, _quantile
+from proxy.check.etcd import _clock_of, _measured, _quantile
 from proxy.check.finding import Grade
 from proxy.etcd.metrics import QUOTA, Metrics
 from proxy.etcd.model import Status
@@ -58,7 +58,20 @@ def test_an_etcd_without_a_tree_and_with_one(
     assert "fsync" in " ".join(found)
     with ZketcdServer(own_etcd_server.endpoint, prefix="/checked"):
         _, found = _checked(capsys, *arguments)
+        assert _one(found, "its clock is unknown: it has no admin port") == "good"
     assert _one(found, "1 live proxies") == "good"
+
+
+def test_the_clocks_of_proxies_are_compared() -> None:
+    for ahead, grade, said in (
+        (0.3, Grade.GOOD, "agree"),
+        (3600.0, Grade.DOUBTFUL, "3600 s ahead of this host's"),
+        (-60.0, Grade.DOUBTFUL, "60 s behind this host's"),
+        ("why", Grade.GOOD, "unknown: why"),
+    ):
+        found = _clock_of("proxy a on h", ahead)
+        assert found.grade is grade
+        assert said in found.text
 
 
 @pytest.mark.parametrize(("reserve", "grade"), [(10, Grade.WRONG), (0, Grade.DOUBTFUL), (9, Grade.DOUBTFUL)])

@@ -1,5 +1,6 @@
 """Findings about options, files and ports."""
 
+import datetime
 import os
 import socket
 from pathlib import Path
@@ -7,6 +8,7 @@ from unittest import mock
 
 import pytest
 
+from lab.servers.tls import Authority
 from proxy.check.finding import Grade
 from proxy.check.host import check_host
 from proxy.config import parse
@@ -74,3 +76,21 @@ def test_an_embedded_etcd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     assert _found("--etcd", "embedded", "--data-dir", str(data))["embedded etcd"][0] is Grade.WRONG
+
+
+def test_certificates_that_end(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    now = datetime.datetime.now(datetime.UTC)
+    for days, grade in ((1.5, Grade.DOUBTFUL), (50, Grade.GOOD)):
+        leaf = authority.authority.issue_cert(
+            "a", not_before=now - datetime.timedelta(days=40), not_after=now + datetime.timedelta(days=days)
+        )
+        chain = b"".join(pem.bytes() for pem in leaf.cert_chain_pems)
+        pair = authority.write("a", chain, leaf.private_key_pem.bytes())
+        files = ["--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--tls-client-auth", "none"]
+        of_etcd = ["--etcd-cert", str(pair.cert), "--etcd-key", str(pair.key), "--etcd-ca", str(authority.ca)]
+        etcd = ["--etcd", "https://127.0.0.1:1"]
+        found = _found(*files, *of_etcd, *etcd)
+        assert found["--tls-cert"][0] is found["--etcd-cert"][0] is grade
+        assert f"{pair.cert} ends on " in found["--tls-cert"][1]
+        assert found["--etcd-ca"][0] is Grade.GOOD

@@ -129,6 +129,13 @@ def test_sessions_are_sorted_filtered_and_killed(ctl: Ctl) -> None:
     assert (close["kind"], close["session"]) == ("CLOSE", victim)
     assert close["reason"].startswith("killed by ")
     assert "there is no session" in ctl("kill-session", victim, status=1)
+    life = ctl.json("session", victim)
+    assert [each["event"].partition(",")[0] for each in life["events"]] == [
+        "opened",
+        f"ended: {close['reason']}",
+    ]
+    assert "it lives, held by" in ctl("session", ctl.json("sessions")[0]["session"]).splitlines()[-1]
+    assert "nothing is known of session 0x5" in ctl("session", "0x5", status=1)
 
 
 def test_the_tree_as_it_was(ctl: Ctl) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import datetime
 import logging
 import os
 import re
@@ -123,4 +124,26 @@ async def test_new_files_are_read_and_bad_ones_are_not(
     assert [_names(each, authority) for each in (first, tls.current, kept)] == [
         *("one.example", "two.example", "two.example")
     ]
+    following.cancel()
+
+
+async def test_the_end_is_that_of_the_certificate_in_use(authority: Authority) -> None:
+    """A new certificate without its key is not used, so the former one still ends when it does."""
+    pair = authority.issue("server")
+    tls = await asyncio.to_thread(TlsContext, _settings(authority, pair))
+    first = tls.certificates
+    assert [each.option for each in first] == ["--tls-cert", "--tls-ca"]
+    following = asyncio.create_task(tls.follow())
+    other = Authority(Path(authority.ca.parent), "other")
+    later = other.authority.issue_cert(
+        "a", not_after=datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=9)
+    )
+    old_key = pair.key.read_bytes()
+    chain = b"".join(pem.bytes() for pem in later.cert_chain_pems)
+    pair.cert.write_bytes(chain)
+    await asyncio.sleep(0.1)
+    assert tls.certificates == first
+    authority.write("server", chain, later.private_key_pem.bytes())
+    assert pair.key.read_bytes() != old_key
+    await until(lambda: tls.certificates != first)
     following.cancel()

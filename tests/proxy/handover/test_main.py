@@ -18,13 +18,33 @@ async def _turns() -> None:
         await asyncio.sleep(0)
 
 
-def test_a_process_that_does_not_serve_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_process_that_does_not_serve_is_wrong_usage(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "serving", lambda: {1 << 22})
     with pytest.raises(SystemExit) as ended:
         main([str(os.getpid())])
     assert ended.value.code == 2
     assert (
-        f"process {os.getpid()}: Connection refused: it is no zketcd that serves" in capsys.readouterr().err
+        f"process {os.getpid()} is no zketcd that serves clients: {1 << 22}: Connection refused"
+        in capsys.readouterr().err
     )
+
+
+def test_a_process_that_ends_meanwhile_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "serving", lambda: {1 << 22})
+    with pytest.raises(SystemExit):
+        main([])
+    assert f"process {1 << 22}: Connection refused" in capsys.readouterr().err
+
+
+def test_nothing_runs_here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "serving", set)
+    with pytest.raises(SystemExit):
+        main([])
+    assert "no zketcd runs here" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("outcome", "code"), [(f"{DONE}7 has taken over", 0), ("no upgrade: why", 1)])

@@ -154,3 +154,14 @@ def test_a_connection_that_comes_meanwhile_is_closed_if_it_never_asks_for_a_sess
     client.connection.thaw()
     client.loop.wait(SESSIONLESS_TIMEOUT)
     assert client.transport.closed
+
+
+def test_a_client_that_waits_for_its_session_is_read_from_again() -> None:
+    """Else nothing would show that it has gone."""
+    client = Client()
+    client.send(connect(4000))
+    client.connection.freeze()
+    read = [client.transport.is_read()]
+    client.connection.thaw()
+    read.append(client.transport.is_read())
+    assert read == [False, True]

@@ -59,14 +59,39 @@ def test_a_clock_ahead_and_one_behind() -> None:
     assert peers.clock_skew == 4.0
 
 
-def test_a_change_of_a_clock_shows_after_a_period() -> None:
+def test_a_clock_that_jumps_ahead_is_named_at_once() -> None:
     peers = Peers()
-    heard(peers, "a", 5_000, 0)
-    heard(peers, "a", 61_000, 61_000)
-    assert peers.clock_skew == 0.0
-    for now in range(62_000, 300_000, 1_000):
-        heard(peers, "a", now + 9_000, now)
-    assert peers.clock_skew == 9.0
+    named: list[tuple[str, int]] = []
+    peers.clock_changed = lambda name, peer: named.append((name, peer.difference))
+    heard(peers, "a", 1_000_000, 1_000_020)
+    heard(peers, "b", 1_000_000, 1_000_020)
+    assert named == []
+    for _ in range(2):
+        heard(peers, "a", 4_601_000, 1_001_000)
+    assert named == [("a", -3_600_000)]
+    for now in range(1_002_000, 1_020_000, 1_000):
+        heard(peers, "a", now - 10, now)
+    assert named[1:] == [("a", 10)]
+
+
+def test_a_clock_that_jumps_back_is_named_after_two_periods() -> None:
+    """A single old clock may be an entry that was late."""
+    peers = Peers()
+    named: list[tuple[str, int]] = []
+    peers.clock_changed = lambda name, peer: named.append((name, peer.difference))
+    heard(peers, "a", 10_000_000, 10_000_000)
+    heard(peers, "a", 10_001_000, 10_060_000)
+    heard(peers, "a", 10_060_500, 10_060_500)
+    assert named == []
+    for now in range(10_061_000, 10_074_000, 1_000):
+        heard(peers, "a", now - 3_600_000, now)
+    assert named == [("a", 3_600_000)]
+
+
+def test_proxies_are_listed_with_their_clocks() -> None:
+    peers = Peers()
+    heard(peers, "a", 1_000, 3_000)
+    assert [(name, peer.difference) for name, peer in peers] == [("a", 2_000)]
 
 
 def test_the_distance_is_that_of_the_last_entry() -> None:

@@ -1,16 +1,22 @@
-"""The subject out of a certificate's DER."""
+"""The subject and the dates out of a certificate's DER."""
 
 import contextlib
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509 import Name, NameAttribute, ObjectIdentifier, load_pem_x509_certificate
+from cryptography.x509 import (
+    Name,
+    NameAttribute,
+    ObjectIdentifier,
+    load_der_x509_certificate,
+    load_pem_x509_certificate,
+)
 from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.servers.tls import Authority
-from proxy.state.auth.der import Attribute, subject_of
+from proxy.state.auth.der import Attribute, subject_of, validity_of
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +49,45 @@ def test_a_certificate_of_version_1_does_not_say_so() -> None:
     assert subject_of(certificate) == [[Attribute("2.5.4.3", 0x0C, b"n", b"\x0c\1n")]]
 
 
+def test_the_dates_are_found(certificate: bytes) -> None:
+    same = load_der_x509_certificate(certificate)
+    begins, ends = same.not_valid_before_utc, same.not_valid_after_utc
+    assert validity_of(certificate) == (begins.timestamp(), ends.timestamp())
+
+
+@pytest.mark.parametrize(
+    ("tag", "text", "seconds"),
+    [
+        (0x17, b"700101000001Z", 1),
+        (0x17, b"491231235959Z", 2524607999),
+        (0x17, b"500101000000Z", -631152000),
+        (0x18, b"20500101000000Z", 2524608000),  # RFC 5280: from 2050 on in this form
+        (0x18, b"99991231235959Z", 253402300799),
+        (0x17, b"7001010000Z", None),
+        (0x17, b"700101000001+0100", None),
+        (0x0C, b"700101000001Z", None),
+    ],
+)
+def test_the_forms_of_a_time(tag: int, text: bytes, seconds: int | None) -> None:
+    def element(tag: int, *contents: bytes) -> bytes:
+        content = b"".join(contents)
+        return bytes((tag, len(content))) + content
+
+    dates = element(0x30, element(tag, text), element(tag, text))
+    certificate = element(0x30, element(0x30, element(2, b"\1"), *[element(0x30)] * 2, dates))
+    if seconds is None:
+        with pytest.raises(ValueError, match="DER"):
+            validity_of(certificate)
+    else:
+        assert validity_of(certificate) == (seconds, seconds)
+
+
 def test_a_certificate_that_ends_early_is_none(certificate: bytes) -> None:
     for length in range(len(certificate)):
         with pytest.raises(ValueError, match="DER"):
             subject_of(certificate[:length])
+        with pytest.raises(ValueError, match="DER"):
+            validity_of(certificate[:length])
 
 
 @given(st.data())
@@ -56,3 +97,5 @@ def test_anything_is_a_name_or_a_value_error(certificate: bytes, data: st.DataOb
     damaged[place] = data.draw(st.integers(0, 255))
     with contextlib.suppress(ValueError):
         subject_of(bytes(damaged))
+    with contextlib.suppress(ValueError):
+        validity_of(bytes(damaged))
