@@ -140,7 +140,9 @@ class Host:
             "db-1": socket.gethostname(),
             "new-password": str(folder / "new-password"),
         }
-        self.zketcd = ZketcdServer(None, config=self.config, admin_listen=self.admin, super_digest=SUPER)
+        self.zketcd = ZketcdServer(
+            None, config=self.config, admin_listen=self.admin, super_digest=SUPER, max_session_timeout=600_000
+        )
 
     def run(
         self, text: Path | str, actions: Mapping[str, pages.Action] = ACTIONS
@@ -179,7 +181,7 @@ def host(tmp_path: Path) -> Iterator[Host]:
 
 @pytest.mark.real
 def test_symptoms(host: Host) -> None:
-    with Client(host.zketcd.port) as silent:
+    with Client(host.zketcd.port, 4000) as silent:
         silent.create("/app")
         host.real["0x180d7279aca5cdd7"] = f"{silent.id & (1 << 64) - 1:#x}"
         silent.drop()
@@ -242,7 +244,7 @@ def _is_ready(host: Host) -> bool:
 
 @pytest.mark.real
 def test_operate(host: Host) -> None:
-    with Client(host.zketcd.port) as keeper, Client(host.zketcd.port) as worker:
+    with Client(host.zketcd.port) as keeper, Client(host.zketcd.port, 600_000) as worker:
         keeper.create("/app")
         keeper.create("/app/config", b"color=blue")
         keeper.create("/app/workers")

@@ -29,13 +29,17 @@ class Command(NamedTuple):
 
 def commands(page: str) -> Iterator[Command]:
     """The commands of a page, in their order."""
-    for block in re.findall(r"(?:^    .*\n)+", page, re.MULTILINE):
+    # As in Markdown, empty lines do not end a block.
+    for block in re.findall(r"(?:^    .*\n(?:\n+(?=    ))?)+", page, re.MULTILINE):
         lines = [line.removeprefix("    ") for line in block.splitlines()]
         starts = [number for number, line in enumerate(lines) if line.startswith("$ ")]
         if not starts:
             continue
         for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
-            yield Command(lines[start].removeprefix("$ "), lines[start + 1 : end])
+            printed = lines[start + 1 : end]
+            while printed and not printed[-1]:
+                del printed[-1]
+            yield Command(lines[start].removeprefix("$ "), printed)
 
 
 def matches(expected: list[str], printed: list[str]) -> bool:
