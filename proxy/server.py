@@ -268,7 +268,11 @@ class Server:
             lambda: self.machine.transaction.ended,
             self._environment.clock.perf_counter_ns,
             writes,
+            self._rest,
         )
+
+    def _rest(self) -> None:
+        self.log.applier.worker.rest()
 
     def _stages(self) -> Stages:
         applier = self.log.applier

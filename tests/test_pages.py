@@ -152,7 +152,7 @@ class Host:
 
     def make_users(self) -> None:
         """As the page says: users, then the configuration and the proxy, then authentication."""
-        page = pages.section((DOCS / "etcd.md").read_text(), "Users, roles and TLS")
+        page = pages.section((DOCS / "etcd.md").read_text(), "Users and TLS")
         before, configuration, after = re.split(r"    # cat .*\n((?:    .*\n)+)", page)
         self.run(before)
         text = "".join(line.removeprefix("    ") for line in configuration.splitlines(keepends=True))
@@ -203,7 +203,7 @@ def test_etcd_with_users_and_tls(host: Host) -> None:
         source, target = (host.real.get(word, word) for word in words[-2:])
         shutil.copy(source, target.replace("/etc/zketcd/", host.real["/etc/zketcd/"]))
 
-    host.run(page.replace(pages.section(page, "Users, roles and TLS"), ""), {"install": install})
+    host.run(page.replace(pages.section(page, "Users and TLS"), ""), {"install": install})
     wait_until(
         lambda: "etcd accepts the password of user zketcd" in host.zketcd.log_text(), "the new password", 60
     )

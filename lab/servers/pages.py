@@ -114,5 +114,6 @@ def run(
 
 def _as_on_the_page(text: str, real: Mapping[str, str]) -> list[str]:
     for named, used in real.items():
-        text = text.replace(used, named)
+        if used:
+            text = text.replace(used, named)
     return text.splitlines()

@@ -48,6 +48,7 @@ class SecuredEtcd(EtcdServer):
     def on_page(self) -> dict[str, str]:
         """What is in the place of the host's names on a page."""
         return {
+            ",https://etcd-2:2379,https://etcd-3:2379": "",
             "http://etcd-1:2379": self.endpoint,
             "etcd-1:2379": self.address,
             "/etc/etcd/": f"{self.root}/etc/etcd/",

@@ -170,7 +170,7 @@ class SaslAnswer(NamedTuple):
 class RequestQueue:
     """The queue, whose head is answered next, with the count of its requests and bytes."""
 
-    __slots__ = ("count", "in_log", "items", "size", "weight")
+    __slots__ = ("count", "heavy", "in_log", "items", "size", "weight")
 
     def __init__(self) -> None:
         self.items: deque[Item] = deque()
@@ -180,6 +180,7 @@ class RequestQueue:
         # slow read. The requests between them have to be answered as the writes are applied.
         self.in_log = 0
         self.weight = 0  # of the requests after the last write in the log
+        self.heavy = 0  # the weight of all single requests
 
     @property
     def is_long(self) -> bool:
@@ -210,6 +211,11 @@ class RequestQueue:
         self.count += 1
         self.size += size
 
+    def add_single(self, item: Single, most: int) -> None:
+        """Add a heavy read, or a request that concerns only the connection. `most`: in all before a write."""
+        self.heavy += item.weight
+        self.add(item, len(item.packet), item.weight if self.heavy <= most else BLOCKING)
+
     def add_write(self, write: Write) -> None:
         """Add a write that goes to the log."""
         self.items.append(write)
@@ -225,10 +231,15 @@ class RequestQueue:
         self.size += len(awaited.packet)
 
     def pop(self, size: int) -> None:
-        """Remove the head, a request of so many bytes; for a write in the log use `pop_write`."""
+        """Remove the head, a request of so many bytes; there are other methods for some kinds."""
         self.items.popleft()
         self.count -= 1
         self.size -= size
+
+    def pop_single(self, item: Single) -> None:
+        """Remove the head, which is this one."""
+        self.pop(len(item.packet))
+        self.heavy -= item.weight
 
     def pop_write(self, write: Write) -> None:
         """Remove the head, a write that the log has applied or refused."""
@@ -261,4 +272,4 @@ class RequestQueue:
     def clear(self) -> None:
         """Remove all requests."""
         self.items.clear()
-        self.in_log = self.count = self.size = self.weight = 0
+        self.in_log = self.count = self.size = self.weight = self.heavy = 0

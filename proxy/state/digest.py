@@ -12,7 +12,7 @@ from struct import Struct
 
 from proxy.state.budgets import Budgets
 from proxy.state.node import Node
-from proxy.state.pause import NO_PAUSE, Pause
+from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE, Pause
 from proxy.state.sessions import Session
 from schema.pages import NodePage
 from schema.paths import ROOT, ZOOKEEPER
@@ -69,11 +69,13 @@ class Digest:
         self._total = total
         self.touched.clear()
 
-    def touch(self, path: str, node: Node) -> None:
+    def touch(self, path: str, node: Node, pause: Pause = NO_PAUSE) -> None:
         """An existing node is about to change or to be deleted. A new node is only added to `touched`."""
         if path not in self.touched:
             self.touched.add(path)
             self._total -= node_hash(path, node)
+            if node.size > BYTES_PER_STEP:
+                pause.spend(node.size // BYTES_PER_STEP)
 
     def add_session(self, session: Session) -> None:
         """A session was added, or has changed."""
@@ -90,6 +92,8 @@ class Digest:
             node = nodes.get(path)
             if node is not None:
                 total += node_hash(path, node)
+                if node.size > BYTES_PER_STEP:
+                    pause.spend(node.size // BYTES_PER_STEP)
         self.touched.clear()
         self._total = total & _MASK
         return (self._total + self._budgets.hash()) & _MASK

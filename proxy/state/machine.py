@@ -180,7 +180,9 @@ class Machine(State):
         """End the entry."""
         self.entries += 1
         if self.entries % CHECKPOINT_EVERY == 0:
-            self.checkpoints.append((self.entries, self.digest.settle(self.tree.nodes)))
+            self.checkpoints.append(
+                (self.entries, self.digest.settle(self.tree.nodes, self.transaction.pause))
+            )
 
     def _execute_proxy_request(self, request: RequestFields) -> Outcome:
         tx = self.transaction

@@ -59,6 +59,8 @@ class Cost(enum.Flag):
 # (what it reads, the client, frame, position of the body) -> the reply's body. Raises Refusal and
 # MalformedPacket; and TooLong, before it has set a watch or sent an event, if the pause refuses slow reads.
 AnswerRead = Callable[[Reading, Client, bytes, int], bytes]
+# The same arguments -> how many steps it takes, about, as the state is now. Raises MalformedPacket.
+CountSteps = Callable[[Reading, Client, bytes, int], int]
 
 
 class ReadOperation(NamedTuple):
@@ -70,6 +72,8 @@ class ReadOperation(NamedTuple):
     heavy: bool = False
     # A slow one needs no single state: the log may be applied between two of its slices.
     in_pieces: bool = False
+    # Before a write after it is sent to the log; None: always few.
+    steps: CountSteps | None = None
 
 
 class WriteOperation(NamedTuple):

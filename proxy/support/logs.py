@@ -46,7 +46,9 @@ class _JsonFormatter(logging.Formatter):
         if record.name == audit.name:
             pairs = (pair.partition("=") for pair in record.getMessage().split("\t"))
             document["audit"] = {name: value for name, equals, value in pairs if equals}
-        if record.exc_info:
+        if record.exc_text:
+            document["exception"] = record.exc_text
+        elif record.exc_info:
             document["exception"] = self.formatException(record.exc_info)
         return json.dumps(document, ensure_ascii=False)
 

@@ -98,7 +98,7 @@ class Bounds(NamedTuple):
 
 
 class Place:
-    """The place of one connection. Who has it calls `release` when it is no longer needed."""
+    """The place of one connection, until the protocol that has it calls `release`."""
 
     def __init__(self, taken: Counter[str], address: str) -> None:
         self._taken = taken
@@ -107,7 +107,7 @@ class Place:
         taken[address] += 1
 
     def release(self) -> None:
-        """Give it back, once."""
+        """Give the place back. Idempotent."""
         if self._is_held:
             self._is_held = False
             self._taken[self.address] -= 1
@@ -116,10 +116,7 @@ class Place:
 
 
 class BoundedPort:
-    """A port of which so many connections are open at most. One counts as soon as it is accepted.
-
-    So it counts during its TLS handshake, too.
-    """
+    """A port with a limit of open connections. One counts from its accept on, so during its TLS handshake."""
 
     def __init__(
         self,

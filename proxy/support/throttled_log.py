@@ -1,6 +1,6 @@
 """A warning about a lasting problem: logged at once, then every 30 s, so that the log stays readable.
 
-Whatever a client that has proved nothing can cause is logged here: its log lines are not to fill the disk.
+Whatever a client without a session can cause is logged here: such lines must not fill the disk.
 """
 
 import logging

@@ -39,6 +39,7 @@ _INTERVAL, _SHORT_INTERVAL = 10.0, 1.0  # seconds between two looks at etcd's si
 _QUIET = 5  # looks without an entry between them, after which one is asked for
 _SOON = 3  # reserves of room: from less on, etcd's size is looked at often
 _NEVER = float("inf")
+_COUNTED_PER_REQUEST = 64  # ephemeral nodes
 _SHARES = 8  # one session may use this part of the room for new ephemeral nodes, or for other growth
 _EPHEMERAL = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL)
 # Appended as long as etcd has space, whatever they find: the delete of a missing node gets NONODE.
@@ -71,6 +72,9 @@ class Space:
         self._pressed_at = 0  # the zxid at which the reserve was touched
         self._tree_then = 0  # the size of the tree at that moment
         self._spent: dict[int, int] = {}  # bytes of its share of lasting growth that a session has used
+        # The zxid at which a session's new ephemeral nodes were counted, and their bytes, with those of later
+        # ones.
+        self._held: dict[int, tuple[int, int]] = {}
         # The size in use without what was applied here: between two looks at etcd the log shows its growth.
         self._base = 0
         self._check_at = _NEVER  # when so many bytes are applied
@@ -110,12 +114,14 @@ class Space:
             room = self._check_at = _NEVER
         sessions = self._machine.sessions
         self._spent = {session: spent for session, spent in self._spent.items() if session in sessions}
+        self._held = {session: held for session, held in self._held.items() if session in sessions}
         if self._is_last and room > self._least:
             self._is_last = False
             log.warning("there is more room again than snapshots need: %d MiB are in use", in_use >> 20)
         if self._pressed and room > self._reserve:
             self._pressed = False
             self._spent.clear()
+            self._held.clear()
             probe.current.reached("a reserve that is whole again")
             log.warning("the reserve of etcd's quota is whole again: %d MiB are in use", in_use >> 20)
         return _SHORT_INTERVAL if room < _SOON * self._reserve else _INTERVAL
@@ -197,15 +203,22 @@ class Space:
         """Whether the reserve has room for new ephemeral nodes of this size, of this session."""
         if self._room < self._least - self._tenth and not self._is_small(size):
             return False
-        tree = self._machine.tree
-        for path in tree.ephemerals.get(session_id, ()):
-            node = tree.nodes[path]
-            if node.czxid > self._pressed_at:
-                size += _NODE + len(path) + node.size
-        if size > self._tenth // _SHARES:
+        counted_at, held = self._counted(session_id)
+        if held + size > self._tenth // _SHARES:
             return False
+        self._held[session_id] = counted_at, held + size
         probe.current.reached("an ephemeral node that the reserve has room for")
         return True
+
+    def _counted(self, session_id: int) -> tuple[int, int]:
+        """An item of `_held`. Nodes are counted only after as many requests as make that cheap."""
+        tree, zxid = self._machine.tree, self._machine.zxid
+        owned = tree.ephemerals.get(session_id, ())
+        known = self._held.get(session_id)
+        if known is not None and zxid - known[0] <= len(owned) // _COUNTED_PER_REQUEST:
+            return known
+        new = [path for path in owned if tree.nodes[path].czxid > self._pressed_at]
+        return zxid, sum([_NODE + len(path) + tree.nodes[path].size for path in new])
 
     def count(self) -> None:
         """A request was refused."""

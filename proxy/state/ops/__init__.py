@@ -6,6 +6,7 @@ Ping, auth and sasl concern the connection rather than the state: the frontend a
 from collections.abc import Mapping
 
 from codec.constants import KeeperFeature, KeeperOpCode, OpCode
+from proxy.state.node import PACKED_PER_STEP
 from proxy.state.operation import Cost, Operations, ReadOperation, WriteOperation
 from proxy.state.ops.checks import CHECK_NOT_EXISTS, CHECK_STAT
 from proxy.state.ops.close_session import CLOSE_SESSION
@@ -25,6 +26,7 @@ from proxy.state.ops.reconfig import RECONFIG
 from proxy.state.ops.remove_recursive import REMOVE_RECURSIVE
 from proxy.state.ops.set_acl import SET_ACL
 from proxy.state.ops.set_data import SET_DATA
+from proxy.state.ops.steps import of_acl, of_bytes, of_children, of_owned, of_parts, of_subtree
 from proxy.state.ops.sync import SYNC
 from proxy.state.ops.watch_requests import (
     add_watch,
@@ -35,19 +37,23 @@ from proxy.state.ops.watch_requests import (
 )
 from proxy.state.ops.who_am_i import who_am_i
 
+_NAMES = of_children(PACKED_PER_STEP)
+
 READS: dict[int, ReadOperation] = {
     OpCode.EXISTS: ReadOperation(exists),
     OpCode.GET_DATA: ReadOperation(get_data),
-    OpCode.GET_CHILDREN: ReadOperation(get_children),
-    OpCode.GET_CHILDREN2: ReadOperation(get_children2),
-    OpCode.GET_ACL: ReadOperation(get_acl, heavy=True),
+    OpCode.GET_CHILDREN: ReadOperation(get_children, steps=_NAMES),
+    OpCode.GET_CHILDREN2: ReadOperation(get_children2, steps=_NAMES),
+    OpCode.GET_ACL: ReadOperation(get_acl, heavy=True, steps=of_acl),
     OpCode.CHECK_WATCHES: ReadOperation(check_watches),
     OpCode.REMOVE_WATCHES: ReadOperation(remove_watches),
-    OpCode.MULTI_READ: ReadOperation(multi_read, heavy=True),
-    OpCode.SET_WATCHES: ReadOperation(set_watches, heavy=True, in_pieces=True),
-    OpCode.GET_EPHEMERALS: ReadOperation(get_ephemerals, Cost.SEARCH, heavy=True),
-    OpCode.GET_ALL_CHILDREN_NUMBER: ReadOperation(get_all_children_number, Cost.SEARCH, heavy=True),
-    OpCode.SET_WATCHES2: ReadOperation(set_watches2, heavy=True, in_pieces=True),
+    OpCode.MULTI_READ: ReadOperation(multi_read, heavy=True, steps=of_parts),
+    OpCode.SET_WATCHES: ReadOperation(set_watches, heavy=True, in_pieces=True, steps=of_bytes),
+    OpCode.GET_EPHEMERALS: ReadOperation(get_ephemerals, Cost.SEARCH, heavy=True, steps=of_owned),
+    OpCode.GET_ALL_CHILDREN_NUMBER: ReadOperation(
+        get_all_children_number, Cost.SEARCH, heavy=True, steps=of_subtree
+    ),
+    OpCode.SET_WATCHES2: ReadOperation(set_watches2, heavy=True, in_pieces=True, steps=of_bytes),
     OpCode.ADD_WATCH: ReadOperation(add_watch),
     OpCode.WHO_AM_I: ReadOperation(who_am_i),
 }
@@ -70,10 +76,12 @@ WRITES: dict[int, WriteOperation] = {
 # What ClickHouse Keeper adds.
 
 _KEEPER_READS: Mapping[int, ReadOperation] = {
-    OpCode.MULTI_READ: ReadOperation(keeper_multi_read, Cost.SEARCH, heavy=True),
-    KeeperOpCode.FILTERED_LIST: ReadOperation(filtered_list, Cost.SEARCH, heavy=True),
-    KeeperOpCode.LIST_WITH_STAT_AND_DATA: ReadOperation(list_with_stat_and_data, Cost.SEARCH, heavy=True),
-    KeeperOpCode.LIST_RECURSIVE: ReadOperation(list_recursive, Cost.SEARCH, heavy=True),
+    OpCode.MULTI_READ: ReadOperation(keeper_multi_read, Cost.SEARCH, heavy=True, steps=of_parts),
+    KeeperOpCode.FILTERED_LIST: ReadOperation(filtered_list, Cost.SEARCH, heavy=True, steps=of_children(4)),
+    KeeperOpCode.LIST_WITH_STAT_AND_DATA: ReadOperation(
+        list_with_stat_and_data, Cost.SEARCH, heavy=True, steps=of_children(2)
+    ),
+    KeeperOpCode.LIST_RECURSIVE: ReadOperation(list_recursive, Cost.SEARCH, heavy=True, steps=of_subtree),
 }
 _KEEPER_WRITES: Mapping[int, WriteOperation] = {
     KeeperOpCode.CHECK_NOT_EXISTS: CHECK_NOT_EXISTS,

@@ -105,7 +105,7 @@ def decode(
 
     `kinds`: those that are allowed. Raises MalformedPacket for other ones, as ZooKeeper does.
     """
-    pause.expect(len(frame))
+    pause.expect(len(frame))  # `Briefly` decodes no long multi, whatever its parts are
     parts: list[Part] = []
     piece = pause.every * _BYTES_PER_STEP
     paused = position
