@@ -485,7 +485,7 @@ class Order:
             pass  # it is decoded only when it is applied
         except MalformedPacket as error:
             if not spends_zxid(opcode, error):
-                return self._refused(xid, opcode, packet, received, code_of(opcode, error))
+                return self._refused(xid, opcode, packet, received, code_of(operation, error))
             # Otherwise the state machine finds the same error.
         write = Write(self._take_outcome, self._author, xid, opcode, packet, position, fields, received)
         self._requests.append(write)
