@@ -54,7 +54,7 @@ def log_facts(facts: Facts, monotonic: float) -> dict[str, Any]:
         "etcd": {
             "bytes": status.db_size,
             "inUse": status.db_size_in_use,
-            "alarms": list(status.errors),
+            "alarms": list(status.errors or ()),
             "silenceMs": int(subject.contact.silence * 1000),
         }
         if status

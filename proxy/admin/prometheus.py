@@ -309,22 +309,25 @@ def _of_etcd(subject: Subject) -> Iterator[Metric]:
         "whether all writes are refused but deletes and those that make the tree smaller, to keep room for"
         " one snapshot"
     )
-    full = "whether etcd refused the last append because its quota is used up"
+    full = "whether etcd's quota is used up: it refused the last append, or has raised the alarm"
+    status = subject.etcd.status
+    alarms = () if status is None else status.errors or ()
     gauges: list[tuple[str, str, float]] = [
         ("zketcd_etcd_in_touch", "whether etcd has answered lately", contact.in_touch),
         ("zketcd_etcd_silence_seconds", "since etcd last answered", contact.silence),
-        ("zketcd_etcd_no_space", full, log.is_full),
+        ("zketcd_etcd_no_space", full, log.is_full or any("NOSPACE" in each for each in alarms)),
         ("zketcd_etcd_nearly_full", refusing, pressure is not None),
         ("zketcd_etcd_last_room", last, pressure is not None and pressure.is_last),
     ]
-    status = subject.etcd.status
     if status is not None:
         gauges += [
             ("zketcd_etcd_db_size_bytes", "size of etcd's database", status.db_size),
             ("zketcd_etcd_db_in_use_bytes", "part of the database that is in use", status.db_size_in_use),
             ("zketcd_etcd_revision", "etcd's revision some seconds ago", status.revision),
-            ("zketcd_etcd_alarms", "alarms and other errors that etcd reports", len(status.errors)),
         ]
+        if status.errors is not None:
+            reported = "alarms and other errors that etcd reports"
+            gauges.append(("zketcd_etcd_alarms", reported, len(status.errors)))
     for name, text, value in gauges:
         yield GaugeMetricFamily(name, text, value)
     refused = "requests refused for these reasons"

@@ -112,8 +112,12 @@ def _member(endpoint: str, status: Status) -> Iterator[Finding]:
         yield good(endpoint, "it has a leader")
     else:
         yield wrong(endpoint, "it has no leader: more than half of the members have to run")
-    for alarm in status.errors:
+    for alarm in status.errors or ():
         yield wrong(endpoint, f"alarm: {alarm}")
+    if status.errors is None:
+        yield doubtful(
+            endpoint, "its alarms are unknown: it does not tell them to this user, or has no quorum"
+        )
     unused = status.db_size - status.db_size_in_use
     if unused > _FRAGMENTED_BYTES and unused > status.db_size_in_use:
         yield doubtful(endpoint, f"{unused >> 20} MiB of its database are unused: run etcdctl defrag")

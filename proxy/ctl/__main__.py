@@ -110,7 +110,9 @@ async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
         case "log":
             return await history.tail(etcd, keys, given.tail)
         case "sizes":
-            return await history.sizes(etcd, keys)
+            access = Access(endpoints(given), EtcdAccess(**values_of(EtcdAccess, given)))
+            tls = await asyncio.to_thread(access.tls)
+            return await history.sizes(etcd, keys, access.metrics_reader(tls))
         case "snapshot":
             return await changes.snapshot(etcd, keys)
         case "void":

@@ -4,7 +4,6 @@ The form is ZooKeeper's (AuditEvent, AuditHelper): pairs of a name and a value, 
 the lines of its parts, or a single one if it failed.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -35,8 +34,9 @@ _PERMS = (
     (Perms.WRITE, "w"),
     (Perms.ADMIN, "a"),
 )
+_LETTERS = ["".join([letter for bit, letter in _PERMS if perms & bit]) for perms in range(32)]
 # A client's path may contain characters that would look like another field or line.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+_CONTROLS = {code: f"\\u{code:04x}" for code in (*range(0x20), 0x7F, 0x85, 0x2028, 0x2029)}
 
 
 def of_request(
@@ -130,11 +130,7 @@ def _operation(opcode: int, fields: Any, created: str | None) -> Iterator[tuple[
 
 
 def _line(*pairs: tuple[str, str]) -> str:
-    return "\t".join(f"{name}={_CONTROL.sub(_escaped, value)}" for name, value in pairs)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+    return "\t".join([f"{name}={value.translate(_CONTROLS)}" for name, value in pairs])
 
 
 def _users(identities: Iterable[Identity]) -> Iterator[str]:
@@ -154,8 +150,7 @@ def _java(text: str) -> str:
 def _acl(acl: Sequence[Acl] | None) -> Iterator[str]:
     """As ZKUtil.aclToString: no separator between the entries."""
     for perms, scheme, name in acl or ():
-        letters = "".join(letter for bit, letter in _PERMS if perms & bit)
-        yield f"{_java(scheme)}:{_java(name)}:{letters}"
+        yield f"{_java(scheme)}:{_java(name)}:{_LETTERS[perms & 31]}"
 
 
 def _path_of(body: bytes) -> str | None:
