@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from codec.constants import CreateMode, OpCode
+from codec.operation_names import operation_name
 from pipeline.traffic import names
 from pipeline.traffic.table import Operation, TrafficRow
 from proxy.log.load.replay import Place
@@ -53,7 +54,7 @@ def _facts_of(request: Request) -> _Facts:
     """Operation, path, bytes of data, mode, parts."""
     if request.kind != Kind.CLIENT:
         return _proxys(request)
-    name = names.operation(request.opcode)
+    name = operation_name(request.opcode)
     operation = EXTENDED.writes.get(request.opcode)
     fields = None
     if operation is not None:
@@ -87,7 +88,7 @@ def _proxys(request: Request) -> _Facts:
 
 def _part(kind: PartKind, fields: Any) -> Operation:
     path, size, mode = _fields(kind.opcode, kind.effect, fields)
-    return Operation(names.operation(kind.opcode), path, size, mode, None)
+    return Operation(operation_name(kind.opcode), path, size, mode, None)
 
 
 def _fields(opcode: int, effect: Effect, fields: Any) -> tuple[str | None, int, str | None]:

@@ -11,6 +11,7 @@ from proxy.etcd.interface import Calls
 from proxy.frontend.connection import ConnectionFacts, Connections
 from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.requests import Waiting
+from proxy.frontend.sampling import Sampling
 from proxy.log.members import Members, Peers
 from proxy.log.status import Contact, LogStatus, Stats
 from proxy.log.upkeep.snapshots import SnapshotStats
@@ -123,6 +124,7 @@ def subject_of(**parts: object) -> Subject:
         "replicated": LogFacts(),
         "snapshots": SnapshotFacts(),
         "connections": connected(),
+        "sampling": Sampling(CONFIG.top, HOST.randomness.randbits, HOST.clock.monotonic),
         "sessions": [],
         "ports": SimpleNamespace(number=2181),
         "handshake": SimpleNamespace(is_open=True),
