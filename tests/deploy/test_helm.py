@@ -44,6 +44,7 @@ _VALUES: dict[str, tuple[str, ...]] = {
         "options.snapshot-log-bytes=67108864",
         "options.enforce-quota=true",
         "options.audit-log=-",
+        "options.peer-listen=:2191",
         "extraEnv[0].name=ZKETCD_SUPER_DIGEST,extraEnv[0].value=super:D/InIHSb7yEEbrWz8b9l71RjZJU=",
         "service.type=LoadBalancer",
         "service.externalTrafficPolicy=Local",
@@ -190,6 +191,9 @@ def test_everything_selects_the_proxies(everything: list[Manifest]) -> None:
     for service in services:
         assert {port["targetPort"] for port in service["spec"]["ports"]} <= names
     assert {rule["ports"][0]["port"] for rule in policy["ingress"]} == names
+    config = configuration(template["spec"]["containers"][0])
+    assert (config.peer_listen, config.peer_advertise) == (("", 2191), ("$(POD_IP)", 2191))
+    assert policy["ingress"][-1]["from"] == [{"podSelector": policy["podSelector"]}]
     # Only clients come by the load balancer.
     specs = {service["metadata"]["name"]: service["spec"] for service in services}
     assert specs["release-zketcd"]["type"] == "LoadBalancer"
