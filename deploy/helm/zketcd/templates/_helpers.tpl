@@ -123,9 +123,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 - --proxy-protocol-from={{ join "," .Values.proxyProtocol.from }}
 {{- end }}
 {{- with include "zketcd.peerPort" . }}
-{{- if not (index $.Values.options "peer-advertise") }}
 - --peer-advertise=$(POD_IP):{{ . }}
-{{- end }}
 {{- end }}
 {{- range $option, $value := .Values.options }}
 {{- /* A whole number comes as a float: 2e+06 otherwise. */}}
