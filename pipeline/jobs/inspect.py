@@ -24,7 +24,7 @@ from pipeline.jobs.trees import Tree, tree_of
 from pipeline.options import check_trees
 from pipeline.reading import Runner, Table
 from pipeline.running import runner as running
-from schema.paths import ROOT
+from schema.paths import ROOT, prefix_of
 from schema.znode import OPEN_ACL
 
 _EPHEMERAL = "ephemeral"
@@ -179,11 +179,6 @@ class _Tree:
             tally.add(_TOTALS, name, value)
         tally.add(_TOTALS, "zxid", most=zxid)
         tally.add(_TOTALS, "depth", most=max(path.count("/") for path in paths))
-
-
-def prefix_of(path: str, depth: int) -> str:
-    """The first `depth` names of a path."""
-    return "/".join(path.split("/", depth + 1)[: depth + 1])
 
 
 def log_report(runner: Runner, logs: Table, top: int, depth: int) -> Report:

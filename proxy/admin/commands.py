@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from proxy.admin.facts import NOT_SERVING, VERSION, Facts, environment
 from proxy.admin.guard import Guard, Refused
+from proxy.admin.top import document
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.pause import Pause
 
@@ -87,6 +88,7 @@ class Commands:
             _Command(("stats", "stat"), lambda _, pause: self._all_statistics(pause), is_long=True),
             # There is no JVM, so there are none.
             _Command(("system_properties", "sysp"), lambda *_: {}, needs_server=False),
+            _Command(("top",), lambda *_: document(facts.subject.sampling)),  # zketcd's own
             _Command(("voting_view",), lambda *_: {"current_config": {}}),
             _Command(("watch_summary", "wchs"), self._watch_summary),
             _Command(
