@@ -115,7 +115,7 @@ class Server:
         counters = Counters()
         watches = WatchTable()
         operations = EXTENDED if config.keeper_extensions else PLAIN
-        latency = Latency((*operations.reads, *operations.writes))
+        latency = Latency(operations.updates)
         machine = new_machine(0)
         self.request_logs = self._request_logs(config, frozenset(operations.writes))
 

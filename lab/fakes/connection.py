@@ -158,7 +158,7 @@ class FakeHost:
         self.reading = Reading(self.machine.tree, self.watches, {}, AtOnce())
         self.auth = AuthSchemes()
         self.operations = operations
-        self.latency = Latency((*operations.reads, *operations.writes))
+        self.latency = Latency(operations.updates)
         self.counters = Counters()
         self.throttled_log = ThrottledLog(logging.getLogger(__name__))
         self.load = Load(100_000)

@@ -211,18 +211,28 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
     yield clocks
     yield GaugeMetricFamily("zketcd_proxies", "living proxies of this tree", len(log.members))
     homes = GaugeMetricFamily(
-        "zketcd_proxy_info", "the living proxies", labels=["proxy", "host", "clients", "admin", "version"]
+        "zketcd_proxy_info",
+        "the living proxies",
+        labels=["proxy", "host", "clients", "admin", "version", "peers"],
     )
     started = GaugeMetricFamily(
         "zketcd_proxy_start_time_seconds", "when each living proxy started, since 1970", labels=["proxy"]
     )
     for member in log.members:
         home = member.home
-        homes.add_metric([member.incarnation, home.host, home.listen, home.admin, member.version], 1)
+        peers = member.peer_port.address
+        homes.add_metric([member.incarnation, home.host, home.listen, home.admin, member.version, peers], 1)
         if home.started:
             started.add_metric([member.incarnation], home.started / 1000)
     yield homes
     yield started
+    combiner = GaugeMetricFamily(
+        "zketcd_log_combiner",
+        "the proxy that appends this one's entries, or why it does so itself",
+        labels=["proxy", "why"],
+    )
+    combiner.add_metric(log.combined, 1)
+    yield combiner
 
 
 def _of_messages() -> Iterator[Metric]:

@@ -12,6 +12,7 @@ from codec.jute import NO_TEXT, Acl, Reader
 from codec.packets import MULTI_HEADER, STAT
 from proxy.state.auth.scheme import Identity
 from proxy.state.auth.schemes import SCHEMES
+from proxy.state.ops import EXTENDED
 from proxy.state.sessions import session_text
 
 #: The scheme of an identity that names a user of the console. No ACL can have it, so it permits nothing.
@@ -19,16 +20,7 @@ CONSOLE = "console"
 _SUCCESS, _FAILURE = "success", "failure"
 # This proxy has loaded a state that contains the request, so it does not know the outcome.
 _UNKNOWN = "unknown"
-_NAMES: dict[int, str] = {
-    **dict.fromkeys(CREATES, "create"),
-    OpCode.DELETE: "delete",
-    OpCode.DELETE_CONTAINER: "delete",
-    KeeperOpCode.TRY_REMOVE: "delete",
-    KeeperOpCode.REMOVE_RECURSIVE: "deleteRecursive",
-    OpCode.SET_DATA: "setData",
-    OpCode.SET_ACL: "setAcl",
-    OpCode.RECONFIG: "reconfig",
-}
+_NAMES = {opcode: write.audited for opcode, write in EXTENDED.writes.items() if write.audited}
 _MODES = {mode.value: mode.name.lower() for mode in CreateMode}
 # The results of a multi's parts that have no path: a Stat or nothing.
 _WITH_STAT = frozenset((OpCode.CREATE2, OpCode.SET_DATA))

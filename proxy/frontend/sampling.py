@@ -20,7 +20,6 @@ from proxy.state.ops.multi_read import parts_of
 from proxy.state.pause import NO_PAUSE
 from proxy.state.sessions import session_text
 from proxy.support.busiest import Busiest, Fading, Rates
-from proxy.support.latency import NOT_UPDATES
 from schema.paths import prefix_of
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -34,7 +33,7 @@ _KEPT = 256  # keys of a table, at least
 _LONGEST = 256  # characters of a path
 _LARGEST = 64 << 10  # bytes of a multi whose parts are counted
 _BITS = 53
-_KNOWN = frozenset((*EXTENDED.reads, *EXTENDED.writes))
+_UPDATES = EXTENDED.updates  # of all opcodes that are counted
 _MULTIS = frozenset((OpCode.MULTI, OpCode.MULTI_READ))
 
 
@@ -89,7 +88,7 @@ class Sampling:
         if len(packet) < wire.body:
             return
         _, opcode = wire.header(packet)
-        if opcode not in _KNOWN:  # a ping, for instance
+        if opcode not in _UPDATES:  # a ping, for instance
             return
         try:
             seen = set(self._seen(opcode, packet, wire.body))
@@ -97,7 +96,7 @@ class Sampling:
             seen = {_Seen(opcode, "")}
         weight = self._fading.weight(self._seconds())
         session, client = session_text(author.session_id), author.address
-        is_write = opcode not in NOT_UPDATES
+        is_write = _UPDATES[opcode]
         for table, key in (
             (self._all, ""),
             (self._sessions, (session, client)),

@@ -118,7 +118,7 @@ def subject_of(**parts: object) -> Subject:
         "features": (),
         "machine": new_machine(1),
         "watches": WatchTable(),
-        "latency": Latency((*EXTENDED.reads, *EXTENDED.writes)),
+        "latency": Latency(EXTENDED.updates),
         "counters": Counters(),
         "pauses": Histogram(),
         "replicated": LogFacts(),
