@@ -8,6 +8,7 @@ import pytest
 
 from codec import client as zk
 from codec.constants import CreateMode, Perms
+from codec.jute import Acl
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer
 from lab.servers.operator import ctl
@@ -18,7 +19,6 @@ from proxy.etcd.client import EtcdClient
 from proxy.log.load.start import load
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
-from schema.znode import Acl
 
 _TABLE = "/clickhouse/tables/t"
 _DATABASE = "/clickhouse/databases/d"
