@@ -101,6 +101,7 @@ async def proxies(facts: Facts, now: int, pace: Pace) -> dict[str, Any]:
                 "host": member.home.host,
                 "listen": member.home.listen,
                 "admin": member.home.admin,
+                "peers": member.peer_port.address,
                 "startedMs": member.home.started or None,
                 "sessions": attached[member.incarnation],
                 "lastEntry": machine.applied.get(member.incarnation, 0),
@@ -111,6 +112,7 @@ async def proxies(facts: Facts, now: int, pace: Pace) -> dict[str, Any]:
         )
     return {
         "rows": rows,
+        "combined": log.combined._asdict(),
         "resolution": CHECKPOINT_EVERY,
         "clockSkewMs": int(log.peers.clock_skew * 1000),
         "orphans": sum(

@@ -74,13 +74,25 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
                 "levels": list(value.levels),
                 "release": value.version,
                 **value.home._asdict(),
+                "peers": value.peer_port.address,
                 "clock_ahead_seconds": _seconds(clocks.get(incarnation_of(keys, proxy))),
             }
         )
     return Output(
         rows,
         table(
-            ("proxy", "since position", "levels", "release", "host", "clients", "admin", "started", "clock"),
+            (
+                "proxy",
+                "since position",
+                "levels",
+                "release",
+                "host",
+                "clients",
+                "admin",
+                "peers",
+                "started",
+                "clock",
+            ),
             [
                 (
                     row["proxy"],
@@ -90,13 +102,25 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
                     row["host"] or "-",
                     row["listen"] or "-",
                     row["admin"] or "-",
+                    row["peers"] or "-",
                     date(row["started"]) if row["started"] else "-",
                     _shown_clock(row["clock_ahead_seconds"]),
                 )
                 for row in rows
             ],
-        ),
+        )
+        + _combined(rows),
     )
+
+
+def _combined(rows: list[dict[str, Any]]) -> list[str]:
+    """Which proxy appends the entries of all, or why none does. The eldest is the first."""
+    lacking = [row["proxy"] for row in rows if not row["peers"]]
+    if len(lacking) == len(rows):
+        return []
+    if lacking:
+        return ["", f"each proxy appends its own entries: {', '.join(lacking)} without --peer-listen"]
+    return ["", f"{rows[0]['proxy']} appends the entries of all proxies that reach {rows[0]['peers']}"]
 
 
 def _seconds(ahead: float | str | None) -> float | None:

@@ -473,8 +473,7 @@ class Order:
         """Make a write, which the next `Ready` has for the log, unless it cannot be decoded."""
         operation = self._writes[opcode]
         position = self.replies.wire.body
-        identities = self._author.identities
-        if len(identities) > FEW_IDENTITIES and expanded(packet, identities) > self._limits.expanded:
+        if len(self._author.identities) > FEW_IDENTITIES and self._is_too_much(packet):
             return self._refused(xid, opcode, packet, received, ErrorCode.INVALID_ACL)
         fields = None
         try:
@@ -486,11 +485,15 @@ class Order:
             pass  # it is decoded only when it is applied
         except MalformedPacket as error:
             if not spends_zxid(opcode, error):
-                return self._refused(xid, opcode, packet, received, code_of(opcode, error))
+                return self._refused(xid, opcode, packet, received, code_of(operation, error))
             # Otherwise the state machine finds the same error.
         write = Write(self._take_outcome, self._author, xid, opcode, packet, position, fields, received)
         self._requests.append(write)
         return write
+
+    def _is_too_much(self, packet: bytes) -> bool:
+        """Whether `auth` in the ACLs of a write stands for too many bytes."""
+        return expanded(packet, self._author.identities) > self._limits.expanded
 
     def _refused(self, xid: int, opcode: int, packet: bytes, received: int, code: ErrorCode) -> Refused:
         """Refuse a write before it is sent to the log."""

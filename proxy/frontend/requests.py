@@ -7,8 +7,9 @@ a write is sent only if the requests before it do not weigh too much (`Limits`).
 from collections import deque
 from typing import Any, NamedTuple, TypeAlias
 
-from codec.constants import ErrorCode
-from codec.jute import INT
+from codec.constants import ErrorCode, OpCode
+from codec.errors import MalformedPacket
+from codec.jute import INT, Reader
 from proxy.log.append.pending import Callback, Pending
 from proxy.traces.span import Decision
 from schema.entry import Identities, Kind
@@ -157,6 +158,30 @@ def path_of(fields: Any) -> str | None:
     """The path in a write's decoded fields; None if it has none."""
     path = fields if isinstance(fields, str) else fields[0] if isinstance(fields, tuple) and fields else None
     return path if isinstance(path, str) else None
+
+
+_WITHOUT_PATH = frozenset(
+    (
+        OpCode.MULTI,
+        OpCode.MULTI_READ,
+        OpCode.RECONFIG,
+        OpCode.SET_WATCHES,
+        OpCode.SET_WATCHES2,
+        OpCode.WHO_AM_I,
+        OpCode.GET_EPHEMERALS,
+        OpCode.CLOSE_SESSION,
+    )
+)
+
+
+def path_in(opcode: int, packet: bytes, position: int) -> str | None:
+    """The path in a packet whose body begins at `position`; None if it has none, or it cannot be decoded."""
+    if opcode in _WITHOUT_PATH:
+        return None
+    try:
+        return Reader(packet, position).string()
+    except MalformedPacket:
+        return None
 
 
 class SaslAnswer(NamedTuple):

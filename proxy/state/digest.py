@@ -26,11 +26,14 @@ _crc32 = zlib.crc32
 _UNCOUNTED = ZOOKEEPER + "/"
 
 
-def node_hash(path: str, node: Node) -> int:
+def node_hash(path: str, node: Node, pause: Pause = NO_PAUSE) -> int:
     """The hash of one node (DigestCalculator.calculateDigest)."""
     if path.startswith(_UNCOUNTED):
         return 0
-    return _crc32((path.encode() if path != ROOT else b"") + node.digested())
+    digested = node.digested()
+    if len(digested) > BYTES_PER_STEP:
+        pause.spend(len(digested) // BYTES_PER_STEP)
+    return _crc32((path.encode() if path != ROOT else b"") + digested)
 
 
 def page_hash(page: NodePage) -> int:
@@ -73,9 +76,7 @@ class Digest:
         """An existing node is about to change or to be deleted. A new node is only added to `touched`."""
         if path not in self.touched:
             self.touched.add(path)
-            self._total -= node_hash(path, node)
-            if node.size > BYTES_PER_STEP:
-                pause.spend(node.size // BYTES_PER_STEP)
+            self._total -= node_hash(path, node, pause)
 
     def add_session(self, session: Session) -> None:
         """A session was added, or has changed."""
@@ -91,9 +92,7 @@ class Digest:
         for path in pause.each(self.touched):
             node = nodes.get(path)
             if node is not None:
-                total += node_hash(path, node)
-                if node.size > BYTES_PER_STEP:
-                    pause.spend(node.size // BYTES_PER_STEP)
+                total += node_hash(path, node, pause)
         self.touched.clear()
         self._total = total & _MASK
         return (self._total + self._budgets.hash()) & _MASK

@@ -298,7 +298,7 @@ class Transaction:
         """Keep the changes of the request."""
         if self._quota_changes:
             for count, *change in self.pause.each(self._quota_changes):
-                count(*change)
+                count(self.pause, *change)
             self._quota_changes.clear()
             self.tree.data_size += self.tree.quotas.settle(self.pause)
         if len(self._undo) > _MANY:

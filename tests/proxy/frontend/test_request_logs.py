@@ -88,7 +88,7 @@ def test_a_fast_write_is_not_told_and_without_a_limit_none_is_slow(
 
 def test_reads(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
-    latency = ConnectionLatency(Latency((OpCode.GET_DATA, OpCode.CREATE)))
+    latency = ConnectionLatency(Latency({OpCode.GET_DATA: False, OpCode.CREATE: True}))
     for slow_ms in (100, 0):
         for now, opcode in ((99, OpCode.GET_DATA), (900, OpCode.CREATE), (200, OpCode.GET_DATA)):
             clock = partial(int, now * _MS)
