@@ -12,7 +12,7 @@ import sys
 import threading
 from collections import deque
 
-_MOST = 1 << 20  # characters that wait
+MESSAGES, AUDIT = 1 << 20, 8 << 20  # characters that wait; a multi of 1 MiB has up to 26,000 audit lines
 _OF_ITS_OWN = 200  # of a line, beside its message and traceback: its time, its names
 _PATIENCE = 1.0  # seconds for which the end of the process waits for what is left
 _PLAIN = "plain"
@@ -22,8 +22,10 @@ _TRACEBACKS = logging.Formatter()
 class Backlog(logging.Handler):
     """Hands lines to a thread, which hands them to `target`. `what`: the name of the log."""
 
-    def __init__(self, target: logging.Handler, what: str) -> None:
+    def __init__(self, target: logging.Handler, what: str, most: int = MESSAGES) -> None:
+        """`most`: characters that wait."""
         super().__init__()
+        self._most = most
         self.setFormatter(target.formatter)
         self.dropped = 0
         self._target = target
@@ -47,7 +49,7 @@ class Backlog(logging.Handler):
             self.handleError(record)
             return
         with self._changed:
-            if self._ends or self._size > _MOST:
+            if self._ends or self._size > self._most:
                 self.dropped += 1
                 return
             self._size += _size(line)

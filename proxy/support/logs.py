@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from proxy.support.log_backlog import Backlog, Descriptor, of_stderr
+from proxy.support.log_backlog import AUDIT, Backlog, Descriptor, of_stderr
 from proxy.support.throttled_log import ThrottledLog
 
 TEXT, JSON = "text", "json"
@@ -165,7 +165,7 @@ def audit_to(path: str, form: str) -> Iterator[None]:
         return
     file = _AuditFile(path)
     file.setFormatter(formatter(form))
-    handler = Backlog(file, "the audit log")
+    handler = Backlog(file, "the audit log", AUDIT)
     audit.addHandler(handler)
     audit.propagate = False
     try:
