@@ -99,8 +99,8 @@ setup-pipeline: $(STAMPS)/pipeline ## Install what `python -m pipeline` needs fo
 
 setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well
 
-setup-test: setup setup-dev .cache/kazoo.stamp .cache/helm.stamp ## Install what all tests need as well: etcdctl, etcd in three versions, Java, ClickHouse, the C client, Chromium, faketime, HAProxy, helm, Kerberos, kazoo's suite
-	@tools/install_system_packages.sh etcdctl java jattach c-client chromium haproxy mandoc kdc kerberos-build faketime
+setup-test: setup setup-dev .cache/kazoo.stamp .cache/helm.stamp ## Install what all tests need as well: etcdctl, etcd in three versions, Java, ClickHouse, the C client, Chromium, faketime, HAProxy, helm, promtool, Kerberos, kazoo's suite
+	@tools/install_system_packages.sh etcdctl java jattach c-client chromium haproxy mandoc kdc kerberos-build faketime promtool
 	@if command -v krb5-config >/dev/null && command -v gcc >/dev/null; then $(MAKE) --no-print-directory $(STAMPS)/gssapi-tests; \
 	else echo "skipped: compiling what the tests of Kerberos need" >&2; fi
 	@$(VENV)/python tools/fetch_debs.py zookeeper-3.9.6 || echo "tests compare with ZooKeeper 3.9.5 instead" >&2

@@ -165,8 +165,18 @@ class _Beginning:
         start = Point(machine.entries, 0 if current is None else current.position, machine.zxid, clock)
         begun = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3]
         name = f"{begun}Z-{cluster:016x}"
-        if last is not None:
+        if last is not None and start.entries <= last.end.entries:
+            log.warning(
+                "etcd was restored from a backup: another run begins after %d entries, zxid 0x%x."
+                " What the restore undid stays in the archive up to %d entries, zxid 0x%x",
+                start.entries,
+                start.zxid,
+                last.end.entries,
+                last.end.zxid,
+            )
+        elif last is not None:
             self._archiver.stats.gaps += 1
+            self._archiver.stats.gap = now / 1000
             log.error(
                 "a gap: the archive ends after %d entries, zxid 0x%x, and begins again after %d, zxid 0x%x",
                 last.end.entries,

@@ -47,6 +47,7 @@ METRICS = (
         "counter",
         "Gaps: truncated before they were archived.",
     ),
+    ("gap", "zketcd_archive_gap_timestamp_seconds", "gauge", "Unix time at which the last gap was found."),
 )
 
 
@@ -56,7 +57,7 @@ class Stats:
     def __init__(self, file: str | None = None) -> None:
         """`file`: None to write none."""
         self._file = None if file is None else MetricsFile(file)
-        self.complete = self.uploaded = 0.0
+        self.complete = self.uploaded = self.gap = 0.0
         self.pending = self.entries = self.bytes = self.errors = self.gaps = 0
 
     def write(self) -> None:

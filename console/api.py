@@ -18,6 +18,7 @@ from console.traffic import traffic
 from console.trees import Trees
 from proxy.admin.changes import Killer
 from proxy.admin.facts import VERSION, Facts
+from proxy.admin.top import document
 from proxy.frontend.connection import Connection
 from proxy.state.auth.ip import IP
 from proxy.state.auth.scheme import Identities, Peer
@@ -153,6 +154,10 @@ class Api:
     async def traffic_history(self, call: Call) -> Body:
         """Rates and latencies of the last minutes, or of the last hour."""
         return self.recorder.history(arguments.seconds(call.query))
+
+    async def top(self, _call: Call) -> Body:
+        """The busiest paths, sessions and clients of this proxy."""
+        return document(self._subject.sampling, 10)
 
     async def log(self, _call: Call) -> Body:
         """The log and its snapshots."""

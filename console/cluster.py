@@ -54,7 +54,7 @@ def log_facts(facts: Facts, monotonic: float) -> dict[str, Any]:
         "etcd": {
             "bytes": status.db_size,
             "inUse": status.db_size_in_use,
-            "alarms": list(status.errors),
+            "alarms": list(status.errors or ()),
             "silenceMs": int(subject.contact.silence * 1000),
         }
         if status
@@ -101,6 +101,7 @@ async def proxies(facts: Facts, now: int, pace: Pace) -> dict[str, Any]:
                 "host": member.home.host,
                 "listen": member.home.listen,
                 "admin": member.home.admin,
+                "peers": member.peer_port.address,
                 "startedMs": member.home.started or None,
                 "sessions": attached[member.incarnation],
                 "lastEntry": machine.applied.get(member.incarnation, 0),
@@ -111,6 +112,7 @@ async def proxies(facts: Facts, now: int, pace: Pace) -> dict[str, Any]:
         )
     return {
         "rows": rows,
+        "combined": log.combined._asdict(),
         "resolution": CHECKPOINT_EVERY,
         "clockSkewMs": int(log.peers.clock_skew * 1000),
         "orphans": sum(

@@ -92,6 +92,7 @@ class Console:
             ("pending", api.pending),
             ("traffic", api.traffic),
             ("traffic/history", api.traffic_history),
+            ("top", api.top),
             ("log", api.log),
             ("proxies", api.proxies),
             ("deletions", api.changes.deletions),

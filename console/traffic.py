@@ -4,7 +4,6 @@ from typing import Any
 
 from codec.constants import KeeperOpCode, OpCode
 from proxy.admin.facts import Facts
-from proxy.support.latency import NOT_UPDATES
 
 _NAMES = {int(opcode): opcode.name.lower() for opcodes in (OpCode, KeeperOpCode) for opcode in opcodes}
 
@@ -18,7 +17,7 @@ def traffic(facts: Facts) -> dict[str, Any]:
     received, sent = facts.packets()
     operations = {
         _NAMES[opcode]: {
-            "update": opcode not in NOT_UPDATES,
+            "update": subject.latency.updates[opcode],
             "count": histogram.count,
             "nanos": histogram.nanos,
             "buckets": [[place, count] for place, count in enumerate(histogram.buckets) if count],

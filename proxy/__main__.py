@@ -21,7 +21,6 @@ from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError, EmbeddedEtcdUnu
 from proxy.etcd.failures import for_operator
 from proxy.etcd.model import EtcdError
 from proxy.etcd.rpc import connector
-from proxy.etcd.status_poller import ReadMetrics
 from proxy.etcd.tls import Tls
 from proxy.frontend import certificate_ends
 from proxy.frontend.certificate_ends import Certificate, CertificateEnds
@@ -58,7 +57,6 @@ from schema.errors import BadValue
 if TYPE_CHECKING:
     from archive.moment import Moment
     from proxy.admin_port import AdminSettings
-    from proxy.etcd.metrics import Metrics
     from proxy.traces.otel import OtelTracer
 
 __all__ = ["main", "parser"]
@@ -346,7 +344,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
             prepared.client_tls,
             prepared.login,
             prepared.tracer,
-            read_metrics=_metrics_reader(endpoints, prepared.etcd_tls),
+            read_metrics=access.metrics_reader(prepared.etcd_tls),
             home=home_of(config, ports),
             peer_port=peer_port_of(config, ports),
         )
@@ -416,17 +414,6 @@ async def _take(config: Config, channel: Channel, server: Server, listeners: Lis
     else:
         _bind(config, listeners)
     return listeners
-
-
-def _metrics_reader(endpoints: Sequence[str], tls: Tls) -> ReadMetrics:
-    scheme = "https" if endpoints[0].startswith("https://") else "http"
-
-    def read(endpoint: str) -> "Metrics | None":
-        from proxy.etcd import metrics  # a start does not wait for an HTTP client
-
-        return metrics.read(endpoint if "://" in endpoint else f"{scheme}://{endpoint}", tls)
-
-    return lambda endpoint: asyncio.to_thread(read, endpoint)
 
 
 def _access(config: Config, endpoints: tuple[str, ...]) -> Access:

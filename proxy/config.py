@@ -28,6 +28,7 @@ from proxy.options.parser import (
 )
 from proxy.options.table import add_options, group, option, options_of, switch, values_of
 from proxy.options.tls import ClientTls
+from proxy.options.top import TopOptions
 from proxy.sasl import options as sasl_options
 from proxy.sasl.options import SaslOptions, SaslSettings
 from proxy.support import logs
@@ -315,6 +316,8 @@ class Config:
     console_write: bool = switch(
         "whether the console's users may create, change and delete znodes", nargs="?", const="on"
     )
+
+    top: TopOptions = field(metadata=group(TopOptions))
 
     # How this proxy works with etcd: access, lease, snapshots.
     etcd_access: EtcdAccess = field(metadata=group(EtcdAccess))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
 from proxy.admin.subject import Subject
+from proxy.admin.top import log_busiest
 from proxy.config import Config
 from proxy.etcd.interface import Etcd
 from proxy.etcd.status_poller import ReadMetrics, StatusPoller
@@ -22,6 +23,7 @@ from proxy.frontend.order import OrderContext
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.replies import LIMITS, Limits
 from proxy.frontend.request_logs import RequestLogs, Stages
+from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import Sessions, Timeouts
 from proxy.frontend.traced import Traces, TraceSources
 from proxy.frontend.turns import FlushQueue, StateGate
@@ -113,7 +115,7 @@ class Server:
         counters = Counters()
         watches = WatchTable()
         operations = EXTENDED if config.keeper_extensions else PLAIN
-        latency = Latency((*operations.reads, *operations.writes))
+        latency = Latency(operations.updates)
         machine = new_machine(0)
         self.request_logs = self._request_logs(config, frozenset(operations.writes))
 
@@ -203,6 +205,7 @@ class Server:
                 replicated=self.log,
                 snapshots=self.snapshots,
                 connections=self.connections,
+                sampling=Sampling(config.top, environment.randomness.randbits, environment.clock.monotonic),
                 sessions=sessions,
                 ports=self.ports,
                 handshake=handshake,
@@ -250,6 +253,7 @@ class Server:
             attach=handshake.attach,
             answer_word=self.words.answer,
             connections=self.connections,
+            sampling=parts.sampling,
             request_logs=self.request_logs,
             traces=traces,
             login=self._login,
@@ -268,7 +272,11 @@ class Server:
             lambda: self.machine.transaction.ended,
             self._environment.clock.perf_counter_ns,
             writes,
+            self._rest,
         )
+
+    def _rest(self) -> None:
+        self.log.applier.worker.rest()
 
     def _stages(self) -> Stages:
         applier = self.log.applier
@@ -303,6 +311,8 @@ class Server:
         self._handshake.is_open = True
         self._begin(*self._periodic)
         self._tasks.start(self._status_poller.run(), "ask etcd for its status")
+        if self._config.top.log and self._config.top.sample:
+            self._tasks.start(log_busiest(self.facts.subject.sampling), "log the busiest paths")
         if self.log.context.settings.peer_port.address:
             for_peers = None if self._tls is None else self._tls.for_peers
             self._tasks.start(self.log.combining.run(for_peers), "hand entries to the proxy that combines")

@@ -7,11 +7,11 @@ thread of its own, reads plain values, and shares no code with what it watches.
 For each place where requests wait it remembers the one that has waited longest. Time counts only while it is
 this process that keeps the request waiting:
 
-1. Not while etcd does not answer Txns, or fails or refuses some: they are repeated, and say so in the log.
-   Each proxy asks etcd about once a second, so there is an answer all the time (`Staleness`).
-2. Not while the tree is loaded anew or caught up with, and not while another process takes over.
-3. Not while long work on the state, or a slow read, progresses in slices.
-4. Not while the process did not run: between two looks at most two intervals count.
+1. What waits for etcd: not while etcd does not answer Txns, or fails or refuses some: they are repeated, and
+   say so in the log. Each proxy asks etcd about once a second, so there is an answer all the time
+   (`Staleness`). Nor while the tree is loaded anew or caught up with, or another process takes over.
+2. Not while long work on the state, or a slow read, progresses in slices.
+3. Not while the process did not run: between two looks at most two intervals count.
 
 Requests that wait at one connection for its client are not looked at.
 """
@@ -165,6 +165,7 @@ class WatchdogThread:
         while not self._stopped.wait(_INTERVAL):
             reason = self._watchdog.look()
             if reason:
-                self._stopped.wait(_LIVE)
-                self._end(f"ending: {reason}", None)
+                # Once it is stopped, the process ends anyway; after a handover that must keep the clients.
+                if not self._stopped.wait(_LIVE):
+                    self._end(f"ending: {reason}", None)
                 return

@@ -19,6 +19,7 @@ from proxy.support.usage import nearest
 
 # All addresses. Java takes IPv4's wildcard address for that of both families.
 _ANY = ""
+_PATH_STATS = "pathStats."
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -110,7 +111,12 @@ def read(text: str, table: Iterable[Option], is_given: Callable[[str], bool]) ->
                 unknown.append(f"{key}{nearest(key, {*KEYS, *same})}")
             case _:
                 ignored.append(key)
-    combined = (_addresses(settings, is_given), _stores(settings, is_given), _identities(settings, is_given))
+    combined = (
+        _addresses(settings, is_given),
+        _stores(settings, is_given),
+        _identities(settings, is_given),
+        _path_stats(settings),
+    )
     for option, (key, value) in (pair for part in combined for pair in part.items()):
         options[option] = value
         origin[option] = key
@@ -248,3 +254,37 @@ def _identities(settings: Mapping[str, str], is_given: Callable[[str], bool]) ->
     if super_users:
         made["sasl_super_users"] = ("superUser", ",".join(super_users))
     return made
+
+
+def _path_stats(settings: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """How requests are sampled (RequestPathMetricsCollector), which ZooKeeper does only if it is enabled."""
+    enabled = f"{_PATH_STATS}enabled"
+    if enabled not in settings:
+        return {}
+    if settings[enabled].lower() != "true":
+        return {"top_sample": (enabled, "0")}
+    made = {"top_log": (f"{_PATH_STATS}delay", str(60 * _number(settings, "delay", 5)))}
+    if (rate := f"{_PATH_STATS}sampleRate") in settings:
+        try:
+            share = float(settings[rate])
+        except ValueError as error:
+            raise ValueError(f"{rate}: {error}") from error
+        made["top_sample"] = (rate, str(max(1, round(1 / share))) if share > 0 else "0")
+    if (depth := f"{_PATH_STATS}maxDepth") in settings:
+        made["top_depth"] = (depth, settings[depth])
+    if (rows := f"{_PATH_STATS}topPathMax") in settings:
+        made["top_rows"] = (rows, settings[rows])
+    slots = [key for key in ("slotDuration", "slotCapacity") if f"{_PATH_STATS}{key}" in settings]
+    if slots:
+        window = _number(settings, "slotDuration", 15) * _number(settings, "slotCapacity", 60)
+        made["top_window"] = (f"{_PATH_STATS}{slots[0]}", str(window))
+    return made
+
+
+def _number(settings: Mapping[str, str], name: str, default: int) -> int:
+    """One of the numbers of pathStats. Raises ValueError."""
+    key = f"{_PATH_STATS}{name}"
+    try:
+        return int(settings[key], 0) if key in settings else default
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from error

@@ -10,6 +10,7 @@ import re
 # controls, surrogates and the private use area (so every character beyond the BMP), U+FFF0-FFFF.
 _STEP = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]+"
 _VALID = re.compile(rf"/|(?:/{_STEP})+")
+_NUMBER = re.compile(r"[0-9]{10}$")
 
 ROOT = "/"
 ZOOKEEPER = "/zookeeper"
@@ -49,3 +50,13 @@ def split(path: str) -> tuple[str, str]:
 def join(parent: str, name: str) -> str:
     """The path of the child `name` of `parent`."""
     return f"/{name}" if parent == ROOT else f"{parent}/{name}"
+
+
+def without_number(path: str) -> str:
+    """A sequential node's path without its number; if it has no number yet, the path."""
+    return _NUMBER.sub("", path)
+
+
+def prefix_of(path: str, depth: int) -> str:
+    """The first names of a path, the last one without the number of a sequential node."""
+    return without_number("/".join(path.split("/", depth + 1)[: depth + 1])) or ROOT

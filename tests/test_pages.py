@@ -1,22 +1,37 @@
 """Pages of docs/ that operators follow step by step, run as they stand there."""
 
+import base64
+import hashlib
+import inspect
+import re
 import shlex
+import shutil
+import socket
 import subprocess
 import sys
-from contextlib import ExitStack
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from archive.catalog import Catalog
 from archive.store import store_of
-from lab.servers import EtcdServer, ZketcdServer, pages, wait_until
+from codec import client as zk
+from codec.jute import Acl
+from lab.client.blocking import EPHEMERAL, Client
+from lab.servers import EtcdServer, ZketcdServer, free_port, pages, wait_until
 from lab.servers.operator import ctl
 from lab.servers.prepared import NEXT_LEVEL, prepared
 from lab.servers.process import REPOSITORY, find_program
+from lab.servers.secured import SecuredEtcd
 from tests.kazoo import kazoo
 
 DOCS = REPOSITORY / "docs"
+
+SUPER = "super:" + base64.b64encode(hashlib.sha1(b"super:PASSWORD").digest()).decode()
 
 PAGE = """
 Some words, and `$ not a command`.
@@ -77,6 +92,209 @@ def _path(folder: Path, prelude: str = "") -> str:
 def _wait_for_proxies(etcd: EtcdServer, number: int, prefix: str = "/zketcd") -> None:
     """One that was killed, since its stop took too long, counts until its lease ends."""
     wait_until(lambda: len(ctl(etcd, "proxies", prefix=prefix)) == number, f"{number} proxies", 60)
+
+
+# The pages for operators, and the test that runs the commands of each. A page is run as a whole.
+RUN = {
+    "archive": "test_somebody_deleted_clickhouse",
+    "backup": "test_back_up_and_restore",
+    "budgets": "test_budgets",
+    "etcd": "test_etcd_with_users_and_tls",
+    "monitoring": "test_a_proxy_that_is_not_ready",
+    "operating": "test_operate",
+    "troubleshooting": "test_symptoms",
+    "upgrading": "test_upgrade_and_go_back",
+}
+# Pages whose commands no test runs from the page, and why.
+NOT_RUN = {
+    "connections": "keytool, ClickHouse and HAProxy: tests/clients has the same with their configurations",
+    "console": "a picture of the console is the result",
+    "install": "apt and systemd: tools/try_package.sh runs the same on a host of its own",
+    "kubernetes": "needs a cluster: tests/deploy checks the manifests and the chart",
+    "migration": "needs a running ZooKeeper and its data: tests/pipeline runs the commands",
+}
+
+
+def test_every_page_with_commands_is_run_or_says_why_not() -> None:
+    with_commands = {page.stem for page in DOCS.glob("*.md") if list(pages.commands(page.read_text()))}
+    assert with_commands == RUN.keys() | NOT_RUN.keys()
+    assert not RUN.keys() & NOT_RUN.keys()
+    for name, test in RUN.items():
+        source = inspect.getsource(globals()[test])
+        assert f'"{name}.md"' in source, f"{test} does not run docs/{name}.md"
+
+
+# Commands on the pages that are run which stand there without `$ `, so that they are not run, and why.
+NOT_RUN_LINES = {
+    "etcd": {
+        "zketcd serve": "a command line of a proxy that ends with `...`",
+        "zketcd snapshot": "of a list of steps: a full etcd, tests/faults/test_etcd_space.py",
+        "echo 'sync": "the same",
+        "rev=$(etcdctl": "the same",
+        "etcdctl compact": "the same",
+        "zketcd ls": "of an embedded etcd: tests/faults/test_embedded.py",
+        "zketcd export": "the same",
+        "zketcd verify": "the same",
+        "etcdctl --endpoints": "the same",
+    },
+    "monitoring": {
+        "export OTEL_EXPORTER_OTLP_ENDPOINT": "traces: tests/proxy/traces",
+        "export OTEL_TRACES_SAMPLER": "the same",
+    },
+    "operating": {"zketcd verify": "compares two trees: tests/pipeline"},
+}
+_PROGRAMS = r"zketcd |etcdctl |curl |echo |sudo |systemctl |export |apt-get |docker |kubectl |\w+=\$\("
+
+
+def test_a_command_that_is_not_run_says_why() -> None:
+    for name in RUN:
+        page = (DOCS / f"{name}.md").read_text()
+        found = re.findall(rf"^ {{4,}}((?:{_PROGRAMS})[^\s=]+)", page, re.MULTILINE)
+        assert sorted(set(found)) == sorted(NOT_RUN_LINES.get(name, {})), name
+
+
+class Host:
+    """The host of an operator who has followed docs/etcd.md: an etcd with TLS and users, and a proxy."""
+
+    def __init__(self, folder: Path, etcd: SecuredEtcd) -> None:
+        self.etcd = etcd
+        self.path = _path(folder / "bin")
+        self.environment: dict[str, str] = {}
+        self.admin = f"127.0.0.1:{free_port()}"
+        self.config = etcd.root / "etc" / "zketcd" / "zketcd.toml"
+        self.real = {
+            **etcd.on_page(),
+            "localhost:8080": self.admin,
+            "db-1:8080": self.admin,
+            "db-1": socket.gethostname(),
+            "new-password": str(folder / "new-password"),
+        }
+        self.zketcd = ZketcdServer(
+            None, config=self.config, admin_listen=self.admin, super_digest=SUPER, max_session_timeout=600_000
+        )
+
+    def run(
+        self, text: Path | str, actions: Mapping[str, pages.Action] = ACTIONS
+    ) -> list[tuple[str, list[str]]]:
+        """Run the commands of a page, with what former ones have exported."""
+        return pages.run(text, self.real, actions, self.path, self.environment)
+
+    def make_users(self) -> None:
+        """As the page says: users, then the configuration and the proxy, then authentication."""
+        page = pages.section((DOCS / "etcd.md").read_text(), "Users and TLS")
+        before, configuration, after = re.split(r"    # cat .*\n((?:    .*\n)+)", page)
+        self.run(before)
+        text = "".join(line.removeprefix("    ") for line in configuration.splitlines(keepends=True))
+        for named, used in self.real.items():
+            text = text.replace(named, used)
+        self.config.write_text(text)
+        self.zketcd.start()
+        self.run(after)
+
+
+@contextmanager
+def _host(folder: Path) -> Iterator[Host]:
+    with SecuredEtcd(folder / "root") as etcd:
+        host = Host(folder, etcd)
+        with ExitStack() as stack:
+            stack.callback(host.zketcd.close)
+            host.make_users()
+            yield host
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    with _host(tmp_path) as made:
+        yield made
+
+
+@pytest.mark.real
+def test_symptoms(host: Host) -> None:
+    with Client(host.zketcd.port, 4000) as silent:
+        silent.create("/app")
+        host.real["0x180d7279aca5cdd7"] = f"{silent.id & (1 << 64) - 1:#x}"
+        silent.drop()
+    wait_until(lambda: "expired: its client was silent" in host.zketcd.log_text(), "the session to end", 60)
+    host.run(DOCS / "troubleshooting.md")
+
+
+@pytest.mark.real
+def test_etcd_with_users_and_tls(host: Host) -> None:
+    """The fixture has run the section about users; here is the rest of the page."""
+    page = (DOCS / "etcd.md").read_text()
+    with Client(host.zketcd.port) as client:
+        for number in range(12):
+            client.create(f"/{number}")
+    ctl_of(host, "snapshot")
+    Path(host.real["new-password"]).write_text("another")
+
+    def install(words: list[str]) -> None:
+        source, target = (host.real.get(word, word) for word in words[-2:])
+        shutil.copy(source, target.replace("/etc/zketcd/", host.real["/etc/zketcd/"]))
+
+    host.run(page.replace(pages.section(page, "Users and TLS"), ""), {"install": install})
+    wait_until(
+        lambda: "etcd accepts the password of user zketcd" in host.zketcd.log_text(), "the new password", 60
+    )
+    with Client(host.zketcd.port) as client:
+        client.create("/again")
+
+
+def ctl_of(host: Host, *arguments: str) -> str:
+    """What a command of zketcd prints on this host."""
+    done = subprocess.run(
+        ["zketcd", *arguments],
+        env={"PATH": host.path, **host.environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.mark.real
+def test_a_proxy_that_is_not_ready(host: Host) -> None:
+    page = (DOCS / "monitoring.md").read_text()
+    alerts = pages.section(page, "Alerts")
+    host.run(page.replace(alerts, ""))
+    host.etcd.pause()
+    try:
+        wait_until(lambda: not _is_ready(host), "the proxy to notice", 60)
+        host.run(alerts)
+    finally:
+        host.etcd.resume()
+
+
+def _is_ready(host: Host) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://{host.admin}/ready", timeout=10):
+            return True
+    except urllib.error.HTTPError as error:
+        error.close()
+        return False
+
+
+@pytest.mark.real
+def test_operate(host: Host) -> None:
+    with Client(host.zketcd.port) as keeper, Client(host.zketcd.port, 600_000) as worker:
+        keeper.create("/app")
+        keeper.create("/app/config", b"color=blue")
+        keeper.create("/app/workers")
+        for number in range(1, 13):
+            worker.create(f"/app/workers/{number}", mode=EPHEMERAL)
+        keeper.call(zk.set_acl("/app", [Acl(1, "world", "anyone")]))
+        host.real |= {
+            "0x180d7279aca5cdd7": f"{worker.id & (1 << 64) - 1:#x}",
+            "10.0.0.0/24": "127.0.0.0/8",
+            "10.0.0.7": "127.0.0.1",
+        }
+        # The other client has no ephemerals, and would be a second line.
+        keeper.close()
+        host.real |= {
+            f"zketcd {command}": f"zketcd {command} --server {host.zketcd.address}"
+            for command in ("acl", "shell")
+        }
+        assert len(host.run(DOCS / "operating.md")) == 7
 
 
 @pytest.mark.real

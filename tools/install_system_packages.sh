@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install the programs that zketcd and its tests run, from Debian's packages.
 #
-#   tools/install_system_packages.sh etcdctl java jattach c-client chromium haproxy mandoc kdc kerberos-build faketime
+#   tools/install_system_packages.sh etcdctl java jattach c-client chromium haproxy mandoc kdc kerberos-build faketime promtool
 #   tools/install_system_packages.sh --programs etcdctl java    # only print the programs that these names stand for
 #
 # Programs that are there already are left alone. apt is used only by root on a system that has apt. Otherwise the
@@ -26,6 +26,7 @@ programs_of() {
     kerberos-build) echo krb5-config gcc ;;
     chromium) echo chromium ;;
     faketime) echo faketime ;;
+    promtool) echo promtool ;;
     *) echo "unknown program: $1" >&2 && exit 2 ;;
     esac
 }
@@ -42,6 +43,7 @@ packages_of() {
     kerberos-build) echo libkrb5-dev gcc libc6-dev python3-dev ;;
     chromium) echo chromium fonts-dejavu-core ;; # without a font pages have no text
     faketime) echo faketime ;; # which depends on libfaketime
+    promtool) echo prometheus ;; # with the server, which tests do not run
     esac
 }
 
@@ -74,6 +76,7 @@ done
 service_of() {
     case $1 in
     haproxy) echo haproxy ;;
+    prometheus) echo prometheus ;;
     krb5-kdc) echo krb5-kdc ;;
     krb5-admin-server) echo krb5-admin-server ;;
     esac

@@ -76,6 +76,7 @@ export function proxies() {
           row.self ? h("span", { class: "badge on" }, "this one") : null, " ", row.eldest ? h("span", { class: "badge" }, "eldest") : null)],
         ["Host", (row) => (row.host ? h("span", null, row.host, console_(row)) : h("span", { class: "muted" }, "unknown"))],
         ["For clients", (row) => h("span", { class: "mono" }, row.listen || "–")],
+        ["For proxies", (row) => h("span", { class: "mono" }, row.peers || "–")],
         ["Started", (row) => (row.startedMs ? time(row.startedMs) : "unknown"), "n"],
         ["Behind", (row) => behind(row, now), "n"],
         ["Last entry applied", (row) => `no. ${count(row.lastEntry)}`, "n"],
@@ -85,6 +86,9 @@ export function proxies() {
         ["Levels", (row) => row.levels.join(", ")],
         ["Since revision", (row) => count(row.since), "n"],
       ], now.rows, "No proxy is registered in etcd."),
+      now.rows.some((row) => row.peers) ? h("p", { class: "below" }, now.combined.why
+        ? `This proxy appends its own entries: ${now.combined.why}.`
+        : `Proxy ${now.combined.by} appends this one's entries.`) : null,
       h("p", { class: "muted below" }, `Another proxy's distance is what its last entry said, exact to ${now.resolution} entries. `
         + `Clocks differ by ${span(now.clockSkewMs)} at most. Sessions of proxies that are gone: ${count(now.orphans)}.`),
     ]));

@@ -30,6 +30,16 @@ const budgetsCard = (budgets) => card("Budgets of the tree", table("Budgets", [
   ["Refused by this proxy", (row) => count(row.refused), "n"],
 ], budgets));
 
+const busiest = (name, column, rows) => card(name, table(name, [
+  [column[0], column[1], "path"],
+  ["Reads", (row) => `${rate(row.reads)}/s`, "n"],
+  ["Writes", (row) => `${rate(row.writes)}/s`, "n"],
+], rows, "No request was sampled yet."));
+
+const busiestCards = (found) => (found.one_in ? h("div", { class: "plots" },
+  busiest("Busiest paths", ["Path", (row) => (row.path ? visible(row.path) : "(no path)")], found.paths),
+  busiest("Busiest sessions", ["Session, client, most at", (row) => visible(`${row.session} ${row.client} ${row.path}`)], found.sessions)) : "");
+
 export function traffic() {
   const element = h("div");
   let before = null;
@@ -42,7 +52,7 @@ export function traffic() {
   };
 
   const load = async () => {
-    const [now, past] = await Promise.all([get("traffic"), get("traffic/history", { seconds })]);
+    const [now, past, top] = await Promise.all([get("traffic"), get("traffic/history", { seconds }), get("top")]);
     const elapsed = before ? Math.max(0.001, (now.nowMs - before.nowMs) / 1000) : null;
     const operations = Object.entries(now.operations).map(([name, each]) => {
       const then = before?.operations[name];
@@ -83,6 +93,7 @@ export function traffic() {
         ["Mean", (row) => nanos(Math.round(row.nanos / row.count)), "n"],
         ["Since start", (row) => count(row.count), "n"],
       ], operations.sort((one, two) => two.rate - one.rate || two.count - one.count), "No request has come yet."))),
+      busiestCards(top),
       now.budgets.length ? h("div", { class: "below" }, budgetsCard(now.budgets)) : "");
     if (focus !== null) [...element.querySelectorAll("button")].find((each) => each.innerText === focus)?.focus();
   };

@@ -13,11 +13,13 @@ from proxy.frontend.connection import Connection, Services
 from proxy.frontend.limits import Load
 from proxy.frontend.order import OrderContext
 from proxy.frontend.replies import LIMITS, Limits
+from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import Session
 from proxy.frontend.traced import Traces
 from proxy.frontend.turns import FlushQueue, StateGate
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import Pending
+from proxy.options.top import TopOptions
 from proxy.sasl.login import Login
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.capture import new_machine
@@ -156,7 +158,7 @@ class FakeHost:
         self.reading = Reading(self.machine.tree, self.watches, {}, AtOnce())
         self.auth = AuthSchemes()
         self.operations = operations
-        self.latency = Latency((*operations.reads, *operations.writes))
+        self.latency = Latency(operations.updates)
         self.counters = Counters()
         self.throttled_log = ThrottledLog(logging.getLogger(__name__))
         self.load = Load(100_000)
@@ -203,6 +205,7 @@ class FakeHost:
             self.attach,
             self.answer,
             cast(Any, self),
+            Sampling(TopOptions(sample=0, depth=3, window=60, log=0, rows=20), lambda bits: 0, lambda: 0.0),
             traces=self.traces,
             login=self.login,
             throttled_log=self.throttled_log,

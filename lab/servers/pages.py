@@ -1,8 +1,9 @@
 """Run the commands of a page of docs/ as they stand there, and compare what they print with the page.
 
 A block that is indented by four spaces and begins with `$ ` holds commands, each followed by what it prints.
-A line `...` stands for any lines. Numbers are compared by their form only: they differ from run to run.
-Standard error (progress) is not compared, unless nothing else was printed.
+`export` sets variables for the commands after it. A line `...` stands for any lines, `...` in a line for any
+text. Numbers are compared by their form only: they differ from run to run.
+Standard error (progress) may be left out, or stands after what was printed.
 """
 
 import re
@@ -28,13 +29,17 @@ class Command(NamedTuple):
 
 def commands(page: str) -> Iterator[Command]:
     """The commands of a page, in their order."""
-    for block in re.findall(r"(?:^    .*\n)+", page, re.MULTILINE):
+    # As in Markdown, empty lines do not end a block.
+    for block in re.findall(r"(?:^    .*\n(?:\n+(?=    ))?)+", f"{page}\n", re.MULTILINE):
         lines = [line.removeprefix("    ") for line in block.splitlines()]
         starts = [number for number, line in enumerate(lines) if line.startswith("$ ")]
         if not starts:
             continue
         for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
-            yield Command(lines[start].removeprefix("$ "), lines[start + 1 : end])
+            printed = lines[start + 1 : end]
+            while printed and not printed[-1]:
+                del printed[-1]
+            yield Command(lines[start].removeprefix("$ "), printed)
 
 
 def matches(expected: list[str], printed: list[str]) -> bool:
@@ -50,17 +55,29 @@ def _form(line: str) -> str:
     return re.sub(r"\s+", " ", _NUMBER.sub("0", line)).strip()
 
 
+def section(page: str, title: str) -> str:
+    """What stands under a heading of the second level. Raises IndexError."""
+    return page.split(f"\n## {title}\n")[1].partition("\n## ")[0]
+
+
 def run(
-    page: Path, real: Mapping[str, str], actions: Mapping[str, Action], path: str
+    page: Path | str,
+    real: Mapping[str, str],
+    actions: Mapping[str, Action],
+    path: str,
+    environment: dict[str, str] | None = None,
 ) -> list[tuple[str, list[str]]]:
-    """Run a page's commands; the lines that each printed.
+    """Run the commands of a page, or of a text; the lines that each printed.
 
     `real` gives what this test uses in the place of what the page names. `sudo NAME ARGUMENTS` becomes a call
-    of the action with this name, if there is one; else `sudo` is left out. `path` is the PATH. Raises
-    AssertionError for another exit code than 0, and for output that differs.
+    of the action with this name, if there is one; else `sudo` is left out. `path` is the PATH. `environment`
+    has the variables that were exported before, and gets those that are exported here. Raises AssertionError
+    for another exit code than 0, and for output that differs. `zketcd check` may end with 1: something is
+    doubtful, such as the port of the zketcd that runs.
     """
     done = []
-    for command in commands(page.read_text()):
+    environment = {} if environment is None else environment
+    for command in commands(page.read_text() if isinstance(page, Path) else page):
         words = shlex.split(command.line)
         if words[0] == "sudo" and words[1] in actions:
             actions[words[1]](words[2:])
@@ -69,18 +86,26 @@ def run(
         line = command.line.removeprefix("sudo ")
         for named, used in real.items():
             line = line.replace(named, used)
+        exports = words[0] == "export"
         ended = subprocess.run(
-            ["/bin/sh", "-c", line],
-            env={"PATH": path, "ETCDCTL_API": "3"},
+            ["/bin/sh", "-c", f"{line} && env -0" if exports else line],
+            env={"PATH": path, "ETCDCTL_API": "3", **environment},
             capture_output=True,
             text=True,
             check=False,
             timeout=200,
         )
-        assert ended.returncode == 0, f"{line} ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}"
+        allowed = (0, 1) if words[:2] == ["zketcd", "check"] else (0,)
+        assert ended.returncode in allowed, (
+            f"{line} ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}"
+        )
+        if exports:
+            variables = dict(each.split("=", 1) for each in ended.stdout.split("\0") if each)
+            environment.update({name: variables[name] for name in variables if f"{name}=" in line})
+            continue
         printed, progress = (_as_on_the_page(text, real) for text in (ended.stdout, ended.stderr))
-        # Some programs print their results to standard error.
-        assert matches(command.printed, printed) or (not printed and matches(command.printed, progress)), (
+        # Some programs print their results, or what to do next, to standard error.
+        assert any(matches(command.printed, shown) for shown in (printed, [*printed, *progress])), (
             f"{line} printed\n{ended.stdout}\nbut the page shows\n" + "\n".join(command.printed)
         )
         done.append((command.line, printed))
@@ -89,5 +114,6 @@ def run(
 
 def _as_on_the_page(text: str, real: Mapping[str, str]) -> list[str]:
     for named, used in real.items():
-        text = text.replace(used, named)
+        if used:
+            text = text.replace(used, named)
     return text.splitlines()

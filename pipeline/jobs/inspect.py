@@ -24,7 +24,7 @@ from pipeline.jobs.trees import Tree, tree_of
 from pipeline.options import check_trees
 from pipeline.reading import Runner, Table
 from pipeline.running import runner as running
-from schema.paths import ROOT
+from schema.paths import ROOT, prefix_of
 from schema.znode import OPEN_ACL
 
 _EPHEMERAL = "ephemeral"
@@ -54,10 +54,6 @@ Report = dict[str, Any]
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, print, and return 0; 1 if the tree's digest is not the one in its files."""
-    if arguments.traffic:
-        from pipeline.jobs import traffic
-
-        return traffic.run(arguments)
     if arguments.report is not None:
         raise Failure("--report goes with --traffic")
     if arguments.budget:
@@ -179,11 +175,6 @@ class _Tree:
             tally.add(_TOTALS, name, value)
         tally.add(_TOTALS, "zxid", most=zxid)
         tally.add(_TOTALS, "depth", most=max(path.count("/") for path in paths))
-
-
-def prefix_of(path: str, depth: int) -> str:
-    """The first `depth` names of a path."""
-    return "/".join(path.split("/", depth + 1)[: depth + 1])
 
 
 def log_report(runner: Runner, logs: Table, top: int, depth: int) -> Report:

@@ -11,7 +11,7 @@ from pipeline.traffic import names
 from pipeline.traffic.clickhouse import Shape, shape_of
 from pipeline.traffic.table import Operation, TrafficRow
 from proxy.state.sessions import session_text
-from schema.paths import ROOT, parent_of
+from schema.paths import ROOT, parent_of, prefix_of, without_number
 
 DEPTH = 3  # names in a path's prefix, by default
 
@@ -113,12 +113,6 @@ def day_of(time: int) -> str:
         return ""
 
 
-def prefix_of(path: str, depth: int) -> str:
-    """The first names of a path, the last one without the number of a sequential node."""
-    path = names.without_number(path)
-    return "/".join(path.split("/", depth + 1)[: depth + 1]) or ROOT
-
-
 def _address(row: TrafficRow) -> str | None:
     proved = (identity.partition(":") for identity in row.identities or ())
     return next((value for scheme, _, value in proved if scheme == "ip"), None)
@@ -148,7 +142,7 @@ def _row(
         path=path,
         directory=_directory(path),
         prefix=prefix_of(path, depth) if path else None,
-        stem=names.without_number(path) if path and sequential else None,
+        stem=without_number(path) if path and sequential else None,
         bytes=operation.bytes,
         ephemeral=int(names.is_ephemeral(operation.mode)),
         sequential=int(sequential),

@@ -1,9 +1,6 @@
-"""Names as ZooKeeper writes them: operations as in ZooDefs.OpCode, results as in KeeperException.Code."""
+"""Names as ZooKeeper writes them: operations of traffic, results as in KeeperException.Code."""
 
-import re
-from enum import IntEnum
-
-from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
+from codec.constants import CreateMode, ErrorCode
 from schema.entry import Kind
 
 MULTI = "multi"
@@ -31,21 +28,8 @@ OF_PROXIES = {
 }
 
 _EPHEMERAL = frozenset((CreateMode.EPHEMERAL.name, CreateMode.EPHEMERAL_SEQUENTIAL.name))
-
-
-def _camel(member: IntEnum) -> str:
-    first, *rest = member.name.split("_")
-    return first.lower() + "".join(word if word in ("ACL", "TTL") else word.title() for word in rest)
-
-
-_OPERATIONS = {int(member): _camel(member) for names in (OpCode, KeeperOpCode) for member in names}
 _RESULTS = {int(member): member.name.replace("_", "") for member in ErrorCode}
 _MODES = {int(member): member.name for member in CreateMode}
-
-
-def operation(opcode: int) -> str:
-    """An opcode's name, or its number."""
-    return _OPERATIONS.get(opcode, str(opcode))
 
 
 def result(code: int) -> str:
@@ -66,11 +50,3 @@ def is_ephemeral(name: str | None) -> bool:
 def is_sequential(name: str | None) -> bool:
     """Whether a CreateMode adds a number to the path."""
     return name is not None and "SEQUENTIAL" in name
-
-
-_NUMBER = re.compile(r"[0-9]{10}$")
-
-
-def without_number(path: str) -> str:
-    """A sequential node's path without its number; if it has no number yet, the path."""
-    return _NUMBER.sub("", path)

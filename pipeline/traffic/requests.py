@@ -6,10 +6,12 @@ zxid, result and the numbers of sequential nodes are determined when the request
 from collections.abc import Callable
 from typing import Any
 
-from codec.constants import CREATES, CreateMode, OpCode
+from codec.constants import CreateMode, OpCode
+from codec.operation_names import operation_name
 from pipeline.traffic import names
 from pipeline.traffic.table import Operation, TrafficRow
 from proxy.log.load.replay import Place
+from proxy.state.effect import Effect
 from proxy.state.ops import EXTENDED
 from proxy.state.ops.multi import PartKind
 from schema.budgets import Rule, decode_rule
@@ -52,7 +54,7 @@ def _facts_of(request: Request) -> _Facts:
     """Operation, path, bytes of data, mode, parts."""
     if request.kind != Kind.CLIENT:
         return _proxys(request)
-    name = names.operation(request.opcode)
+    name = operation_name(request.opcode)
     operation = EXTENDED.writes.get(request.opcode)
     fields = None
     if operation is not None:
@@ -63,7 +65,7 @@ def _facts_of(request: Request) -> _Facts:
     if request.opcode == OpCode.MULTI:
         parts = tuple(_part(kind, part) for kind, part in fields or ())
         return name, None, sum(part.bytes for part in parts), None, parts
-    path, size, mode = _fields(request.opcode, fields)
+    path, size, mode = _fields(request.opcode, operation.effect if operation else Effect.NOTHING, fields)
     return name, path, size, mode, None
 
 
@@ -85,19 +87,19 @@ def _proxys(request: Request) -> _Facts:
 
 
 def _part(kind: PartKind, fields: Any) -> Operation:
-    path, size, mode = _fields(kind.opcode, fields)
-    return Operation(names.operation(kind.opcode), path, size, mode, None)
+    path, size, mode = _fields(kind.opcode, kind.effect, fields)
+    return Operation(operation_name(kind.opcode), path, size, mode, None)
 
 
-def _fields(opcode: int, fields: Any) -> tuple[str | None, int, str | None]:
+def _fields(opcode: int, effect: Effect, fields: Any) -> tuple[str | None, int, str | None]:
     """Path, bytes of data and mode, from an operation's decoded fields."""
     if isinstance(fields, str):
         return fields, 0, None
     if not isinstance(fields, tuple) or not fields:
         return None, 0, None
     path = fields[0] if opcode != OpCode.RECONFIG else None
-    if opcode in CREATES:
+    if effect is Effect.CREATES:
         container = opcode == OpCode.CREATE_CONTAINER
         mode = CreateMode.CONTAINER.name if container else names.mode(fields[3])
         return path, len(fields[1] or b""), mode
-    return path, len(fields[1] or b"") if opcode == OpCode.SET_DATA else 0, None
+    return path, len(fields[1] or b"") if effect is Effect.SETS_DATA else 0, None

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from codec.constants import CreateMode, ErrorCode, OpCode
+from codec.operation_names import operation_name
 from pipeline.formats.transactions import CONTAINER_OWNER, is_session, is_ttl
 from pipeline.table import TransactionRow
 from pipeline.traffic import names
@@ -24,7 +25,7 @@ def row(parts: Sequence[TransactionRow], size: int) -> TrafficRow:
         time=first.time,
         zxid=first.zxid,
         session_id=first.session_id,
-        operation=names.MULTI if multi else names.operation(first.type),
+        operation=names.MULTI if multi else operation_name(first.type),
         path=None if multi else first.path,
         bytes=sum(len(part.data or b"") for part in parts),
         size=size,
@@ -48,7 +49,7 @@ def row(parts: Sequence[TransactionRow], size: int) -> TrafficRow:
 def _operations(parts: Sequence[TransactionRow]) -> tuple[Operation, ...]:
     return tuple(
         Operation(
-            names.operation(part.type),
+            operation_name(part.type),
             part.path,
             len(part.data or b""),
             _mode(part),
@@ -60,7 +61,7 @@ def _operations(parts: Sequence[TransactionRow]) -> tuple[Operation, ...]:
 
 def _mode(part: TransactionRow) -> str | None:
     """The CreateMode of a create. The log does not say that a node is sequential, but its number does."""
-    if names.operation(part.type) not in names.CREATES or part.path is None:
+    if operation_name(part.type) not in names.CREATES or part.path is None:
         return None
     counter = part.parent_cversion
     sequential = counter is not None and part.path.endswith(f"{counter - 1:010d}")
@@ -78,7 +79,7 @@ def _mode(part: TransactionRow) -> str | None:
 
 def _nodes(part: TransactionRow) -> int:
     """By how many the number of znodes has grown."""
-    name = names.operation(part.type)
+    name = operation_name(part.type)
     if name in names.CREATES:
         return 1
     return -1 if name in names.DELETES else -len(part.paths or ())

@@ -18,6 +18,7 @@ _EACH_SESSION = 3  # as many for each session that lives
 _FIXED = {
     "Histogram.buckets": 20_000,  # there are so many from the start
     "Latency.by_opcode": 200,
+    "Latency.updates": 200,
     "FourLetterWords._words": 100,
     "Keyspace._senders": 4096,  # a cache, emptied when it is full
     "Expiry._times": 8192,  # thinned out each 4,096 rows

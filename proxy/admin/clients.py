@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from codec.constants import OpCode
 from proxy.admin.subject import Subject
 from proxy.frontend.connection import Connection, ConnectionFacts
+from proxy.state.ops import ROWS
 from proxy.state.pause import Pause
 from proxy.support.addresses import socket_address
 from proxy.support.latency import MILLISECOND
@@ -14,36 +15,9 @@ _Item = TypeVar("_Item")
 
 _SORTED = 8192  # paths that are sorted: 4 ms
 # FinalRequestProcessor's names for what a client asked last.
-_OPERATIONS: dict[int, str] = {
+_OPERATIONS: dict[int, str] = {opcode: row.word for opcode, row in ROWS.items() if row.word} | {
     OpCode.PING: "PING",
     OpCode.CREATE_SESSION: "SESS",
-    OpCode.CLOSE_SESSION: "CLOS",
-    OpCode.MULTI: "MULT",
-    OpCode.MULTI_READ: "MLTR",
-    OpCode.CREATE: "CREA",
-    OpCode.CREATE2: "CREA",
-    OpCode.CREATE_TTL: "CREA",
-    OpCode.CREATE_CONTAINER: "CREA",
-    OpCode.DELETE: "DELE",
-    OpCode.DELETE_CONTAINER: "DELE",
-    OpCode.SET_DATA: "SETD",
-    OpCode.SET_ACL: "SETA",
-    OpCode.RECONFIG: "RECO",
-    OpCode.SYNC: "SYNC",
-    OpCode.CHECK: "CHEC",
-    OpCode.EXISTS: "EXIS",
-    OpCode.GET_DATA: "GETD",
-    OpCode.SET_WATCHES: "SETW",
-    OpCode.SET_WATCHES2: "STW2",
-    OpCode.ADD_WATCH: "ADDW",
-    OpCode.GET_ACL: "GETA",
-    OpCode.GET_CHILDREN: "GETC",
-    OpCode.GET_CHILDREN2: "GETC",
-    OpCode.GET_ALL_CHILDREN_NUMBER: "GETACN",
-    OpCode.CHECK_WATCHES: "CHKW",
-    OpCode.REMOVE_WATCHES: "REMW",
-    OpCode.WHO_AM_I: "HOMI",
-    OpCode.GET_EPHEMERALS: "GETE",
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from proxy.admin.facts import NOT_SERVING, VERSION, Facts, environment
 from proxy.admin.guard import Guard, Refused
+from proxy.admin.top import document
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.pause import Pause
 
@@ -33,6 +34,7 @@ class _Command(NamedTuple):
     method: str = "GET"
     guarded: bool = False  # needs all permissions on the root node
     missing: str = ""  # why zketcd does not have it, and what to use instead
+    is_long: bool = False  # its answer is a list without a bound
 
 
 class Commands:
@@ -45,9 +47,11 @@ class Commands:
         commands = (
             _Command(("configuration", "conf", "config"), lambda *_: facts.configuration()),
             _Command(("connection_stat_reset", "crst"), self._reset_connections),
-            _Command(("connections", "cons"), lambda _, pause: self._connections(pause, brief=False)),
+            _Command(
+                ("connections", "cons"), lambda _, pause: self._connections(pause, brief=False), is_long=True
+            ),
             _Command(("dirs",), lambda *_: {"datadir_size": facts.data_size, "logdir_size": facts.data_size}),
-            _Command(("dump",), self._dump),
+            _Command(("dump",), self._dump, is_long=True),
             _Command(("environment", "env", "envi"), lambda *_: environment(), needs_server=False),
             _Command(
                 ("get_trace_mask", "gtmk"),
@@ -81,18 +85,21 @@ class Commands:
                 missing="the state is in etcd: back it up with etcdctl snapshot save",
             ),
             _Command(("stat_reset", "srst"), self._reset_server),
-            _Command(("stats", "stat"), lambda _, pause: self._all_statistics(pause)),
+            _Command(("stats", "stat"), lambda _, pause: self._all_statistics(pause), is_long=True),
             # There is no JVM, so there are none.
             _Command(("system_properties", "sysp"), lambda *_: {}, needs_server=False),
+            _Command(("top",), lambda *_: document(facts.subject.sampling)),  # zketcd's own
             _Command(("voting_view",), lambda *_: {"current_config": {}}),
             _Command(("watch_summary", "wchs"), self._watch_summary),
             _Command(
                 ("watches", "wchc"),
                 lambda _, pause: _table("session_id_to_watched_paths", clients.watches_by_session(), pause),
+                is_long=True,
             ),
             _Command(
                 ("watches_by_path", "wchp"),
                 lambda _, pause: _table("path_to_session_ids", clients.watches_by_path(), pause),
+                is_long=True,
             ),
             _Command(("zabstate",), lambda *_: {"voting": False, "zabstate": ""}, needs_server=False),
         )
@@ -102,6 +109,11 @@ class Commands:
     def primary_names(self) -> list[str]:
         """The commands' first names, sorted."""
         return sorted({command.names[0] for command in self._by_name.values()})
+
+    def is_long(self, name: str) -> bool:
+        """Whether a command's answer has no bound, so that few are to be made at once."""
+        command = self._by_name.get(name)
+        return command is not None and command.is_long
 
     def run(
         self,

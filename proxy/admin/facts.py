@@ -11,9 +11,10 @@ import socket
 from collections.abc import Iterable
 from typing import Any
 
-from codec.constants import KeeperOpCode, OpCode
+from codec.constants import OpCode
 from proxy.admin.clients import Clients
 from proxy.admin.subject import Subject
+from proxy.state.ops import ROWS
 from proxy.support.latency import MILLISECOND, Histogram
 from proxy.version import BUILT, RELEASE
 
@@ -25,50 +26,12 @@ _LONG = 1e9  # seconds; before a proxy had caught up with etcd for the first tim
 _QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999))
 
 
-# The requests that each op_count_* of ZooKeeper 3.10 counts (FinalRequestProcessor). Those of Keeper count
-# with ZooKeeper's that do the same. A reconfig never succeeds, so it does not count.
+#: The requests that each op_count_* of ZooKeeper 3.10 counts (FinalRequestProcessor). Those of Keeper count
+#: with ZooKeeper's that do the same. A reconfig never succeeds, so it does not count.
 OPERATIONS: dict[str, tuple[int, ...]] = {
-    "add_watch": (OpCode.ADD_WATCH,),
-    "check": (OpCode.CHECK, KeeperOpCode.CHECK_NOT_EXISTS, KeeperOpCode.CHECK_STAT),
-    "check_watches": (OpCode.CHECK_WATCHES,),
-    "close_session": (OpCode.CLOSE_SESSION,),
-    "create": (
-        OpCode.CREATE,
-        OpCode.CREATE2,
-        OpCode.CREATE_TTL,
-        OpCode.CREATE_CONTAINER,
-        KeeperOpCode.CREATE_IF_NOT_EXISTS,
-    ),
-    "create_session": (OpCode.CREATE_SESSION,),
-    "delete": (
-        OpCode.DELETE,
-        OpCode.DELETE_CONTAINER,
-        KeeperOpCode.REMOVE_RECURSIVE,
-        KeeperOpCode.TRY_REMOVE,
-    ),
-    "exists": (OpCode.EXISTS,),
-    "get_acl": (OpCode.GET_ACL,),
-    "get_all_children_number": (OpCode.GET_ALL_CHILDREN_NUMBER,),
-    "get_children": (
-        OpCode.GET_CHILDREN,
-        OpCode.GET_CHILDREN2,
-        KeeperOpCode.FILTERED_LIST,
-        KeeperOpCode.LIST_WITH_STAT_AND_DATA,
-        KeeperOpCode.LIST_RECURSIVE,
-    ),
-    "get_data": (OpCode.GET_DATA,),
-    "get_ephemerals": (OpCode.GET_EPHEMERALS,),
-    "multi": (OpCode.MULTI,),
-    "multi_read": (OpCode.MULTI_READ,),
-    "ping": (OpCode.PING,),
-    "reconfig": (),
-    "remove_watches": (OpCode.REMOVE_WATCHES,),
-    "set_acl": (OpCode.SET_ACL,),
-    "set_data": (OpCode.SET_DATA,),
-    "set_watches": (OpCode.SET_WATCHES, OpCode.SET_WATCHES2),
-    "sync": (OpCode.SYNC,),
-    "who_am_i": (OpCode.WHO_AM_I,),
-}
+    name: tuple(opcode for opcode, row in ROWS.items() if row.counted == name)
+    for name in sorted({row.counted for row in ROWS.values()} - {""})
+} | {"create_session": (OpCode.CREATE_SESSION,), "ping": (OpCode.PING,), "reconfig": ()}
 
 
 class Facts:

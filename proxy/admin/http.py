@@ -21,8 +21,8 @@ from proxy.admin.commands import Commands, Response
 from proxy.admin.connections import IDLE_TIMEOUT, AdminConnections
 from proxy.admin.facts import Facts
 from proxy.admin.json_text import encode
+from proxy.admin.long_answers import LongAnswers
 from proxy.admin.prometheus import CONTENT_TYPE, Exposition
-from proxy.log.slices import in_slices
 from proxy.state.auth.ip import java_address
 from proxy.state.pause import NO_PAUSE
 from proxy.support.addresses import host_of, is_loopback, is_public_name
@@ -54,6 +54,7 @@ class AdminServer:
         self._changes = changes
         self._exposition = Exposition(facts)
         self._connections = AdminConnections()
+        self._long = LongAnswers(facts.subject.clock)
         self._port: BoundedPort | None = None
         application = web.Application(middlewares=[self._connections.watched, _guarded])
         application.add_routes(
@@ -121,12 +122,17 @@ class AdminServer:
         except TimeoutError:
             raise web.HTTPRequestTimeout(reason="the request's body did not come in time") from None
         response = await self._changes.run(method, name, content, authorization, address)
-        if response is None:
-            run = partial(self._commands.run, method, name, arguments, authorization, address)
-            response = await in_slices(run, self._facts.subject.clock)
-        status, body = response
-        parts = await in_slices(partial(encode, body), self._facts.subject.clock)
-        return _whole(status, parts) if len(parts) <= _AT_ONCE else await _in_parts(request, status, parts)
+        if response is not None:
+            return _json(response)
+        run = partial(self._commands.run, method, name, arguments, authorization, address)
+        if not self._commands.is_long(name):
+            return _json(run(NO_PAUSE))
+        async with self._long.place(request):
+            status, body = await self._long.make(run, request)
+            parts = await self._long.make(partial(encode, body), request)
+            if len(parts) > _AT_ONCE:
+                return await _in_parts(request, status, parts)
+            return _whole(status, parts)
 
     async def _live(self, _: web.Request) -> web.Response:
         """Whether requests get outcomes. An unreachable etcd is no reason to restart the proxy."""

@@ -33,6 +33,7 @@ _SECOND = 1_000_000_000
 # Upper ends of the buckets of times: each is four times the one before, from 4 microseconds to 17 seconds.
 _TIME_PLACES = range(12, 36, 2)
 _SIZE_PLACES = range(13)
+_BUSIEST = 10  # paths, and clients, that have values of their own
 _QUANTILES = (0.5, 0.9, 0.99)
 _NAMES: dict[int, str] = {opcode: opcode.name.lower() for opcode in (*OpCode, *KeeperOpCode)}
 # Gauges of ZooKeeperServer.registerMetrics, by the help that each gets here.
@@ -93,6 +94,7 @@ class Exposition(Collector):
         yield from _of_log(subject.log)
         yield from _of_messages()
         yield from _of_budgets(subject)
+        yield from _of_busiest(subject)
         yield from _of_snapshots(subject)
         yield from _of_etcd(subject)
         yield from _of_archive(subject)
@@ -209,18 +211,28 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
     yield clocks
     yield GaugeMetricFamily("zketcd_proxies", "living proxies of this tree", len(log.members))
     homes = GaugeMetricFamily(
-        "zketcd_proxy_info", "the living proxies", labels=["proxy", "host", "clients", "admin", "version"]
+        "zketcd_proxy_info",
+        "the living proxies",
+        labels=["proxy", "host", "clients", "admin", "version", "peers"],
     )
     started = GaugeMetricFamily(
         "zketcd_proxy_start_time_seconds", "when each living proxy started, since 1970", labels=["proxy"]
     )
     for member in log.members:
         home = member.home
-        homes.add_metric([member.incarnation, home.host, home.listen, home.admin, member.version], 1)
+        peers = member.peer_port.address
+        homes.add_metric([member.incarnation, home.host, home.listen, home.admin, member.version, peers], 1)
         if home.started:
             started.add_metric([member.incarnation], home.started / 1000)
     yield homes
     yield started
+    combiner = GaugeMetricFamily(
+        "zketcd_log_combiner",
+        "the proxy that appends this one's entries, or why it does so itself",
+        labels=["proxy", "why"],
+    )
+    combiner.add_metric(log.combined, 1)
+    yield combiner
 
 
 def _of_messages() -> Iterator[Metric]:
@@ -251,6 +263,25 @@ def _of_budgets(subject: Subject) -> Iterator[Metric]:
     for path in sorted({*throttled, *(rule.path for rule in rules)}):
         refused.add_metric([path], throttled[path])
     yield from (writes, size, refused)
+
+
+def _of_busiest(subject: Subject) -> Iterator[Metric]:
+    sampling = subject.sampling
+    if not sampling.options.sample:
+        return
+    for name, text, label, found in (
+        ("path", "by path prefix", "path", sampling.paths(_BUSIEST)),
+        ("client", "by the client's address", "client", sampling.clients(_BUSIEST)),
+    ):
+        family = GaugeMetricFamily(
+            f"zketcd_top_{name}_requests_per_second",
+            f"sampled requests of this proxy's clients, {text}: the {_BUSIEST} busiest",
+            labels=[label, "kind"],
+        )
+        for value, rates in found:
+            family.add_metric([value, "read"], rates.reads)
+            family.add_metric([value, "write"], rates.writes)
+        yield family
 
 
 def _of_archive(subject: Subject) -> Iterator[Metric]:
@@ -309,22 +340,25 @@ def _of_etcd(subject: Subject) -> Iterator[Metric]:
         "whether all writes are refused but deletes and those that make the tree smaller, to keep room for"
         " one snapshot"
     )
-    full = "whether etcd refused the last append because its quota is used up"
+    full = "whether etcd's quota is used up: it refused the last append, or has raised the alarm"
+    status = subject.etcd.status
+    alarms = () if status is None else status.errors or ()
     gauges: list[tuple[str, str, float]] = [
         ("zketcd_etcd_in_touch", "whether etcd has answered lately", contact.in_touch),
         ("zketcd_etcd_silence_seconds", "since etcd last answered", contact.silence),
-        ("zketcd_etcd_no_space", full, log.is_full),
+        ("zketcd_etcd_no_space", full, log.is_full or any("NOSPACE" in each for each in alarms)),
         ("zketcd_etcd_nearly_full", refusing, pressure is not None),
         ("zketcd_etcd_last_room", last, pressure is not None and pressure.is_last),
     ]
-    status = subject.etcd.status
     if status is not None:
         gauges += [
             ("zketcd_etcd_db_size_bytes", "size of etcd's database", status.db_size),
             ("zketcd_etcd_db_in_use_bytes", "part of the database that is in use", status.db_size_in_use),
             ("zketcd_etcd_revision", "etcd's revision some seconds ago", status.revision),
-            ("zketcd_etcd_alarms", "alarms and other errors that etcd reports", len(status.errors)),
         ]
+        if status.errors is not None:
+            reported = "alarms and other errors that etcd reports"
+            gauges.append(("zketcd_etcd_alarms", reported, len(status.errors)))
     for name, text, value in gauges:
         yield GaugeMetricFamily(name, text, value)
     refused = "requests refused for these reasons"

@@ -14,6 +14,7 @@ from proxy.frontend.certificate_ends import CertificateEnds
 from proxy.frontend.connection import Connections
 from proxy.frontend.handshake import Handshake
 from proxy.frontend.listener import Ports
+from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import Sessions
 from proxy.log.log import Log
 from proxy.log.status import Contact, LogStatus
@@ -42,6 +43,7 @@ class Subject:
     replicated: Log
     snapshots: Snapshots
     connections: Connections
+    sampling: Sampling
     sessions: Sessions
     ports: Ports
     handshake: Handshake

@@ -4,10 +4,12 @@ import asyncio
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
 from http.client import HTTPException
 from statistics import median
 
 from proxy.check.finding import Finding, doubtful, good, wrong
+from proxy.check.peers import check_peers
 from proxy.config import Config
 from proxy.ctl import clocks
 from proxy.ctl.history import homes_of
@@ -17,10 +19,12 @@ from proxy.etcd.client import EtcdClient
 from proxy.etcd.metrics import Metrics
 from proxy.etcd.model import Compare, EtcdError, EtcdNoSpace, EtcdRefused, Get, Put, Status, Txn
 from proxy.etcd.tls import Tls
-from proxy.log.record import TreeNotServable, look, servable
+from proxy.log.members import Member
+from proxy.log.record import Look, TreeNotServable, incarnation_of, look, servable
 from proxy.state.level import KNOWN
 from schema.errors import BadValue
 from schema.keys import Keyspace
+from schema.record import decode_proxy
 
 _TIMEOUT = 5.0  # seconds for each request
 _READS = 10
@@ -112,8 +116,12 @@ def _member(endpoint: str, status: Status) -> Iterator[Finding]:
         yield good(endpoint, "it has a leader")
     else:
         yield wrong(endpoint, "it has no leader: more than half of the members have to run")
-    for alarm in status.errors:
+    for alarm in status.errors or ():
         yield wrong(endpoint, f"alarm: {alarm}")
+    if status.errors is None:
+        yield doubtful(
+            endpoint, "its alarms are unknown: it does not tell them to this user, or has no quorum"
+        )
     unused = status.db_size - status.db_size_in_use
     if unused > _FRAGMENTED_BYTES and unused > status.db_size_in_use:
         yield doubtful(endpoint, f"{unused >> 20} MiB of its database are unused: run etcdctl defrag")
@@ -191,6 +199,21 @@ def _quantile(samples: Mapping[str, float], share: float) -> float | None:
     return next((end for end, count in buckets if count >= share * total), None) if total else None
 
 
+def _members(found: Look, keys: Keyspace) -> list[Member]:
+    """The living proxies, the eldest first; not those of a release that registers otherwise."""
+    members = []
+    for proxy in sorted(found.proxies, key=lambda each: each.create_revision):
+        with suppress(BadValue):
+            value = decode_proxy(proxy.value)
+            name, revision = incarnation_of(keys, proxy), proxy.create_revision
+            members.append(
+                Member(
+                    name, revision, value.levels, value.version, home=value.home, peer_port=value.peer_port
+                )
+            )
+    return members
+
+
 async def _tree(etcd: EtcdClient, keys: Keyspace) -> AsyncIterator[Finding]:
     """Rights, round trip, and what is under the prefix."""
     prefix = keys.prefix.decode()
@@ -229,6 +252,8 @@ async def _tree(etcd: EtcdClient, keys: Keyspace) -> AsyncIterator[Finding]:
     yield good(
         "--prefix", f"the tree under {prefix} has level {record.level} and {len(found.proxies)} live proxies"
     )
+    async for finding in check_peers(_members(found, keys)):
+        yield finding
     homes = homes_of(found, keys)
     for name, ahead in (await asyncio.to_thread(clocks.ahead, homes)).items():
         yield _clock_of(f"proxy {name} on {homes[name].host or 'an unknown host'}", ahead)

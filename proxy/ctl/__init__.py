@@ -2,6 +2,7 @@
 
 `commands`: their names. `options`: the command line. `reading`: the tree as ls, get, stat and sessions.
 `history`: the log, its sizes, the proxies. `changes`: commands that change something, with `levels`, and
-`visitor`, the incarnation under which a command appends. `output`: how results are printed. `client`: a
-session of a running server, for `zketcd shell` and others that act as a client does.
+`visitor`, the incarnation under which a command appends. `admin`: what the proxies answer, for `sessions` and
+`top`. `output`: how results are printed. `client`: a session of a running server, for `zketcd shell` and
+others that act as a client does.
 """

@@ -5,11 +5,11 @@ import gc
 import logging
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from proxy.ctl import backup, budgets, changes, clickhouse, history, life, reading, sessions
+from proxy.ctl import backup, budgets, changes, clickhouse, history, life, reading, sessions, top
 from proxy.ctl.client import Refused, connected
 from proxy.ctl.options import PAST, endpoints, parser
 from proxy.ctl.output import CommandFailed, Output, WrongUsage, visible
@@ -27,6 +27,7 @@ from proxy.options.table import values_of
 from proxy.state.machine import Machine
 from proxy.support.stdout import guarded
 from schema.keys import Keyspace
+from schema.record import Home
 
 _RETRY = 0.2  # seconds between two tries to reach etcd
 
@@ -51,6 +52,8 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
         level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
     try:
+        if given.command == "top":
+            return top.run(given, lambda: asyncio.run(_homes(given, access)))
         if given.command == "clickhouse":
             output = _clickhouse(given, access, options)
         else:
@@ -128,6 +131,16 @@ async def _run(given: Any, access: EtcdAccess) -> Output:
         await etcd.close()
 
 
+async def _homes(given: Any, access: EtcdAccess) -> Mapping[str, Home]:
+    """Where the living proxies run."""
+    etcd, keys = client_of(given, access), Keyspace(given.prefix)
+    try:
+        await _answers(etcd, keys, given.patience)
+        return history.homes_of(await look(etcd, keys), keys)
+    finally:
+        await etcd.close()
+
+
 async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
     """One command. Raises CommandFailed, TreeNotServable, EtcdError."""
     await _answers(etcd, keys, given.patience)
@@ -137,7 +150,9 @@ async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
         case "log":
             return await history.tail(etcd, keys, given.tail)
         case "sizes":
-            return await history.sizes(etcd, keys)
+            access = Access(endpoints(given), EtcdAccess(**values_of(EtcdAccess, given)))
+            tls = await asyncio.to_thread(access.tls)
+            return await history.sizes(etcd, keys, access.metrics_reader(tls))
         case "snapshot":
             return await changes.snapshot(etcd, keys)
         case "void":

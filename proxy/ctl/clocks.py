@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 from urllib.error import HTTPError
 from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
-from proxy.ctl.sessions import AT_ONCE, TIMEOUT, unreachable
+from proxy.ctl.admin import AT_ONCE, TIMEOUT, unreachable
 from proxy.support.environment import HOST, Clock
 from schema.record import Home
 

@@ -6,6 +6,7 @@ COMMANDS = {
     "stat": "show a node's Stat",
     "find-big": "list the largest and the widest nodes",
     "sessions": "list the sessions, with their clients",
+    "top": "show which paths, sessions and clients read and write most",
     "session": "show the life of one session: opened, moved, silent since, ended by whom and why",
     "kill-session": "end a session: its ephemerals go, and its client is disconnected",
     "clickhouse": "list what ClickHouse servers that are gone have left in the tree, and remove it: replicas,"

@@ -12,6 +12,7 @@ from proxy.ctl.life import Written
 from proxy.ctl.output import Output, counted, date, size, table
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
+from proxy.etcd.status_poller import ReadMetrics
 from proxy.log.follow.catch_up import entries_after
 from proxy.log.record import TIMEOUT, Look, incarnation_of, look, servable
 from proxy.log.upkeep.truncation import applied_in
@@ -73,13 +74,25 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
                 "levels": list(value.levels),
                 "release": value.version,
                 **value.home._asdict(),
+                "peers": value.peer_port.address,
                 "clock_ahead_seconds": _seconds(clocks.get(incarnation_of(keys, proxy))),
             }
         )
     return Output(
         rows,
         table(
-            ("proxy", "since position", "levels", "release", "host", "clients", "admin", "started", "clock"),
+            (
+                "proxy",
+                "since position",
+                "levels",
+                "release",
+                "host",
+                "clients",
+                "admin",
+                "peers",
+                "started",
+                "clock",
+            ),
             [
                 (
                     row["proxy"],
@@ -89,13 +102,25 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
                     row["host"] or "-",
                     row["listen"] or "-",
                     row["admin"] or "-",
+                    row["peers"] or "-",
                     date(row["started"]) if row["started"] else "-",
                     _shown_clock(row["clock_ahead_seconds"]),
                 )
                 for row in rows
             ],
-        ),
+        )
+        + _combined(rows),
     )
+
+
+def _combined(rows: list[dict[str, Any]]) -> list[str]:
+    """Which proxy appends the entries of all, or why none does. The eldest is the first."""
+    lacking = [row["proxy"] for row in rows if not row["peers"]]
+    if len(lacking) == len(rows):
+        return []
+    if lacking:
+        return ["", f"each proxy appends its own entries: {', '.join(lacking)} without --peer-listen"]
+    return ["", f"{rows[0]['proxy']} appends the entries of all proxies that reach {rows[0]['peers']}"]
 
 
 def _seconds(ahead: float | str | None) -> float | None:
@@ -141,8 +166,11 @@ async def tail(etcd: Etcd, keys: Keyspace, count: int) -> Output:
     return Output(rows, lines)
 
 
-async def sizes(etcd: Etcd, keys: Keyspace) -> Output:
-    """How much the log and the snapshots take."""
+async def sizes(etcd: Etcd, keys: Keyspace, read_metrics: ReadMetrics | None = None) -> Output:
+    """How much the log and the snapshots take.
+
+    `read_metrics`: for an etcd that tells its size to root alone.
+    """
     found, entries = await _entries(etcd, keys)
     record = servable(found, keys, KNOWN)
     logs: dict[str, list[int]] = {}
@@ -160,6 +188,9 @@ async def sizes(etcd: Etcd, keys: Keyspace) -> Output:
             oldest = oldest or _clock(kv.value)
     snapshots = await _snapshots(etcd, keys, record.current, record.previous)
     status = await etcd.status(TIMEOUT)
+    if not status.version and read_metrics is not None:
+        measured = await read_metrics(etcd.endpoint)
+        status = status if measured is None else measured.completed(status)
     age = max(0.0, datetime.now(UTC).timestamp() - oldest / 1000) if oldest else 0.0
     document = {
         "revision": found.revision,
@@ -191,7 +222,7 @@ async def sizes(etcd: Etcd, keys: Keyspace) -> Output:
     if status.version:
         lines += ["", f"etcd's database: {size(status.db_size)}, in use {size(status.db_size_in_use)}"]
     else:
-        lines += ["", "etcd's database: this version of etcd tells its size only to root"]
+        lines += ["", "etcd's database: etcd tells its size only to root, and shows no metrics"]
     return Output(document, lines)
 
 

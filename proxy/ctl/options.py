@@ -152,6 +152,15 @@ def _sessions(parser: ArgumentParser) -> None:
     add("--sort", choices=ORDERS, default=ORDERS[0], help="the order; ephemerals: those with most come first")
 
 
+def _top(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("-b", "--once", action="store_true", help="print it once, as is done where stdout is no terminal")
+    add("--admin", metavar="URL", help="ask only this admin port, such as http://127.0.0.1:8080; etcd is not")
+    add("--sort", choices=("all", "reads", "writes"), default="all", help="what comes first in each list")
+    add("--limit", type=values.positive, default=10, metavar="N", help="rows of each list, 200 at most")
+    add("--delay", type=values.positive, default=3, metavar="SECONDS", help="time between two screens")
+
+
 def _backup(parser: ArgumentParser) -> None:
     parser.add_argument(
         "folder", type=Path, metavar="DIR", help="the directory of the backups; each has one of its own"
@@ -269,6 +278,7 @@ _ARGUMENTS: dict[str, Callable[[ArgumentParser], None]] = {
     "stat": _stat,
     "find-big": _find_big,
     "sessions": _sessions,
+    "top": _top,
     "backup": _backup,
     "budget": _budget,
     "clickhouse": _clickhouse,

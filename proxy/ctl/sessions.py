@@ -1,25 +1,16 @@
 """The sessions of the tree, and the clients that the proxies' admin ports name for them."""
 
 import ipaddress
-import json
-import socket
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import ProxyHandler, build_opener
 
+from proxy.ctl.admin import ask_all
 from proxy.ctl.output import Output, WrongUsage, table
 from proxy.state.machine import Machine
 from proxy.state.sessions import session_text
-from proxy.support.addresses import is_loopback
 from schema.record import Home
 
 _MASK = (1 << 64) - 1
-#: Seconds for the answer of one proxy.
-TIMEOUT = 3.0
-#: Proxies that are asked.
-AT_ONCE = 16
 
 Clients = Mapping[int, str]
 """The client's HOST:PORT of each session."""
@@ -29,35 +20,19 @@ def clients_of(homes: Mapping[str, Home]) -> tuple[Clients, list[str]]:
     """The clients of all sessions that the proxies name, and why some do not. Blocks."""
     found: dict[int, str] = {}
     unknown = []
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for (name, home), answer in zip(homes.items(), pool.map(_asked, homes.values()), strict=True):
-            if isinstance(answer, str):
-                unknown.append(f"the clients of proxy {name} on {home.host or 'an unknown host'}: {answer}")
-            else:
-                found.update(answer)
+    for name, answer in ask_all(homes, "connections").items():
+        clients = answer if isinstance(answer, str) else _clients_in(answer)
+        if isinstance(clients, str):
+            host = homes[name].host or "an unknown host"
+            unknown.append(f"the clients of proxy {name} on {host}: {clients}")
+        else:
+            found.update(clients)
     return found, unknown
 
 
-def unreachable(home: Home) -> str:
-    """Why a proxy's admin port cannot be asked from here; "" if it can."""
-    if not home.admin:
-        return "it has no admin port"
-    if is_loopback(urlsplit(home.admin).hostname or "") and home.host != socket.gethostname():
-        return f"run this command there: its admin port {home.admin} is of its loopback interface"
-    return ""
-
-
-def _asked(home: Home) -> Clients | str:
-    """The clients of one proxy, or why they are not known."""
-    if reason := unreachable(home):
-        return reason
+def _clients_in(document: Mapping[str, Any]) -> Clients | str:
+    """The clients that a proxy names, or why they are not known."""
     try:
-        # Not by a proxy of the environment: the address is one of the cluster's.
-        opener = build_opener(ProxyHandler({}))
-        with opener.open(f"{home.admin}/commands/connections", timeout=TIMEOUT) as answer:
-            document = json.load(answer)
-        if document["error"]:
-            return str(document["error"])
         found = {
             int(each["session_id"]) & _MASK: str(each["remote_socket_address"])
             for each in document["connections"]
@@ -65,8 +40,8 @@ def _asked(home: Home) -> Clients | str:
         for client in found.values():
             _host(client)  # raises ValueError for what is no address
         return found
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        return f"{home.admin} does not answer: {error}"
+    except (ValueError, LookupError, TypeError) as error:
+        return f"it does not answer as a proxy does: {error}"
 
 
 def show(machine: Machine, homes: Mapping[str, Home], clients: Clients, given: Any) -> Output:

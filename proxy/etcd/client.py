@@ -129,7 +129,7 @@ class EtcdClient:
 
         With authentication on, etcd 3.4.42 to 3.4.45, 3.5.28 to 3.5.31 and 3.6.9 to 3.6.11 tell the status to
         root alone (CVE-2026-33413, and etcd's pull request 21811). For others it is what the header of any
-        answer has, without a version, sizes, leader and errors.
+        answer has and the alarms, without a version, sizes and leader.
         """
         try:
             response = await self._rpc.ask(_status_call(timeout))
@@ -139,8 +139,9 @@ class EtcdClient:
             # A Txn without operations needs no permission, and no quorum.
             nothing = partial(wire.decode, pb.TxnResponse)
             header = (await self._rpc.ask(Call(rpc.TXN, b"", timeout, nothing, True))).header
+            alarms = await self._alarms(timeout)
             return Status(
-                "", header.cluster_id, header.member_id, 0, 0, 0, 0, header.raft_term, header.revision, []
+                "", header.cluster_id, header.member_id, 0, 0, 0, 0, header.raft_term, header.revision, alarms
             )
         header = response.header
         return Status(
@@ -155,6 +156,16 @@ class EtcdClient:
             header.revision,
             list(response.errors),
         )
+
+    async def _alarms(self, timeout: float) -> list[str] | None:
+        """The alarms, in the words of a status; None if etcd does not tell them, or has no quorum."""
+        try:
+            answer = await self._rpc.ask(
+                Call(rpc.ALARM, b"", timeout, partial(wire.decode, pb.AlarmResponse), True)
+            )
+        except EtcdError:
+            return None
+        return [f"memberID:{each.memberID} alarm:{pb.AlarmType.Name(each.alarm)} " for each in answer.alarms]
 
     async def versions(self, timeout: float = 5.0) -> list[str]:
         """Ask each endpoint's member for its version; "" for one that does not answer. Raises nothing."""

@@ -129,7 +129,7 @@ class WatchMessage(NamedTuple):
 class Status(NamedTuple):
     """What one member says of itself; sizes in bytes, `leader` 0 if it knows none.
 
-    Without a version also the sizes, the leader, the index and the errors are unknown: see EtcdClient.status.
+    Without a version also the sizes, the leader and the index are unknown: see EtcdClient.status.
     """
 
     version: str
@@ -141,7 +141,7 @@ class Status(NamedTuple):
     raft_index: int
     raft_term: int
     revision: int
-    errors: list[str]
+    errors: list[str] | None  # alarms, and that there is no leader; None: unknown
 
 
 class RefusalKind(Enum):

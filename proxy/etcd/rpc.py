@@ -62,6 +62,7 @@ LEASE_GRANT = _method("Lease", "LeaseGrant")
 LEASE_REVOKE = _method("Lease", "LeaseRevoke")
 LEASE_KEEP_ALIVE = _method("Lease", "LeaseKeepAlive")
 STATUS = _method("Maintenance", "Status")
+ALARM = _method("Maintenance", "Alarm")
 _AUTHENTICATE = _method("Auth", "Authenticate")
 
 

@@ -70,11 +70,18 @@ class StatusPoller:
             else:
                 status = await self._completed(status)
                 if not status.version and self.status is not None:
-                    status = self.status  # it says more
+                    status = self.status._replace(errors=status.errors)  # it says more
+                self._warn_of_unknown_alarms(status)
                 self.status = status
                 self._warn_of([status.version])
                 self._interval = self._learned(status.db_size_in_use, self.quota)
             await asyncio.sleep(self._interval)
+
+    def _warn_of_unknown_alarms(self, status: Status) -> None:
+        if status.errors is None and (self.status is None or self.status.errors is not None):
+            log.warning(
+                "etcd does not tell this user its alarms: `etcdctl --user root alarm list` shows them"
+            )
 
     async def _ask_versions(self) -> None:
         # Beside the status: a member that hangs must not delay that.

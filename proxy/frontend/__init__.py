@@ -24,6 +24,7 @@ observer        what is recorded of each answered request: times, logs, traces (
 request_logs    the log of slow requests, and when a line is due in the audit log
 audit           the lines of the audit log (pure)
 traced          the spans of traced requests
+sampling        which paths, sessions and clients are busiest (pure)
 
 its session,
 

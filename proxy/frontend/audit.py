@@ -4,7 +4,6 @@ The form is ZooKeeper's (AuditEvent, AuditHelper): pairs of a name and a value, 
 the lines of its parts, or a single one if it failed.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from codec.jute import NO_TEXT, Acl, Reader
 from codec.packets import MULTI_HEADER, STAT
 from proxy.state.auth.scheme import Identity
 from proxy.state.auth.schemes import SCHEMES
+from proxy.state.ops import EXTENDED
 from proxy.state.sessions import session_text
 
 #: The scheme of an identity that names a user of the console. No ACL can have it, so it permits nothing.
@@ -20,16 +20,7 @@ CONSOLE = "console"
 _SUCCESS, _FAILURE = "success", "failure"
 # This proxy has loaded a state that contains the request, so it does not know the outcome.
 _UNKNOWN = "unknown"
-_NAMES: dict[int, str] = {
-    **dict.fromkeys(CREATES, "create"),
-    OpCode.DELETE: "delete",
-    OpCode.DELETE_CONTAINER: "delete",
-    KeeperOpCode.TRY_REMOVE: "delete",
-    KeeperOpCode.REMOVE_RECURSIVE: "deleteRecursive",
-    OpCode.SET_DATA: "setData",
-    OpCode.SET_ACL: "setAcl",
-    OpCode.RECONFIG: "reconfig",
-}
+_NAMES = {opcode: write.audited for opcode, write in EXTENDED.writes.items() if write.audited}
 _MODES = {mode.value: mode.name.lower() for mode in CreateMode}
 # The results of a multi's parts that have no path: a Stat or nothing.
 _WITH_STAT = frozenset((OpCode.CREATE2, OpCode.SET_DATA))
@@ -43,8 +34,9 @@ _PERMS = (
     (Perms.WRITE, "w"),
     (Perms.ADMIN, "a"),
 )
+_LETTERS = ["".join([letter for bit, letter in _PERMS if perms & bit]) for perms in range(32)]
 # A client's path may contain characters that would look like another field or line.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+_CONTROLS = {code: f"\\u{code:04x}" for code in (*range(0x20), 0x7F, 0x85, 0x2028, 0x2029)}
 
 
 def of_request(
@@ -138,11 +130,7 @@ def _operation(opcode: int, fields: Any, created: str | None) -> Iterator[tuple[
 
 
 def _line(*pairs: tuple[str, str]) -> str:
-    return "\t".join(f"{name}={_CONTROL.sub(_escaped, value)}" for name, value in pairs)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+    return "\t".join([f"{name}={value.translate(_CONTROLS)}" for name, value in pairs])
 
 
 def _users(identities: Iterable[Identity]) -> Iterator[str]:
@@ -162,8 +150,7 @@ def _java(text: str) -> str:
 def _acl(acl: Sequence[Acl] | None) -> Iterator[str]:
     """As ZKUtil.aclToString: no separator between the entries."""
     for perms, scheme, name in acl or ():
-        letters = "".join(letter for bit, letter in _PERMS if perms & bit)
-        yield f"{_java(scheme)}:{_java(name)}:{letters}"
+        yield f"{_java(scheme)}:{_java(name)}:{_LETTERS[perms & 31]}"
 
 
 def _path_of(body: bytes) -> str | None:

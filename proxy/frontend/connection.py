@@ -43,6 +43,7 @@ from proxy.frontend.opening import (
 from proxy.frontend.order import NOTHING, Authentication, Order, OrderContext, Ready
 from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.requests import SaslAnswer, Write
+from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import PASSWORD_BYTES, Session
 from proxy.frontend.traced import Traces
 from proxy.frontend.transport import PIECE, Inbound, Outbound
@@ -88,6 +89,7 @@ class Services:
     attach: Callable[["Connection", ConnectRequest], None]
     answer_word: AnswerWord
     connections: "Connections"
+    sampling: Sampling
     #: The audit log and the log of slow requests; None for neither.
     request_logs: RequestLogs | None = None
     #: Traces some of the requests; None for none.
@@ -146,6 +148,7 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._opening = Opening()
         self.inbound = Inbound(services.max_frame, extended=services.context.operations.extended)
+        self.inbound.unsampled = services.sampling.skip()
         self.outbound = Outbound(loop)
         self.identity = identity = ClientIdentity(
             services.auth, services.login, services.counters, services.request_logs, loop, self.negotiated
@@ -264,7 +267,15 @@ class Connection(asyncio.Protocol):
             self._end_broken(broken)
 
     def _take_requests(self, frames: list[bytes], received: int) -> None:
-        self.inbound.count += len(frames)
+        count = len(frames)
+        inbound = self.inbound
+        inbound.count += count
+        inbound.unsampled -= count
+        if inbound.unsampled < 0:
+            place = inbound.unsampled + count
+            inbound.unsampled = self.services.sampling.look(
+                self.identity, self.order.replies.wire, frames, place
+            )
         ready = self.order.receive(frames, received)
         queue = self.order.queue
         if queue.count:

@@ -27,6 +27,8 @@ _negotiation_log = logging.getLogger("proxy.frontend.negotiation")
 # Characters of the identities that one connection may prove by auth packets, since every write carries them
 # all into the log: about two hundred users. ZooKeeper has no such limit.
 _MOST = 8 << 10
+# Characters of a scheme that failed, for the logs: a client may send a megabyte.
+_LONGEST_SCHEME = 100
 
 
 class ClientIdentity(Author):
@@ -139,6 +141,7 @@ class ClientIdentity(Author):
 
     def refused(self, scheme: str, name: str, reason: str) -> None:
         """An authentication has failed. `name`: the name that the client claims, if it is known."""
+        scheme = scheme[:_LONGEST_SCHEME]
         self._counters.auth_failed += 1
         log.warning(
             "session %s: authentication of %s:%d refused, scheme %r%s%s",

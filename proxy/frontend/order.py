@@ -18,8 +18,8 @@ The rules:
 5. All other requests wait while the client does not read. Heavy reads and large replies leave time for other
    clients: the rest is answered by `advance` in another turn of the loop.
 6. A read that takes long is answered in slices, and everything after it waits (`Awaited`). If a write after
-   it is in the log, the log applies nothing before the read is answered. After that, for some seconds, no
-   write of the connection is sent before the reads ahead of it are answered.
+   it is in the log, the log applies nothing before the read is answered. So a write is `Held` behind reads
+   that will take long, as far as the state of now shows it (`ReadOperation.steps`).
 7. If the server demands it, a client first has to prove an identity: `AuthenticationGate` keeps its packets.
 8. After the reply that ends the connection nothing is answered. If the connection is lost before that, held
    writes are sent to the log: ZooKeeper would have them in its pipeline.
@@ -34,6 +34,7 @@ import logging
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
@@ -201,7 +202,6 @@ class Order:
         self.is_closed = False
         self._requests: list[Write] = []  # these three are for the next `Ready`, together with the packets
         self._slow_read: SlowRead | None = None
-        self._held_log = 0  # nanoseconds: when a read last held the log; 0 if none has lately
         self._again = False
         self.use_operations(context.operations)
 
@@ -213,6 +213,8 @@ class Order:
         self._light = {
             opcode: answer for opcode, answer in self._reads.items() if not operations.reads[opcode].heavy
         }
+        # Of these, the ones that never take long.
+        self._short = frozenset(opcode for opcode in self._light if operations.reads[opcode].steps is None)
 
     # -- what goes in --------------------------------------------------------------------------------------
 
@@ -417,7 +419,7 @@ class Order:
         """Process requests of which the first is not a read that can be answered at once."""
         wire = self.replies.wire
         body, header = wire.body, wire.header
-        light, writes = self._light, self._writes
+        short, writes = self._short, self._writes
         queue = self.queue
         is_cut = False
         for packet in frames:
@@ -425,23 +427,30 @@ class Order:
                 is_cut = True
                 break
             xid, opcode = header(packet)
-            if opcode in light:
+            if opcode in short:
                 queue.add_read(packet, received)
             elif opcode in writes:
                 self._take_write(xid, opcode, packet, received)
             else:
-                weight = self._weight(opcode)
-                queue.add(Single(xid, opcode, packet, received, weight), len(packet), weight)
+                weight = self._weight(opcode, packet)
+                if opcode in self._light and weight == self._limits.heavy_weight:
+                    queue.add_read(packet, received)
+                else:
+                    queue.add_single(Single(xid, opcode, packet, received, weight), self._limits.ahead_in_all)
         if queue.items and not (queue.in_log or self.replies.is_paused or self._again or self.is_closed):
             self._advance()
         if is_cut and not self.is_closed:
             log.info("closing %s: a packet without a whole header", self._author.address)
             self.end()
 
-    def _weight(self, opcode: int) -> int:
+    def _weight(self, opcode: int, packet: bytes) -> int:
         """The weight of a single request for a write after it."""
         if opcode in self._reads:
-            return self._limits.heavy_weight
+            count, steps = self._operations.reads[opcode].steps, 0
+            if count is not None:
+                with suppress(MalformedPacket):  # answered at once
+                    steps = count(self._reading, self._client, packet, self.replies.wire.body)
+            return self._limits.heavy_weight + steps // self._limits.steps_per_weight
         # A failed authentication ends the connection, and so does an unknown request.
         return 1 if opcode == _PING else BLOCKING
 
@@ -450,9 +459,7 @@ class Order:
     def _take_write(self, xid: int, opcode: int, packet: bytes, received: int) -> None:
         """Process a write that was just received."""
         queue = self.queue
-        # Most often there is nothing to ask: a call would be felt here.
-        is_free = not (self.replies.is_paused or self._held_log)
-        ahead = self._limits.ahead if is_free else self._ahead()
+        ahead = 0 if self.replies.is_paused else self._limits.ahead
         if queue.items and not (queue.in_log and queue.weight <= ahead):
             queue.add(Held(xid, opcode, packet, received), len(packet), BLOCKING)
             return
@@ -464,22 +471,11 @@ class Order:
         else:
             self.replies.add(xid, write.code)
 
-    def _ahead(self) -> int:
-        """How much the requests may weigh that a write overtakes on its way to the log."""
-        if self.replies.is_paused:
-            return 0  # it would have to be answered before the client reads the replies to these
-        if self._held_log:
-            if self._observer.now() - self._held_log < self._limits.without_ahead:
-                return 0
-            self._held_log = 0
-        return self._limits.ahead
-
     def _make_write(self, xid: int, opcode: int, packet: bytes, received: int) -> Write | Refused:
         """Make a write, which the next `Ready` has for the log, unless it cannot be decoded."""
         operation = self._writes[opcode]
         position = self.replies.wire.body
-        identities = self._author.identities
-        if len(identities) > FEW_IDENTITIES and expanded(packet, identities) > self._limits.expanded:
+        if len(self._author.identities) > FEW_IDENTITIES and self._is_too_much(packet):
             return self._refused(xid, opcode, packet, received, ErrorCode.INVALID_ACL)
         fields = None
         try:
@@ -491,11 +487,15 @@ class Order:
             pass  # it is decoded only when it is applied
         except MalformedPacket as error:
             if not spends_zxid(opcode, error):
-                return self._refused(xid, opcode, packet, received, code_of(opcode, error))
+                return self._refused(xid, opcode, packet, received, code_of(operation, error))
             # Otherwise the state machine finds the same error.
         write = Write(self._take_outcome, self._author, xid, opcode, packet, position, fields, received)
         self._requests.append(write)
         return write
+
+    def _is_too_much(self, packet: bytes) -> bool:
+        """Whether `auth` in the ACLs of a write stands for too many bytes."""
+        return expanded(packet, self._author.identities) > self._limits.expanded
 
     def _refused(self, xid: int, opcode: int, packet: bytes, received: int, code: ErrorCode) -> Refused:
         """Refuse a write before it is sent to the log."""
@@ -506,12 +506,14 @@ class Order:
     def _send_held(self) -> None:
         """Send the write at the head of the queue, and those after it that need not wait."""
         queue = self.queue
-        limit = self._ahead()
-        queue.weight = 0
+        # No write overtakes requests whose replies wait for the client.
+        limit = 0 if self.replies.is_paused else self._limits.ahead
+        queue.weight = heavy = 0
         for place, item in enumerate(queue.items):
             if not isinstance(item, Held):
                 queue.weight += queue.weight_of(item)
-            elif queue.weight > limit:
+                heavy += item.weight if isinstance(item, Single) else 0
+            elif queue.weight > limit or heavy > self._limits.ahead_in_all:
                 queue.weight = BLOCKING
                 return
             else:
@@ -557,7 +559,7 @@ class Order:
                         if now - began > self._limits.stretch or self.replies.unsent > self._limits.unsent:
                             self._again = True
                             break
-                queue.pop(len(item.packet))
+                queue.pop_single(item)
                 self._answer_single(item)
         if self._gate is not None and not items:
             self._pass_gate(self._gate, (), self._observer.now())
@@ -689,10 +691,7 @@ class Order:
     def _await_slow_read(self, read: Awaited) -> None:
         """A read that was at the head of the queue is slow: all other requests wait for its answer."""
         self.queue.await_head(read)
-        holds_log = self.queue.in_log > 0
-        self._slow_read = SlowRead(holds_log, self._operations.reads[read.opcode].in_pieces)
-        if holds_log:
-            self._held_log = self._observer.now()
+        self._slow_read = SlowRead(self.queue.in_log > 0, self._operations.reads[read.opcode].in_pieces)
 
     # -- requests that concern only the connection: ping, auth, sasl, and unsupported ones -----------------
 

@@ -30,11 +30,12 @@ class Limits(NamedTuple):
     stretch: int = 2_500_000
     #: Reads between two writes are answered without a break if the second write is already in the log. So a
     #: write waits for the reads before it if these are too many: more than so many light ones, or a few heavy
-    #: ones.
+    #: ones. Of heavy ones also all count that wait before any write.
     ahead: int = 128
+    ahead_in_all: int = 2048
     heavy_weight: int = 32
-    #: Nanoseconds for which writes wait for the reads before them after one of these has held the log.
-    without_ahead: int = 10_000_000_000
+    #: Steps of a read for which it weighs one more.
+    steps_per_weight: int = 8
     #: Bytes of identities that `auth` in the ACLs of one write may stand for.
     expanded: int = 4 << 20
     #: A request with parts that has more bytes is decoded only when it is applied.

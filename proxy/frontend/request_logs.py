@@ -4,21 +4,25 @@ A server with neither of them has no `RequestLogs`, so its requests have no cost
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
+
+from typing_extensions import override
 
 from codec.constants import KeeperOpCode, OpCode
 from codec.errors import MalformedPacket
 from proxy.frontend import audit
 from proxy.frontend.requests import Author, Write, path_of
 from proxy.state.ops import EXTENDED
+from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.sessions import session_text
 from proxy.support.latency import OF_SESSIONS
 
 log = logging.getLogger(__name__)
 
 _MILLISECOND = 1_000_000
+_STEPS_PER_LINE = 8
 
 
 class Stages(NamedTuple):
@@ -33,6 +37,19 @@ class Stages(NamedTuple):
         return Stages(sent, min(max(self.applying, sent), now))
 
 
+class _Rest(Pause):
+    """Lets other work run between the lines of one request, whose outcome is whole."""
+
+    def __init__(self, rest: Callable[[], None]) -> None:
+        super().__init__()
+        self._rest = rest
+
+    @override
+    def __call__(self) -> None:
+        super().__call__()
+        self._rest()
+
+
 class RequestLogs:
     """Both logs of one server."""
 
@@ -45,10 +62,12 @@ class RequestLogs:
         ended: Callable[[], Sequence[str]],
         clock: Callable[[], int],
         writes: frozenset[int],
+        rest: Callable[[], None],
     ) -> None:
         """`user` runs this process. `write_audit`: None means no audit log. `slow_ms`: 0 means no slow log.
 
         `ended`: the ephemerals of the last session that ended. `clock`: that of `stages`. `writes`: opcodes.
+        `rest`: called between the lines of an outcome that the log has applied (`StateWorker.rest`).
         """
         self._user = user
         self._write_audit = write_audit
@@ -57,6 +76,7 @@ class RequestLogs:
         self._ended = ended
         self._clock = clock
         self._writes = writes
+        self._pause = _Rest(rest)
 
     # -- audit -----------------------------------------------------------------------------------------------
 
@@ -70,8 +90,7 @@ class RequestLogs:
         if self._write_audit is not None:
             if killer:
                 self._write_audit(audit.of_kill(session_id, killer))
-            for line in audit.of_session_end(self._user, session_id, self._ended()):
-                self._write_audit(line)
+            self._write_all(audit.of_session_end(self._user, session_id, self._ended()), self._pause)
 
     def refused(self, client: Author, scheme: str, name: str) -> None:
         """An authentication has failed. `name`: the name that the client claims, if it is known."""
@@ -80,17 +99,30 @@ class RequestLogs:
 
     def outcome(self, client: Author, write: Write, err: int, body: bytes) -> None:
         """A write of a client was applied, just now."""
-        if self._write_audit is not None:
-            for line in audit.of_request(
-                write.session_id, write.identities, client.address, write.opcode, _fields_of(write), err, body
-            ):
-                self._write_audit(line)
-            if write.opcode == OpCode.CLOSE_SESSION and not err:
-                self.session_ended(write.session_id)
         if self._slow:
             now = self._clock()
             if now - write.received >= self._slow:
                 self._slow_write(client, write, now)
+        if self._write_audit is not None:
+            pause = NO_PAUSE if err else self._pause  # what was not applied has one line, and must not pause
+            lines = audit.of_request(
+                write.session_id,
+                write.identities,
+                client.address,
+                write.opcode,
+                _fields_of(write, pause),
+                err,
+                body,
+            )
+            self._write_all(lines, pause)
+            if write.opcode == OpCode.CLOSE_SESSION and not err:
+                self.session_ended(write.session_id)
+
+    def _write_all(self, lines: Iterable[str], pause: Pause) -> None:
+        assert self._write_audit is not None
+        for line in lines:
+            self._write_audit(line)
+            pause.spend(_STEPS_PER_LINE)
 
     # -- slow requests ---------------------------------------------------------------------------------------
 
@@ -120,11 +152,16 @@ class RequestLogs:
             )
 
 
-def _fields_of(write: Write) -> Any:
-    """The decoded body, also of a request with a long ACL, which was decoded only when it was applied."""
-    if write.fields is None and write.opcode != OpCode.MULTI:
+def _fields_of(write: Write, pause: Pause) -> Any:
+    """The decoded body, also of a request so long that it was decoded only when it was applied."""
+    operation = EXTENDED.writes[write.opcode]
+    if (
+        write.fields is None
+        and operation.in_steps
+        and not (pause is NO_PAUSE and write.opcode == OpCode.MULTI)
+    ):
         with suppress(MalformedPacket):
-            return EXTENDED.writes[write.opcode].decode(write.body, 0)[0]
+            return operation.decode(write.body, 0, pause)[0]
     return write.fields
 
 

@@ -7,8 +7,9 @@ a write is sent only if the requests before it do not weigh too much (`Limits`).
 from collections import deque
 from typing import Any, NamedTuple, TypeAlias
 
-from codec.constants import ErrorCode
-from codec.jute import INT
+from codec.constants import ErrorCode, OpCode
+from codec.errors import MalformedPacket
+from codec.jute import INT, Reader
 from proxy.log.append.pending import Callback, Pending
 from proxy.traces.span import Decision
 from schema.entry import Identities, Kind
@@ -159,6 +160,30 @@ def path_of(fields: Any) -> str | None:
     return path if isinstance(path, str) else None
 
 
+_WITHOUT_PATH = frozenset(
+    (
+        OpCode.MULTI,
+        OpCode.MULTI_READ,
+        OpCode.RECONFIG,
+        OpCode.SET_WATCHES,
+        OpCode.SET_WATCHES2,
+        OpCode.WHO_AM_I,
+        OpCode.GET_EPHEMERALS,
+        OpCode.CLOSE_SESSION,
+    )
+)
+
+
+def path_in(opcode: int, packet: bytes, position: int) -> str | None:
+    """The path in a packet whose body begins at `position`; None if it has none, or it cannot be decoded."""
+    if opcode in _WITHOUT_PATH:
+        return None
+    try:
+        return Reader(packet, position).string()
+    except MalformedPacket:
+        return None
+
+
 class SaslAnswer(NamedTuple):
     """The answer to one token of SASL. With an error it is the last packet of the connection."""
 
@@ -170,7 +195,7 @@ class SaslAnswer(NamedTuple):
 class RequestQueue:
     """The queue, whose head is answered next, with the count of its requests and bytes."""
 
-    __slots__ = ("count", "in_log", "items", "size", "weight")
+    __slots__ = ("count", "heavy", "in_log", "items", "size", "weight")
 
     def __init__(self) -> None:
         self.items: deque[Item] = deque()
@@ -180,6 +205,7 @@ class RequestQueue:
         # slow read. The requests between them have to be answered as the writes are applied.
         self.in_log = 0
         self.weight = 0  # of the requests after the last write in the log
+        self.heavy = 0  # the weight of all single requests
 
     @property
     def is_long(self) -> bool:
@@ -210,6 +236,11 @@ class RequestQueue:
         self.count += 1
         self.size += size
 
+    def add_single(self, item: Single, most: int) -> None:
+        """Add a heavy read, or a request that concerns only the connection. `most`: in all before a write."""
+        self.heavy += item.weight
+        self.add(item, len(item.packet), item.weight if self.heavy <= most else BLOCKING)
+
     def add_write(self, write: Write) -> None:
         """Add a write that goes to the log."""
         self.items.append(write)
@@ -225,10 +256,15 @@ class RequestQueue:
         self.size += len(awaited.packet)
 
     def pop(self, size: int) -> None:
-        """Remove the head, a request of so many bytes; for a write in the log use `pop_write`."""
+        """Remove the head, a request of so many bytes; there are other methods for some kinds."""
         self.items.popleft()
         self.count -= 1
         self.size -= size
+
+    def pop_single(self, item: Single) -> None:
+        """Remove the head, which is this one."""
+        self.pop(len(item.packet))
+        self.heavy -= item.weight
 
     def pop_write(self, write: Write) -> None:
         """Remove the head, a write that the log has applied or refused."""
@@ -261,4 +297,4 @@ class RequestQueue:
     def clear(self) -> None:
         """Remove all requests."""
         self.items.clear()
-        self.in_log = self.count = self.size = self.weight = 0
+        self.in_log = self.count = self.size = self.weight = self.heavy = 0

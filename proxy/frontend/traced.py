@@ -9,13 +9,12 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from codec.constants import ErrorCode, OpCode
-from codec.errors import FrameTooLong, MalformedPacket
+from codec.errors import FrameTooLong
 from codec.framing import Framer
-from codec.jute import Reader
 from codec.keeper import OpeningFramer
 from codec.trace_context import TracedFrame, TracedFramer
 from proxy.frontend.request_logs import Stages, name_of
-from proxy.frontend.requests import Author, Received, Sampled, Write, path_of
+from proxy.frontend.requests import Author, Received, Sampled, Write, path_in, path_of
 from proxy.state.sessions import session_text
 from proxy.traces.span import Span, Tracer
 
@@ -110,7 +109,7 @@ class Traces:
                 attributes["db.operation.batch.size"] = len(request.fields)
         elif began:
             events = (("read", began),)
-            path = _path_of_read(opcode, packet, position)
+            path = path_in(opcode, packet, position)
         if path is not None:
             attributes["zookeeper.path"] = path
         failed = ""
@@ -121,25 +120,3 @@ class Traces:
             failed = name if err > _API_ERROR else ""
         span = Span(name_of(opcode), packet.received, self._clock(), attributes, events, failed)
         self._tracer.record(packet.decision, span)
-
-
-def _path_of_read(opcode: int, packet: bytes, position: int) -> str | None:
-    """The path in a read's packet; None if it has none, or it cannot be decoded."""
-    if opcode in _WITHOUT_PATH:
-        return None
-    try:
-        return Reader(packet, position).string()
-    except MalformedPacket:
-        return None
-
-
-_WITHOUT_PATH = frozenset(
-    (
-        OpCode.MULTI_READ,
-        OpCode.SET_WATCHES,
-        OpCode.SET_WATCHES2,
-        OpCode.WHO_AM_I,
-        OpCode.GET_EPHEMERALS,
-        OpCode.CLOSE_SESSION,
-    )
-)

@@ -16,6 +16,7 @@ from codec.framing import Framer
 from codec.keeper import OpeningFramer
 from codec.trace_context import TracedFramer
 from proxy.frontend.replies import Wire
+from proxy.frontend.sampling import NEVER
 from proxy.frontend.traced import AnyFramer, SamplingFramer, Traces
 
 #: Bytes of one client that are handled at once; the rest waits. The smallest requests have 12 bytes, so this
@@ -31,12 +32,13 @@ _LAST_WAIT = 5
 class Inbound:
     """The packets that one client sends."""
 
-    __slots__ = ("_start", "count", "framer", "parked")
+    __slots__ = ("_start", "count", "framer", "parked", "unsampled")
 
     def __init__(self, max_frame: int, *, extended: bool) -> None:
         """`max_frame`: bytes. `extended`: the client may be Keeper's, whose handshake has another form."""
         self.framer: AnyFramer = OpeningFramer(max_frame, extended=extended)
         self.count = 0  # packets that were handled
+        self.unsampled = NEVER  # requests that pass before `sampling` looks at one
         #: Bytes that could not be handled when they were received, and when that was, in nanoseconds.
         self.parked: deque[tuple[bytes, int]] = deque()
         self._start = 0  # so many of the first ones are handled

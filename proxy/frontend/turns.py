@@ -11,8 +11,8 @@ The rules:
    come first in the next.
 3. A read that takes long is answered in slices, one such read at a time, and the log is not applied
    meanwhile, unless the read needs no single state. Other clients' short reads are answered between its
-   slices. After it all else has as much time as the read has taken, so that clients that repeat slow reads
-   cannot stop the writes.
+   slices. After a read of more than four slices, all else has as much time as the read has taken, so that
+   clients that repeat slow reads cannot stop the writes.
 4. Connections that have packets to send after entries were applied are flushed at the end of the slice that
    applied them (`FlushQueue`). If very many wait, some are flushed in the next turns.
 5. Connections handle what they raise. All else that is raised here ends the process (`support.last_resort`).

@@ -297,6 +297,8 @@ class Applier:
 
     def _end(self, item: Apply, count: int) -> None:
         self._machine.end()
+        if not self.worker.is_whole:  # a digest of very large nodes
+            self.worker.finished_step()
         probe.current.applied(self._machine)
         self.position = max(self.position, item.position)
         stats = self._stats

@@ -134,6 +134,7 @@ class Log:
             age=follow.staleness.age,
             replayed=(follow.last_load.log_bytes, follow.last_load.log_requests),
             fell_back=follow.last_load.fell_back,
+            combined=self.combining.state,
         )
 
     def learned_space(self, in_use: int, quota: int, log_bytes: int) -> float:

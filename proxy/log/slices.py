@@ -8,7 +8,7 @@ slice ends a millisecond or two after its time is over. So a slice is half of wh
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
@@ -98,15 +98,22 @@ class Slices(Pause):
         back.switch(False)
 
 
-async def in_slices(work: Callable[[Pause], _Result], clock: Clock = HOST.clock) -> _Result:
-    """The result of a long function, which calls its argument to pause. Other work runs meanwhile."""
+async def in_slices(
+    work: Callable[[Pause], _Result],
+    clock: Clock = HOST.clock,
+    rest: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0),
+) -> _Result:
+    """The result of a long function, which calls its argument to pause. Other work runs meanwhile.
+
+    `rest` is awaited between two slices. What it raises ends the work.
+    """
     slices = Slices(clock, SLICE)
     results: list[_Result] = []
     try:
         slices.prepare(partial(_keep, results, work, slices))
         slices.resume()
         while not slices.done:
-            await asyncio.sleep(0)
+            await rest()
             slices.resume()
     finally:
         slices.cancel()

@@ -72,6 +72,13 @@ class Pressure(NamedTuple):
     is_last: bool = False  # the room is kept for that snapshot
 
 
+class Combined(NamedTuple):
+    """With which proxy this one appends its entries."""
+
+    by: str = ""  # the incarnation of the proxy that appends them: this one's if it combines; "" if each does
+    why: str = ""  # why this one appends them itself, one of a few texts; "" if it does not
+
+
 class LogStatus(NamedTuple):
     """A proxy's end of the log at one moment; `members`, `peers` and `stats` are live."""
 
@@ -90,6 +97,7 @@ class LogStatus(NamedTuple):
     age: float = 0.0  # how many seconds old the state may be
     replayed: tuple[int, int] = (0, 0)  # bytes and requests that the last load replayed after its snapshot
     fell_back: bool = False  # whether the last load could not use the current snapshot
+    combined: Combined = Combined()
 
     @property
     def is_eldest(self) -> bool:

@@ -95,7 +95,7 @@ _WITHOUT_MEANING = {
 }
 _FAMILIES = """
     autopurge. commitProcessor. connection_throttle_ fastleader. group. jmx. jvm.pause. kerberos. leader.
-    learner. messageTracker. metricsProvider. multiAddress. netty. nio. observer. pathStats. quorum.
+    learner. messageTracker. metricsProvider. multiAddress. netty. nio. observer. quorum.
     request_ sasl. security. server. ssl.quorum. weight.
 """
 
@@ -170,6 +170,7 @@ KEYS: Mapping[str, Refuse | Combined | Nothing] = {
 PREFIXES: Mapping[str, Refuse | Combined | Nothing] = {
     "authProvider.": Refuse(_provider),
     "superUser.": _COMBINED,
+    "pathStats.": _COMBINED,
     **dict.fromkeys(_FAMILIES.split(), _NOTHING),
 }
 """Settings of which there are many with one beginning."""

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 from zlib import crc32
 
-from codec.constants import CREATES, CreateMode, ErrorCode, OpCode
+from codec.constants import CreateMode, ErrorCode
 from proxy.state.by_path import ByPath
+from proxy.state.effect import Effect
 from proxy.state.outcome import Refusal
 from proxy.state.pause import NO_PAUSE, Pause
 from schema.budgets import MOST_A_SECOND, BudgetsValue, BudgetValue, Rule
@@ -24,9 +25,7 @@ MOST_BUDGETS = 256
 
 _MILLI = 1000
 _SKEW = 1000  # milliseconds by which a clock may be behind the others before it is set to them
-_MULTI = int(OpCode.MULTI)
-_COUNTED = frozenset((*map(int, CREATES), int(OpCode.SET_DATA), int(OpCode.SET_ACL)))
-_WITH_DATA = _COUNTED - {int(OpCode.SET_ACL)}
+_COUNTED = (Effect.CREATES, Effect.SETS_DATA, Effect.SETS_ACL)
 _SEQUENTIAL_MODES = frozenset(int(mode) for mode in CreateMode if "SEQUENTIAL" in mode.name)
 
 
@@ -134,11 +133,11 @@ class Budgets(ByPath[Budget]):
 
     # -- requests --------------------------------------------------------------------------------------------
 
-    def charge(self, opcode: int, fields: Any, pause: Pause = NO_PAUSE) -> str | None:
+    def charge(self, effect: Effect, fields: Any, pause: Pause = NO_PAUSE) -> str | None:
         """Take what a request costs; the path of a budget that refuses it, which then costs nothing."""
-        return self.spend(self.costs(pause.each(_written(opcode, fields, pause))))
+        return self.spend(self.costs(pause.each(_written(effect, fields, pause))))
 
-    def refuses(self, incarnation: str, clock: int, opcode: int, fields: Any) -> str | None:
+    def refuses(self, incarnation: str, clock: int, effect: Effect, fields: Any) -> str | None:
         """The path of a budget that has nothing left for a request that would be sent now.
 
         Changes nothing: a proxy asks before it appends, and a request that is not appended needs no order. A
@@ -147,7 +146,7 @@ class Budgets(ByPath[Budget]):
         offset = self._offsets.get(incarnation)
         if offset is None or clock + offset < self._clock - _SKEW:
             return None
-        return self._spent(self.costs(_written(opcode, fields, NO_PAUSE)), max(clock + offset, self._clock))
+        return self._spent(self.costs(_written(effect, fields, NO_PAUSE)), max(clock + offset, self._clock))
 
     def costs(self, written: Iterable[tuple[str, int]]) -> Costs:
         """Writes and bytes of a request, by the path of the budget, of its operations: path and bytes."""
@@ -200,22 +199,22 @@ class Budgets(ByPath[Budget]):
         return {path: self[path].left_at(self._clock) for path in sorted(self)}
 
 
-def _written(opcode: int, fields: Any, pause: Pause) -> list[tuple[str, int]]:
+def _written(effect: Effect, fields: Any, pause: Pause) -> list[tuple[str, int]]:
     """The paths and bytes of a request's operations that budgets count."""
-    if opcode != _MULTI:
-        return [_path_and_size(opcode, fields)] if opcode in _COUNTED and fields[0] else []
+    if effect is not Effect.OF_PARTS:
+        return [_path_and_size(effect, fields)] if effect in _COUNTED and fields[0] else []
     return [
-        _path_and_size(kind.opcode, part)
+        _path_and_size(kind.effect, part)
         for kind, part in pause.each(fields)
-        if kind.opcode in _COUNTED and part[0]
+        if kind.effect in _COUNTED and part[0]
     ]
 
 
-def _path_and_size(opcode: int, fields: Any) -> tuple[str, int]:
+def _path_and_size(effect: Effect, fields: Any) -> tuple[str, int]:
     path = fields[0]
-    if opcode in CREATES:
+    if effect is Effect.CREATES:
         path = written_below(path, sequential=fields[3] in _SEQUENTIAL_MODES)
-    return path, len(fields[1] or b"") if opcode in _WITH_DATA else 0
+    return path, 0 if effect is Effect.SETS_ACL else len(fields[1] or b"")
 
 
 def written_below(path: str, *, sequential: bool) -> str:

@@ -12,7 +12,7 @@ from struct import Struct
 
 from proxy.state.budgets import Budgets
 from proxy.state.node import Node
-from proxy.state.pause import NO_PAUSE, Pause
+from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE, Pause
 from proxy.state.sessions import Session
 from schema.pages import NodePage
 from schema.paths import ROOT, ZOOKEEPER
@@ -26,11 +26,14 @@ _crc32 = zlib.crc32
 _UNCOUNTED = ZOOKEEPER + "/"
 
 
-def node_hash(path: str, node: Node) -> int:
+def node_hash(path: str, node: Node, pause: Pause = NO_PAUSE) -> int:
     """The hash of one node (DigestCalculator.calculateDigest)."""
     if path.startswith(_UNCOUNTED):
         return 0
-    return _crc32((path.encode() if path != ROOT else b"") + node.digested())
+    digested = node.digested()
+    if len(digested) > BYTES_PER_STEP:
+        pause.spend(len(digested) // BYTES_PER_STEP)
+    return _crc32((path.encode() if path != ROOT else b"") + digested)
 
 
 def page_hash(page: NodePage) -> int:
@@ -69,11 +72,11 @@ class Digest:
         self._total = total
         self.touched.clear()
 
-    def touch(self, path: str, node: Node) -> None:
+    def touch(self, path: str, node: Node, pause: Pause = NO_PAUSE) -> None:
         """An existing node is about to change or to be deleted. A new node is only added to `touched`."""
         if path not in self.touched:
             self.touched.add(path)
-            self._total -= node_hash(path, node)
+            self._total -= node_hash(path, node, pause)
 
     def add_session(self, session: Session) -> None:
         """A session was added, or has changed."""
@@ -89,7 +92,7 @@ class Digest:
         for path in pause.each(self.touched):
             node = nodes.get(path)
             if node is not None:
-                total += node_hash(path, node)
+                total += node_hash(path, node, pause)
         self.touched.clear()
         self._total = total & _MASK
         return (self._total + self._budgets.hash()) & _MASK

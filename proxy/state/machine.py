@@ -139,18 +139,22 @@ class Machine(State):
         tx.identities = request.identities
         tx.own = own
         try:
-            decode, apply, reply, in_steps, _, _ = operation
             if fields is None:
                 body = request.body
-                fields, _ = decode(body, 0, tx.pause) if in_steps else decode(body, 0)
-            if self.budgets and (spent := self.budgets.charge(opcode, fields, tx.pause)) is not None:
+                fields, _ = (
+                    operation.decode(body, 0, tx.pause) if operation.in_steps else operation.decode(body, 0)
+                )
+            if (
+                self.budgets
+                and (spent := self.budgets.charge(operation.effect, fields, tx.pause)) is not None
+            ):
                 # As ZooKeeper, which spends no zxid on a request that it throttles.
                 self.zxid -= 1
                 self.throttled = spent
                 return _THROTTLED
-            result = apply(tx, fields)
+            result = operation.apply(tx, fields)
             # `Outcome(...)` would call a function written in Python.
-            outcome = _new(Outcome, (0, reply(result))) if own else DONE
+            outcome = _new(Outcome, (0, operation.reply(result))) if own else DONE
             tx.commit()
         except Refusal as refusal:
             tx.rollback()
@@ -159,7 +163,7 @@ class Machine(State):
             tx.rollback()
             if opcode != _SYNC and not spends_zxid(opcode, error):
                 self.zxid -= 1
-            outcome = Outcome(code_of(opcode, error), b"")
+            outcome = Outcome(code_of(operation, error), b"")
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - one request must not stop all servers for ever
@@ -180,7 +184,9 @@ class Machine(State):
         """End the entry."""
         self.entries += 1
         if self.entries % CHECKPOINT_EVERY == 0:
-            self.checkpoints.append((self.entries, self.digest.settle(self.tree.nodes)))
+            self.checkpoints.append(
+                (self.entries, self.digest.settle(self.tree.nodes, self.transaction.pause))
+            )
 
     def _execute_proxy_request(self, request: RequestFields) -> Outcome:
         tx = self.transaction

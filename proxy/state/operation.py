@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from proxy.state.auth.scheme import Identities
+from proxy.state.effect import Effect as Effect
 from proxy.state.node import Node
 from proxy.state.pause import AtOnce, Pause
 from proxy.state.transaction import Transaction
@@ -59,6 +60,8 @@ class Cost(enum.Flag):
 # (what it reads, the client, frame, position of the body) -> the reply's body. Raises Refusal and
 # MalformedPacket; and TooLong, before it has set a watch or sent an event, if the pause refuses slow reads.
 AnswerRead = Callable[[Reading, Client, bytes, int], bytes]
+# The same arguments -> how many steps it takes, about, as the state is now. Raises MalformedPacket.
+CountSteps = Callable[[Reading, Client, bytes, int], int]
 
 
 class ReadOperation(NamedTuple):
@@ -70,6 +73,11 @@ class ReadOperation(NamedTuple):
     heavy: bool = False
     # A slow one needs no single state: the log may be applied between two of its slices.
     in_pieces: bool = False
+    # Before a write after it is sent to the log; None: always few.
+    steps: CountSteps | None = None
+    # For operators: the end of its op_count_* among the metrics, and its name in `lop`, if it has one there.
+    counted: str = ""
+    word: str = ""
 
 
 class WriteOperation(NamedTuple):
@@ -88,6 +96,16 @@ class WriteOperation(NamedTuple):
     # know it. For parts of a multi this is not looked at.
     level: int = 1
     cost: Cost = Cost.CHANGES
+    effect: Effect = Effect.NOTHING
+    # ZooKeeper validates the path, null or not (PrepRequestProcessor). For others it fails on a null path.
+    path_checked_first: bool = False
+    # An update to ZooKeeper's ServerStats.updateLatency: it has a transaction of its own.
+    is_update: bool = True
+    # Its name in the audit log, if it is there.
+    audited: str = ""
+    # As those of a read.
+    counted: str = ""
+    word: str = ""
 
 
 class Operations(NamedTuple):
@@ -96,6 +114,13 @@ class Operations(NamedTuple):
     reads: dict[int, ReadOperation]
     writes: dict[int, WriteOperation]
     extended: bool  # with Keeper's handshake and operations
+
+    @property
+    def updates(self) -> dict[int, bool]:
+        """Whether each is an update, by opcode."""
+        return dict.fromkeys(self.reads, False) | {
+            opcode: write.is_update for opcode, write in self.writes.items()
+        }
 
 
 def stat(node: Node) -> bytes:

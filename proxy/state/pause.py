@@ -121,7 +121,7 @@ class AtOnce(Pause):
 
 
 class Briefly(AtOnce):
-    """Refuses what has more steps. For decoding, which changes nothing."""
+    """As AtOnce, and `each` counts as expected. For decoding, which changes nothing before its loops."""
 
     @override
     def each(self, items: Collection[Item]) -> Iterable[Item]:

@@ -52,20 +52,20 @@ class Quotas(ByPath[Quota]):
         self._nodes = nodes
         self.stale: set[str] = set()  # paths whose stats node has to be updated
 
-    def node_added(self, path: str, data: bytes | None) -> None:
+    def node_added(self, pause: Pause, path: str, data: bytes | None) -> None:
         """A node was added."""
         self._add(path, 1, _size(path, data))
-        self._note(path, data, present=True)
+        self._note(pause, path, data, present=True)
 
-    def node_removed(self, path: str, data: bytes | None) -> None:
+    def node_removed(self, pause: Pause, path: str, data: bytes | None) -> None:
         """A node was removed."""
         self._add(path, -1, -_size(path, data))
-        self._note(path, None, present=False)
+        self._note(pause, path, None, present=False)
 
-    def changed(self, path: str, before: bytes | None, after: bytes | None) -> None:
+    def changed(self, pause: Pause, path: str, before: bytes | None, after: bytes | None) -> None:
         """A node gets other data."""
         self._add(path, 0, _size(path, after) - _size(path, before))
-        self._note(path, after, present=True)
+        self._note(pause, path, after, present=True)
 
     def settle(self, pause: Pause = NO_PAUSE) -> int:
         """Count new quotas and update the stats nodes; returns by how many bytes these grew."""
@@ -97,7 +97,7 @@ class Quotas(ByPath[Quota]):
                 quota.bytes += size
                 self.stale.add(above)
 
-    def _note(self, path: str, data: bytes | None, *, present: bool) -> None:
+    def _note(self, pause: Pause, path: str, data: bytes | None, *, present: bool) -> None:
         """If the node is one of a quota's two nodes, record its content."""
         if not path.startswith(QUOTA_PATHS):
             return
@@ -109,7 +109,7 @@ class Quotas(ByPath[Quota]):
             quota = self[of] = Quota()
         if name == _LIMITS:
             quota.has_limits = present
-            quota.limits = read_limits(data) if present else None
+            quota.limits = read_limits(data, pause) if present else None
         else:
             quota.has_stats = present
         if quota.has_limits or quota.has_stats:
@@ -166,26 +166,31 @@ def check(
                 raise Refusal(ErrorCode.QUOTA_EXCEEDED)
 
 
-# What Long.parseLong accepts, with at most as many digits as it can use: int() raises for very many.
-_NUMBER = re.compile(r"([+-]?)0*(\d{1,19})")
+# What Long.parseLong accepts, with at most as many digits as it can use: int() raises for very many. The
+# zeros are taken once: a client may send a megabyte of them.
+_NUMBER = re.compile(r"([+-]?)(?=\d)0*+(\d{0,19})")
+_PAIR = re.compile("[^,;]+")
 
 
-def read_limits(data: bytes | None) -> Limits | None:
+def read_limits(data: bytes | None, pause: Pause = NO_PAUSE) -> Limits | None:
     """The limits of a node's data as StatsTrack reads them; None if it fails on the data."""
     if data is None:
         return None
     found: dict[str, int] = {}
     # Java's split drops empty strings at the end: "bytes=5=" has two parts, "count=" one
     text = data.decode("utf-8", "replace").rstrip(",;")
-    for pair in re.split("[,;]+", text) if text else ():
-        parts = pair.rstrip("=").split("=")
-        if len(parts) < 2:
-            return None
-        match = _NUMBER.fullmatch(parts[1] or "-1")
-        number = None if match is None else int(match[1] + match[2])
-        if number is None or not -(1 << 63) <= number < 1 << 63:
-            return None
-        found[parts[0]] = number
+    if text[:1] in (",", ";"):  # before it is an empty pair
+        return None
+    for some in pause.batches(_PAIR.finditer(text)):
+        for pair in some:
+            parts = pair[0].rstrip("=").split("=", 2)
+            if len(parts) < 2:
+                return None
+            match = _NUMBER.fullmatch(parts[1] or "-1")
+            number = None if match is None else int(f"{match[1]}0{match[2]}")
+            if number is None or not -(1 << 63) <= number < 1 << 63:
+                return None
+            found[parts[0]] = number
     return Limits(
         found.get("count", -1),
         found.get("bytes", -1),

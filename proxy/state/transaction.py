@@ -172,7 +172,7 @@ class Transaction:
         created = parent.created
         self._undo.append((_uncreate, path, above, created, parent.pzxid))
         if above not in touched:
-            self._digest.touch(above, parent)
+            self._digest.touch(above, parent, self.pause)
         touched.add(path)
         node = new_node(data, rights, owner, zxid, now)
         # As Tree.attach, inline.
@@ -202,9 +202,9 @@ class Transaction:
         assert isinstance(parent, FullNode)  # it has a child
         self._undo.append((_undelete, path, above, node, parent.pzxid))
         if above not in touched:
-            self._digest.touch(above, parent)
+            self._digest.touch(above, parent, self.pause)
         if path not in touched:
-            self._digest.touch(path, node)
+            self._digest.touch(path, node, self.pause)
         # As Tree.detach, inline.
         del self.nodes[path]
         tree.data_size -= len(path) + node.size
@@ -227,7 +227,7 @@ class Transaction:
         """Give a node new data (DataTree.setData); returns the node as it is now."""
         tree = self.tree
         if path not in self._digest.touched:
-            self._digest.touch(path, node)
+            self._digest.touch(path, node, self.pause)
         tree.data_size += (len(data) if data else 0) - node.size
         if tree.quotas or path.startswith(QUOTA_PATHS):
             self._quota_changes.append((tree.quotas.changed, path, node.data, data))
@@ -249,7 +249,7 @@ class Transaction:
     def set_acl(self, path: str, node: Node, rights: Rights) -> Node:
         """Give a node a new ACL (DataTree.setACL); watches do not fire for it."""
         self._undo.append((_put_acl, path, node.rights, node.aversion))
-        self._digest.touch(path, node)
+        self._digest.touch(path, node, self.pause)
         return _put_acl(self, path, rights, wrap_int(node.aversion + 1))
 
     def assign(self, path: str, node: Node, value: Stored) -> Node:
@@ -260,7 +260,7 @@ class Transaction:
         """
         self._undo.append((_assign, path, without_data(node)))
         if path not in self._digest.touched:
-            self._digest.touch(path, node)
+            self._digest.touch(path, node, self.pause)
         return _assign(self, path, value)
 
     def delete_ephemerals(self, session_id: int) -> None:
@@ -298,7 +298,7 @@ class Transaction:
         """Keep the changes of the request."""
         if self._quota_changes:
             for count, *change in self.pause.each(self._quota_changes):
-                count(*change)
+                count(self.pause, *change)
             self._quota_changes.clear()
             self.tree.data_size += self.tree.quotas.settle(self.pause)
         if len(self._undo) > _MANY:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from proxy.state.node import Node, full_node
-from proxy.state.pause import Pause
+from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.quotas import Quotas
 from schema.errors import BadValue
 from schema.paths import QUOTA, ROOT, parent_of
@@ -150,5 +150,5 @@ class Tree:
             node = self.nodes[path]
             below += node.children or ()
             if path != QUOTA:
-                self.quotas.node_added(path, node.data)
+                self.quotas.node_added(NO_PAUSE, path, node.data)
         self.data_size += self.quotas.settle()

@@ -6,39 +6,19 @@ chunk pays nothing; writes one by one. Counts only grow: a reset (srst) remember
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
-from codec.constants import KeeperOpCode, OpCode
+from codec.constants import OpCode
 
 BUCKETS = 64
 """Bucket n of a histogram counts what took less than 2 ** n nanoseconds, but not less than half of that."""
 MILLISECOND = 1_000_000
-# Reads to ZooKeeper's ServerStats.updateLatency, which counts as an update what has a transaction of its own.
-NOT_UPDATES = frozenset(
-    {
-        OpCode.EXISTS,
-        OpCode.GET_DATA,
-        OpCode.GET_ACL,
-        OpCode.GET_CHILDREN,
-        OpCode.SYNC,
-        OpCode.PING,
-        OpCode.GET_CHILDREN2,
-        OpCode.CHECK_WATCHES,
-        OpCode.REMOVE_WATCHES,
-        OpCode.MULTI_READ,
-        OpCode.SET_WATCHES,
-        OpCode.GET_EPHEMERALS,
-        OpCode.GET_ALL_CHILDREN_NUMBER,
-        OpCode.SET_WATCHES2,
-        OpCode.ADD_WATCH,
-        OpCode.WHO_AM_I,
-        KeeperOpCode.FILTERED_LIST,
-        KeeperOpCode.LIST_WITH_STAT_AND_DATA,
-        KeeperOpCode.LIST_RECURSIVE,
-    }
-)
-# What every connection may be noted with, besides the operations of `ops`.
-OF_SESSIONS = (OpCode.CREATE_SESSION, OpCode.CLOSE_SESSION, OpCode.PING)
+# What every connection may be noted with, besides the operations of `ops`, and whether it is an update.
+OF_SESSIONS: Mapping[int, bool] = {
+    OpCode.CREATE_SESSION: True,
+    OpCode.CLOSE_SESSION: True,
+    OpCode.PING: False,
+}
 _NEVER = 1 << 62
 
 
@@ -109,12 +89,13 @@ class _Extremes:
 class Latency(_Extremes):
     """All requests of one server: ZooKeeper's ServerStats and its read and update latency."""
 
-    __slots__ = ("_before", "by_opcode", "refused")
+    __slots__ = ("_before", "by_opcode", "refused", "updates")
 
-    def __init__(self, opcodes: Iterable[int]) -> None:
-        """`opcodes` are all that will be noted, besides those of sessions."""
+    def __init__(self, updates: Mapping[int, bool]) -> None:
+        """`updates`: all opcodes that will be noted, besides those of sessions, and which are updates."""
         super().__init__()
-        self.by_opcode = {opcode: Histogram() for opcode in (*opcodes, *OF_SESSIONS)}
+        self.updates = {**OF_SESSIONS, **updates}
+        self.by_opcode = {opcode: Histogram() for opcode in self.updates}
         self.refused: Counter[int] = Counter()  # writes that failed, by opcode: `by_opcode` has them as well
         self._before = (Histogram(), Histogram())
 
@@ -128,7 +109,7 @@ class Latency(_Extremes):
         """All updates, or all reads, since the start."""
         made = Histogram()
         for opcode, histogram in self.by_opcode.items():
-            if (opcode not in NOT_UPDATES) is updates:
+            if self.updates[opcode] is updates:
                 made = made.plus(histogram)
         return made
 

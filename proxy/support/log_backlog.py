@@ -1,6 +1,6 @@
 """Lines that a thread writes, so that a pipe without a reader, or a slow disk, stalls no client.
 
-What waits has a bound in bytes. Beyond it lines are dropped and counted; when there is room again, one line
+What waits has a bound. Beyond it lines are dropped and counted; when there is room again, one line
 says how many. Where a line goes is another handler's business.
 """
 
@@ -12,17 +12,20 @@ import sys
 import threading
 from collections import deque
 
-_MOST = 1 << 20  # characters that wait
-_OF_ITS_OWN = 200  # of a line, beside its message: its time, its names
+MESSAGES, AUDIT = 1 << 20, 8 << 20  # characters that wait; a multi of 1 MiB has up to 26,000 audit lines
+_OF_ITS_OWN = 200  # of a line, beside its message and traceback: its time, its names
 _PATIENCE = 1.0  # seconds for which the end of the process waits for what is left
 _PLAIN = "plain"
+_TRACEBACKS = logging.Formatter()
 
 
 class Backlog(logging.Handler):
     """Hands lines to a thread, which hands them to `target`. `what`: the name of the log."""
 
-    def __init__(self, target: logging.Handler, what: str) -> None:
+    def __init__(self, target: logging.Handler, what: str, most: int = MESSAGES) -> None:
+        """`most`: characters that wait."""
         super().__init__()
+        self._most = most
         self.setFormatter(target.formatter)
         self.dropped = 0
         self._target = target
@@ -40,14 +43,16 @@ class Backlog(logging.Handler):
         line = copy.copy(record)
         try:
             line.msg, line.args = record.getMessage(), None  # what the arguments are may change
+            if record.exc_info:  # a traceback keeps all that its frames hold
+                line.exc_text, line.exc_info = _TRACEBACKS.formatException(record.exc_info), None
         except (TypeError, ValueError):
             self.handleError(record)
             return
         with self._changed:
-            if self._ends or self._size > _MOST:
+            if self._ends or self._size > self._most:
                 self.dropped += 1
                 return
-            self._size += len(line.msg) + _OF_ITS_OWN
+            self._size += _size(line)
             self._lines.append(line)
             self._changed.notify()
 
@@ -78,7 +83,7 @@ class Backlog(logging.Handler):
                 if line is None and self.dropped == said:
                     return
                 if line is not None:
-                    self._size -= len(line.msg) + _OF_ITS_OWN
+                    self._size -= _size(line)
                 dropped = self.dropped
             if line is None:
                 line, said = self._loss(dropped - said), dropped
@@ -94,6 +99,10 @@ class Backlog(logging.Handler):
                 "msg": f"{count} lines of {self._what} were dropped: they came faster than they were written",
             }
         )
+
+
+def _size(line: logging.LogRecord) -> int:
+    return len(line.msg) + len(line.exc_text or "") + _OF_ITS_OWN
 
 
 class Descriptor(logging.Handler):

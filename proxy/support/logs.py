@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from proxy.support.log_backlog import Backlog, Descriptor, of_stderr
+from proxy.support.log_backlog import AUDIT, Backlog, Descriptor, of_stderr
 from proxy.support.throttled_log import ThrottledLog
 
 TEXT, JSON = "text", "json"
@@ -46,7 +46,9 @@ class _JsonFormatter(logging.Formatter):
         if record.name == audit.name:
             pairs = (pair.partition("=") for pair in record.getMessage().split("\t"))
             document["audit"] = {name: value for name, equals, value in pairs if equals}
-        if record.exc_info:
+        if record.exc_text:
+            document["exception"] = record.exc_text
+        elif record.exc_info:
             document["exception"] = self.formatException(record.exc_info)
         return json.dumps(document, ensure_ascii=False)
 
@@ -163,7 +165,7 @@ def audit_to(path: str, form: str) -> Iterator[None]:
         return
     file = _AuditFile(path)
     file.setFormatter(formatter(form))
-    handler = Backlog(file, "the audit log")
+    handler = Backlog(file, "the audit log", AUDIT)
     audit.addHandler(handler)
     audit.propagate = False
     try:

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 _AT_ONCE = 100  # clients accepted in one turn of the loop
 _NO_MORE_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-# Errors of the network that `accept` passes on; Linux's manual treats them as EAGAIN. EPERM: a firewall.
+# Errors of one connection that `accept` passes on, by Linux's manual. EPERM: a firewall.
 _OF_CLIENT = (
     errno.ENETDOWN,
     errno.EPROTO,
@@ -29,6 +29,10 @@ _OF_CLIENT = (
     errno.EOPNOTSUPP,
     errno.ENETUNREACH,
     errno.EPERM,
+    errno.ENOSR,
+    errno.ESOCKTNOSUPPORT,
+    errno.EPROTONOSUPPORT,
+    errno.ETIMEDOUT,
 )
 _PAUSE = 1.0  # seconds until the next try if the process has no file descriptor left
 _HANDSHAKE = 10.0  # seconds for TLS
@@ -98,7 +102,7 @@ class Bounds(NamedTuple):
 
 
 class Place:
-    """The place of one connection. Who has it calls `release` when it is no longer needed."""
+    """The place of one connection, until the protocol that has it calls `release`."""
 
     def __init__(self, taken: Counter[str], address: str) -> None:
         self._taken = taken
@@ -107,7 +111,7 @@ class Place:
         taken[address] += 1
 
     def release(self) -> None:
-        """Give it back, once."""
+        """Give the place back. Idempotent."""
         if self._is_held:
             self._is_held = False
             self._taken[self.address] -= 1
@@ -116,10 +120,7 @@ class Place:
 
 
 class BoundedPort:
-    """A port of which so many connections are open at most. One counts as soon as it is accepted.
-
-    So it counts during its TLS handshake, too.
-    """
+    """A port with a limit of open connections. One counts from its accept on, so during its TLS handshake."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """A warning about a lasting problem: logged at once, then every 30 s, so that the log stays readable.
 
-Whatever a client that has proved nothing can cause is logged here: its log lines are not to fill the disk.
+Whatever a client without a session can cause is logged here: such lines must not fill the disk.
 """
 
 import logging
@@ -13,7 +13,9 @@ _INTERVAL = 30.0  # seconds between two warnings of one kind
 _KINDS = 4  # of one object in that time: what clients send may be in them
 _PATHS = 256  # that have a log of their own
 _LONGEST_PATH = 1024
-_VARIABLE = re.compile(r"\w*\d\w*")  # numbers, addresses, names of incarnations
+_LONGEST_KIND = 1024  # characters of a message that make its kind: what clients send may be in it
+# Numbers, addresses, names of incarnations. It looks at each word once: a client may send a long one.
+_VARIABLE = re.compile(r"\b[^\W\d]*+\d\w*+")
 
 
 class ThrottledLog:
@@ -38,7 +40,7 @@ class ThrottledLog:
 
     def _say(self, severity: int, message: str, *arguments: object) -> None:
         now = self._clock.monotonic()
-        kind = _VARIABLE.sub("#", message % arguments)
+        kind = _VARIABLE.sub("#", (message % arguments)[:_LONGEST_KIND])
         warned = self._warned = {
             known: time for known, time in self._warned.items() if now - time < _INTERVAL
         }

@@ -5,7 +5,7 @@ import os
 
 
 def user_name() -> str:
-    """Its name, or its number if it has none: in a container it is often in no file of users."""
+    """The user's name, or its number: in a container /etc/passwd often does not have the user."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # OSError since Python 3.13

@@ -222,4 +222,5 @@ def test_a_store_that_is_away_and_an_etcd_that_is_restored(tmp_path: Path, capsy
         assert state(archive.url, seen.time) == seen.nodes
     assert state(archive.url, "now") == instead.nodes
     assert [gap["why"] for gap in archive.list()["gaps"]] == ["etcd was restored"]
+    assert "zketcd_archive_gaps_total 0\n" in archive.metrics.read_text()
     assert archive.run("archive", "verify", archive.url)[0] == 0

@@ -17,7 +17,7 @@ async def test_requests_without_an_answer_are_told_with_what_they_wait_for() -> 
         Waiting(OpCode.SET_DATA, "/a", True, now - 5_000_000_000),
         Waiting(OpCode.GET_DATA, None, False, now),
     ]
-    latency = Latency(())
+    latency = Latency({})
     busy = subjects.Connection(ConnectionLatency(latency), requests * 20, session_id=0x1F, outstanding=2)
     connections = subjects.connected(subjects.Connection(ConnectionLatency(latency)), busy)
     subject = subjects.subject_of(replicated=subjects.LogFacts(outstanding=1), connections=connections)
@@ -36,7 +36,7 @@ async def test_requests_without_an_answer_are_told_with_what_they_wait_for() -> 
 
 
 async def test_of_very_many_clients_some_are_told_and_all_counted() -> None:
-    latency = ConnectionLatency(Latency(()))
+    latency = ConnectionLatency(Latency({}))
     connections = subjects.connected(
         *(subjects.Connection(latency, session_id=number, outstanding=1) for number in range(1000))
     )

@@ -44,6 +44,7 @@ _VALUES: dict[str, tuple[str, ...]] = {
         "options.snapshot-log-bytes=67108864",
         "options.enforce-quota=true",
         "options.audit-log=-",
+        "options.peer-listen=:2191",
         "extraEnv[0].name=ZKETCD_SUPER_DIGEST,extraEnv[0].value=super:D/InIHSb7yEEbrWz8b9l71RjZJU=",
         "service.type=LoadBalancer",
         "service.externalTrafficPolicy=Local",
@@ -151,7 +152,7 @@ def test_values_become_options(everything: list[Manifest]) -> None:
     assert (config.tls.listen, config.proxy_protocol.mode) == ("only", "require")
     assert config.proxy_protocol.balancers == tuple(map(ipaddress.ip_network, ("10.0.0.0/24", "10.0.1.7/32")))
     names = [variable["name"] for variable in container["env"]]
-    assert names[-3:] == ["ZKETCD_ETCD_USER", "ZKETCD_ETCD_PASSWORD_FILE", "ZKETCD_SUPER_DIGEST"]
+    assert names[-4:] == ["ZKETCD_ETCD_USER", "ZKETCD_ETCD_PASSWORD_FILE", "POD_IP", "ZKETCD_SUPER_DIGEST"]
 
 
 def test_files_lie_in_secrets_that_are_mounted(manifests: list[Manifest]) -> None:
@@ -190,6 +191,9 @@ def test_everything_selects_the_proxies(everything: list[Manifest]) -> None:
     for service in services:
         assert {port["targetPort"] for port in service["spec"]["ports"]} <= names
     assert {rule["ports"][0]["port"] for rule in policy["ingress"]} == names
+    config = configuration(template["spec"]["containers"][0])
+    assert (config.peer_listen, config.peer_advertise) == (("", 2191), ("$(POD_IP)", 2191))
+    assert policy["ingress"][-1]["from"] == [{"podSelector": policy["podSelector"]}]
     # Only clients come by the load balancer.
     specs = {service["metadata"]["name"]: service["spec"] for service in services}
     assert specs["release-zketcd"]["type"] == "LoadBalancer"
@@ -243,7 +247,7 @@ def test_the_backup_is_started_as_the_command_understands(everything: list[Manif
     mounted = {each["mountPath"] for each in container["volumeMounts"]}
     files = (given.etcd_ca, given.etcd_password_file)
     assert {str(Path(file).parent) for file in files} == mounted - {"/backup"}
-    assert container["env"] == _container(everything)[1]["env"][:-1]  # but for extraEnv
+    assert container["env"] == _container(everything)[1]["env"][:-2]  # but for POD_IP and extraEnv
 
 
 def test_clickhouse_is_sent_to_the_service(everything: list[Manifest]) -> None:

@@ -28,8 +28,8 @@ OF_ARCHIVERS = {name for _, name, *_ in METRICS}
 _WORD = re.compile(r"[a-z_][a-z0-9_]*")
 _IN_QUOTES = re.compile(r'"[^"]*"')
 _NO_METRICS = re.compile(r"\b(?:by|on|ignoring|without)\s*\([^)]*\)|\[[^]]*\]|\{[^}]*\}")
-_WORDS = {"and", "or", "by", "sum", "rate", "increase", "delta", "predict_linear", "histogram_quantile", "e"}
-_WORDS |= {"scalar", "min", "time", "abs"}
+_WORDS = {"and", "or", "by", "sum", "rate", "increase", "delta", "changes", "predict_linear"}
+_WORDS |= {"histogram_quantile", "scalar", "min", "time", "abs", "e"}
 
 
 @pytest.fixture

@@ -1,10 +1,13 @@
 """etcd with authentication: tokens that run out or are forgotten, a role for one prefix, wrong passwords."""
 
 import asyncio
+import base64
 import os
+import re
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,7 +30,7 @@ from tests.proxy.log.proxies import Proxy, answered, until
 _TOKEN_TTL_S = 1
 _PREFIX = "/tenant"
 _RANGE = b"/tenant/", b"/tenant0"
-_DATABASE = "zketcd_etcd_db_in_use_bytes "
+_DATABASE = "zketcd_etcd_db_in_use_bytes"
 
 
 @contextmanager
@@ -62,7 +65,7 @@ def test_a_user_of_one_prefix_needs_no_other_right(start: Start, version: str) -
         with Client(proxy.port) as client:
             client.create("/a")
             client.sync()
-        wait_until(lambda: _database_bytes(admin_port) > 0, "etcd's size")
+        wait_until(lambda: _metric(admin_port, _DATABASE) > 0, "etcd's size")
         command = [sys.executable, "-m", "zketcd", "check", "--etcd", etcd.endpoint, "--prefix", _PREFIX]
         command += ["--etcd-user", "tenant", "--listen", f"127.0.0.1:{free_port()}"]
         environment = {**os.environ, "ZKETCD_ETCD_PASSWORD": "secret"}
@@ -71,10 +74,43 @@ def test_a_user_of_one_prefix_needs_no_other_right(start: Start, version: str) -
             assert found in checked.stdout
 
 
-def _database_bytes(admin_port: int) -> float:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_user_of_one_prefix_sees_that_etcd_is_full(start: Start, version: str) -> None:
+    """Another program has filled it: no append of the proxy has been refused."""
+    admin_port = free_port()
+    options = {"prefix": _PREFIX, "etcd_user": "tenant", "etcd_password": "secret"}
+    with _served("--quota-backend-bytes=4194304", version=version) as etcd:
+        start(etcd, admin_listen=f"127.0.0.1:{admin_port}", **options)
+        root = admin.post(etcd.endpoint, "auth/authenticate", {"name": "root", "password": "root"})["token"]
+        value = base64.b64encode(bytes(1_000_000)).decode()
+
+        def is_full() -> bool:
+            put = {"key": base64.b64encode(os.urandom(8)).decode(), "value": value}
+            try:
+                admin.post(etcd.endpoint, "kv/put", put, root)
+            except urllib.error.HTTPError:
+                return True
+            return False
+
+        wait_until(is_full, "etcd is full", interval=0)
+        for name in ("zketcd_etcd_alarms", "zketcd_etcd_no_space"):
+            wait_until(partial(_is_set, admin_port, name), name, timeout=60)
+        command = [sys.executable, "-m", "zketcd", "sizes", "--etcd", etcd.endpoint, "--prefix", _PREFIX]
+        environment = {**os.environ, "ZKETCD_ETCD_PASSWORD": "secret"}
+        sizes = subprocess.run(
+            [*command, "--etcd-user", "tenant"], env=environment, capture_output=True, text=True, check=True
+        )
+        assert re.search(r"etcd's database: \d+ [kM]B, in use", sizes.stdout)
+
+
+def _is_set(admin_port: int, name: str) -> bool:
+    return _metric(admin_port, name) == 1
+
+
+def _metric(admin_port: int, name: str) -> float:
     with urllib.request.urlopen(f"http://127.0.0.1:{admin_port}/metrics", timeout=10) as response:
         lines = response.read().decode().splitlines()
-    return next((float(line.split()[1]) for line in lines if line.startswith(_DATABASE)), 0.0)
+    return next((float(line.split()[1]) for line in lines if line.startswith(f"{name} ")), 0.0)
 
 
 def test_tokens_that_run_out_are_renewed(start: Start, forgetful_etcd: EtcdServer) -> None:

@@ -1,6 +1,7 @@
 """When requests have waited too long for this process alone, and when not."""
 
 import asyncio
+import threading
 from collections import Counter, deque
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -211,3 +212,22 @@ def test_the_thread_ends_the_process(world: World) -> None:
     thread._thread.join(60)
     thread.stop()
     assert ends == [f"ending: {world.subject.deaf}"]
+
+
+def test_a_process_that_another_has_replaced_is_not_ended(world: World) -> None:
+    ends: list[str] = []
+    world.wait(70)
+    thread = WatchdogThread(world.watchdog, lambda reason, _error: ends.append(reason))
+    looked = threading.Event()
+    look = world.watchdog.look
+
+    def looking() -> str:
+        reason = look()
+        looked.set()
+        return reason
+
+    world.watchdog.look = looking  # type: ignore[method-assign]
+    thread.start()
+    assert looked.wait(60)
+    thread.stop()
+    assert ends == []

@@ -47,6 +47,20 @@ def test_the_file_is_read_as_java_does(text: str, found: dict[str, str]) -> None
         ("server.1=a:1:2:observer;127.0.0.1:2181", {"listen": "127.0.0.1:2181"}),
         ("server.1=a:1:2\nclientPort=9", {"listen": ":9"}),
         ("admin.enableServer=false", {"admin_listen": "none"}),
+        ("pathStats.sampleRate=0.5", {}),
+        ("pathStats.enabled=false\npathStats.delay=1", {"top_sample": "0"}),
+        ("pathStats.enabled=true", {"top_log": "300"}),
+        (
+            "pathStats.enabled=true\npathStats.sampleRate=0.05\npathStats.maxDepth=2\npathStats.delay=1\n"
+            "pathStats.topPathMax=7\npathStats.slotDuration=10\npathStats.initialDelay=2",
+            {
+                "top_sample": "20",
+                "top_depth": "2",
+                "top_log": "60",
+                "top_rows": "7",
+                "top_window": "600",
+            },
+        ),
         ("admin.serverPort=81", {"admin_listen": ":81"}),
         ("maxClientCnxns=0", {"max_client_connections": "0"}),
         ("minSessionTimeout=-1\nmaxSessionTimeout=5", {"max_session_timeout": "5"}),

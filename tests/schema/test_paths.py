@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schema.paths import SPECIAL_PATHS, is_valid, join, parent_of, split
+from schema.paths import SPECIAL_PATHS, is_valid, join, parent_of, prefix_of, split
 
 
 def _java_units(path: str) -> list[int]:
@@ -66,3 +66,8 @@ def test_split_join_and_parent_are_one_thing(steps: list[str]) -> None:
     assert (parent, name) == ("/" + "/".join(steps[:-1]), steps[-1])
     assert parent_of(path) == parent
     assert join(parent, name) == path
+
+
+def test_a_prefix_has_no_number_of_a_sequential_node() -> None:
+    paths = ("/", "/a", "/a/b", "/a/b/c", "/a/n-0000000001", "/a/n-0000000001/b", "/a/b/n-0000000001")
+    assert [prefix_of(path, 2) for path in paths] == ["/", "/a", "/a/b", "/a/b", "/a/n-", "/a/n-", "/a/b"]

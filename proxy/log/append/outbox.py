@@ -16,6 +16,7 @@ from proxy.log.append.pending import Pending
 from proxy.log.append.space import UNMETERED, Space
 from proxy.log.append.syncs import Syncs, needs_no_entry
 from proxy.state.machine import Machine
+from proxy.state.ops import EXTENDED
 from proxy.support import probe
 from schema.entry import EntryWriter, Kind
 
@@ -96,7 +97,8 @@ class SpentBudgets:
         if pending.kind != Kind.CLIENT or pending.fields is None:  # not decoded: it is long
             return None
         budgets = self._machine.budgets
-        return budgets.refuses(incarnation, clock, pending.opcode, pending.fields)
+        effect = EXTENDED.writes[pending.opcode].effect
+        return budgets.refuses(incarnation, clock, effect, pending.fields)
 
 
 class Outbox:

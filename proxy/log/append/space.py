@@ -19,10 +19,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from codec.constants import CREATES, CreateMode, KeeperOpCode, OpCode
+from codec.constants import CreateMode, OpCode
 from codec.errors import MalformedPacket
 from proxy.log.append.pending import Pending
 from proxy.log.status import Pressure, Stats
+from proxy.state.effect import Effect
 from proxy.state.machine import Machine
 from proxy.state.node import Node
 from proxy.state.ops import EXTENDED
@@ -39,16 +40,9 @@ _INTERVAL, _SHORT_INTERVAL = 10.0, 1.0  # seconds between two looks at etcd's si
 _QUIET = 5  # looks without an entry between them, after which one is asked for
 _SOON = 3  # reserves of room: from less on, etcd's size is looked at often
 _NEVER = float("inf")
+_COUNTED_PER_REQUEST = 64  # ephemeral nodes
 _SHARES = 8  # one session may use this part of the room for new ephemeral nodes, or for other growth
 _EPHEMERAL = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL)
-# Appended as long as etcd has space, whatever they find: the delete of a missing node gets NONODE.
-_DELETES = (
-    OpCode.DELETE,
-    OpCode.DELETE_CONTAINER,
-    KeeperOpCode.TRY_REMOVE,
-    KeeperOpCode.REMOVE_RECURSIVE,
-)
-_SIZED = (OpCode.SET_DATA, OpCode.SET_ACL, *_DELETES)  # what they change depends on the node that is there
 #: The requests of clients that are never refused for want of space: no session could end without them.
 UNMETERED = (OpCode.CLOSE_SESSION, OpCode.SYNC)
 
@@ -71,6 +65,9 @@ class Space:
         self._pressed_at = 0  # the zxid at which the reserve was touched
         self._tree_then = 0  # the size of the tree at that moment
         self._spent: dict[int, int] = {}  # bytes of its share of lasting growth that a session has used
+        # The zxid at which a session's new ephemeral nodes were counted, and their bytes, with those of later
+        # ones.
+        self._held: dict[int, tuple[int, int]] = {}
         # The size in use without what was applied here: between two looks at etcd the log shows its growth.
         self._base = 0
         self._check_at = _NEVER  # when so many bytes are applied
@@ -110,12 +107,14 @@ class Space:
             room = self._check_at = _NEVER
         sessions = self._machine.sessions
         self._spent = {session: spent for session, spent in self._spent.items() if session in sessions}
+        self._held = {session: held for session, held in self._held.items() if session in sessions}
         if self._is_last and room > self._least:
             self._is_last = False
             log.warning("there is more room again than snapshots need: %d MiB are in use", in_use >> 20)
         if self._pressed and room > self._reserve:
             self._pressed = False
             self._spent.clear()
+            self._held.clear()
             probe.current.reached("a reserve that is whole again")
             log.warning("the reserve of etcd's quota is whole again: %d MiB are in use", in_use >> 20)
         return _SHORT_INTERVAL if room < _SOON * self._reserve else _INTERVAL
@@ -154,8 +153,11 @@ class Space:
                 fields, _ = operation.decode(pending.body, 0)
         except MalformedPacket:
             return True  # the state machine answers it
+        effect = operation.effect
         parts = (
-            [(kind.opcode, part) for kind, part in fields] if opcode == OpCode.MULTI else [(opcode, fields)]
+            [(kind.effect, part) for kind, part in fields]
+            if effect is Effect.OF_PARTS
+            else [(effect, fields)]
         )
         nodes = self._machine.tree.nodes
         lasting, ephemeral = _growth(nodes, parts)
@@ -197,15 +199,22 @@ class Space:
         """Whether the reserve has room for new ephemeral nodes of this size, of this session."""
         if self._room < self._least - self._tenth and not self._is_small(size):
             return False
-        tree = self._machine.tree
-        for path in tree.ephemerals.get(session_id, ()):
-            node = tree.nodes[path]
-            if node.czxid > self._pressed_at:
-                size += _NODE + len(path) + node.size
-        if size > self._tenth // _SHARES:
+        counted_at, held = self._counted(session_id)
+        if held + size > self._tenth // _SHARES:
             return False
+        self._held[session_id] = counted_at, held + size
         probe.current.reached("an ephemeral node that the reserve has room for")
         return True
+
+    def _counted(self, session_id: int) -> tuple[int, int]:
+        """An item of `_held`. Nodes are counted only after as many requests as make that cheap."""
+        tree, zxid = self._machine.tree, self._machine.zxid
+        owned = tree.ephemerals.get(session_id, ())
+        known = self._held.get(session_id)
+        if known is not None and zxid - known[0] <= len(owned) // _COUNTED_PER_REQUEST:
+            return known
+        new = [path for path in owned if tree.nodes[path].czxid > self._pressed_at]
+        return zxid, sum([_NODE + len(path) + tree.nodes[path].size for path in new])
 
     def count(self) -> None:
         """A request was refused."""
@@ -286,28 +295,28 @@ class _Growth(NamedTuple):
     ephemeral: int  # by nodes that go with their session
 
 
-def _never_grows(part: tuple[int, Any]) -> bool:
-    """Whether an operation cannot make the tree larger, whatever it finds.
+def _never_grows(part: tuple[Effect, Any]) -> bool:
+    """Whether an operation cannot make the tree larger, whatever it finds: a delete may fail.
 
     Keeper lets a set of empty data pass as well when it is short of memory (ClickHouse 112386).
     """
-    opcode, fields = part
-    return opcode in _DELETES or (opcode == OpCode.SET_DATA and not fields[1])
+    effect, fields = part
+    return effect is Effect.DELETES or (effect is Effect.SETS_DATA and not fields[1])
 
 
-def _repeats(nodes: Mapping[str, Node], opcode: int, fields: Any) -> bool:
+def _repeats(nodes: Mapping[str, Node], effect: Effect, fields: Any) -> bool:
     """Whether a request creates an empty node that exists: it is answered NODEEXISTS, or is content with it.
 
     Clients do this at each start. ClickHouse 18.16 does not start if it gets another error.
     """
-    return opcode in CREATES and not fields[1] and fields[0] in nodes and not fields[3] & SEQUENTIAL
+    return effect is Effect.CREATES and not fields[1] and fields[0] in nodes and not fields[3] & SEQUENTIAL
 
 
-def _growth(nodes: Mapping[str, Node], parts: Sequence[tuple[int, Any]]) -> _Growth:
+def _growth(nodes: Mapping[str, Node], parts: Sequence[tuple[Effect, Any]]) -> _Growth:
     """The growth by a request that has these parts; a request that is no multi is its only part."""
     lasting = ephemeral = 0
-    for opcode, fields in parts:
-        if opcode in CREATES:
+    for effect, fields in parts:
+        if effect is Effect.CREATES:
             if len(parts) == 1 and fields[0] in nodes and not fields[3] & SEQUENTIAL:
                 continue  # it is refused, or content with that node; in a multi it may be deleted before
             size = _NODE + len(fields[0] or "") + len(fields[1] or b"")
@@ -316,15 +325,18 @@ def _growth(nodes: Mapping[str, Node], parts: Sequence[tuple[int, Any]]) -> _Gro
             else:
                 lasting += size
             continue
-        node = nodes.get(fields[0]) if opcode in _SIZED else None
+        if effect is Effect.NOTHING:
+            continue
+        path = fields if isinstance(fields, str) else fields[0]
+        node = nodes.get(path)
         if node is None:
             continue
-        if opcode == OpCode.SET_DATA:
+        if effect is Effect.SETS_DATA:
             lasting += len(fields[1] or b"") - node.size
-        elif opcode == OpCode.SET_ACL:
+        elif effect is Effect.SETS_ACL:
             lasting += len(fields[1] or ()) - len(node.acl)
         else:  # a subtree counts as its topmost node
-            size = _NODE + len(fields[0]) + node.size
+            size = _NODE + len(path) + node.size
             if session_of(node.owner):
                 ephemeral -= size
             else:

@@ -19,6 +19,7 @@ from proxy.log.combine.messages import (
 )
 from proxy.log.context import Context
 from proxy.log.members import Member, Members
+from proxy.log.status import Combined
 from proxy.support import probe
 from proxy.support.latency import RoundTrip
 from proxy.support.ports import Place
@@ -76,6 +77,7 @@ class Combining:
         self._vain = 0  # of entries that it has refused since
         self._round_trip = RoundTrip()  # from an offer until the stream shows the entry
         self._line: _Line | None = None
+        self._trouble = ""  # why there is none, though another proxy combines
         # Not sets, whose order differs from run to run.
         self._connections: dict[_Guest, None] = {}
         self._guests: dict[_Guest, None] = {}  # of these, the proxies
@@ -101,6 +103,22 @@ class Combining:
     def is_on(self) -> bool:
         """Whether entries may be appended together: this proxy has a combiner, or combines for others."""
         return self._line is not None or bool(self._guests)
+
+    @property
+    def state(self) -> Combined:
+        """Which proxy appends this one's entries, or why it does so itself. For operators."""
+        hello, chosen = self._hello, self._chosen()
+        if not self._context.settings.peer_port.address:
+            return Combined(why="it lacks --peer-listen")
+        if hello is None:
+            return Combined(why="it is not registered in etcd")
+        if chosen is None:
+            return Combined(why="another proxy lacks --peer-listen")
+        if chosen.incarnation == hello.incarnation:
+            return Combined(hello.incarnation)
+        if self._line is not None:
+            return Combined(self._line.combiner)
+        return Combined(why=self._trouble or "it has not connected to the combiner yet")
 
     def combine(
         self, number: int, value: bytes, landed: Callable[[TxnResult], None], append: Callable[[], None]
@@ -245,6 +263,7 @@ class Combining:
                 await self._loop.create_connection(lambda: line, host.strip("[]"), int(port), ssl=context)
                 await line.answered
         except (OSError, ValueError, TimeoutError) as error:
+            self._trouble = "the combiner cannot be reached"
             self.warn("cannot hand entries to proxy %s: %s", combiner, str(error) or "it does not answer")
             line.close()
             return
@@ -286,6 +305,7 @@ class Combining:
         `why`: stay apart from this combiner for a while; "" if another one takes its place.
         """
         line, self._line = self._line, None
+        self._trouble = f"the combiner does not append its entries: {why}" if why else ""
         if line is not None:
             line.close()
         if line is not None and why:

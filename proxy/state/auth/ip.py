@@ -21,8 +21,9 @@ def java_address(text: str) -> str:
     return ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":")) + percent + scope
 
 
-# What Integer.parseInt accepts, with at most as many digits as it can use: int() raises for very many.
-_INTEGER = re.compile(r"([+-]?)0*(\d{1,10})")
+# What Integer.parseInt accepts, with at most as many digits as it can use: int() raises for very many. The
+# zeros are taken once: a client may send a megabyte of them.
+_INTEGER = re.compile(r"([+-]?)(?=\d)0*+(\d{0,10})")
 _OCTETS = {str(value): value for value in range(256)}
 _SEGMENT = re.compile(r"[+-]?[0-9a-fA-F]+")
 
@@ -48,7 +49,7 @@ def _address(text: str) -> bytes | None:
 
 def _integer(text: str) -> int | None:
     match = _INTEGER.fullmatch(text)
-    return None if match is None else int(match[1] + match[2])
+    return None if match is None else int(f"{match[1]}0{match[2]}")
 
 
 def _ipv6(text: str) -> bytes | None:

@@ -28,7 +28,7 @@ _READ = frozenset(
 # These are JDK 17.0.21's; earlier ones (17.0.15) read the bytes of all six as UTF-8.
 _TEXT = {0x0C: "utf-8", **dict.fromkeys((0x13, 0x14, 0x16, 0x1B), "latin-1"), 0x1E: "utf-16-be"}
 _ESCAPED = re.compile(r'([,=+<>#;"\\])')
-_PADDING = re.compile(r"^[ \r]+|[ \r]+$")
+_PADDING = re.compile(r"^[ \r]+|(?<![ \r])[ \r]++$")
 _OID = re.compile(r"(?:OID\.)?(?:[01]\.[1-3]?\d|2\.(?:0|[1-9]\d*))(?:\.(?:0|[1-9]\d*))*+", re.IGNORECASE)
 
 

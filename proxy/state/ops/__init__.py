@@ -6,6 +6,7 @@ Ping, auth and sasl concern the connection rather than the state: the frontend a
 from collections.abc import Mapping
 
 from codec.constants import KeeperFeature, KeeperOpCode, OpCode
+from proxy.state.node import PACKED_PER_STEP
 from proxy.state.operation import Cost, Operations, ReadOperation, WriteOperation
 from proxy.state.ops.checks import CHECK_NOT_EXISTS, CHECK_STAT
 from proxy.state.ops.close_session import CLOSE_SESSION
@@ -25,6 +26,7 @@ from proxy.state.ops.reconfig import RECONFIG
 from proxy.state.ops.remove_recursive import REMOVE_RECURSIVE
 from proxy.state.ops.set_acl import SET_ACL
 from proxy.state.ops.set_data import SET_DATA
+from proxy.state.ops.steps import of_acl, of_bytes, of_children, of_owned, of_parts, of_subtree
 from proxy.state.ops.sync import SYNC
 from proxy.state.ops.watch_requests import (
     add_watch,
@@ -35,21 +37,38 @@ from proxy.state.ops.watch_requests import (
 )
 from proxy.state.ops.who_am_i import who_am_i
 
+_NAMES = of_children(PACKED_PER_STEP)
+
 READS: dict[int, ReadOperation] = {
-    OpCode.EXISTS: ReadOperation(exists),
-    OpCode.GET_DATA: ReadOperation(get_data),
-    OpCode.GET_CHILDREN: ReadOperation(get_children),
-    OpCode.GET_CHILDREN2: ReadOperation(get_children2),
-    OpCode.GET_ACL: ReadOperation(get_acl, heavy=True),
-    OpCode.CHECK_WATCHES: ReadOperation(check_watches),
-    OpCode.REMOVE_WATCHES: ReadOperation(remove_watches),
-    OpCode.MULTI_READ: ReadOperation(multi_read, heavy=True),
-    OpCode.SET_WATCHES: ReadOperation(set_watches, heavy=True, in_pieces=True),
-    OpCode.GET_EPHEMERALS: ReadOperation(get_ephemerals, Cost.SEARCH, heavy=True),
-    OpCode.GET_ALL_CHILDREN_NUMBER: ReadOperation(get_all_children_number, Cost.SEARCH, heavy=True),
-    OpCode.SET_WATCHES2: ReadOperation(set_watches2, heavy=True, in_pieces=True),
-    OpCode.ADD_WATCH: ReadOperation(add_watch),
-    OpCode.WHO_AM_I: ReadOperation(who_am_i),
+    OpCode.EXISTS: ReadOperation(exists, counted="exists", word="EXIS"),
+    OpCode.GET_DATA: ReadOperation(get_data, counted="get_data", word="GETD"),
+    OpCode.GET_CHILDREN: ReadOperation(get_children, steps=_NAMES, counted="get_children", word="GETC"),
+    OpCode.GET_CHILDREN2: ReadOperation(get_children2, steps=_NAMES, counted="get_children", word="GETC"),
+    OpCode.GET_ACL: ReadOperation(get_acl, heavy=True, steps=of_acl, counted="get_acl", word="GETA"),
+    OpCode.CHECK_WATCHES: ReadOperation(check_watches, counted="check_watches", word="CHKW"),
+    OpCode.REMOVE_WATCHES: ReadOperation(remove_watches, counted="remove_watches", word="REMW"),
+    OpCode.MULTI_READ: ReadOperation(
+        multi_read, heavy=True, steps=of_parts, counted="multi_read", word="MLTR"
+    ),
+    OpCode.SET_WATCHES: ReadOperation(
+        set_watches, heavy=True, in_pieces=True, steps=of_bytes, counted="set_watches", word="SETW"
+    ),
+    OpCode.GET_EPHEMERALS: ReadOperation(
+        get_ephemerals, Cost.SEARCH, heavy=True, steps=of_owned, counted="get_ephemerals", word="GETE"
+    ),
+    OpCode.GET_ALL_CHILDREN_NUMBER: ReadOperation(
+        get_all_children_number,
+        Cost.SEARCH,
+        heavy=True,
+        steps=of_subtree,
+        counted="get_all_children_number",
+        word="GETACN",
+    ),
+    OpCode.SET_WATCHES2: ReadOperation(
+        set_watches2, heavy=True, in_pieces=True, steps=of_bytes, counted="set_watches", word="STW2"
+    ),
+    OpCode.ADD_WATCH: ReadOperation(add_watch, counted="add_watch", word="ADDW"),
+    OpCode.WHO_AM_I: ReadOperation(who_am_i, counted="who_am_i", word="HOMI"),
 }
 
 WRITES: dict[int, WriteOperation] = {
@@ -70,10 +89,18 @@ WRITES: dict[int, WriteOperation] = {
 # What ClickHouse Keeper adds.
 
 _KEEPER_READS: Mapping[int, ReadOperation] = {
-    OpCode.MULTI_READ: ReadOperation(keeper_multi_read, Cost.SEARCH, heavy=True),
-    KeeperOpCode.FILTERED_LIST: ReadOperation(filtered_list, Cost.SEARCH, heavy=True),
-    KeeperOpCode.LIST_WITH_STAT_AND_DATA: ReadOperation(list_with_stat_and_data, Cost.SEARCH, heavy=True),
-    KeeperOpCode.LIST_RECURSIVE: ReadOperation(list_recursive, Cost.SEARCH, heavy=True),
+    OpCode.MULTI_READ: ReadOperation(
+        keeper_multi_read, Cost.SEARCH, heavy=True, steps=of_parts, counted="multi_read", word="MLTR"
+    ),
+    KeeperOpCode.FILTERED_LIST: ReadOperation(
+        filtered_list, Cost.SEARCH, heavy=True, steps=of_children(4), counted="get_children"
+    ),
+    KeeperOpCode.LIST_WITH_STAT_AND_DATA: ReadOperation(
+        list_with_stat_and_data, Cost.SEARCH, heavy=True, steps=of_children(2), counted="get_children"
+    ),
+    KeeperOpCode.LIST_RECURSIVE: ReadOperation(
+        list_recursive, Cost.SEARCH, heavy=True, steps=of_subtree, counted="get_children"
+    ),
 }
 _KEEPER_WRITES: Mapping[int, WriteOperation] = {
     KeeperOpCode.CHECK_NOT_EXISTS: CHECK_NOT_EXISTS,
@@ -92,6 +119,9 @@ EXTENDED = Operations(
     {**WRITES, **_KEEPER_WRITES, OpCode.MULTI: multi_of({**PARTS, **_KEEPER_WRITES})},
     extended=True,
 )
+
+#: All that clients send, those that can only be parts of a multi too.
+ROWS: Mapping[int, ReadOperation | WriteOperation] = {**EXTENDED.reads, **PARTS, **EXTENDED.writes}
 
 
 def reads_alone(operations: Operations) -> Operations:

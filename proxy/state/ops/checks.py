@@ -45,6 +45,6 @@ def check_not_exists(tx: Transaction, fields: tuple[str, int]) -> None:
         raise Refusal(ErrorCode.NODE_EXISTS)
 
 
-CHECK = WriteOperation(decode_path_version, check, nothing, cost=Cost.BYTES)
-CHECK_STAT = WriteOperation(decoder(read_check_stat), check_stat, nothing, cost=Cost.BYTES)
-CHECK_NOT_EXISTS = WriteOperation(decode_path_version, check_not_exists, nothing, cost=Cost.BYTES)
+CHECK = WriteOperation(decode_path_version, check, nothing, cost=Cost.BYTES, counted="check", word="CHEC")
+CHECK_STAT = CHECK._replace(decode=decoder(read_check_stat), apply=check_stat, word="")
+CHECK_NOT_EXISTS = CHECK._replace(apply=check_not_exists, word="")

@@ -6,7 +6,7 @@ from codec.constants import CreateMode, ErrorCode, Perms
 from codec.jute import pack_string
 from codec.packets import Create, CreateTtl, decode_create, decoder_in_steps, read_create_ttl
 from proxy.state.node import Node
-from proxy.state.operation import WriteOperation
+from proxy.state.operation import Effect, WriteOperation
 from proxy.state.outcome import Refusal
 from proxy.state.rights import OPEN, demand
 from proxy.state.transaction import Transaction
@@ -106,7 +106,16 @@ def _path_and_stat(created: Created) -> bytes:
     return pack_string(path) + node.stat()
 
 
-CREATE = WriteOperation(decode_create, create, _path, in_steps=True)
-CREATE2 = WriteOperation(decode_create, create, _path_and_stat, in_steps=True)
-CREATE_CONTAINER = WriteOperation(decode_create, _container, _path_and_stat, in_steps=True)
-CREATE_TTL = WriteOperation(decoder_in_steps(read_create_ttl), _ttl, _path_and_stat, in_steps=True)
+CREATE = WriteOperation(
+    decode_create,
+    create,
+    _path,
+    in_steps=True,
+    effect=Effect.CREATES,
+    audited="create",
+    counted="create",
+    word="CREA",
+)
+CREATE2 = CREATE._replace(reply=_path_and_stat)
+CREATE_CONTAINER = CREATE2._replace(apply=_container)
+CREATE_TTL = CREATE2._replace(decode=decoder_in_steps(read_create_ttl), apply=_ttl)

@@ -2,7 +2,7 @@
 
 from codec.constants import ErrorCode, Perms
 from codec.packets import decode_path_version
-from proxy.state.operation import WriteOperation, nothing
+from proxy.state.operation import Effect, WriteOperation, nothing
 from proxy.state.outcome import Refusal
 from proxy.state.rights import OPEN, demand
 from proxy.state.transaction import Transaction
@@ -42,5 +42,13 @@ def try_remove(tx: Transaction, fields: tuple[str, int]) -> None:
             raise
 
 
-DELETE = WriteOperation(decode_path_version, apply, nothing)
-TRY_REMOVE = WriteOperation(decode_path_version, try_remove, nothing)
+DELETE = WriteOperation(
+    decode_path_version,
+    apply,
+    nothing,
+    effect=Effect.DELETES,
+    audited="delete",
+    counted="delete",
+    word="DELE",
+)
+TRY_REMOVE = DELETE._replace(apply=try_remove, word="")

@@ -7,7 +7,7 @@ from codec.constants import ErrorCode, Perms
 from codec.jute import Reader
 from codec.packets import decoder
 from proxy.state.node import Node
-from proxy.state.operation import WriteOperation, nothing
+from proxy.state.operation import Effect, WriteOperation, nothing
 from proxy.state.outcome import Refusal
 from proxy.state.rights import demand
 from proxy.state.transaction import Transaction
@@ -57,4 +57,12 @@ def _emptied(tx: Transaction, path: str) -> Node:
     return node
 
 
-DELETE_CONTAINER = WriteOperation(decoder(Reader.text), _delete_container, nothing)
+DELETE_CONTAINER = WriteOperation(
+    decoder(Reader.text),
+    _delete_container,
+    nothing,
+    effect=Effect.DELETES,
+    audited="delete",
+    counted="delete",
+    word="DELE",
+)

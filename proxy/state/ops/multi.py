@@ -11,7 +11,7 @@ from codec.constants import CreateMode, ErrorCode, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT
 from codec.packets import MULTI_HEADER, present
-from proxy.state.operation import WriteOperation
+from proxy.state.operation import Effect, WriteOperation
 from proxy.state.ops.checks import CHECK
 from proxy.state.ops.create import CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL, TTL_MODES
 from proxy.state.ops.delete import DELETE
@@ -54,7 +54,7 @@ _header_at = MULTI_HEADER.unpack_from
 class PartKind:
     """The data that all parts of one opcode share."""
 
-    __slots__ = ("apply", "decode", "header", "opcode", "operation", "reply", "usual_modes")
+    __slots__ = ("apply", "decode", "effect", "header", "opcode", "operation", "reply", "usual_modes")
 
     def __init__(self, opcode: int, operation: WriteOperation) -> None:
         self.opcode = opcode
@@ -63,6 +63,7 @@ class PartKind:
         self.decode = operation.decode
         self.apply = operation.apply
         self.reply = operation.reply
+        self.effect = operation.effect
         answered = OpCode.CREATE2 if opcode in _WITH_STAT else opcode
         self.header = MULTI_HEADER.pack(answered, False, ErrorCode.OK)  # precedes its result
         # Modes of a create that need no further check (`_looked_at`); None: this is no create.
@@ -105,7 +106,7 @@ def decode(
 
     `kinds`: those that are allowed. Raises MalformedPacket for other ones, as ZooKeeper does.
     """
-    pause.expect(len(frame))
+    pause.expect(len(frame))  # `Briefly` decodes no long multi, whatever its parts are
     parts: list[Part] = []
     piece = pause.every * _BYTES_PER_STEP
     paused = position
@@ -198,7 +199,9 @@ def multi_of(operations: Mapping[int, WriteOperation]) -> WriteOperation:
     def decode_parts(frame: bytes, position: int, pause: Pause = NO_PAUSE) -> tuple[list[Part], int]:
         return decode(frame, position, pause, kinds)
 
-    return WriteOperation(decode_parts, apply, reply, in_steps=True)
+    return MULTI._replace(decode=decode_parts)
 
 
-MULTI = WriteOperation(decode, apply, reply, in_steps=True)
+MULTI = WriteOperation(
+    decode, apply, reply, in_steps=True, effect=Effect.OF_PARTS, counted="multi", word="MULT"
+)

@@ -39,7 +39,7 @@ def multi_read(reading: Reading, client: Client, frame: bytes, position: int) ->
     pause = reading.pause
     pause.expect(len(frame) // BYTES_PER_PART)
     body = Body()
-    parts = _read(frame, position, pause)
+    parts = parts_of(frame, position, pause)
     parts.reverse()
     for _ in pause.each(range(len(parts))):
         opcode, path = parts.pop()  # answered parts are freed at once, since freeing all at the end is slow
@@ -56,7 +56,7 @@ def multi_read(reading: Reading, client: Client, frame: bytes, position: int) ->
     return body.whole(END_OF_PARTS)
 
 
-def _read(frame: bytes, position: int, pause: Pause) -> list[tuple[int, str | None]]:
+def parts_of(frame: bytes, position: int, pause: Pause) -> list[tuple[int, str | None]]:
     """Opcode and path of each part. Raises MalformedPacket; also if reads and writes are mixed."""
     reader = Reader(frame, position)
     parts: list[tuple[int, str | None]] = []

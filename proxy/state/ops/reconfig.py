@@ -25,4 +25,4 @@ def apply(_tx: Transaction, _servers: tuple[str | None, ...]) -> NoReturn:
     raise Refusal(ErrorCode.RECONFIG_DISABLED)
 
 
-RECONFIG = WriteOperation(decoder(_read), apply, nothing, cost=Cost.BYTES)
+RECONFIG = WriteOperation(decoder(_read), apply, nothing, cost=Cost.BYTES, audited="reconfig", word="RECO")

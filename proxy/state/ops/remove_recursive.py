@@ -3,7 +3,7 @@
 from codec.constants import ErrorCode, Perms
 from codec.keeper import read_path_limit
 from codec.packets import decoder
-from proxy.state.operation import Cost, WriteOperation, nothing
+from proxy.state.operation import Cost, Effect, WriteOperation, nothing
 from proxy.state.outcome import Refusal
 from proxy.state.rights import demand
 from proxy.state.transaction import Transaction
@@ -56,4 +56,12 @@ def _subtree(tx: Transaction, path: str, limit: int) -> list[str]:
     return found
 
 
-REMOVE_RECURSIVE = WriteOperation(decoder(read_path_limit), apply, nothing, cost=Cost.CHANGES | Cost.SEARCH)
+REMOVE_RECURSIVE = WriteOperation(
+    decoder(read_path_limit),
+    apply,
+    nothing,
+    cost=Cost.CHANGES | Cost.SEARCH,
+    effect=Effect.DELETES,
+    audited="deleteRecursive",
+    counted="delete",
+)

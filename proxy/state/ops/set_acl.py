@@ -3,7 +3,7 @@
 from codec.constants import ErrorCode, Perms
 from codec.packets import SetAcl, decoder_in_steps, read_set_acl
 from proxy.state.node import Node
-from proxy.state.operation import WriteOperation, stat
+from proxy.state.operation import Effect, WriteOperation, stat
 from proxy.state.outcome import Refusal
 from proxy.state.rights import demand
 from proxy.state.transaction import Transaction
@@ -25,4 +25,14 @@ def apply(tx: Transaction, fields: SetAcl) -> Node:
     return tx.set_acl(path, node, rights)
 
 
-SET_ACL = WriteOperation(decoder_in_steps(read_set_acl), apply, stat, in_steps=True)
+SET_ACL = WriteOperation(
+    decoder_in_steps(read_set_acl),
+    apply,
+    stat,
+    in_steps=True,
+    effect=Effect.SETS_ACL,
+    path_checked_first=True,
+    audited="setAcl",
+    counted="set_acl",
+    word="SETA",
+)

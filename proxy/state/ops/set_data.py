@@ -3,7 +3,7 @@
 from codec.constants import ErrorCode, Perms
 from codec.packets import decode_set_data
 from proxy.state.node import Node
-from proxy.state.operation import WriteOperation, stat
+from proxy.state.operation import Effect, WriteOperation, stat
 from proxy.state.outcome import Refusal
 from proxy.state.rights import OPEN, demand
 from proxy.state.transaction import Transaction
@@ -27,4 +27,13 @@ def apply(tx: Transaction, fields: tuple[str, bytes | None, int]) -> Node:
     return tx.set_data(path, node, data)
 
 
-SET_DATA = WriteOperation(decode_set_data, apply, stat)
+SET_DATA = WriteOperation(
+    decode_set_data,
+    apply,
+    stat,
+    effect=Effect.SETS_DATA,
+    path_checked_first=True,
+    audited="setData",
+    counted="set_data",
+    word="SETD",
+)

@@ -11,4 +11,6 @@ def apply(_tx: Transaction, path: str | None) -> str | None:
     return path
 
 
-SYNC = WriteOperation(decoder(Reader.string), apply, pack_string, cost=Cost.BYTES)
+SYNC = WriteOperation(
+    decoder(Reader.string), apply, pack_string, cost=Cost.BYTES, is_update=False, counted="sync", word="SYNC"
+)

@@ -2,9 +2,7 @@
 
 from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket, NullString
-
-# PrepRequestProcessor validates the paths of these requests, null or not. For others it fails on a null path.
-_PATH_CHECKED_FIRST = (OpCode.SET_DATA, OpCode.SET_ACL)
+from proxy.state.operation import WriteOperation
 
 
 class NullAcl(MalformedPacket):
@@ -22,7 +20,7 @@ def spends_zxid(opcode: int, error: MalformedPacket) -> bool:
     return isinstance(error, NullString) and opcode != OpCode.DELETE_CONTAINER
 
 
-def code_of(opcode: int, error: MalformedPacket) -> ErrorCode:
+def code_of(operation: WriteOperation, error: MalformedPacket) -> ErrorCode:
     """What ZooKeeper answers."""
-    checked = isinstance(error, NullString) and opcode in _PATH_CHECKED_FIRST
+    checked = isinstance(error, NullString) and operation.path_checked_first
     return ErrorCode.BAD_ARGUMENTS if checked else ErrorCode.MARSHALLING_ERROR

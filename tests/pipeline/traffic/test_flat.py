@@ -2,8 +2,9 @@
 
 import pytest
 
-from pipeline.traffic.flat import day_of, operations_of, prefix_of, request_of
-from pipeline.traffic.table import TRAFFIC, TrafficRow, batches, rows_of
+from pipeline.traffic.arrow import TRAFFIC, batches, rows_of
+from pipeline.traffic.flat import day_of, operations_of, request_of
+from pipeline.traffic.table import TrafficRow
 from proxy.state.sessions import session_text
 from tests.pipeline.traffic.rows import NOON, insert, lively, part, traffic
 
@@ -81,9 +82,6 @@ def test_without_a_result_it_counts_as_done() -> None:
 
 
 def test_words() -> None:
-    assert [prefix_of(path, 2) for path in ("/", "/a", "/a/b", "/a/b/c", "/a/n-0000000001")] == [
-        *("/", "/a", "/a/b", "/a/b", "/a/n-"),
-    ]
     assert day_of(0) == "1970-01-01"
     assert day_of(1 << 62) == ""
     assert session_text(255) == "0xff"

@@ -11,6 +11,7 @@ from proxy.etcd.interface import Calls
 from proxy.frontend.connection import ConnectionFacts, Connections
 from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.requests import Waiting
+from proxy.frontend.sampling import Sampling
 from proxy.log.members import Members, Peers
 from proxy.log.status import Contact, LogStatus, Stats
 from proxy.log.upkeep.snapshots import SnapshotStats
@@ -117,12 +118,13 @@ def subject_of(**parts: object) -> Subject:
         "features": (),
         "machine": new_machine(1),
         "watches": WatchTable(),
-        "latency": Latency((*EXTENDED.reads, *EXTENDED.writes)),
+        "latency": Latency(EXTENDED.updates),
         "counters": Counters(),
         "pauses": Histogram(),
         "replicated": LogFacts(),
         "snapshots": SnapshotFacts(),
         "connections": connected(),
+        "sampling": Sampling(CONFIG.top, HOST.randomness.randbits, HOST.clock.monotonic),
         "sessions": [],
         "ports": SimpleNamespace(number=2181),
         "handshake": SimpleNamespace(is_open=True),

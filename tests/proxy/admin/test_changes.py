@@ -104,7 +104,7 @@ async def test_a_bad_percentage_is_refused_as_by_zookeeper(body: object, error: 
 async def test_about_the_share_is_shed() -> None:
     operator = Operator()
     connections = operator.subject.connections = subjects.connected(
-        *(subjects.Connection(ConnectionLatency(Latency(()))) for _ in range(1000))
+        *(subjects.Connection(ConnectionLatency(Latency({}))) for _ in range(1000))
     )
 
     async def shed(percentage: object) -> int:

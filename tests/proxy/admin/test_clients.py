@@ -9,7 +9,7 @@ from tests.proxy.admin.subjects import Connection, Session, connected, subject_o
 
 
 def _latency() -> ConnectionLatency:
-    return ConnectionLatency(Latency((*EXTENDED.reads, *EXTENDED.writes)))
+    return ConnectionLatency(Latency(EXTENDED.updates))
 
 
 def test_sessions_and_connections_are_listed_by_the_tick_after_they_are_due() -> None:

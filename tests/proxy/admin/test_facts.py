@@ -75,7 +75,7 @@ def test_the_eldest_of_several_proxies_is_the_leader(
 
 
 def test_packets_of_open_and_closed_connections_count() -> None:
-    latency = ConnectionLatency(Latency(EXTENDED.reads))
+    latency = ConnectionLatency(Latency(EXTENDED.updates))
     connections = connected(Connection(latency, received=3, sent=4), Connection(latency, received=1, sent=0))
     connections.received, connections.sent = 10, 20
     facts = _facts(connections=connections)

@@ -35,7 +35,7 @@ async def test_every_word_that_is_known_has_an_answer() -> None:
 @pytest.mark.parametrize("word", [b"dump", b"cons"])
 def test_a_session_of_a_server_above_127_is_told_as_zookeeper_does(word: bytes) -> None:
     # Ids of sessions that came from a ZooKeeper whose myid has the sign's bit. Long.toHexString has no sign.
-    latency = ConnectionLatency(Latency((*EXTENDED.reads, *EXTENDED.writes)))
+    latency = ConnectionLatency(Latency(EXTENDED.updates))
     connection = Connection(latency, session_id=-2, timeout_ms=4000)
     subject = subject_of(connections=connected(connection), sessions=[Session(-2)])
     answer = said(FourLetterWords(Facts(subject), words.parse("dump,cons")), word) or b""

@@ -119,12 +119,12 @@ async def test_a_browser_may_go_while_a_long_answer_is_sent(
         await write(response, data)
 
     monkeypatch.setattr("proxy.admin.json_text._TOGETHER", 1)
-    status, kind, text = await browser.ask("/commands/envi")
-    assert (status, kind, json.loads(text)["command"]) == (200, "application/json", "environment")
-    assert (await browser.ask("/commands/envi", "HEAD"))[::2] == (200, "")
+    status, kind, text = await browser.ask("/commands/stat")
+    assert (status, kind, json.loads(text)["command"]) == (200, "application/json", "stats")
+    assert (await browser.ask("/commands/stat", "HEAD"))[::2] == (200, "")
     monkeypatch.setattr(web.StreamResponse, "write", write_to_nobody)
     with pytest.raises(aiohttp.ClientError):
-        await browser.ask("/commands/envi")
+        await browser.ask("/commands/stat")
     monkeypatch.undo()
     assert len(sent) == 1
     assert (await browser.json("/live"))[0] == 200

@@ -5,6 +5,7 @@ import pytest
 from codec import client as zk
 from codec.constants import OpCode
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from proxy.ctl import history
 from proxy.ctl.history import sizes, tail
 from proxy.etcd.model import Put, Txn
 from schema.budgets import encode_rule
@@ -88,3 +89,19 @@ async def test_sizes_show_leftovers() -> None:
     ]
     assert data["log"] == [{"proxy": "a", "entries": 2, "bytes": data["log"][0]["bytes"]}]
     assert data["since_snapshot"]["entries"] == 1
+
+
+@pytest.mark.parametrize(
+    ("addresses", "said"),
+    [
+        (("", ""), []),
+        (("10.0.0.1:2191", ""), ["", "each proxy appends its own entries: b without --peer-listen"]),
+        (
+            ("10.0.0.1:2191", "10.0.0.2:2191"),
+            ["", "a appends the entries of all proxies that reach 10.0.0.1:2191"],
+        ),
+    ],
+)
+def test_which_proxy_appends_for_the_others(addresses: tuple[str, str], said: list[str]) -> None:
+    rows = [{"proxy": name, "peers": address} for name, address in zip("ab", addresses, strict=True)]
+    assert history._combined(rows) == said

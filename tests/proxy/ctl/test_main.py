@@ -173,7 +173,7 @@ def test_the_log_and_its_sizes(ctl: Ctl) -> None:
     assert "hash" not in ctl("log")
     proxies = [(each["proxy"], each["levels"], each["release"]) for each in ctl.json("proxies")]
     assert proxies == [("a", [1], "test"), ("b", [1], "test")]
-    assert ctl("proxies").splitlines()[1].split()[-4:] == ["-"] * 4, "proxies of before say no more"
+    assert ctl("proxies").splitlines()[1].split()[-5:] == ["-"] * 5, "proxies of before say no more"
     sizes = ctl.json("sizes")
     assert [(each["proxy"], each["entries"]) for each in sizes["log"]] == [("a", 2), ("b", 3)]
     assert (sizes["snapshots"], sizes["since_snapshot"]["entries"]) == ([], 5)

@@ -84,9 +84,10 @@ async def test_what_is_told_to_root_alone_is_read_from_the_metrics(caplog: pytes
     samples = {"etcd_mvcc_db_total_size_in_bytes": 9.0, "etcd_mvcc_db_total_size_in_use_in_bytes": 7.0}
     samples |= {'etcd_server_version{server_version="3.5.12"}': 1.0, "etcd_server_has_leader": 1.0}
     shown: list[Metrics | None] = [None, Metrics(samples, 0.0), None, None]
+    alarms: list[list[str] | None] = [None, None, []]
 
     async def tell_little(_timeout: float) -> Status:
-        return Status("", 5, 6, 0, 0, 0, 0, 2, 100, [])
+        return Status("", 5, 6, 0, 0, 0, 0, 2, 100, alarms.pop(0) if alarms else ["NOSPACE"])
 
     async def read_metrics(_endpoint: str) -> Metrics | None:
         return shown.pop(0) if shown else None
@@ -103,7 +104,8 @@ async def test_what_is_told_to_root_alone_is_read_from_the_metrics(caplog: pytes
                 await asyncio.sleep(0)
         task.cancel()
     assert learned[:4] == [0, 7, 7, 7]
-    assert poller.status == Status("3.5.12", 5, 6, 9, 7, 1, 0, 2, 100, [])
+    assert poller.status == Status("3.5.12", 5, 6, 9, 7, 1, 0, 2, 100, ["NOSPACE"])
+    assert caplog.text.count("does not tell this user its alarms") == 1
     assert caplog.text.count("etcd 3.5.12 may end the leases") == 1
 
 

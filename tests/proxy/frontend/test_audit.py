@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from codec.constants import ErrorCode, KeeperOpCode, OpCode
-from codec.jute import pack_string
+from codec.jute import Acl, pack_string
 from codec.packets import MULTI_HEADER, STAT
 from proxy.frontend import audit
 from proxy.state.auth.scheme import Identity
@@ -43,6 +43,12 @@ def lines(opcode: int, fields: object, err: int = 0, body: bytes = b"") -> list[
             ("/x\ty\n\u2028", -1),
             1,
             "operation=delete znode=/x\\u0009y\\u000a\\u2028 result=failure",
+        ),
+        (
+            OpCode.SET_ACL,
+            ("/x", [Acl(31, "world", "anyone"), Acl(-1, "ip", "1.2.3.4"), Acl(32 + 4, "", "")], -1),
+            1,
+            "operation=setAcl znode=/x acl=world:anyone:cdrwaip:1.2.3.4:cdrwa::c result=failure",
         ),
         # What changes nothing or cannot be read has no line.
         (OpCode.SYNC, "/x", 1, ""),

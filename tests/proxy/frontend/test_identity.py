@@ -9,9 +9,12 @@ from typing import Any, cast
 import pytest
 
 from codec.constants import ErrorCode
-from proxy.frontend.identity import Negotiation
+from codec.jute import INT, pack_string
+from proxy.frontend.identity import ClientIdentity, Negotiation
 from proxy.frontend.requests import SaslAnswer
 from proxy.sasl.exchange import Failed, Step
+from proxy.state.auth.schemes import AuthSchemes
+from proxy.support.counters import Counters
 
 
 class Claimant:
@@ -75,3 +78,15 @@ async def test_a_step_that_blocks_has_a_thread(
     assert mechanism.threads == ["sasl_0"]
     assert claimant.names == (["bob"] if token == b"bob" else [])
     assert ("a step of a SASL exchange failed" in caplog.text) is (token == b"bug")
+
+
+async def test_the_logs_have_the_beginning_of_a_long_scheme(caplog: pytest.LogCaptureFixture) -> None:
+    schemes: list[str] = []
+    claimant = Claimant()
+    logs = cast(Any, SimpleNamespace(refused=lambda _client, scheme, _name: schemes.append(scheme)))
+    loop = asyncio.get_running_loop()
+    identity = ClientIdentity(AuthSchemes(), None, Counters(), logs, loop, claimant.negotiated)
+    packet = INT.pack(0) + pack_string("\1" * 1_000_000) + INT.pack(-1)
+    assert identity.prove(packet, 0) is False
+    assert schemes == ["\1" * 100]
+    assert len(caplog.text) < 2000

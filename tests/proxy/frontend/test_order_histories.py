@@ -207,7 +207,7 @@ class World:
         self.identities: Identities = ()
         self.machine = Machine()
         operations = _operations(self.machine)
-        latency = ConnectionLatency(Latency((*operations.reads, *operations.writes)))
+        latency = ConnectionLatency(Latency(operations.updates))
         reading: Any = None
         schemes = frozenset(["proven"] if barred else [])
         machine: Any = self.machine

@@ -13,7 +13,8 @@ close, lose       this server closes the connection, or the client is gone
 event N           N watch events are sent
 limits NAME=N ..  limits of the connection, at the beginning
 large N           the data of /b gets N bytes
-slow              every listing takes long
+slow              every listing takes long, which cannot be known before
+wide N            /b has N children
 half, whole       a write is applied in part, or the state is whole again
 glimpse           the state is whole for a moment, in which the next write begins to be applied in part
 drain             the server stops
@@ -191,7 +192,7 @@ class World:
             body = repr(reply.data.decode()) if len(reply.data) < 20 else f"{len(reply.data)} bytes"
         elif opcode == OpCode.GET_CHILDREN:
             names = Reader(reply.body).strings() or ()
-            body = " ".join(sorted(map(str, names)))
+            body = " ".join(sorted(map(str, names))) if len(names) < 20 else f"{len(names)} names"
         return Line(reply.xid, text, reply.zxid - self.zxid, body)
 
     def _changes(self) -> Iterator[str]:
@@ -260,6 +261,10 @@ class World:
 
     def large(self, text: str) -> None:
         full_node(self.client.host.machine.tree.nodes, "/b").data = bytes(int(text))
+
+    def wide(self, text: str) -> None:
+        node = full_node(self.client.host.machine.tree.nodes, "/b")
+        node.children = {f"/b/{number}" for number in range(int(text))}
 
     def slow(self, _: str) -> None:
         self.client.host.reading.pause.lengths = _ALL_SLOW

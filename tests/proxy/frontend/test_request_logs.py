@@ -2,16 +2,19 @@
 
 import logging
 from functools import partial
+from itertools import pairwise
 
 import pytest
 
-from codec.constants import OpCode
+from codec.constants import ErrorCode, OpCode
 from codec.jute import INT, Acl, pack_acls, pack_string
+from codec.packets import MULTI_HEADER
 from proxy.frontend.observer import Observer
 from proxy.frontend.request_logs import RequestLogs, Stages
 from proxy.frontend.requests import Author, Write
 from proxy.state.capture import new_machine
 from proxy.state.ops import EXTENDED
+from proxy.state.ops.multi import END_OF_PARTS
 from proxy.support.latency import ConnectionLatency, Latency
 
 _MS = 1_000_000
@@ -30,6 +33,7 @@ class Logs:
         self.now = 0
         self.stages = Stages(0, 0)
         self.audited: list[str] = []
+        self.rests: list[int] = []  # lines before each rest
         self.logs = RequestLogs(
             "me",
             self.audited.append if audits else None,
@@ -38,7 +42,11 @@ class Logs:
             lambda: ["/e"],
             lambda: self.now * _MS,
             frozenset(EXTENDED.writes),
+            self.rest,
         )
+
+    def rest(self) -> None:
+        self.rests.append(len(self.audited))
 
     def write(self, opcode: int, fields: object, received: int, sent: int, applying: int, now: int) -> None:
         self.stages = Stages(sent * _MS, applying * _MS)
@@ -80,7 +88,7 @@ def test_a_fast_write_is_not_told_and_without_a_limit_none_is_slow(
 
 def test_reads(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
-    latency = ConnectionLatency(Latency((OpCode.GET_DATA, OpCode.CREATE)))
+    latency = ConnectionLatency(Latency({OpCode.GET_DATA: False, OpCode.CREATE: True}))
     for slow_ms in (100, 0):
         for now, opcode in ((99, OpCode.GET_DATA), (900, OpCode.CREATE), (200, OpCode.GET_DATA)):
             clock = partial(int, now * _MS)
@@ -117,3 +125,30 @@ def test_a_long_acl_is_audited_although_it_was_decoded_only_when_it_was_applied(
         logs.logs.outcome(_author(), write, 0, b"")
         assert len(logs.audited) == lines
         assert all("znode=/x\tacl=ip:10.0.0.0:rip:10.0.0.1:r" in line for line in logs.audited)
+
+
+def _multi(parts: int) -> tuple[Write, bytes]:
+    """A multi of deletes, which was decoded only when it was applied, and its reply."""
+    delete = MULTI_HEADER.pack(OpCode.DELETE, False, -1) + pack_string("/x") + INT.pack(-1)
+    write = Write(lambda *_: None, _author(), 1, OpCode.MULTI, delete * parts + END_OF_PARTS, 0, None, 0)
+    return write, MULTI_HEADER.pack(OpCode.DELETE, False, 0) * parts + END_OF_PARTS
+
+
+def test_the_lines_of_a_long_multi_leave_time_for_other_work() -> None:
+    logs = Logs()
+    write, reply = _multi(5000)
+    logs.logs.outcome(_author(), write, 0, reply)
+    assert len(logs.audited) == 5000
+    assert all("operation=delete\tznode=/x\tresult=success" in line for line in logs.audited)
+    lines = [later - before for before, later in pairwise(logs.rests)]
+    assert max(lines) <= 64
+    assert sum(lines) > 4900
+
+
+def test_a_long_multi_that_was_not_applied_has_one_line_and_no_rest() -> None:
+    """Nothing is applied at that moment, so there is nothing that could rest."""
+    logs = Logs()
+    write, _ = _multi(5000)
+    logs.logs.outcome(_author(), write, ErrorCode.SYSTEM_ERROR, b"")
+    assert [line.rpartition("operation=")[2] for line in logs.audited] == ["multiOperation\tresult=failure"]
+    assert logs.rests == []

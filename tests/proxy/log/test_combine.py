@@ -16,7 +16,7 @@ from proxy.log.combine import combining as module
 from proxy.log.combine.combiner import MOST_BYTES, Combiner, Offer, append_all
 from proxy.log.combine.messages import NONCE, Ends, Hello
 from proxy.log.context import LogSettings
-from proxy.log.status import Stats
+from proxy.log.status import Combined, Stats
 from proxy.support.environment import HOST
 from proxy.support.ports import BoundedPort, Bounds
 from schema.keys import Keyspace
@@ -91,6 +91,7 @@ async def test_entries_of_several_proxies_share_a_txn(cluster: Cluster) -> None:
     assert [proxy.log.stats.offers_refused for proxy in proxies] == [0, 0, 0]
     sizes = [len([event for event in events if event.kv.value]) for events in cluster.store.history_from(1)]
     assert max(sizes) == 3
+    assert {proxy.log.status().combined for proxy in proxies} == {Combined(proxies[0].log.incarnation)}
 
 
 @pytest.mark.parametrize("fate", [Fate.LOST, Fate.ANSWER_LOST, Fate.LATE, Fate.NO_SPACE])
@@ -151,6 +152,8 @@ async def test_one_proxy_without_an_address_ends_it_for_all(cluster: Cluster) ->
     _together(cluster, 0)
     await _all_answered(cluster)
     assert proxies[0].log.stats.combined_entries == before
+    assert plain.log.status().combined == Combined(why="it lacks --peer-listen")
+    assert proxies[1].log.status().combined == Combined(why="another proxy lacks --peer-listen")
     cluster.proxies.remove(plain)
     await plain.stop()
     await cluster.joined(proxies)
@@ -219,6 +222,13 @@ async def test_a_combiner_whose_connection_is_lost_is_left_for_a_while(cluster: 
     combining._line.close()
     await until(lambda: not combining.is_on)
     assert combining._apart[0] == first.log.incarnation
+    assert combining.state.why == "the combiner does not append its entries: its connection is lost"
+
+
+async def test_a_combiner_that_cannot_be_reached_is_named(cluster: Cluster) -> None:
+    first, second, _ = await cluster.three()
+    first.log.combining.close()
+    await until(lambda: second.log.status().combined == Combined(why="the combiner cannot be reached"))
 
 
 async def test_a_proxy_that_has_joined_stays(cluster: Cluster) -> None:

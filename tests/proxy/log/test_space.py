@@ -1,7 +1,7 @@
 """The reserve of etcd's quota: when it is touched, and which requests are refused then."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from codec import client as zk
@@ -201,3 +201,24 @@ def test_nothing_is_kept_for_a_session_that_has_ended() -> None:
     world.answer(["end", "2"])
     world.learn(["91"])
     assert not world.space._spent
+
+
+class _Counted(set[str]):
+    walks = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.walks += 1
+        return super().__iter__()
+
+
+def test_the_ephemeral_nodes_of_a_session_are_not_counted_for_each_new_one() -> None:
+    world = World()
+    world.learn(["91"])
+    lock = zk.create("/a/lock-", b"", CreateMode.EPHEMERAL_SEQUENTIAL)
+    request = Request(Kind.CLIENT, 2, lock.opcode, (), lock.body)
+    world.apply([request] * 640)
+    owned = world.machine.tree.ephemerals[2] = _Counted(world.machine.tree.ephemerals[2])
+    for _ in range(55):
+        assert world.goes(lock, 2, twice=False) == "appended"
+        world.apply([request])
+    assert owned.walks == 5

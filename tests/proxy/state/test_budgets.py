@@ -1,6 +1,5 @@
 """Budgets: what they refuse, what they count, and that every server decides alike."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from codec import client as zk
 from codec.constants import ErrorCode
 from proxy.state.budgets import MOST_BUDGETS, Budgets
 from proxy.state.capture import load, new_machine
+from proxy.state.effect import Effect
 from proxy.state.machine import CHECKPOINT_EVERY, Machine
 from proxy.state.outcome import Disagreement
 from schema.budgets import MOST_A_SECOND, Rule, encode_rule
@@ -226,9 +226,12 @@ def test_a_proxy_asks_before_it_appends() -> None:
     budgets = Budgets()
     budgets.set(Rule("/x", 10, 0), "a", 1000)
     fields = ("/x", b"", -1)
-    asked: Callable[[str, int], str | None] = lambda who, at: budgets.refuses(who, at, 5, fields)  # noqa: E731
+
+    def asked(who: str, at: int) -> str | None:
+        return budgets.refuses(who, at, Effect.SETS_DATA, fields)
+
     assert asked("a", 1000) is None
-    assert all(budgets.charge(5, fields) is None for _ in range(10))
+    assert all(budgets.charge(Effect.SETS_DATA, fields) is None for _ in range(10))
     before = budgets.value
     assert asked("a", 1000) == "/x"
     assert asked("a", 1100) is None
@@ -254,10 +257,10 @@ def test_a_proxy_whose_clock_is_behind_refuses_nothing_that_would_be_applied() -
     budgets.set(Rule("/x", 10, 0), "a", 1000)
     budgets.enter("b", 5000)
     fields = ("/x", b"", -1)
-    assert all(budgets.charge(5, fields) is None for _ in range(10))
+    assert all(budgets.charge(Effect.SETS_DATA, fields) is None for _ in range(10))
     budgets.enter("a", 1100)  # time for one more write
-    assert budgets.refuses("b", 5000, 5, fields) is None
-    assert budgets.charge(5, fields) is None
+    assert budgets.refuses("b", 5000, Effect.SETS_DATA, fields) is None
+    assert budgets.charge(Effect.SETS_DATA, fields) is None
 
 
 def test_an_incarnation_that_is_forgotten_leaves_nothing(world: World) -> None:

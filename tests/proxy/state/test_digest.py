@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from pipeline.formats.compression import opened
 from pipeline.formats.digest import signed
 from pipeline.formats.snapshot import SnapshotReader, check_seal
-from proxy.state.digest import node_hash, session_hash, whole
+from proxy.state.budgets import Budgets
+from proxy.state.digest import Digest, node_hash, session_hash, whole
 from proxy.state.node import FullNode, Node, make_node
+from proxy.state.pause import Lengths, Pause
 from proxy.state.sessions import Session
 from schema.znode import OPEN_ACL
 from tests.pipeline.trees import SAMPLES
@@ -76,3 +78,24 @@ def test_every_field_of_a_session_counts() -> None:
     for place, other in enumerate([6, 4001, b"0123456789abcdeg", "homf"]):
         changed = [*fields[:place], other, *fields[place + 1 :]]
         assert session_hash(Session(*changed)) != before  # type: ignore[arg-type]
+
+
+def test_very_large_nodes_are_hashed_with_pauses() -> None:
+    """A request of a few bytes may touch very many of them."""
+    nodes = {f"/{number}": make_node(bytes(1 << 20), OPEN_ACL, *[0] * 9) for number in range(8)}
+    for each in nodes.values():
+        assert each.size == 1 << 20
+    digest, pause = Digest(Budgets()), Counting(Lengths(every=512))
+    for path, each in nodes.items():
+        digest.touch(path, each, pause)
+    assert pause.calls == 4
+    digest.settle(nodes, pause)
+    assert pause.calls == 8
+
+
+class Counting(Pause):
+    calls = 0
+
+    def __call__(self) -> None:
+        super().__call__()
+        self.calls += 1

@@ -1,8 +1,18 @@
-"""The table of operations: every opcode of the protocol is answered, or known not to be."""
+"""The table of operations: every opcode of the protocol is answered, or known not to be. And its rows."""
 
-from codec.constants import KeeperOpCode, OpCode
-from proxy.state.ops import EXTENDED, PLAIN, READS, WRITES
+from collections.abc import Mapping
+
+import pytest
+
+from codec.constants import CREATES, KeeperOpCode, OpCode
+from proxy.admin.clients import operation_name
+from proxy.admin.facts import OPERATIONS
+from proxy.frontend import audit
+from proxy.state.level import KNOWN
+from proxy.state.operation import Cost, Effect, ReadOperation, WriteOperation
+from proxy.state.ops import EXTENDED, PLAIN, READS, ROWS, WRITES
 from proxy.state.ops.multi import PARTS
+from proxy.support.latency import Latency
 
 # The connection's own business.
 _CONNECTION = {OpCode.PING, OpCode.AUTH, OpCode.SASL}
@@ -27,3 +37,47 @@ def test_every_opcode_of_keeper_is_answered_with_its_extensions_alone() -> None:
     assert EXTENDED.reads.keys() | EXTENDED.writes.keys() == READS.keys() | WRITES.keys() | ours
     assert PLAIN.reads is READS
     assert PLAIN.writes is WRITES
+
+
+_TABLES: Mapping[str, Mapping[int, ReadOperation | WriteOperation]] = {
+    "rows": ROWS,
+    "plain": {**PLAIN.reads, **PLAIN.writes},
+}
+_EVERY = [
+    pytest.param(opcode, row, id=f"{name}-{opcode}")
+    for name, rows in _TABLES.items()
+    for opcode, row in rows.items()
+]
+
+
+@pytest.mark.parametrize(("opcode", "row"), _EVERY)
+def test_each_row_says_what_operators_see(opcode: int, row: ReadOperation | WriteOperation) -> None:
+    """A reconfig never succeeds, so it has no counter; requests of Keeper's own have no word."""
+    assert row.counted in OPERATIONS if row.counted else opcode == OpCode.RECONFIG
+    assert operation_name(opcode) == (row.word or str(opcode))
+    assert bool(row.word) is (opcode not in list(KeeperOpCode))
+
+
+@pytest.mark.parametrize(("opcode", "row"), _EVERY)
+def test_each_write_says_what_it_changes(opcode: int, row: ReadOperation | WriteOperation) -> None:
+    if isinstance(row, ReadOperation):
+        assert not row.in_pieces or row.steps, "a read in pieces may take long"
+        assert not row.heavy or row.steps or opcode == OpCode.WHO_AM_I
+        return
+    assert row.level in KNOWN
+    assert (row.effect is Effect.CREATES) is (opcode in CREATES)
+    # What changes nodes costs more than its bytes, and is in the audit log: a multi by its parts.
+    if row.effect is not Effect.NOTHING:
+        assert Cost.CHANGES in row.cost
+        assert bool(row.audited) is (row.effect is not Effect.OF_PARTS)
+    else:
+        assert not row.audited or opcode == OpCode.RECONFIG
+        assert row.cost is Cost.BYTES or opcode == OpCode.CLOSE_SESSION
+
+
+def test_the_tables_are_those_of_the_rows() -> None:
+    latency = Latency(EXTENDED.updates)
+    assert latency.updates[OpCode.SET_DATA]
+    reads = {opcode for opcode, is_update in latency.updates.items() if not is_update}
+    assert reads == {*EXTENDED.reads, OpCode.SYNC, OpCode.PING}, "as ServerStats.updateLatency"
+    assert {audit._NAMES[opcode] for opcode in CREATES} == {"create"}

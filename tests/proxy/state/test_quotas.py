@@ -3,12 +3,14 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import override
 
 from codec.constants import ErrorCode
 from lab.oracle.requests import Create
 from proxy.state.capture import new_machine
 from proxy.state.node import full_node
 from proxy.state.outcome import Refusal
+from proxy.state.pause import Lengths, Pause
 from proxy.state.quotas import Limits, check, read_limits
 from proxy.state.rights import OPEN
 from proxy.state.transaction import Transaction
@@ -148,11 +150,34 @@ def test_the_numbers_are_right_whatever_comes_and_goes(
         (b"count=9223372036854775808", None),
         (b"count=" + b"9" * 5000, None),
         (b"count=-" + b"0" * 5000 + b"7", Limits(-7)),
+        (b"count=" + b"0" * 5000, Limits(0)),
+        (b"count=+", None),
+        (b"count=+0;bytes=00", Limits(0, 0)),
+        (b"count=4,;,;bytes=5;,", Limits(4, 5)),
+        (b"count=4,=,bytes=5", None),
+        (b"count=4=5=6", Limits(4)),
+        ("count=\u0664".encode(), Limits(4)),
         (b"\xff", None),
     ],
 )
 def test_limits_are_read_as_java_reads_them(data: bytes | None, limits: Limits | None) -> None:
     assert read_limits(data) == limits
+
+
+def test_very_many_limits_are_read_with_pauses() -> None:
+    class Counting(Pause):
+        calls = 0
+
+        @override
+        def __call__(self) -> None:
+            super().__call__()
+            self.calls += 1
+
+    world = World()
+    pause = world.machine.transaction.pause = Counting(Lengths(every=16))
+    world.do(Create("/zookeeper/quota/a"), Create("/zookeeper/quota/a/zookeeper_limits", b"=1," * 3200))
+    assert pause.calls >= 200
+    assert world.machine.tree.quotas["/a"].limits == Limits()
 
 
 def _judged(limits: bytes, *, enforce: bool, count: int = 1, size: int = 0, path: str = "/a/new") -> object:

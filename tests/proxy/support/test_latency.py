@@ -9,7 +9,7 @@ MS = 1_000_000
 
 
 def _latency() -> Latency:
-    return Latency((OpCode.GET_DATA, OpCode.EXISTS, OpCode.SET_DATA))
+    return Latency({OpCode.GET_DATA: False, OpCode.EXISTS: False, OpCode.SET_DATA: True})
 
 
 @pytest.mark.parametrize(("nanos", "bucket"), [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), ((1 << 40) - 1, 40)])

@@ -1,8 +1,10 @@
 """Lines that a thread writes: none stalls who logs, none is lost unnoticed."""
 
+import gc
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -28,13 +30,11 @@ class _Gate(logging.Handler):
 
 @contextmanager
 def _logger(backlog: Backlog) -> Iterator[logging.Logger]:
-    logger = logging.getLogger("test_log_backlog")
-    logger.propagate = False
+    logger = logging.Logger("apart")  # noqa: LOG001 - pytest keeps no record of it
     logger.addHandler(backlog)
     try:
         yield logger
     finally:
-        logger.removeHandler(backlog)
         backlog.close()
 
 
@@ -67,6 +67,49 @@ def test_what_is_too_much_is_dropped_and_counted_and_said_once_it_is_read_again(
         logger.warning("again")
         wait_until(lambda: gate.lines[-1] == "again", "the next line", timeout=60)
     assert len(gate.lines) == written + 2
+
+
+def test_tracebacks_that_wait_count_and_keep_no_frame() -> None:
+    gate = _Gate()
+    backlog = Backlog(gate, "messages")
+
+    class Local:
+        """What only the frame of the exception holds."""
+
+    def fail() -> None:
+        local = Local()
+        kept.append(weakref.ref(local))
+        raise ValueError("x" * 10_000)
+
+    kept: list[weakref.ref[Local]] = []
+    with _logger(backlog) as logger:
+        for _ in range(300):
+            try:
+                fail()
+            except ValueError:
+                logger.exception("a defect")
+        assert 150 < backlog.dropped < 300
+        gc.collect()
+        assert not any(each() for each in kept)
+        gate.open.set()
+
+
+@pytest.mark.parametrize("form", logs.FORMATS)
+def test_a_traceback_is_written(form: str) -> None:
+    read, write = os.pipe()
+    target = Descriptor(write, "utf-8")
+    target.setFormatter(logs.formatter(form))
+    with _logger(Backlog(target, "messages")) as logger:
+        try:
+            raise ValueError("why")
+        except ValueError:
+            logger.exception("a defect")
+    os.close(write)
+    with os.fdopen(read) as reader:
+        text = reader.read()
+    assert "a defect" in text
+    assert "Traceback (most recent call last):" in text
+    assert text.count("ValueError: why") == 1
 
 
 def test_a_bad_message_is_not_the_end(capsys: pytest.CaptureFixture[str]) -> None:

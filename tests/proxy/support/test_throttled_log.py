@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from lab.fakes.clock import FakeClock
-from proxy.support.throttled_log import LogsByPath, ThrottledLog
+from proxy.support.throttled_log import _VARIABLE, LogsByPath, ThrottledLog
 
 LOG = logging.getLogger("tests.throttled_log")
 
@@ -49,6 +49,28 @@ def test_another_reason_appears_at_once_but_not_too_many(caplog: pytest.LogCaptu
     ]
     clock.now = 31.0
     assert seen(other, "a client sends three", other) == [other, "a client sends three"]
+
+
+def test_a_message_with_a_long_word_is_as_any_other(caplog: pytest.LogCaptureFixture) -> None:
+    """To look for a digit behind each of its letters would take minutes: a client chooses paths."""
+    throttled_log = ThrottledLog(LOG)
+    for number in (1, 2):
+        throttled_log.warn("%d bytes at /%s", number, "a" * (1 << 20))
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert max(map(len, throttled_log._warned)) < 2000
+
+
+@pytest.mark.parametrize("changes", ["10.0.0.7:2379", "a1b2", "7f", "_9_", "é5é", "0x1f"])
+def test_words_with_digits_make_no_kind(changes: str, caplog: pytest.LogCaptureFixture) -> None:
+    throttled_log = ThrottledLog(LOG)
+    for what in ("10.1.1.1:1" if ":" in changes else "0", changes):
+        throttled_log.warn("lost %s, again", what)
+    assert len(throttled_log._warned) == 1
+
+
+@pytest.mark.parametrize("letters", [20, 10_000])
+def test_no_word_is_looked_at_twice(letters: int) -> None:
+    assert _VARIABLE.sub("#", f"of {'a' * letters} {'b' * letters}7c") == f"of {'a' * letters} #"
 
 
 def test_paths_have_logs_of_their_own_within_bounds() -> None:

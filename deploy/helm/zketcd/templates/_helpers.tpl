@@ -86,6 +86,13 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 {{- end -}}
 
+{{/* The port of --peer-listen; empty without this option. */}}
+{{- define "zketcd.peerPort" -}}
+{{- with index .Values.options "peer-listen" -}}
+{{- last (splitList ":" (toString .)) -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The command line of the proxy. Addresses: docs/kubernetes.md names the ports. */}}
 {{- define "zketcd.args" -}}
 {{- if not .Values.etcd.endpoints -}}
@@ -114,6 +121,9 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 - --proxy-protocol={{ .Values.proxyProtocol.mode }}
 - --proxy-protocol-from={{ join "," .Values.proxyProtocol.from }}
+{{- end }}
+{{- with include "zketcd.peerPort" . }}
+- --peer-advertise=$(POD_IP):{{ . }}
 {{- end }}
 {{- range $option, $value := .Values.options }}
 {{- /* A whole number comes as a float: 2e+06 otherwise. */}}

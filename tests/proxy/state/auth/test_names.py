@@ -42,6 +42,13 @@ def test_escapes(text: str, told: str) -> None:
     assert java_name([[_attribute("2.5.4.3", text)]]) == f"CN={told}"
 
 
+def test_blanks_inside_are_looked_at_once() -> None:
+    """To look for the end behind each of them would take minutes."""
+    blanks = " " * 300_000
+    text = Attribute("2.5.4.3", 0x0C, f"a{blanks}b \r".encode(), b"")
+    assert java_name([[text]]) == f"CN=a{blanks}b\\ \\\r"
+
+
 @pytest.mark.parametrize(
     ("tag", "value", "told"),
     [

@@ -48,9 +48,11 @@ def test_a_multi_goes_through_the_log_also_when_it_is_cut() -> None:
 
 @pytest.mark.parametrize("error", [CUT, NULL_PATH, NULL_ACL])
 def test_the_answer(error: MalformedPacket) -> None:
-    for opcode in OpCode:
+    for opcode, operation in EXTENDED.writes.items():
         checked = error is NULL_PATH and opcode in (OpCode.SET_DATA, OpCode.SET_ACL)
-        assert code_of(opcode, error) is (ErrorCode.BAD_ARGUMENTS if checked else ErrorCode.MARSHALLING_ERROR)
+        assert code_of(operation, error) is (
+            ErrorCode.BAD_ARGUMENTS if checked else ErrorCode.MARSHALLING_ERROR
+        )
 
 
 @pytest.mark.parametrize("raw", [pack_string("/a"), pack_string(""), NULL])

@@ -1,0 +1,163 @@
+"""Which paths, sessions and clients are busiest: one request in many is looked at when it is received. Pure.
+
+Each connection knows how many of its requests pass before the next one is looked at. The numbers are drawn so
+that each request has the same chance, whatever its client sends in turn. A request that nobody looks at costs
+its connection a subtraction for each chunk of requests.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from codec.constants import OpCode
+from codec.errors import MalformedPacket
+from codec.operation_names import operation_name
+from proxy.frontend.replies import Wire
+from proxy.frontend.requests import Author, path_in
+from proxy.options.top import TopOptions
+from proxy.state.ops import EXTENDED, multi
+from proxy.state.ops.multi_read import parts_of
+from proxy.state.pause import NO_PAUSE
+from proxy.state.sessions import session_text
+from proxy.support.busiest import Busiest, Fading, Rates
+from schema.paths import prefix_of
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+#: Requests that pass before the next one is looked at, if none is.
+NEVER = 1 << 62
+#: Rows of each list that the operators get at most.
+MOST = 200
+
+_KEPT = 256  # keys of a table, at least
+_LONGEST = 256  # characters of a path
+_LARGEST = 64 << 10  # bytes of a multi whose parts are counted
+_BITS = 53
+_UPDATES = EXTENDED.updates  # of all opcodes that are counted
+_MULTIS = frozenset((OpCode.MULTI, OpCode.MULTI_READ))
+
+
+class _Seen(NamedTuple):
+    """An operation of a sampled request."""
+
+    opcode: int
+    path: str  # its prefix; "" if it has none
+
+
+class Sampling:
+    """What was seen of the requests of one proxy's clients."""
+
+    def __init__(
+        self, options: TopOptions, randbits: Callable[[int], int], seconds: Callable[[], float]
+    ) -> None:
+        """`randbits`: a random number of so many bits. `seconds`: a monotonic clock."""
+        self.options = options
+        self._randbits = randbits
+        self._seconds = seconds
+        one_in = options.sample
+        self._logarithm = math.log1p(-1 / one_in) if one_in > 1 else 0.0
+        self._fading = fading = Fading(options.window, seconds())
+        self._all = fading.table(1)
+        self._paths = fading.table(_KEPT)
+        self._operations = fading.table(_KEPT)
+        self._sessions = fading.table(_KEPT)
+        self._sessions_paths = fading.table(_KEPT)
+        self._clients = fading.table(_KEPT)
+
+    # -- counting ------------------------------------------------------------------------------------------
+
+    def skip(self) -> int:
+        """How many requests of a connection pass before the next one is looked at."""
+        one_in = self.options.sample
+        if one_in < 2:
+            return 0 if one_in else NEVER
+        chance = (self._randbits(_BITS) + 1) / (1 << _BITS)
+        return int(math.log(chance) / self._logarithm)
+
+    def look(self, author: Author, wire: Wire, frames: Sequence[bytes], place: int) -> int:
+        """Look at the frame at `place` of a chunk, and at later ones by chance; the place of the next one.
+
+        That place is counted from the end of the chunk.
+        """
+        while place < len(frames):
+            self._count(author, wire, frames[place])
+            place += 1 + self.skip()
+        return place - len(frames)
+
+    def _count(self, author: Author, wire: Wire, packet: bytes) -> None:
+        if len(packet) < wire.body:
+            return
+        _, opcode = wire.header(packet)
+        if opcode not in _UPDATES:  # a ping, for instance
+            return
+        try:
+            seen = set(self._seen(opcode, packet, wire.body))
+        except MalformedPacket:
+            seen = {_Seen(opcode, "")}
+        weight = self._fading.weight(self._seconds())
+        session, client = session_text(author.session_id), author.address
+        is_write = _UPDATES[opcode]
+        for table, key in (
+            (self._all, ""),
+            (self._sessions, (session, client)),
+            (self._clients, client),
+            *((self._operations, each) for each in seen),
+            *((self._paths, path) for path in {each.path for each in seen}),
+            *((self._sessions_paths, (session, client, path)) for path in {each.path for each in seen}),
+        ):
+            table.add(key, is_write=is_write, weight=weight)
+
+    def _seen(self, opcode: int, packet: bytes, position: int) -> Iterator[_Seen]:
+        """The operations of a request. Raises MalformedPacket."""
+        if opcode not in _MULTIS or len(packet) > _LARGEST:
+            yield _Seen(opcode, self._prefix(path_in(opcode, packet, position)))
+        elif opcode == OpCode.MULTI:
+            for kind, fields in multi.decode(packet, position, NO_PAUSE)[0]:
+                yield _Seen(kind.opcode, self._prefix(_path_of_part(fields)))
+        else:
+            for part, path in parts_of(packet, position, NO_PAUSE):
+                yield _Seen(part, self._prefix(path))
+
+    def _prefix(self, path: str | None) -> str:
+        """The first names of a path, in a form that can be printed: clients may send any characters."""
+        if path is None:
+            return ""
+        prefix = prefix_of(path[: 4 * _LONGEST], self.options.depth)
+        if not prefix.isprintable():
+            prefix = ascii(prefix)[1:-1]
+        return prefix if len(prefix) <= _LONGEST else f"{prefix[:_LONGEST]}..."
+
+    # -- what was counted ----------------------------------------------------------------------------------
+
+    def total(self) -> Rates:
+        """Requests a second."""
+        found = self._top(self._all, 1)
+        return found[0][1] if found else Rates(0.0, 0.0)
+
+    def paths(self, most: int = MOST) -> list[tuple[str, Rates]]:
+        """Requests a second by path prefix; a multi counts once for each."""
+        return self._top(self._paths, most)
+
+    def operations(self, most: int = MOST) -> list[tuple[str, str, Rates]]:
+        """Requests a second by operation and path prefix, parts of multis by their own."""
+        found: list[tuple[_Seen, Rates]] = self._top(self._operations, most)
+        return [(operation_name(seen.opcode), seen.path, rates) for seen, rates in found]
+
+    def sessions(self, most: int = MOST) -> list[tuple[str, str, str, Rates]]:
+        """Requests a second by session, with the client's address and the prefix that it uses most."""
+        uses: dict[tuple[str, str], str] = {}
+        for (session, client, path), _ in self._top(self._sessions_paths, 2 * _KEPT):
+            uses.setdefault((session, client), path)
+        return [(*key, uses.get(key, ""), rates) for key, rates in self._top(self._sessions, most)]
+
+    def clients(self, most: int = MOST) -> list[tuple[str, Rates]]:
+        """Requests a second by the client's address."""
+        return self._top(self._clients, most)
+
+    def _top(self, table: Busiest[Any], most: int) -> list[tuple[Any, Rates]]:
+        return table.top(most, self._fading.per_second(self._seconds()) * self.options.sample)
+
+
+def _path_of_part(fields: Any) -> str | None:
+    path = fields if isinstance(fields, str) else fields[0]
+    return path if isinstance(path, str) else None

@@ -1,0 +1,14 @@
+"""What an operation does to a node. Budgets, the reserve of etcd's space and reports of traffic go by it."""
+
+import enum
+
+
+class Effect(enum.Enum):
+    """The effect of one operation, whose fields begin with the path unless it has none."""
+
+    NOTHING = enum.auto()
+    CREATES = enum.auto()  # fields: path, data, ACL, mode
+    SETS_DATA = enum.auto()  # path, data
+    SETS_ACL = enum.auto()  # path, ACL
+    DELETES = enum.auto()  # path; perhaps the path alone
+    OF_PARTS = enum.auto()  # what its parts do

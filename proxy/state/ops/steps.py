@@ -1,0 +1,76 @@
+"""How many steps a read will take, about, as the state is now: a write after it is only sent if few.
+
+If the write were in the log, and the read took long, the log could not be applied until the read is answered.
+What cannot be known without the work itself counts as `MANY`.
+"""
+
+from collections.abc import Callable
+
+from codec.constants import KeeperOpCode, OpCode
+from codec.packets import MULTI_HEADER, decode_path
+from proxy.state.node import Node
+from proxy.state.operation import Client, Reading
+from schema.paths import ROOT
+
+MANY = 1 << 20
+# A watch, or a part of a multiRead, has at least so many bytes.
+_BYTES_PER_ITEM = 32
+# The headers of a multiRead's parts of which a single one can be slow.
+_LISTS = tuple(
+    MULTI_HEADER.pack(opcode, False, -1)
+    for opcode in (
+        OpCode.GET_CHILDREN,
+        OpCode.GET_CHILDREN2,
+        KeeperOpCode.FILTERED_LIST,
+        KeeperOpCode.LIST_WITH_STAT_AND_DATA,
+    )
+)
+
+
+def of_bytes(_reading: Reading, _client: Client, frame: bytes, _position: int) -> int:
+    """A request with many paths."""
+    return len(frame) // _BYTES_PER_ITEM
+
+
+def of_children(per_step: int) -> Callable[[Reading, Client, bytes, int], int]:
+    """A list of a node's children, of which so many are one step."""
+
+    def count(reading: Reading, _client: Client, frame: bytes, position: int) -> int:
+        node = _node(reading, frame, position)
+        return 0 if node is None else len(node.children or ()) // per_step
+
+    return count
+
+
+def of_parts(reading: Reading, _client: Client, frame: bytes, position: int) -> int:
+    """A multiRead: its parts, and the children that those list."""
+    steps = len(frame) // _BYTES_PER_ITEM
+    for header in _LISTS:
+        start = frame.find(header, position)
+        while start >= 0:
+            start += MULTI_HEADER.size
+            node = _node(reading, frame, start)
+            steps += 0 if node is None else len(node.children or ()) // 2
+            start = frame.find(header, start)
+    return steps
+
+
+def of_acl(reading: Reading, _client: Client, frame: bytes, position: int) -> int:
+    """An ACL."""
+    node = _node(reading, frame, position)
+    return 0 if node is None else len(node.acl)
+
+
+def of_owned(reading: Reading, client: Client, _frame: bytes, _position: int) -> int:
+    """The ephemeral nodes of the client."""
+    return len(reading.tree.ephemerals.get(client.session_id, ()))
+
+
+def of_subtree(reading: Reading, _client: Client, frame: bytes, position: int) -> int:
+    """All nodes below one."""
+    node = _node(reading, frame, position)
+    return MANY if node is not None and node.children else 0
+
+
+def _node(reading: Reading, frame: bytes, position: int) -> Node | None:
+    return reading.tree.nodes.get(decode_path(frame, position) or ROOT)

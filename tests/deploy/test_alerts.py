@@ -1,0 +1,317 @@
+"""Incidents as series of metrics: each fires the alerts that docs/monitoring.md names for it, and no others.
+
+The names and labels of the series are those of a real exposition. promtool evaluates the rules.
+"""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from archive.stats import Stats
+from lab.servers.process import find_program
+from proxy.admin.facts import Facts
+from proxy.admin.prometheus import Exposition
+from proxy.etcd.model import Status
+from proxy.frontend.certificate_ends import Certificate, CertificateEnds
+from tests.deploy.test_monitoring import FOLDER, REPOSITORY, named
+from tests.proxy.admin.subjects import subject_of
+
+pytestmark = pytest.mark.real
+
+_RULES = FOLDER / "alerts.yml"
+_EVERY = 15  # seconds between two samples
+_MINUTE = 60
+_BEGIN = 60 * _MINUTE  # of an incident
+_PROXIES = ("zketcd-1:8080", "zketcd-2:8080", "zketcd-3:8080")
+_MEMBERS = ("etcd-1:2379", "etcd-2:2379", "etcd-3:2379")
+_MIB = 1 << 20
+
+#: A metric's value after so many seconds; None for none.
+Series = Callable[[int], float | None]
+
+
+class Sample(NamedTuple):
+    """What Prometheus has scraped: a name, where, and the labels that the target gave it."""
+
+    name: str
+    instance: str
+    labels: frozenset[tuple[str, str]] = frozenset()
+
+    @property
+    def job(self) -> str:
+        """The scrape job."""
+        return "etcd" if self.instance in _MEMBERS else "zketcd"
+
+    def __str__(self) -> str:
+        labels = {"job": self.job, "instance": self.instance, **dict(self.labels)}
+        inside = ",".join(f"{name}={json.dumps(value)}" for name, value in labels.items())
+        return f"{self.name}{{{inside}}}"
+
+
+# -- how values go by ----------------------------------------------------------------------------------------
+
+
+def always(value: float) -> Series:
+    """The same at all times."""
+    return lambda _at: value
+
+
+def then(before: float, after: float | None, lasts: int = 7 * 24 * 3600) -> Series:
+    """Another value while the incident lasts."""
+    return lambda at: after if _BEGIN <= at < _BEGIN + lasts else before
+
+
+def grows(before: float, after: float, begin: float = 0.0) -> Series:
+    """Growth each second, before the incident and from its begin on."""
+    return lambda at: begin + before * min(at, _BEGIN) + after * max(0, at - _BEGIN)
+
+
+def counts(every: int) -> Series:
+    """A counter of what happens now and then, from the begin of the incident on."""
+    return lambda at: max(0, at - _BEGIN) // every
+
+
+def since() -> Series:
+    """The seconds since the incident began."""
+    return lambda at: max(0, at - _BEGIN)
+
+
+# -- a healthy cluster ---------------------------------------------------------------------------------------
+
+#: Gauges of a healthy proxy that are not as a test's subject has them, and counters that grow.
+_HEALTHY: dict[str, Series] = {
+    "zketcd_ready": always(1),
+    "zketcd_etcd_db_size_bytes": lambda at: (200 + at % 300 / 30) * _MIB,  # compacted each five minutes
+    "global_sessions": always(300),
+    "zketcd_sessions_expired_total": lambda at: at // 100,
+    "zketcd_incarnations_total": always(1),
+    "open_file_descriptor_count": always(400),
+    "max_file_descriptor_count": always(65_536),
+    "zketcd_log_staleness_seconds": always(0.4),
+    "zketcd_proxy_clock_ahead_seconds": always(-0.02),
+    "zketcd_certificate_end_seconds": always(90 * 86_400),
+    "zketcd_archive_complete_timestamp_seconds": lambda at: max(0, at - 2),
+}
+_ETCD: dict[str, Series] = {
+    "up": always(1),
+    "etcd_server_quota_backend_bytes": always(8 << 30),
+}
+_BUCKETS = {"zketcd_loop_delay_seconds_bucket", "zketcd_etcd_call_seconds_bucket"}
+
+
+def times(seconds: float, later: float | None = None) -> Callable[[Sample], Series]:
+    """For a histogram: how long its events take, before and during the incident."""
+
+    def of(sample: Sample) -> Series:
+        end = float(dict(sample.labels)["le"])
+        return grows(*(10 * (end >= each) for each in (seconds, seconds if later is None else later)))
+
+    return of
+
+
+def healthy() -> dict[Sample, Series]:
+    """What the rules are about, of three proxies and three members of etcd to which nothing happens."""
+    rules = yaml.safe_load(_RULES.read_text())["groups"][0]["rules"]
+    wanted = set().union(*(named(rule["expr"]) for rule in rules))
+    subject = subject_of(
+        etcd=SimpleNamespace(status=Status("3.5.30", 1, 1, 0, 0, 1, 9, 2, 8, [])),
+        archive=SimpleNamespace(
+            metrics=[metric for metric in Stats().metrics() if metric[0] in wanted],
+        ),
+    )
+    subject.etcd_calls.answered("Txn", 1000)
+    subject.log.peers.note("b", 0, 0, 0, 0)
+    subject.certificates = CertificateEnds(list)
+    subject.certificates.known = [Certificate("--tls-cert", "server.pem", 0, 1)]
+    page = Exposition(Facts(subject)).text().decode()
+    found: dict[Sample, Series] = {}
+    for family in text_string_to_metric_families(page):
+        for each in family.samples:
+            for proxy in _PROXIES:
+                sample = Sample(each.name, proxy, frozenset(each.labels.items()))
+                if each.name in _BUCKETS:
+                    found[sample] = times(0.001)(sample)
+                elif each.name in wanted:
+                    found[sample] = _HEALTHY.get(each.name, always(each.value))
+    for proxy in _PROXIES:
+        found[Sample("up", proxy)] = always(1)
+    for member in _MEMBERS:
+        for name, series in _ETCD.items():
+            found[Sample(name, member)] = series
+    assert {sample.name for sample in found} == wanted
+    return found
+
+
+# -- incidents: what changes, at one proxy or member, or at all of them --------------------------------------
+
+_Change = Series | Callable[[Sample], Series]
+
+
+class Incident(NamedTuple):
+    """What changes at some targets, by the metric's name."""
+
+    changes: Mapping[str, _Change]
+    where: Iterable[str] = _PROXIES[:1]
+    minutes: int = 45  # for which it lasts
+
+
+def _gone(at: int) -> bool:
+    """Whether a proxy that crashes every 45 s is not there when it is scraped."""
+    return at >= _BEGIN and at % 45 == 0
+
+
+def _crashes(at: int) -> float | None:
+    return None if _gone(at) else 1e9 + max(0, at - _BEGIN) // 45 * 45
+
+
+_INCIDENTS = {
+    "nothing for a week": Incident({}),
+    "a proxy crashes every 45 s": Incident(
+        {
+            "process_start_time_seconds": _crashes,
+            "up": lambda at: float(not _gone(at)),
+            "zketcd_ready": lambda at: None if _gone(at) else float(at < _BEGIN or at % 45 == 30),
+        }
+    ),
+    "a proxy is killed and comes back": Incident({"process_start_time_seconds": then(1e9, 2e9)}),
+    "a proxy is killed and stays away": Incident(
+        {name: then(1, None) for name in ("zketcd_ready", "process_start_time_seconds")} | {"up": then(1, 0)}
+    ),
+    "a proxy is not ready": Incident({"zketcd_ready": then(1, 0)}),
+    "a member of etcd is down": Incident(
+        {"up": then(1, 0), "etcd_server_quota_backend_bytes": then(8 << 30, None)}, _MEMBERS[:1]
+    ),
+    "etcd's leader is killed and comes back": Incident({"zketcd_etcd_silence_seconds": then(0, 1.8, _EVERY)}),
+    "etcd does not answer": Incident(
+        {
+            "zketcd_etcd_silence_seconds": since(),
+            "zketcd_log_staleness_seconds": since(),
+            "zketcd_ready": then(1, 0),
+        },
+        _PROXIES,
+    ),
+    "etcd is full": Incident(
+        {"zketcd_etcd_no_space": then(0, 1), "zketcd_etcd_alarms": then(0, 1)}, _PROXIES
+    ),
+    "etcd is nearly full": Incident({"zketcd_etcd_nearly_full": then(0, 1)}, _PROXIES),
+    "etcd has room for one snapshot": Incident(
+        {"zketcd_etcd_nearly_full": then(0, 1), "zketcd_etcd_last_room": then(0, 1)}, _PROXIES
+    ),
+    "etcd does not compact": Incident(
+        {"zketcd_etcd_db_size_bytes": grows(0, 1.5 * _MIB, 200 * _MIB)}, _PROXIES, minutes=59
+    ),
+    "a proxy is behind": Incident({"zketcd_log_staleness_seconds": then(0.4, 5)}),
+    "a proxy lacks CPU": Incident({"zketcd_loop_delay_seconds_bucket": times(0.001, 1)}),
+    "a proxy loads the tree again and again": Incident({"zketcd_log_reloads_total": counts(10 * _MINUTE)}),
+    "a proxy's state is wrong": Incident({"zketcd_log_digest_disagreements_total": then(0, 1)}),
+    "no snapshot is written": Incident(
+        {
+            "zketcd_snapshot_overdue_seconds": since(),
+            "zketcd_snapshot_failures_total": counts(5 * _MINUTE),
+        },
+    ),
+    "the archiver is killed, or its store is away": Incident(
+        {"zketcd_archive_complete_timestamp_seconds": lambda at: min(at, _BEGIN)}
+    ),
+    "the log is truncated before it is archived": Incident(
+        {"zketcd_archive_gap_timestamp_seconds": then(0, _BEGIN)}
+    ),
+    "etcd's answers get lost": Incident({"zketcd_log_entries_resent_total": grows(0, 0.5)}),
+    "a proxy stalls again and again": Incident({"zketcd_incarnations_total": counts(5 * _MINUTE)}),
+    "etcd's disk is slow": Incident({"zketcd_etcd_call_seconds_bucket": times(0.001, 1)}, _PROXIES),
+    "a clock jumps an hour": Incident({"zketcd_proxy_clock_ahead_seconds": then(-0.02, 3600)}, _PROXIES),
+    "a certificate ends tomorrow": Incident({"zketcd_certificate_end_seconds": then(90 * 86_400, 86_400)}),
+    "many clients fall silent": Incident({"zketcd_sessions_expired_total": grows(0.01, 0.5)}),
+    "an address has too many connections": Incident({"connection_rejected": grows(0, 0.1)}),
+    "open files run out": Incident({"open_file_descriptor_count": then(400, 60_000)}),
+}
+
+
+def _series_of(incident: Incident) -> dict[Sample, Series]:
+    """A healthy cluster's, with the incident's."""
+    series = healthy()
+    for name, change in incident.changes.items():
+        hit = [sample for sample in series if sample.name == name and sample.instance in incident.where]
+        assert hit, name
+        for sample in hit:
+            of: Any = change
+            series[sample] = of(sample) if name in _BUCKETS else of
+    return series
+
+
+def _notation(values: Iterable[float | None]) -> str:
+    """Values as promtool reads them; equal ones that follow each other are one word."""
+    runs: list[tuple[float | None, int]] = []
+    for value in values:
+        if runs and runs[-1][0] == value:
+            runs[-1] = value, runs[-1][1] + 1
+        else:
+            runs.append((value, 1))
+    return " ".join(
+        f"_x{count}" if value is None else f"{value:g}" if count == 1 else f"{value:.17g}+0x{count - 1}"
+        for value, count in runs
+    )
+
+
+def _fired(folder: Path, series: Mapping[Sample, Series], end: int, every: int = _EVERY) -> set[str]:
+    """The alerts that have fired at some time."""
+    (folder / "alerts.yml").write_text(_RULES.read_text())
+    test = {
+        "interval": f"{every}s",
+        "input_series": [
+            {"series": str(sample), "values": _notation(map(of, range(0, end + 1, every)))}
+            for sample, of in series.items()
+        ],
+        "promql_expr_test": [
+            {
+                "expr": f'group by (alertname) (max_over_time(ALERTS{{alertstate="firing"}}[{end}s]))',
+                "eval_time": f"{end}s",
+                "exp_samples": [{"labels": '{alertname="none"}', "value": 1}],
+            }
+        ],
+    }
+    suite = {"rule_files": ["alerts.yml"], "evaluation_interval": f"{every}s", "tests": [test]}
+    (folder / "test.yml").write_text(json.dumps(suite))  # which YAML can read
+    promtool = find_program("promtool", "make setup-test installs it")
+    # It says what it has got, as another thing is expected.
+    done = subprocess.run(
+        [promtool, "test", "rules", "test.yml"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert "got:" in done.stdout + done.stderr, done.stderr
+    got = (done.stdout + done.stderr).partition("got:")[2]
+    return set(re.findall(r'alertname=\\?"(\w+)', got))
+
+
+def _promised() -> dict[str, set[str]]:
+    """Incidents, and the alerts that the page names for each."""
+    page = (REPOSITORY / "docs" / "monitoring.md").read_text()
+    table = page.partition("| incident | alerts |")[2].partition("\n\n")[0]
+    rows = [row.split("|") for row in table.splitlines()[2:]]
+    return {row[1].strip(): set(re.findall(r"\[(\w+)\]", row[2])) for row in rows}
+
+
+@pytest.mark.parametrize("name", [name for name, incident in _INCIDENTS.items() if incident.changes])
+def test_an_incident_fires_what_the_page_says(name: str, tmp_path: Path) -> None:
+    incident = _INCIDENTS[name]
+    series = _series_of(incident)
+    assert _fired(tmp_path, series, _BEGIN + incident.minutes * _MINUTE) == _promised()[name]
+
+
+def test_a_healthy_week_fires_nothing(tmp_path: Path) -> None:
+    one = {*_PROXIES[:1], *_MEMBERS[:1]}
+    series = {sample: of for sample, of in healthy().items() if sample.instance in one}
+    assert _fired(tmp_path, series, 7 * 24 * 3600, every=60) == set()
+
+
+def test_the_page_has_each_incident_and_each_alert() -> None:
+    rules = yaml.safe_load(_RULES.read_text())["groups"][0]["rules"]
+    assert list(_promised()) == list(_INCIDENTS)
+    assert set().union(*_promised().values()) == {rule["alert"] for rule in rules}

@@ -1,0 +1,73 @@
+"""How many steps a read takes is known before: what would be refused as too long counts as long."""
+
+import pytest
+
+from codec.constants import KeeperOpCode, OpCode
+from codec.jute import INT, LONG, pack_string, pack_strings
+from codec.packets import MULTI_HEADER
+from proof.fuzzing.expensive import LARGE, Lines, Sizes, World
+from proxy.state.operation import Reading
+from proxy.state.ops import EXTENDED, READS
+from proxy.state.ops.multi import END_OF_PARTS
+from proxy.state.outcome import Refusal
+from proxy.state.pause import AtOnce, TooLong
+
+_EVERY = {f"ZooKeeper {opcode:d}": read for opcode, read in READS.items()} | {
+    f"Keeper {opcode:d}": read for opcode, read in EXTENDED.reads.items()
+}
+_WATCHED = pack_strings([f"/wide/number/{number:010}" for number in range(3000)])
+
+
+def _list(opcode: int) -> bytes:
+    return MULTI_HEADER.pack(opcode, False, -1) + pack_string("/wide") + b"\0"
+
+
+# The longest request of each kind on the state below, and a short one.
+_PATH = pack_string("/wide"), pack_string("/wide/n1")
+_UNWATCHED = _PATH[0] + b"\0", _PATH[1] + b"\0"
+_ASKED: dict[int, tuple[bytes, bytes]] = {
+    OpCode.GET_CHILDREN: _UNWATCHED,
+    OpCode.GET_CHILDREN2: _UNWATCHED,
+    OpCode.GET_ACL: (pack_string("/acl/n0"), _PATH[0]),
+    OpCode.GET_EPHEMERALS: (pack_string("/"), pack_string("/")),
+    OpCode.GET_ALL_CHILDREN_NUMBER: _PATH,
+    OpCode.SET_WATCHES: (LONG.pack(0) + _WATCHED + _WATCHED + _WATCHED, bytes(20)),
+    OpCode.SET_WATCHES2: (LONG.pack(0) + _WATCHED + _WATCHED + _WATCHED + bytes(8), bytes(28)),
+    OpCode.MULTI_READ: (_list(OpCode.GET_CHILDREN) * 3 + END_OF_PARTS, END_OF_PARTS),
+    KeeperOpCode.FILTERED_LIST: (_PATH[0] + b"\0\0", _PATH[1] + b"\0\0"),
+    KeeperOpCode.LIST_WITH_STAT_AND_DATA: (_PATH[0] + b"\0\0\1\1", _PATH[1] + b"\0\0\1\1"),
+    KeeperOpCode.LIST_RECURSIVE: (_PATH[0] + INT.pack(1 << 20), _PATH[1] + INT.pack(1 << 20)),
+}
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    """A wide node, a long ACL, and a client with many ephemeral nodes."""
+    of = Sizes(wide=17_000, deep=0, heavy=0, heavy_bytes=0, entries=3000, identities=0, ephemerals=2000,
+               watches=0, watchers=0, lengths=0, quotas=0)  # fmt: skip
+    return World(of, LARGE, Lines())
+
+
+@pytest.mark.parametrize("name", [name for name, read in _EVERY.items() if read.steps])
+def test_what_takes_long_is_known_before(name: str, world: World) -> None:
+    operation = _EVERY[name]
+    opcode = int(name.split()[-1])
+    reading = Reading(world.machine.tree, world.watches, {}, AtOnce())
+    long, short = _ASKED[opcode]
+    assert operation.steps is not None
+    with pytest.raises(TooLong):
+        operation.answer(reading, world.client, long, 0)
+    assert operation.steps(reading, world.client, long, 0) > LARGE.lengths.at_once
+    if opcode == OpCode.GET_EPHEMERALS:
+        world.client.session_id += 9
+    try:
+        assert operation.steps(reading, world.client, short, 0) < 2
+        operation.answer(reading, world.client, short, 0)
+    except Refusal:
+        pass
+    finally:
+        world.client.session_id %= 9
+
+
+def test_each_read_that_may_take_long_says_how_long() -> None:
+    assert all(read.steps for read in _EVERY.values() if read.heavy)
