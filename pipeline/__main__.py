@@ -69,14 +69,17 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(command: str, given: argparse.Namespace) -> int:
     """Import a command's module, and run it. Raises MissingPackage."""
+    # It needs no Arrow, unlike all else that `inspect` does, and the packages of zketcd have none.
+    is_traffic = command == "inspect" and given.traffic
     try:
-        leave_pandas_out()
-        program = importlib.import_module(COMMANDS[command].module)
+        if not is_traffic:
+            leave_pandas_out()
+        program = importlib.import_module("pipeline.jobs.traffic" if is_traffic else COMMANDS[command].module)
+        return int(program.run(given))
     except ModuleNotFoundError as error:
         if error.name not in _PACKAGES:
             raise
         raise MissingPackage(f"{error.name} is not installed: {how_to_add('pipeline-small')}") from error
-    return int(program.run(given))
 
 
 if __name__ == "__main__":

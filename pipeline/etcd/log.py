@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, NamedTuple
 
 from pipeline.errors import Failure
-from pipeline.etcd.read import NotReadable, record_of
+from pipeline.etcd.record import NotReadable, record_of
 from pipeline.etcd.requests import TIMEOUT, until_known
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue

@@ -6,25 +6,20 @@ from typing import NamedTuple
 import numpy
 import pyarrow as pa
 
-from pipeline.errors import Failure
 from pipeline.etcd import columns, paths
+from pipeline.etcd.record import NotReadable
 from pipeline.etcd.requests import TIMEOUT, until_known
 from pipeline.etcd.sessions import password_of
 from pipeline.table import SessionRow
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdRefused, Get, KeyValue, RangeResult, RefusalKind
 from proxy.log.follow import catch_up
-from proxy.log.record import Look, TreeNotServable, is_following, look
 from proxy.state.sessions import hash_of
 from schema.keys import Keyspace
 from schema.pages import decode_sessions, decode_state, page_header
-from schema.record import SnapshotRef, TreeRecord
+from schema.record import SnapshotRef
 
 _TOGETHER = 16  # pages in one request
-
-
-class NotReadable(Failure):
-    """What is stored under the prefix is not a complete tree."""
 
 
 class Session(NamedTuple):
@@ -79,22 +74,6 @@ class Survey(NamedTuple):
         if self.changed is not None:
             return self.changed.position
         return 0 if self.snapshot is None else self.snapshot.position
-
-
-async def record_of(etcd: Etcd, keys: Keyspace) -> tuple[Look, TreeRecord]:
-    """The tree's record and the living proxies. Raises NotReadable, EtcdError."""
-    try:
-        found = await until_known(lambda: look(etcd, keys))
-    except TreeNotServable as error:
-        raise NotReadable(str(error)) from error
-    prefix = keys.prefix.decode()
-    if found.record is None:
-        raise NotReadable(f"there is no tree under {prefix}")
-    if is_following(found):
-        raise NotReadable(f"{prefix} follows a ZooKeeper: it can be read after `follow --finish`")
-    if not found.record.complete:
-        raise NotReadable(f"the import into {prefix} is not complete. Run it again: it starts over")
-    return found, found.record
 
 
 async def has_log_behind(etcd: Etcd, keys: Keyspace, snapshot: SnapshotRef | None) -> bool:

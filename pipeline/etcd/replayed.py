@@ -4,7 +4,7 @@ import gc
 from collections.abc import Callable
 
 from pipeline.etcd.log import DataLost, Mark
-from pipeline.etcd.read import NotReadable, record_of
+from pipeline.etcd.record import NotReadable, record_of
 from pipeline.etcd.requests import TIMEOUT, until_known
 from pipeline.traffic.outcomes import Recorder
 from pipeline.traffic.table import TrafficRow

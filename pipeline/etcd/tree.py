@@ -7,7 +7,8 @@ machine. A reader then takes all nodes from the snapshot except those that the l
 from collections.abc import Callable, Collection
 from typing import NamedTuple, TypeAlias
 
-from pipeline.etcd.read import Changed, NotReadable, Survey, has_log_behind, record_of, session_of
+from pipeline.etcd.read import Changed, Survey, has_log_behind, session_of
+from pipeline.etcd.record import NotReadable, record_of
 from proxy.etcd.interface import Etcd
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.load.replay import Execute, Place

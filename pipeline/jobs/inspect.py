@@ -54,10 +54,6 @@ Report = dict[str, Any]
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, print, and return 0; 1 if the tree's digest is not the one in its files."""
-    if arguments.traffic:
-        from pipeline.jobs import traffic
-
-        return traffic.run(arguments)
     if arguments.report is not None:
         raise Failure("--report goes with --traffic")
     if arguments.budget:

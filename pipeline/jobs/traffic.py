@@ -1,7 +1,8 @@
 """`python -m pipeline inspect --traffic SOURCE`: what clients wrote, from a log.
 
 One process has to replay zketcd's log. So this process does it, and reads small logs of ZooKeeper, without
-Spark. Spark reads large logs, and tables that a stream has written.
+Spark. Spark reads large logs, and tables that a stream has written. What these and logs of ZooKeeper need is
+imported where it is used: a log of zketcd is read without the pipeline's libraries.
 """
 
 import argparse
@@ -12,8 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from archive.moment import NOW
 from pipeline.addresses import ARCHIVE, ETCD, PARQUET, is_in_etcd
 from pipeline.errors import Failure, MissingPackage
@@ -21,19 +20,15 @@ from pipeline.etcd import log
 from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
 from pipeline.etcd.replayed import replayed
-from pipeline.formats import directory
 from pipeline.options import check_trees
-from pipeline.sources import parquet
-from pipeline.sources.archive_log import ArchiveOptions, ArchiveReader
-from pipeline.sources.options import TRAFFIC_TABLE, local_path, options_of
-from pipeline.sources.zookeeper_log import LogReader, traffic_rows
+from pipeline.sources.archive_log import ArchiveOptions, ArchiveReader, rows_of
 from pipeline.traffic import report
 from pipeline.traffic.budgets import VIEW as BUDGETS
 from pipeline.traffic.budgets import Request as BudgetedRequest
 from pipeline.traffic.budgets import Trial
 from pipeline.traffic.database import Database
 from pipeline.traffic.report import Query, Report, Section
-from pipeline.traffic.table import TrafficRow, check, rows_of
+from pipeline.traffic.table import TrafficRow, check
 from proxy.support.libraries import how_to_add
 from proxy.support.rates import rules_of
 from schema.budgets import Rule
@@ -144,17 +139,21 @@ def _check_table(arguments: argparse.Namespace) -> None:
     """Refuse at once what Spark would refuse only after its start. Raises Failure, ValueError."""
     if arguments.spark is False:
         raise Failure(f"{arguments.tree}: only Spark reads a table of traffic; --no-spark was given")
+    from pyarrow import ArrowException
+    from pyarrow.parquet import read_schema
+
+    from pipeline.sources import parquet
+
     path = parquet.local_path(arguments.tree)
     if path is None:
         return
-    from pyarrow.parquet import read_schema
 
     folder = Path(path)
     files = sorted(folder.rglob("*.parquet")) or parquet.files_of(path, "traffic")  # it may be partitioned
     folders = files[0].relative_to(folder).parts if folder.is_dir() else ()
     try:
         names = read_schema(files[0]).names
-    except (pa.ArrowException, OSError) as error:
+    except (ArrowException, OSError) as error:
         raise Failure(f"{files[0]} is no Parquet file: {error}") from error
     check([*names, *(part.partition("=")[0] for part in folders)])
 
@@ -183,13 +182,15 @@ def _archive_options(arguments: argparse.Namespace) -> dict[str, str]:
 def _archived(arguments: argparse.Namespace) -> Iterator[TrafficRow]:
     """All requests in an archive, of the wanted time. Raises Failure, ValueError."""
     reader = ArchiveReader(_archive(arguments))
-    for partition in reader.partitions():
-        for batch in reader.read(partition):
-            yield from rows_of(batch)
+    for stretch in reader.partitions():
+        for rows in rows_of(reader.options, stretch):
+            yield from rows
 
 
 def _directory(arguments: argparse.Namespace) -> dict[str, str]:
     """The options of the format "zookeeper"."""
+    from pipeline.sources.options import TRAFFIC_TABLE, local_path
+
     given = {
         "path": local_path(arguments.tree),
         "table": TRAFFIC_TABLE,
@@ -200,6 +201,8 @@ def _directory(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def _log_bytes(arguments: argparse.Namespace) -> int:
+    from pipeline.formats import directory
+
     given = _directory(arguments)
     snapshots, logs = directory.files(given["path"], given.get("dataLogDir"))
     if not snapshots and not logs:
@@ -209,6 +212,9 @@ def _log_bytes(arguments: argparse.Namespace) -> int:
 
 def _logged(arguments: argparse.Namespace) -> Iterator[TrafficRow]:
     """All requests in ZooKeeper's logs. Raises BadFile."""
+    from pipeline.sources.options import options_of
+    from pipeline.sources.zookeeper_log import LogReader, traffic_rows
+
     for run in LogReader(options_of(_directory(arguments))).partitions():
         yield from traffic_rows(run)
 
@@ -218,6 +224,8 @@ def _on_spark(arguments: argparse.Namespace, in_etcd: bool, trial: Trial | None)
     """Raises MissingPackage."""
     source: str = arguments.tree
     try:
+        from pipeline.sources import parquet
+        from pipeline.sources.options import TRAFFIC_TABLE, local_path
         from pipeline.sources.traffic_views import register_views
         from pipeline.spark import session
     except ModuleNotFoundError as error:

@@ -17,9 +17,7 @@ The driver lists the names of the files, which say what each holds. Tasks read t
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
-
-import pyarrow
+from typing import TYPE_CHECKING, NamedTuple
 
 from archive import container, past
 from archive.catalog import ArchiveError, Catalog, Run
@@ -28,16 +26,19 @@ from archive.names import Segment, Snapshot
 from archive.segment import Content, Record
 from archive.store import Store, existing
 from pipeline.errors import Failure
-from pipeline.sources.options import LogOptions
+from pipeline.sources.log_options import LogOptions
 from pipeline.traffic.outcomes import Recorder
 from pipeline.traffic.requests import row
-from pipeline.traffic.table import TrafficRow, batches
+from pipeline.traffic.table import TrafficRow
 from proxy.log.load.replay import Place
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.support.memory import uncollected
 from schema.entry import decode_entry
 from schema.errors import BadValue
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _SEGMENTS = 16
 _EVER = (-(1 << 62), 1 << 62)
@@ -107,7 +108,7 @@ class ArchiveReader:
             found += stretches(self.options, run, run.begin.entries, run.end.entries)
         return found
 
-    def read(self, partition: Stretch) -> Iterator[pyarrow.RecordBatch]:
+    def read(self, partition: Stretch) -> "Iterator[pyarrow.RecordBatch]":
         """One stretch's rows. Raises Failure."""
         return batches_of(self.options, partition)
 
@@ -151,11 +152,19 @@ def _replays(run: Run, first: int, end: int) -> list[Stretch]:
     return found
 
 
-def batches_of(options: ArchiveOptions, stretch: Stretch) -> Iterator[pyarrow.RecordBatch]:
+def batches_of(options: ArchiveOptions, stretch: Stretch) -> "Iterator[pyarrow.RecordBatch]":
     """One stretch's rows. Raises Failure."""
+    from pipeline.traffic.arrow import batches
+
+    for rows in rows_of(options, stretch):
+        yield from batches(rows)
+
+
+def rows_of(options: ArchiveOptions, stretch: Stretch) -> Iterator[list[TrafficRow]]:
+    """One stretch's rows, those of each segment together, without pyarrow. Raises Failure."""
     try:
         for rows in _rows(existing(options.url), stretch):
-            yield from batches(each for each in rows if options.since <= each.time <= options.until)
+            yield [each for each in rows if options.since <= each.time <= options.until]
     except ArchiveError as error:
         raise Failure(str(error)) from error
 

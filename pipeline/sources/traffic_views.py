@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipeline.batches import batch_of
-from pipeline.traffic import flat, table
+from pipeline.traffic import arrow, flat, table
 from pipeline.traffic.flat import OperationRow, RequestRow
 from pipeline.traffic.views import OPERATIONS, REQUESTS, VIEWS
 
@@ -36,14 +36,14 @@ def register_views(frame: DataFrame, depth: int = flat.DEPTH) -> list[str]:
 
     def requests(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         for batch in batches:
-            yield batch_of([flat.request_of(row) for row in table.rows_of(batch)], _REQUESTS)
+            yield batch_of([flat.request_of(row) for row in arrow.rows_of(batch)], _REQUESTS)
 
     def operations(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         for batch in batches:
-            rows = [each for row in table.rows_of(batch) for each in flat.operations_of(row, depth)]
+            rows = [each for row in arrow.rows_of(batch) for each in flat.operations_of(row, depth)]
             yield batch_of(rows, _OPERATIONS)
 
-    columns = frame.select(table.TRAFFIC.names)
+    columns = frame.select(arrow.TRAFFIC.names)
     columns.mapInArrow(requests, from_arrow_schema(_REQUESTS)).createOrReplaceTempView(REQUESTS)
     columns.mapInArrow(operations, from_arrow_schema(_OPERATIONS)).createOrReplaceTempView(OPERATIONS)
     for view in VIEWS:

@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from pipeline.etcd import load
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.options import Connection
-from pipeline.sources.options import number
+from pipeline.sources.log_options import number
 from pipeline.sources.spark import SparkReader, SparkWriter, struct_of
 from pipeline.sources.zketcd_log import TABLE, TrafficOptions, TrafficReader
 from pipeline.sources.zketcd_stream import TrafficStream
@@ -38,7 +38,7 @@ from pipeline.sources.zketcd_tree import (
     survey,
 )
 from pipeline.table import SESSIONS, ZNODES, ZnodeRow
-from pipeline.traffic.table import TRAFFIC
+from pipeline.traffic.arrow import TRAFFIC
 from schema.paths import ROOT
 
 _TABLES = {"znodes": ZNODES, "sessions": SESSIONS, TABLE: TRAFFIC}

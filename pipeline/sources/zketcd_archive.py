@@ -27,9 +27,9 @@ from pipeline.sources.archive_log import (
     batches_of,
     stretches,
 )
-from pipeline.sources.options import EARLIEST
+from pipeline.sources.log_options import EARLIEST
 from pipeline.sources.spark import SparkReader, struct_of
-from pipeline.traffic.table import TRAFFIC
+from pipeline.traffic.arrow import TRAFFIC
 from schema.paths import ROOT
 
 _log = logging.getLogger(__name__)

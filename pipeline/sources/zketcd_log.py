@@ -25,9 +25,10 @@ from pipeline.etcd import log as etcd_log
 from pipeline.etcd.log import Mark, Share
 from pipeline.etcd.options import Connection
 from pipeline.etcd.replayed import KeptState, replayed
-from pipeline.sources.options import LogOptions
+from pipeline.sources.log_options import LogOptions
+from pipeline.traffic.arrow import batches
 from pipeline.traffic.requests import row
-from pipeline.traffic.table import TrafficRow, batches
+from pipeline.traffic.table import TrafficRow
 from proxy.log.load.replay import Place
 from schema.entry import decode_entry
 

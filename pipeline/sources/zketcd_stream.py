@@ -22,7 +22,7 @@ from pipeline.etcd import log as etcd_log
 from pipeline.etcd.log import DataLost, Mark
 from pipeline.etcd.replayed import KeptState
 from pipeline.etcd.requests import until_known
-from pipeline.sources.options import EARLIEST
+from pipeline.sources.log_options import EARLIEST
 from pipeline.sources.zketcd_log import TABLE, TrafficOptions, batches_of, partitions_of
 
 _log = logging.getLogger(__name__)

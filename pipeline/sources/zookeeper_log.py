@@ -12,8 +12,8 @@ from pipeline.formats import directory, log, transactions
 from pipeline.formats.compression import opened
 from pipeline.sources.options import TRAFFIC_TABLE, Options
 from pipeline.table import TRANSACTIONS, TransactionRow
+from pipeline.traffic.arrow import batches as traffic_batches
 from pipeline.traffic.table import TrafficRow
-from pipeline.traffic.table import batches as traffic_batches
 from pipeline.traffic.transactions import row as traffic_row
 
 

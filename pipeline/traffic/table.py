@@ -4,13 +4,8 @@ Columns mean the same for both. A column that only one log has is null for the o
 since 1970.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
-
-import pyarrow as pa
-
-from pipeline.batches import of_rows
-from pipeline.table import schema_of
+from collections.abc import Iterable
+from typing import NamedTuple
 
 
 class Operation(NamedTuple):
@@ -49,27 +44,6 @@ class TrafficRow(NamedTuple):
     cxid: int | None
     file: str | None  # the log's name
     offset: int | None  # of the entry in its file, bytes
-
-
-#: Spark keeps these columns' order.
-TRAFFIC = schema_of(TrafficRow)
-
-
-def batches(rows: Iterable[TrafficRow]) -> Iterator[pa.RecordBatch]:
-    """Rows as batches of TRAFFIC."""
-    return of_rows(rows, TRAFFIC)
-
-
-def rows_of(batch: pa.RecordBatch) -> Iterator[TrafficRow]:
-    """The rows of a batch with the columns of TRAFFIC, in any order. Raises ValueError if one is missing."""
-    check(batch.schema.names)
-    columns: dict[str, list[Any]] = {name: batch.column(name).to_pylist() for name in TrafficRow._fields}
-    columns["parts"] = [
-        None if parts is None else tuple(Operation(**part) for part in parts) for parts in columns["parts"]
-    ]
-    for name in ("paths", "identities"):
-        columns[name] = [None if texts is None else tuple(texts) for texts in columns[name]]
-    return map(TrafficRow._make, zip(*columns.values(), strict=True))
 
 
 def check(names: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.etcd import log
 from pipeline.etcd.log import DataLost, Mark, Share, between, earliest, entries, latest, whole
-from pipeline.etcd.read import NotReadable
+from pipeline.etcd.record import NotReadable
 from proxy.etcd.model import Put, Txn
 from schema.keys import Keyspace
 from tests.proxy.log.trees import Tree

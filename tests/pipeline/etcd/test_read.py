@@ -5,7 +5,8 @@ import pytest
 from lab.fakes.etcd import FakeEtcdClient
 from pipeline.etcd import read
 from pipeline.etcd.load import begin
-from pipeline.etcd.read import NotReadable, Survey, has_log_behind, record_of
+from pipeline.etcd.read import Survey, has_log_behind
+from pipeline.etcd.record import NotReadable, record_of
 from pipeline.table import SessionRow
 from proxy.etcd.model import Delete, Put, Txn
 from proxy.log.load import start

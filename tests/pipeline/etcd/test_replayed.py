@@ -7,7 +7,7 @@ import pytest
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.etcd import replayed as replays
 from pipeline.etcd.log import DataLost, earliest, latest, whole
-from pipeline.etcd.read import NotReadable
+from pipeline.etcd.record import NotReadable
 from pipeline.etcd.replayed import KeptState, replayed
 from proxy.etcd.model import Put, Txn
 from proxy.log.follow.catch_up import Loaded

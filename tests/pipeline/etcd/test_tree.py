@@ -15,7 +15,8 @@ from pipeline.__main__ import main
 from pipeline.etcd import read
 from pipeline.etcd.columns import decode
 from pipeline.etcd.options import Connection
-from pipeline.etcd.read import NotReadable, Survey
+from pipeline.etcd.read import Survey
+from pipeline.etcd.record import NotReadable
 from pipeline.etcd.tree import tree_at
 from pipeline.sources.zketcd_tree import ZketcdReader, survey
 from pipeline.table import SessionRow

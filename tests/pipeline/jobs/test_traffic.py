@@ -1,6 +1,7 @@
 """inspect --traffic: the same questions to zketcd's log and to ZooKeeper's, and reports."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ from pyspark.sql import SparkSession
 
 from lab.oracle.client import Client
 from lab.servers import EtcdServer
+from lab.servers.process import REPOSITORY
 from pipeline.__main__ import main
 from pipeline.sources.options import options_of
 from pipeline.sources.zookeeper_log import LogReader, traffic_rows
 from pipeline.traffic import report
+from pipeline.traffic.arrow import batches
 from pipeline.traffic.budgets import Trial
-from pipeline.traffic.table import TrafficRow, batches
+from pipeline.traffic.table import TrafficRow
 from pipeline.traffic.views import VIEWS
 from proxy.support.rates import rules_of
 from tests.pipeline.ensembles import Origin, ephemerals, populate, zketcd
@@ -77,6 +80,43 @@ def test_zketcd_tells_what_zookeeper_tells(
     }
     assert found["znodes added"] == sum(row.nodes or 0 for row in theirs) - len(made)
     assert found["bytes of data"] == sum(row.bytes for row in theirs)
+
+
+_WITHOUT_LIBRARIES = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pyarrow", "numpy", "pandas", "pyspark", "matplotlib"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+from pipeline.__main__ import main
+sys.exit(main(["--traffic", *sys.argv[1:]], "inspect"))
+"""
+
+
+@pytest.mark.real
+def test_a_log_of_zketcd_is_read_where_no_library_of_the_pipeline_is(
+    etcd_server: EtcdServer, etcd_prefix: str
+) -> None:
+    """As in the Debian package. ZooKeeper's logs need them, and the message says how to add them."""
+
+    def without_libraries(source: str) -> tuple[int, str]:
+        words = [sys.executable, "-c", _WITHOUT_LIBRARIES, source, "--json"]
+        ended = subprocess.run(words, capture_output=True, text=True, check=False, cwd=REPOSITORY)
+        return ended.returncode, ended.stdout or ended.stderr
+
+    with zketcd(etcd_server.endpoint, etcd_prefix) as server:
+        client = Client(server.port)
+        populate(client)
+        client.close()
+        code, text = without_libraries(f"etcd://{etcd_server.address}{etcd_prefix}")
+    assert code == 0, text
+    assert json.loads(text)["traffic_prefixes"]
+    code, text = without_libraries(SAMPLE)
+    assert code == 2
+    assert "numpy is not installed" in text or "pyarrow is not installed" in text
 
 
 @pytest.mark.real

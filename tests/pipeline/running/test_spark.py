@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from lab.servers import EtcdServer
 from pipeline.__main__ import main
 from pipeline.etcd.options import Connection
-from pipeline.etcd.read import record_of
+from pipeline.etcd.record import record_of
 from pipeline.jobs.failure import reason_of
 from pipeline.jobs.trees import directory_of
 from pipeline.progress import Count, Reporter

@@ -17,7 +17,8 @@ from pipeline.etcd.options import Connection
 from pipeline.etcd.replayed import replayed
 from pipeline.sources.archive_log import ArchiveOptions, ArchiveReader
 from pipeline.sources.zketcd_archive import ArchiveStream
-from pipeline.traffic.table import TrafficRow, rows_of
+from pipeline.traffic.arrow import rows_of
+from pipeline.traffic.table import TrafficRow
 from tests.archive.archives import ROOT, Archive
 from tests.pipeline.sources.streams import run_to_end
 

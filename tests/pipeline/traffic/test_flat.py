@@ -2,8 +2,9 @@
 
 import pytest
 
+from pipeline.traffic.arrow import TRAFFIC, batches, rows_of
 from pipeline.traffic.flat import day_of, operations_of, request_of
-from pipeline.traffic.table import TRAFFIC, TrafficRow, batches, rows_of
+from pipeline.traffic.table import TrafficRow
 from proxy.state.sessions import session_text
 from tests.pipeline.traffic.rows import NOON, insert, lively, part, traffic
 

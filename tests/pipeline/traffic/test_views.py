@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from pipeline.sources.spark import struct_of
 from pipeline.sources.traffic_views import register_views
+from pipeline.traffic.arrow import TRAFFIC
 from pipeline.traffic.database import Database
-from pipeline.traffic.table import TRAFFIC
 from pipeline.traffic.views import VIEWS
 from tests.pipeline.traffic.rows import NOON, lively, traffic
 

@@ -29,6 +29,7 @@ from lab.fakes.connection import (
 from lab.servers.digest_md5 import respond
 from proxy.frontend import opening, turns
 from proxy.frontend.connection import Connection
+from proxy.frontend.limits import EarlyBytes
 from proxy.frontend.opening import SESSIONLESS_TIMEOUT
 from proxy.frontend.replies import LIMITS
 from proxy.frontend.requests import FEW_IDENTITIES
@@ -128,6 +129,16 @@ def test_what_a_client_sends_before_it_has_a_session_is_counted(is_lost: bool) -
         client.establish()
         client.send(PING)
     assert early.in_all == 0
+
+
+def test_all_addresses_of_a_host_count_together() -> None:
+    early = EarlyBytes()
+    assert early.keep("2001:db8:0:0:0:0:0:1", 1 << 20)
+    assert not early.keep("2001:db8:0:0:0:0:0:2", 1)
+    assert early.keep("2001:db8:0:1:0:0:0:2", 1)
+    early.release("2001:db8:0:0:0:0:0:2", 1)
+    early.release("2001:db8:0:0:0:0:0:1", 1 << 20)
+    assert early.keep("2001:db8:0:0:0:0:0:3", 1 << 20)
 
 
 def test_the_bytes_of_clients_without_a_session_are_limited(caplog: pytest.LogCaptureFixture) -> None:
