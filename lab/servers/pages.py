@@ -3,7 +3,7 @@
 A block that is indented by four spaces and begins with `$ ` holds commands, each followed by what it prints.
 `export` sets variables for the commands after it. A line `...` stands for any lines, `...` in a line for any
 text. Numbers are compared by their form only: they differ from run to run.
-Standard error (progress) is not compared, unless nothing else was printed.
+Standard error (progress) may be left out, or stands after what was printed.
 """
 
 import re
@@ -30,7 +30,7 @@ class Command(NamedTuple):
 def commands(page: str) -> Iterator[Command]:
     """The commands of a page, in their order."""
     # As in Markdown, empty lines do not end a block.
-    for block in re.findall(r"(?:^    .*\n(?:\n+(?=    ))?)+", page, re.MULTILINE):
+    for block in re.findall(r"(?:^    .*\n(?:\n+(?=    ))?)+", f"{page}\n", re.MULTILINE):
         lines = [line.removeprefix("    ") for line in block.splitlines()]
         starts = [number for number, line in enumerate(lines) if line.startswith("$ ")]
         if not starts:
@@ -57,7 +57,7 @@ def _form(line: str) -> str:
 
 def section(page: str, title: str) -> str:
     """What stands under a heading of the second level. Raises IndexError."""
-    return page.split(f"\n## {title}\n")[1].partition("\n## ")[0] + "\n"
+    return page.split(f"\n## {title}\n")[1].partition("\n## ")[0]
 
 
 def run(
@@ -104,8 +104,8 @@ def run(
             environment.update({name: variables[name] for name in variables if f"{name}=" in line})
             continue
         printed, progress = (_as_on_the_page(text, real) for text in (ended.stdout, ended.stderr))
-        # Some programs print their results to standard error.
-        assert matches(command.printed, printed) or (not printed and matches(command.printed, progress)), (
+        # Some programs print their results, or what to do next, to standard error.
+        assert any(matches(command.printed, shown) for shown in (printed, [*printed, *progress])), (
             f"{line} printed\n{ended.stdout}\nbut the page shows\n" + "\n".join(command.printed)
         )
         done.append((command.line, printed))

@@ -147,7 +147,10 @@ class FourLetterWords:
             yield f"{name}={value}\n"
 
     def _dirs(self) -> Iterator[str]:
-        yield f"datadir_size: {self._facts.data_size}\nlogdir_size: {self._facts.data_size}\n"
+        size = self._facts.data_size
+        yield f"datadir_size: {size}\nlogdir_size: {size}\n"
+        if self._facts.subject.features:  # the names of Keeper, by which ClickHouse reads them
+            yield f"snapshot_dir_size: {size}\nlog_dir_size: {size}\n"
 
     def _gtmk(self) -> Iterator[str]:
         yield str(self._facts.trace_mask)

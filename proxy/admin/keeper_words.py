@@ -18,6 +18,8 @@ _NO_MEANING = {
     "rqld": "Failed to send leadership request to leader. The eldest proxy is the leader, and writes do not"
     " pass through it; `etcdctl move-leader` moves etcd's",
     "clrs": "there are no caches to clear",
+    "rcfg": "there is no list of servers to change: proxies come and go by themselves, and `etcdctl member`"
+    " changes etcd's members",
 }
 
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from proxy.ctl import backup, budgets, changes, history, life, reading, sessions, top
+from proxy.ctl import backup, budgets, changes, clickhouse, history, life, reading, sessions, top
+from proxy.ctl.client import Refused, connected
 from proxy.ctl.options import PAST, endpoints, parser
 from proxy.ctl.output import CommandFailed, Output, WrongUsage, visible
 from proxy.ctl.visitor import clock_ms
@@ -53,8 +54,11 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     try:
         if given.command == "top":
             return top.run(given, lambda: asyncio.run(_homes(given, access)))
-        output = asyncio.run(_run(given, access)) if past is None else past()
-    except (CommandFailed, TreeNotServable, EtcdError, OSError, ValueError) as error:
+        if given.command == "clickhouse":
+            output = _clickhouse(given, access, options)
+        else:
+            output = asyncio.run(_run(given, access)) if past is None else past()
+    except (CommandFailed, Refused, TreeNotServable, EtcdError, OSError, ValueError) as error:
         print(f"zketcd {command or 'ctl'}: {for_operator(error, given.prefix)}", file=sys.stderr)
         return 2 if isinstance(error, WrongUsage) else 1
     text = output.text(given.json)
@@ -94,6 +98,29 @@ def _past(given: Any, at: str) -> Callable[[], Output]:
         return _show(machine, given.command, given)
 
     return run
+
+
+def _clickhouse(given: Any, access: EtcdAccess, made: Any) -> Output:
+    """What is left is found in etcd, and removed by a client."""
+
+    async def find() -> list[clickhouse.Left]:
+        etcd = client_of(given, access)
+        try:
+            machine = await _load(etcd, Keyspace(given.prefix), given, 0)
+            return clickhouse.find(machine, given.path, given.replica, given.hours, clock_ms())
+        finally:
+            await etcd.close()
+
+    found = asyncio.run(find())
+    goes = clickhouse.chosen(found, given.replica) if given.yes else []
+    if goes:
+        client = connected(given, made)
+        try:
+            for left in goes:
+                clickhouse.remove(client, left)
+        finally:
+            client.close()
+    return clickhouse.show(found, goes)
 
 
 async def _run(given: Any, access: EtcdAccess) -> Output:

@@ -9,6 +9,8 @@ COMMANDS = {
     "top": "show which paths, sessions and clients read and write most",
     "session": "show the life of one session: opened, moved, silent since, ended by whom and why",
     "kill-session": "end a session: its ephemerals go, and its client is disconnected",
+    "clickhouse": "list what ClickHouse servers that are gone have left in the tree, and remove it: replicas,"
+    " backups, locks (docs/clickhouse.md)",
     "budget": "list, set or remove budgets: how much clients may write below a path each second"
     " (docs/budgets.md)",
     "replay": "show the tree as it was at a position: `replay --to POSITION ls /`. The command `log` shows"

@@ -10,6 +10,7 @@ from typing import Any
 
 import configargparse
 
+from proxy.ctl.client import add_server
 from proxy.ctl.commands import COMMANDS
 from proxy.options import values
 from proxy.options.archive import archive_url
@@ -183,6 +184,32 @@ def _budget(parser: ArgumentParser) -> None:
     )
 
 
+def _clickhouse(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("path", nargs="?", default="/", metavar="PATH", help="only what is left below this node")
+    add(
+        "--replica",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only what replicas of this name have left; may be repeated",
+    )
+    add(
+        "--hours",
+        type=values.not_negative,
+        default=24,
+        metavar="N",
+        help="only what nothing has changed for so many hours",
+    )
+    add(
+        "--yes",
+        action="store_true",
+        help="remove it; replicas only with --replica, since a server that is"
+        " stopped for a while looks like one that is gone",
+    )
+    add_server(parser)
+
+
 def _kill_session(parser: ArgumentParser) -> None:
     parser.add_argument("session", type=_session_id, metavar="ID", help="its id, as `sessions` prints it")
 
@@ -254,6 +281,7 @@ _ARGUMENTS: dict[str, Callable[[ArgumentParser], None]] = {
     "top": _top,
     "backup": _backup,
     "budget": _budget,
+    "clickhouse": _clickhouse,
     "session": _session,
     "kill-session": _kill_session,
     "replay": _replay,

@@ -3,14 +3,15 @@
 import logging
 from collections import Counter
 
+from proxy.support.addresses import source_of
 from proxy.support.counters import Counters
 from proxy.support.throttled_log import ThrottledLog
 
 log = logging.getLogger("proxy.frontend.connections")  # the documents name this logger
 
-# Bytes that clients without a session may have sent, from one address and in all. A handshake has 47 at most;
+# Bytes that clients without a session may have sent, from one source and in all. A handshake has 47 at most;
 # clients of ZooKeeper send nothing more before the answer to it.
-_EARLY_PER_ADDRESS = 1 << 20
+_EARLY_PER_SOURCE = 1 << 20
 _EARLY_IN_ALL = 16 << 20
 _ANY = 1 << 30
 # Above so many bytes of waiting requests the limit counts as reached, however few the requests are.
@@ -80,17 +81,19 @@ class EarlyBytes:
 
     def __init__(self) -> None:
         self.in_all = 0
-        self._by_address: Counter[str] = Counter()
+        self._by_source: Counter[str] = Counter()
 
     def keep(self, address: str, size: int) -> bool:
         """Count what a client has sent; False if it is too much. It is counted until it is released."""
+        source = source_of(address)
         self.in_all += size
-        self._by_address[address] += size
-        return self.in_all <= _EARLY_IN_ALL and self._by_address[address] <= _EARLY_PER_ADDRESS
+        self._by_source[source] += size
+        return self.in_all <= _EARLY_IN_ALL and self._by_source[source] <= _EARLY_PER_SOURCE
 
     def release(self, address: str, size: int) -> None:
         """The client has its session, or is gone."""
+        source = source_of(address)
         self.in_all -= size
-        self._by_address[address] -= size
-        if not self._by_address[address]:
-            del self._by_address[address]
+        self._by_source[source] -= size
+        if not self._by_source[source]:
+            del self._by_source[source]

@@ -78,6 +78,8 @@ _CLOSED_WITHOUT_REPLY = frozenset((ErrorCode.SESSION_MOVED, ErrorCode.CONNECTION
 _CLOSE_SESSION = int(OpCode.CLOSE_SESSION)
 _PING = int(OpCode.PING)
 _SESSION_EXPIRED = int(ErrorCode.SESSION_EXPIRED)
+_THROTTLED_OP = int(ErrorCode.THROTTLED_OP)
+_OPERATION_TIMEOUT = int(ErrorCode.OPERATION_TIMEOUT)
 
 
 class SlowRead(NamedTuple):
@@ -568,6 +570,8 @@ class Order:
             log.info("closing %s: the outcome of its write: %s", self._author.address, ErrorCode(err).name)
             self._drop()
             return
+        if err == _THROTTLED_OP and self._client.knows_keeper:
+            err = _OPERATION_TIMEOUT  # ClickHouse waits and tries again; of a code unknown to it, it hangs
         self.replies.add_at(zxid, write.xid, err, body)
         # The reply to closeSession is the last packet that ZooKeeper sends. If it failed, the session
         # continues.

@@ -105,6 +105,7 @@ class Peers:
 
     def __init__(self) -> None:
         self._peers: dict[str, Peer] = {}
+        self._differing: set[str] = set()  # whose clocks differ from ours
         #: Called with an incarnation when its clock begins or ceases to differ from ours.
         self.clock_changed: Callable[[str, Peer], None] = lambda _incarnation, _peer: None
 
@@ -126,12 +127,16 @@ class Peers:
         else:
             peer = Peer(behind, now, min(known.skew, difference), known.former_skew, known.began)
         self._peers[incarnation] = peer
-        if peer.differs != (known is not None and known.differs):
+        skew, former = peer.skew, peer.former_skew
+        least = skew if skew < former else former  # `difference`, without calls: this is done for each entry
+        if (not -_DIFFERS <= least <= _DIFFERS) != (incarnation in self._differing):
+            self._differing ^= {incarnation}
             self.clock_changed(incarnation, peer)
 
     def forget(self, incarnation: str) -> None:
         """A proxy's key is gone."""
         self._peers.pop(incarnation, None)
+        self._differing.discard(incarnation)
 
     def get(self, incarnation: str) -> Peer | None:
         """The proxy; None if it has sent no entry since this one started."""

@@ -4,14 +4,15 @@ ZooKeeper's `4lw.commands.whitelist` (FourLetterCommands.isEnabled); Keeper's wo
 """
 
 _OF_ZOOKEEPER = "conf cons crst dirs dump envi gtmk hash isro mntr ruok srst srvr stat stmk wchc wchp wchs"
-_OF_KEEPER = "apiv clrs csnp ftfl lgif rclc rcvr rqld"
+_OF_KEEPER = "apiv clrs csnp ftfl lgif rcfg rclc rcvr rqld"
 ZOOKEEPER = frozenset(_OF_ZOOKEEPER.split())
 KEEPER = frozenset(_OF_KEEPER.split())
 KNOWN = ZOOKEEPER | KEEPER
 ALWAYS = frozenset({"srvr"})
 """zkServer.sh needs it: ZooKeeper answers it whatever its list says."""
-DEFAULT = "srvr,ruok,isro"
-"""Health checks need these, and the Java client's search for a server that takes writes."""
+DEFAULT = "srvr,ruok,isro,mntr,dirs,lgif"
+"""Health checks need these, the Java client's search for a server that takes writes, and ClickHouse for its
+table system.zookeeper_info. They only read, name no client and walk nothing."""
 
 
 def parse(text: str) -> frozenset[str]:

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 _AT_ONCE = 100  # clients accepted in one turn of the loop
 _NO_MORE_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-# Errors of the network that `accept` passes on; Linux's manual treats them as EAGAIN. EPERM: a firewall.
+# Errors of one connection that `accept` passes on, by Linux's manual. EPERM: a firewall.
 _OF_CLIENT = (
     errno.ENETDOWN,
     errno.EPROTO,
@@ -29,6 +29,10 @@ _OF_CLIENT = (
     errno.EOPNOTSUPP,
     errno.ENETUNREACH,
     errno.EPERM,
+    errno.ENOSR,
+    errno.ESOCKTNOSUPPORT,
+    errno.EPROTONOSUPPORT,
+    errno.ETIMEDOUT,
 )
 _PAUSE = 1.0  # seconds until the next try if the process has no file descriptor left
 _HANDSHAKE = 10.0  # seconds for TLS

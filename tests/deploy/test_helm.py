@@ -183,7 +183,7 @@ def test_everything_selects_the_proxies(everything: list[Manifest]) -> None:
         *(service["spec"]["selector"] for service in services),
         *(spread["labelSelector"]["matchLabels"] for spread in template["spec"]["topologySpreadConstraints"]),
     ]
-    assert len(selectors) == 7
+    assert len(selectors) == 8
     for selector in selectors:
         assert selector
         assert selector.items() <= template["metadata"]["labels"].items()
@@ -199,6 +199,10 @@ def test_everything_selects_the_proxies(everything: list[Manifest]) -> None:
     assert specs["release-zketcd"]["type"] == "LoadBalancer"
     assert [port["name"] for port in specs["release-zketcd"]["ports"]] == ["client"]
     assert specs["release-zketcd-admin"]["clusterIP"] == "None"
+    headless = specs["release-zketcd-headless"]  # for SRV records of pods that are ready
+    assert headless["clusterIP"] == "None"
+    assert "publishNotReadyAddresses" not in headless
+    assert [port["name"] for port in headless["ports"]] == ["client"]
 
 
 def test_an_empty_list_of_peers_allows_no_pod() -> None:

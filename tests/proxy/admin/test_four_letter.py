@@ -70,6 +70,36 @@ async def _asked(word: bytes) -> list[str]:
         return (said(server.words, word) or b"").decode().splitlines()
 
 
+# What ClickHouse's table system.zookeeper_info asks for, and the fields from which its columns come.
+_ZOOKEEPER_INFO = {
+    b"mntr": (
+        "\t",
+        "zk_version zk_avg_latency zk_max_latency zk_min_latency zk_packets_received zk_packets_sent"
+        " zk_outstanding_requests zk_server_state zk_znode_count zk_watch_count zk_ephemerals_count"
+        " zk_approximate_data_size zk_open_file_descriptor_count zk_max_file_descriptor_count",
+    ),
+    b"srvr": (": ", "Connections Outstanding Zxid Node#count"),
+    b"dirs": (": ", "snapshot_dir_size log_dir_size"),
+    b"lgif": (
+        "\t",
+        "first_log_idx first_log_term last_log_idx last_log_term last_committed_log_idx"
+        " leader_committed_log_idx target_committed_log_idx last_snapshot_idx",
+    ),
+}
+
+
+async def test_what_clickhouses_zookeeper_info_asks_has_an_answer_by_default() -> None:
+    async with serving(FakeEtcd()) as server:
+        asked = FourLetterWords(server.facts, words.parse(words.DEFAULT))
+        assert (said(asked, b"ruok"), said(asked, b"isro")) == (b"imok", b"rw")
+        for word, (separator, names) in _ZOOKEEPER_INFO.items():
+            lines = (said(asked, word) or b"").decode().splitlines()
+            found = dict(line.rsplit(separator, 1) for line in lines if separator in line)
+            missing = {name.replace("#", " ") for name in names.split()} - found.keys()
+            assert not missing, word
+            assert all(found.values())
+
+
 async def test_mntr_as_telegraf_and_exporters_read_it() -> None:
     """Lines of telegraf's pattern; every value but version and state a number."""
     fields: dict[str, str] = {}
@@ -109,7 +139,7 @@ async def test_stat_as_datadogs_agent_reads_it() -> None:
         ("ruok", {"srvr", "ruok"}),
         (" mntr , apiv,", {"srvr", "mntr", "apiv"}),
         ("ruok,*", words.KNOWN),
-        (words.DEFAULT, {"srvr", "ruok", "isro"}),
+        (words.DEFAULT, {"srvr", "ruok", "isro", "mntr", "dirs", "lgif"}),
     ],
 )
 def test_a_list_of_words(text: str, allowed: set[str]) -> None:

@@ -29,6 +29,7 @@ from lab.fakes.connection import (
 from lab.servers.digest_md5 import respond
 from proxy.frontend import opening, turns
 from proxy.frontend.connection import Connection
+from proxy.frontend.limits import EarlyBytes
 from proxy.frontend.opening import SESSIONLESS_TIMEOUT
 from proxy.frontend.replies import LIMITS
 from proxy.frontend.requests import FEW_IDENTITIES
@@ -128,6 +129,16 @@ def test_what_a_client_sends_before_it_has_a_session_is_counted(is_lost: bool) -
         client.establish()
         client.send(PING)
     assert early.in_all == 0
+
+
+def test_all_addresses_of_a_host_count_together() -> None:
+    early = EarlyBytes()
+    assert early.keep("2001:db8:0:0:0:0:0:1", 1 << 20)
+    assert not early.keep("2001:db8:0:0:0:0:0:2", 1)
+    assert early.keep("2001:db8:0:1:0:0:0:2", 1)
+    early.release("2001:db8:0:0:0:0:0:2", 1)
+    early.release("2001:db8:0:0:0:0:0:1", 1 << 20)
+    assert early.keep("2001:db8:0:0:0:0:0:3", 1 << 20)
 
 
 def test_the_bytes_of_clients_without_a_session_are_limited(caplog: pytest.LogCaptureFixture) -> None:
@@ -334,6 +345,24 @@ def test_a_long_answer_to_a_word_is_made_in_slices(monkeypatch: pytest.MonkeyPat
     gone.connection.data_received(b"dump")
     gone.lose()
     assert gone.transport.writes == []
+
+
+def test_long_answers_to_words_are_made_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice of each in a turn would hold the loop for as long as there are connections."""
+    monkeypatch.setattr(opening, "Slices", partial(Slices, seconds=0))
+    first = Client()
+    others = [Client(host=first.host) for _ in range(3)]
+    for client in (first, *others):
+        client.connection.data_received(b"dump")
+    others[1].connection.connection_lost(None)
+    done = []
+    for _ in range(1000):
+        first.loop.turn()
+        done.append(sum(client.transport.is_closed() for client in (first, others[0], others[2])))
+        if done[-1] == 3:
+            break
+    assert sorted(set(done)) == [0, 1, 2, 3]
+    assert not first.host.long_words._waiting
 
 
 def test_a_lost_connection_leaves_a_newer_one_its_session(client: Client) -> None:

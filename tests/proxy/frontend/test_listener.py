@@ -9,6 +9,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from itertools import chain, repeat
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -265,13 +266,17 @@ async def test_without_descriptors_it_waits_for_some() -> None:
             writer.close()
 
 
-async def test_an_error_of_the_network_in_accept_is_that_clients_alone() -> None:
+@pytest.mark.parametrize("number", [errno.EPROTO, errno.ETIMEDOUT, errno.EPROTONOSUPPORT])
+async def test_an_error_of_the_network_in_accept_is_that_clients_alone(number: int) -> None:
+    raised: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: raised.append(context))
     with mock.patch.object(socket.socket, "accept") as accept:
-        accept.side_effect = [OSError(errno.EPROTO, "Protocol error"), BlockingIOError, BlockingIOError]
+        accept.side_effect = chain([OSError(number, "an error")], repeat(BlockingIOError))
         async with listening() as host:
             _, writer = await host.open()
             await until(lambda: accept.call_count >= 2)
             writer.close()
+    assert raised == []
 
 
 # -- behind a load balancer --------------------------------------------------------------------------------
