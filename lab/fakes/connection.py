@@ -11,6 +11,7 @@ from codec.framing import Framer
 from codec.packets import ConnectRequest
 from proxy.frontend.connection import Connection, Services
 from proxy.frontend.limits import Load
+from proxy.frontend.opening import LongWords
 from proxy.frontend.order import OrderContext
 from proxy.frontend.replies import LIMITS, Limits
 from proxy.frontend.sampling import Sampling
@@ -160,6 +161,7 @@ class FakeHost:
         self.operations = operations
         self.latency = Latency(operations.updates)
         self.counters = Counters()
+        self.long_words = LongWords()
         self.throttled_log = ThrottledLog(logging.getLogger(__name__))
         self.load = Load(100_000)
         self.flush_queue = FlushQueue(loop.call_soon)
@@ -209,6 +211,7 @@ class FakeHost:
             traces=self.traces,
             login=self.login,
             throttled_log=self.throttled_log,
+            long_words=self.long_words,
         )
 
     def attach(self, connection: Connection, request: ConnectRequest) -> None:

@@ -23,6 +23,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Concatenate, NamedTuple, ParamSpec, cast
 
 from codec.constants import OpCode, Perms, ProtocolVersion
@@ -35,6 +36,7 @@ from proxy.frontend.opening import (
     ELSEWHERE,
     SESSIONLESS_TIMEOUT,
     AnswerWord,
+    LongWords,
     Opening,
     WordAnswer,
     read_opening,
@@ -96,6 +98,8 @@ class Services:
     traces: Traces | None = None
     #: Authenticates clients by SASL; None if SASL is not offered.
     login: Login | None = None
+    #: Four-letter words whose answers are long.
+    long_words: LongWords = field(default_factory=LongWords)
     #: What clients without a session have sent.
     early: EarlyBytes = field(default_factory=EarlyBytes)
     #: Clocks and randomness.
@@ -519,14 +523,16 @@ class Connection(asyncio.Protocol):
             self._read_early()
 
     @_contained
-    def _answer_word(self, word: WordAnswer) -> None:
+    def _answer_word(self, word: WordAnswer, *, is_first: bool = True) -> None:
         if self.order.is_closed:
             word.cancel()
             return
         answer = word.make()
         if answer is None:
             self.outbound.pause_reading()
-            self._loop.call_soon(lambda: self._answer_word(word))
+            if is_first:
+                go_on = partial(self._answer_word, word, is_first=False)
+                self.services.long_words.add(self._loop, word, go_on)
         else:
             self.order.add_packet(answer)
             self._end()

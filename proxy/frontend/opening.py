@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
@@ -49,6 +50,32 @@ class WordAnswer:
     def cancel(self) -> None:
         """Stop making it: the connection is closed."""
         self._slices.cancel()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is made, or will not be."""
+        return self._slices.done
+
+
+class LongWords:
+    """The answers that take more than one slice: one after the other, one slice in a turn of the loop."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[WordAnswer, Callable[[], None]]] = deque()
+
+    def add(self, loop: asyncio.AbstractEventLoop, word: WordAnswer, go_on: Callable[[], None]) -> None:
+        """Call `go_on`, which raises nothing, for each slice, until the answer is over."""
+        self._waiting.append((word, go_on))
+        if len(self._waiting) == 1:
+            loop.call_soon(partial(self._turn, loop))
+
+    def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        word, go_on = self._waiting[0]
+        go_on()
+        if word.is_over:
+            self._waiting.popleft()
+        if self._waiting:
+            loop.call_soon(partial(self._turn, loop))
 
 
 class Opening:

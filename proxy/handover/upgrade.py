@@ -62,8 +62,14 @@ async def upgraded(
             notify(f"MAINPID={outcome}")  # as the one that systemd listens to, before it ends
             await control.answer(f"{DONE}{outcome} has taken over")
             return outcome
-        log.error("no upgrade: %s", outcome)
-        await control.answer(f"no upgrade: {outcome}")
+        # Cancelled: one of `ends` came first.
+        why = (
+            "this process ends"
+            if isinstance(outcome, asyncio.CancelledError)
+            else str(outcome) or repr(outcome)
+        )
+        log.error("no upgrade: %s", why)
+        await control.answer(f"no upgrade: {why}")
         if isinstance(outcome, OtherForm):
             notify(f"MAINPID={outcome.pid}")
             return outcome.pid

@@ -28,6 +28,7 @@ proxy/frontend/handshake.py call_later self._ask_for_new
 proxy/frontend/identity.py add_done_callback self._stepped
 proxy/frontend/listener.py call_later self._give_up
 proxy/frontend/transport.py call_later transport.abort
+proxy/frontend/opening.py call_soon partial(self._turn, loop)
 proxy/frontend/turns.py call_later self._turn_of_reads
 proxy/frontend/turns.py call_soon self._next
 proxy/frontend/turns.py call_soon self._next_slice
@@ -55,7 +56,6 @@ console/local_session.py call_soon self._session.closed
 
 # They end the connection of one client, or what becomes one.
 _CONNECTION = """
-proxy/frontend/connection.py call_soon lambda: self._answer_word(word)
 proxy/frontend/listener.py add_reader self._look
 proxy/frontend/opening.py call_later give_up
 """

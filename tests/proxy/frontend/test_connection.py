@@ -347,6 +347,24 @@ def test_a_long_answer_to_a_word_is_made_in_slices(monkeypatch: pytest.MonkeyPat
     assert gone.transport.writes == []
 
 
+def test_long_answers_to_words_are_made_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice of each in a turn would hold the loop for as long as there are connections."""
+    monkeypatch.setattr(opening, "Slices", partial(Slices, seconds=0))
+    first = Client()
+    others = [Client(host=first.host) for _ in range(3)]
+    for client in (first, *others):
+        client.connection.data_received(b"dump")
+    others[1].connection.connection_lost(None)
+    done = []
+    for _ in range(1000):
+        first.loop.turn()
+        done.append(sum(client.transport.is_closed() for client in (first, others[0], others[2])))
+        if done[-1] == 3:
+            break
+    assert sorted(set(done)) == [0, 1, 2, 3]
+    assert not first.host.long_words._waiting
+
+
 def test_a_lost_connection_leaves_a_newer_one_its_session(client: Client) -> None:
     newer = Client()
     newer.send(connect(4000))
