@@ -14,7 +14,7 @@ class TopOptions:
         "one request in so many is looked at for `zketcd top`; 0: none is (pathStats.sampleRate)",
         name="--top-sample",
         type=values.not_negative,
-        default=100,
+        default=500,
         metavar="N",
     )
     depth: int = option(
