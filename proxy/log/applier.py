@@ -33,6 +33,9 @@ log = logging.getLogger(__name__)
 
 _THROTTLED_OP = int(ErrorCode.THROTTLED_OP)
 
+# Of one request: a multi may exceed a quota with each of its parts, and few warnings are logged.
+_MOST_WARNINGS = 16
+
 
 class QuotaExceeded(NamedTuple):
     """A request exceeds a soft quota: ZooKeeper warns, and executes it."""
@@ -322,7 +325,7 @@ class Applier:
     def _report(self) -> None:
         """Report quotas that are exceeded, and changes of sessions."""
         machine = self._machine
-        for path, what in machine.transaction.warnings:
+        for path, what in machine.transaction.warnings[:_MOST_WARNINGS]:
             self._notice(QuotaExceeded(path, what))
         if machine.session_changes:
             for change in tuple(machine.session_changes):

@@ -147,6 +147,15 @@ async def test_own_requests_are_answered_between_events_and_changes_of_sessions(
     assert world.applier.peers.get("me") is None
 
 
+async def test_a_request_that_exceeds_a_quota_very_often_is_told_a_few_times(world: World) -> None:
+    quota = "/zookeeper/quota/q"
+    limits, stats = f"{quota}/zookeeper_limits", f"{quota}/zookeeper_stats"
+    world.feed_own(OPEN, creation("/q"), creation(quota), created(1, limits, b"count=1"), creation(stats))
+    world.told.clear()
+    world.feed_own(asked(1, zk.multi([zk.create(f"/q/{number}") for number in range(100)])))
+    assert world.told.count("quota /q") == 16
+
+
 async def test_a_watch_set_by_a_reply_hears_of_the_next_request(world: World) -> None:
     world.submit(OPEN)
     first = world.submit(creation("/x"))
