@@ -14,7 +14,7 @@ class TopOptions:
         "one request in so many is looked at for `zketcd top`; 0: none is (pathStats.sampleRate)",
         name="--top-sample",
         type=values.not_negative,
-        default=500,
+        default=1000,
         metavar="N",
     )
     depth: int = option(
