@@ -11,13 +11,14 @@ from proof.simulation.world import World
 REPOSITORY = Path(__file__).resolve().parents[3]
 _SOURCES = ("proxy", "schema", "codec")
 _OF_TIME_AND_CHANCE = {"time", "random", "secrets", "uuid", "datetime"}
-# A simulated proxy does not run the commands `check` and `ctl`. The last two only format times.
+# A simulated proxy does not run the commands `check` and `ctl`. The last three only format times.
 _ALLOWED = (
     "proxy.support.environment",
     "proxy.check.",
     "proxy.ctl.",
     "proxy.support.logs",
     "proxy.admin.four_letter",
+    "proxy.frontend.certificate_ends",
 )
 
 
