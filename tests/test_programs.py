@@ -42,7 +42,7 @@ PACKAGED = {
 }
 
 # First words of commands that are no programs: `python -m pipeline import`.
-OUR_OWN = {"import"}
+OUR_OWN = {"import", "zketcd"}
 
 _LOOKS = {"find_program", "which", "CDLL", "create_subprocess_exec"}
 _PATH = re.compile(r"/(?:usr|bin|sbin)/[\w./-]*\w")
