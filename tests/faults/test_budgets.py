@@ -48,7 +48,8 @@ def test_a_budget_over_two_proxies(start: Start, etcd_server: EtcdServer, etcd_p
         client.delete("/free")
     with Client(first.port) as one:  # as a ClickHouse, which hangs at a code that it does not know
         one.read("/keeper/feature_flags")
-        assert {one.refusal(zk.set_data("/app", b"")) for _ in range(25)} == {OK, OPERATION_TIMEOUT}
+        found = {one.refusal(zk.set_data("/app", b"")) for _ in range(25)}
+        assert {OPERATION_TIMEOUT} <= found <= {OK, OPERATION_TIMEOUT}  # all of it may be spent already
     (listed,) = run("budget", "list")
     assert (listed["path"], listed["writes"], listed["bytes"]) == ("/app", 2, None)
     assert "the budget of /app is spent: requests are refused with THROTTLEDOP" in first.log_text()
