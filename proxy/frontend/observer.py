@@ -17,7 +17,7 @@ from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.requests import Author, Received, Sampled, Single, Write
 from proxy.frontend.traced import Traces
 from proxy.state.machine import Machine
-from proxy.state.operation import AnswerRead, Client, Reading, ReadOperation
+from proxy.state.operation import AnswerRead, Client, Reading
 from proxy.state.outcome import Refusal
 from proxy.support.latency import ConnectionLatency
 
@@ -81,11 +81,11 @@ class Observer:
                 self._author, request, answer.err, began=answer.began, position=answer.position
             )
 
-    def traced(self, reads: dict[int, ReadOperation]) -> dict[int, AnswerRead]:
+    def traced(self, answers: dict[int, AnswerRead]) -> dict[int, AnswerRead]:
         """The functions that answer reads; those that are traced are reported as they are answered."""
         if self._traces is None:
-            return {opcode: read.answer for opcode, read in reads.items()}
-        return {opcode: partial(self._read, opcode, read.answer) for opcode, read in reads.items()}
+            return answers  # all connections use the same table
+        return {opcode: partial(self._read, opcode, answer) for opcode, answer in answers.items()}
 
     def _read(
         self,

@@ -209,12 +209,9 @@ class Order:
         """Set the supported operations, before the first request is received."""
         self._writes: dict[int, WriteOperation] = operations.writes
         self._operations = operations
-        self._reads = self._observer.traced(operations.reads)
-        self._light = {
-            opcode: answer for opcode, answer in self._reads.items() if not operations.reads[opcode].heavy
-        }
-        # Of these, the ones that never take long.
-        self._short = frozenset(opcode for opcode in self._light if operations.reads[opcode].steps is None)
+        self._reads = self._observer.traced(operations.answers)
+        self._light = self._observer.traced(operations.light)
+        self._short = operations.short
 
     # -- what goes in --------------------------------------------------------------------------------------
 

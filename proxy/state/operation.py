@@ -108,12 +108,23 @@ class WriteOperation(NamedTuple):
     word: str = ""
 
 
-class Operations(NamedTuple):
-    """The requests that a server, or one of its connections, answers, by opcode."""
+class Operations:
+    """The requests that a server, or one of its connections, answers, by opcode. Connections share one."""
 
-    reads: dict[int, ReadOperation]
-    writes: dict[int, WriteOperation]
-    extended: bool  # with Keeper's handshake and operations
+    __slots__ = ("answers", "extended", "light", "reads", "short", "writes")
+
+    def __init__(
+        self, reads: dict[int, ReadOperation], writes: dict[int, WriteOperation], *, extended: bool
+    ) -> None:
+        """`extended`: with Keeper's handshake and operations."""
+        self.reads = reads
+        self.writes = writes
+        self.extended = extended
+        #: How reads are answered, and those of them that are light.
+        self.answers: dict[int, AnswerRead] = {opcode: read.answer for opcode, read in reads.items()}
+        self.light = {opcode: read.answer for opcode, read in reads.items() if not read.heavy}
+        #: Of the light ones, those that never take long.
+        self.short = frozenset(opcode for opcode in self.light if reads[opcode].steps is None)
 
     @property
     def updates(self) -> dict[int, bool]:

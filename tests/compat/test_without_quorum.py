@@ -54,6 +54,8 @@ def _said(port: int, word: str) -> str:
 
 
 def _masked(answer: str) -> str:
+    """Without what differs between two servers: numbers, the version, and Keeper's lines of `dirs`."""
+    answer = re.sub(r"(?m)^(snapshot|log)_dir_size: \d+\n", "", answer)
     answer = re.sub(r"(?m)^Zookeeper version: .*$", "Zookeeper version", answer)
     return re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?", "N", answer)
 

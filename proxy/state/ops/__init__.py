@@ -132,5 +132,5 @@ def reads_alone(operations: Operations) -> Operations:
     return Operations(
         {**operations.reads, **refused, OpCode.CLOSE_SESSION: closing},
         {},
-        operations.extended,
+        extended=operations.extended,
     )
