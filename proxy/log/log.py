@@ -82,7 +82,11 @@ class Log:
         self.follow = Follow(context.etcd, context.keys, machine, self, context.settings.max_staleness, clock)
         #: Reads for the syncs that are in no entry.
         self.head = HeadReader(
-            context, self.outbox, self.follow.watch_guard, lambda proven: self.applier.apply([proven])
+            context,
+            self.outbox,
+            self.follow.follower,
+            self.follow.watch_guard,
+            lambda proven: self.applier.apply([proven]),
         )
         peers = self.applier.peers
         peers.clock_changed = self._clock_changed
@@ -293,7 +297,7 @@ class Log:
         self.applier.apply(items)
         if self.applier.worker.done:  # while entries wait to be applied, the follower is ahead of the state
             self.follow.follower.retain(self.machine.applied)
-        self.head.delivered(self.follow.follower.revision)
+        self.head.delivered()
 
     async def load_anew(self, *, is_wrong: bool) -> Loaded:
         """Load the tree as it is now."""

@@ -66,8 +66,6 @@ class Follower:
         self._waiting: dict[str, dict[int, Apply]] = {}  # by incarnation and number
         self._living: dict[str, int] = {}  # create_revision of the proxy keys that exist
         self._expected: dict[str, int] = {}  # the same, of keys that no event has shown yet
-        #: The incarnations whose keys are gone, until a question has looked for what was left out of them.
-        self.gone: list[str] = []
         #: All events up to this etcd revision have been processed.
         self.revision = 0
 
@@ -97,7 +95,6 @@ class Follower:
         """Continue from a loaded state, which has these numbers; `catch_up` has to follow."""
         self._delivered = dict(applied)
         self._waiting.clear()
-        self.gone.clear()
         self.revision = 0
 
     def expect(self, incarnation: str, revision: int) -> None:
@@ -147,7 +144,10 @@ class Follower:
         for pair in entries:
             if pair.mod_revision > self.revision:
                 break
-            _, incarnation, number = self._parse(pair.key)
+            try:
+                _, incarnation, number = self._parse(pair.key)
+            except ForeignKey:
+                continue
             if number == self.delivered(incarnation) + 1:
                 return pair
         return None
@@ -225,7 +225,6 @@ class Follower:
         self._living.pop(incarnation, None)
         self._expected.pop(incarnation, None)
         self._waiting.pop(incarnation, None)  # rule 1.5
-        self.gone.append(incarnation)
         items.append(ProxyGone(incarnation, revision))
 
 

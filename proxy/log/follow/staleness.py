@@ -17,30 +17,17 @@ when its session's timeout has passed without a keep-alive.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import (
-    MOST_OPS,
-    EtcdError,
-    EtcdRefused,
-    EtcdUnknown,
-    Get,
-    KeyValue,
-    Op,
-    RangeResult,
-    Txn,
-)
-from proxy.log.follow.follower import Follower, order_of
+from proxy.etcd.model import EtcdError, EtcdRefused
+from proxy.log.follow.follower import Follower
+from proxy.log.follow.question import Question
 from proxy.log.follow.watch_guard import WatchGuard
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock
 from proxy.support.tasks import together
-from schema.errors import ForeignKey
-from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
 
@@ -48,22 +35,6 @@ LIMIT = 10.0  # seconds
 _INTERVAL = 1.0  # seconds between two questions
 _TICK = 0.1  # seconds between two checks of what was applied since, while something is missing
 _TIMEOUT = 2.0
-
-
-class _Answer(NamedTuple):
-    """What etcd contained at a question that was not applied yet."""
-
-    asked: float  # monotonic seconds
-    entries: list[tuple[str, int, int]]  # incarnation, its last applied number, entries above that
-    came: list[int]  # create_revisions of the keys of new proxies
-    gone: list[str]  # incarnations whose key is gone
-
-
-def _proxies(keys: Keyspace, pairs: Iterable[KeyValue]) -> Iterator[tuple[str, KeyValue]]:
-    """The incarnations that these keys name, without keys that are not ours."""
-    for pair in pairs:
-        with suppress(ForeignKey):
-            yield keys.parse(pair.key).incarnation, pair
 
 
 class Staleness:
@@ -93,7 +64,7 @@ class Staleness:
         self._stopped = stopped
         self._limit = limit
         self._now = clock.monotonic
-        self._answers: deque[_Answer] = deque()
+        self._open: deque[Question] = deque()  # answered, and not applied
         # Monotonic time since which questions have no answer, while other requests have.
         self._unanswered_since: float | None = None
         self._obstacle = ""
@@ -140,15 +111,15 @@ class Staleness:
     async def run(self) -> None:
         """Ask, and decide by the answers, for ever."""
         try:
-            await together([self._ask(), self._judge()])
+            await together([self._ask_always(), self._judge()])
         finally:
             self._watch_guard.stop()
 
-    async def _ask(self) -> None:
+    async def _ask_always(self) -> None:
         while True:
             asked = self._now()
             try:
-                await self.probe()
+                await self.ask()
             except EtcdError as error:
                 log.debug("cannot ask etcd for the newest entries: %s", error)
                 self.unanswered(asked, error)
@@ -158,53 +129,20 @@ class Staleness:
         """Rarely while nothing is missing: each timer that wakes an idle process costs it 0.1 to 0.3 ms."""
         while True:
             self.judge()
-            is_recent = self.serving and not self._answers and self._unanswered_since is None
+            is_recent = self.serving and not self._open and self._unanswered_since is None
             await asyncio.sleep(min(_INTERVAL, self._limit / 10) if is_recent else _TICK)
 
-    async def probe(self) -> None:
+    async def ask(self) -> None:
         """Ask once. Raises EtcdError."""
-        follower = self._follower
-        keys = follower.keys
-        living, gone_by, processed = list(follower.living), follower.gone[:], follower.revision
-        before = {name: self._machine.applied.get(name, 0) for name in living}
-        asked = self._now()
-        found: list[RangeResult] = []
-        proxies: Op = Get(keys.proxies, keys.proxies_end, keys_only=True)
-        ops: list[Op] = [proxies]
-        for name in living:
-            _, end = keys.entries_of(name)
-            ops.append(Get(keys.entry(name, before[name] + 1), end, keys_only=True, limit=1))
-        # No entry of these can follow. One that was not delivered before their end was left out.
-        for name in gone_by:
-            _, end = keys.entries_of(name)
-            ops.append(Get(keys.entry(name, follower.delivered(name) + 1), end, keys_only=True, limit=1))
-        for start in range(0, len(ops), MOST_OPS):
-            answer = await self._etcd.txn(Txn((), ops[start : start + MOST_OPS]), _TIMEOUT)
-            if answer.revision < processed:  # etcd's issue 20418
-                raise EtcdUnknown(f"an answer as of revision {answer.revision}, after {processed}")
-            found += [result for result in answer.responses if isinstance(result, RangeResult)]
-        follower.gone = [name for name in follower.gone if name not in gone_by]
-        there = dict(_proxies(keys, found[0].kvs))
-        entries = [
-            (name, before[name], result.count)
-            for name, result in zip(living, found[1 : 1 + len(living)], strict=True)
-            if result.count
-        ]
-        new = [kv for name, kv in there.items() if name not in living]
-        first = sorted((kv for result in found[1:] for kv in result.kvs), key=order_of)
-        # A key that was there when the watch had passed it, and still is, was there all the time.
-        if self.right and (
-            follower.left_out(first) is not None or any(kv.create_revision <= processed for kv in new)
-        ):
-            self._watch_guard.left_out()  # etcd's issue 17529
-        came = [kv.create_revision for kv in new]
-        gone = [name for name in living if name not in there]
-        missing = _Answer(asked, entries, came, gone)
-        self._answers.append(missing)
+        question = Question(self._follower, self._now())
+        question.answered([await self._etcd.txn(txn, _TIMEOUT) for txn in question.txns])
+        if self.right and question.left_out:
+            self._watch_guard.left_out()
+        self._open.append(question)
         self._unanswered_since = None
         self.judge()
-        if not self._is_delivered(missing):
-            self._watch_guard.expect(partial(self._is_delivered, missing), self._now() - asked)
+        if not question.is_delivered:
+            self._watch_guard.expect(partial(self._is_delivered, question), self._now() - question.began)
 
     def unanswered(self, asked: float, error: EtcdError) -> None:
         """A question that was asked then has failed."""
@@ -221,18 +159,18 @@ class Staleness:
         self._decide()
 
     def _forget_applied(self) -> None:
-        """Drop the answers up to the newest one whose entries are all applied."""
-        for index in range(len(self._answers) - 1, -1, -1):
-            if self._is_in(self._answers[index], self._machine.applied):
-                self.caught_up_at = self._answers[index].asked
+        """Drop the questions up to the newest one of which everything is applied."""
+        for index in range(len(self._open) - 1, -1, -1):
+            if self._open[index].is_applied(self._machine.applied):
+                self.caught_up_at = self._open[index].began
                 for _ in range(index + 1):
-                    self._answers.popleft()
+                    self._open.popleft()
                 break
 
     def _decide(self) -> None:
         """The state is recent if the proxy has caught up once, and nothing is overdue."""
         now = self._now()
-        overdue = bool(self._answers) and now - self._answers[0].asked > self._limit
+        overdue = bool(self._open) and now - self._open[0].began > self._limit
         recent = self.caught_up_at > 0 and not overdue and not self.cut_off
         if recent == self._recent.is_set():
             return
@@ -245,19 +183,6 @@ class Staleness:
             late = "etcd has entries that this proxy has not applied in time"
             self._stopped(self._obstacle if self.cut_off else late)
 
-    def _is_delivered(self, answer: _Answer) -> bool:
-        """Whether the stream has delivered all of the answer. All of one that was dropped is applied."""
-        return answer not in self._answers or self._is_in(answer, self._follower.numbers)
-
-    def _is_in(self, answer: _Answer, numbers: Mapping[str, int]) -> bool:
-        """Whether `numbers`, the last ones of each incarnation, include all entries of the answer."""
-        follower = self._follower
-        living = follower.living
-        return (
-            all(
-                name not in living or numbers.get(name, 0) - before + follower.held(name) >= count
-                for name, before, count in answer.entries
-            )
-            and all(revision <= follower.revision for revision in answer.came)
-            and all(name not in living for name in answer.gone)
-        )
+    def _is_delivered(self, question: Question) -> bool:
+        """Whether the watch has delivered what a question has found. After a dropped one all is applied."""
+        return question not in self._open or question.is_delivered

@@ -31,6 +31,7 @@ from proxy.log.append.outbox import Outbox
 from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.combine.combining import Combining
 from proxy.log.context import Context
+from proxy.log.follow.follower import Follower
 from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.members import Members
 from proxy.log.status import Stats
@@ -87,7 +88,7 @@ class World:
         self.cancelled: set[int] = set()
         context = Context(self.etcd, KEYS, self.tasks, capture.new_machine(1), self.stats)
         guard = mock.Mock(spec=WatchGuard)
-        head = HeadReader(context, self.outbox, guard, mock.Mock())
+        head = HeadReader(context, self.outbox, Follower(KEYS), guard, mock.Mock())
         combining = Combining(context, Members(), lambda: 0.0)
         self.appender = Appender(
             context, self.outbox, head, guard, combining, lambda seconds, _error: seconds >= self.timeout
@@ -126,7 +127,9 @@ class World:
             case ["after", "a", "second"]:
                 self.appender._probe_at = 0.0
             case ["a", "moment", "later"]:
-                await asyncio.sleep(2 * appender_module._GATHERING)
+                assert self.appender._gathering is not None
+                self.appender._gathering.cancel()
+                self.appender._gathered()
             case ["idle"]:
                 self.appender._expected_until = 0.0
             case ["impatient"]:
@@ -197,6 +200,8 @@ _ANSWERS: dict[str, TxnResult | Exception] = {
 async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     for pause in ("_FIRST_PAUSE", "_REFUSED_PAUSE"):
         monkeypatch.setattr(appender_module, pause, 0.0)
+    for moment in ("_GATHERING", "_EXPECTED_FOR"):  # ends when the script says so
+        monkeypatch.setattr(appender_module, moment, 60.0)
     world = World()
     yield world
     await world.tasks.close()

@@ -11,8 +11,9 @@ from codec.constants import ErrorCode
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.model import Delete, EtcdError, Get, Put, Txn, TxnResult, WatchMessage
 from proxy.etcd.transport import Request
-from proxy.log.append import appender, head_reader
+from proxy.log.append import appender
 from proxy.log.context import LogSettings
+from proxy.log.follow import question
 from proxy.log.follow.watch_guard import WatchGuard
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import EPHEMERAL, Proxy, Reply, World, answered, until
@@ -251,9 +252,9 @@ async def test_a_read_that_proves_nothing_is_replaced_by_an_entry(
             case "old":  # etcd's issue 20418
                 client.change = lambda answer: answer._replace(revision=answer.revision - 1)
             case "too many proxies":
-                patched.setattr(head_reader, "MOST_OPS", 3)
+                patched.setattr(question, "MOST_OPS", 3)
             case _:
-                patched.setattr(head_reader, "_MOST_KEYS", 1)
+                patched.setattr(question, "_MOST_KEYS", 1)
                 client.events = []
                 await answered([two.create(2, "/xa"), two.create(2, "/xb")])
                 await answered([two.create(2, "/xc")])

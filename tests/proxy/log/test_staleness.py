@@ -11,6 +11,7 @@ import pytest
 from lab.fakes.clock import FakeClock
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, Put, RefusalKind, Txn
+from proxy.log.follow import question
 from proxy.log.follow import staleness as module
 from proxy.log.follow.follower import Apply, Follower
 from proxy.log.follow.staleness import Staleness
@@ -78,7 +79,7 @@ class World:
     async def second(self) -> None:
         self.clock.now += 1
         try:
-            await self.staleness.probe()
+            await self.staleness.ask()
         except EtcdUnknown as error:
             self.told.append(str(error))
 
@@ -103,8 +104,9 @@ class World:
             case ["entry", name, number]:
                 await self.tree.send(name, [], number=int(number))
             case ["junk"]:
-                for junk in (b"", b"a/b"):
-                    self.store.txn(Txn((), (Put(self.tree.keys.proxies + junk, b"something"),)))
+                keys = self.tree.keys
+                for junk in (keys.proxies, keys.proxies + b"a/b", keys.log + b"a"):
+                    self.store.txn(Txn((), (Put(junk, b"something"),)))
             case ["deliver"]:
                 self.follow()
             case ["receive", revisions]:
@@ -163,12 +165,29 @@ async def test_script(world: World, case: golden.Case) -> None:
 async def test_many_proxies_take_several_txns(world: World) -> None:
     await world.tree.come(*(f"p{number}" for number in range(20)))
     world.follow()
-    with mock.patch.object(module, "MOST_OPS", 8):
-        await world.staleness.probe()
+    with mock.patch.object(question, "MOST_OPS", 8):
+        await world.staleness.ask()
         assert world.staleness.serving
         await world.tree.create("p19", "/1")
         await world.answer(["seconds", "5"])
         assert not world.staleness.serving
+
+
+async def test_what_a_range_has_no_room_for_counts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(question, "_MOST_KEYS", 1)
+    await world.answer(["come", "a"])
+    world.follow()
+    await world.answer(["second"])
+    caught_up_at = world.clock.now
+    for path in ("/1", "/2"):
+        await world.tree.create("a", path)
+    world.store.txn(Txn((), (Put(b"/another-user", b""),)))
+    await world.answer(["second"])
+    await world.answer(["receive", "2"])
+    await world.answer(["apply", "2"])
+    assert world.staleness.caught_up_at == caught_up_at
+    await world.answer(["second"])
+    assert world.staleness.caught_up_at == world.clock.now
 
 
 async def test_it_asks_by_itself(world: World) -> None:
@@ -195,5 +214,5 @@ async def test_what_ends_it_is_raised_as_it_is(world: World) -> None:
     class Restart(Exception):
         pass
 
-    with mock.patch.object(world.staleness, "probe", side_effect=Restart), pytest.raises(Restart):
+    with mock.patch.object(world.staleness, "ask", side_effect=Restart), pytest.raises(Restart):
         await world.staleness.run()
