@@ -221,7 +221,7 @@ class Proxy:
     def take_entries(self, server: Server, host: ProxyHost) -> None:
         """Let a server that has started take the entries of other proxies, if it is to."""
         if self._settings.peer_listen:
-            server.log.combining.listen(Port(self._cluster.network, host))
+            server.log.combining.server.listen(Port(self._cluster.network, host))
 
     def _stretched(self, delay: float) -> float:
         """How long a task of the server sleeps in quiet stretches, in place of the period of its looks."""

@@ -81,13 +81,7 @@ class Log:
         self.applier = Applier(context, watches, self.outbox, sessions, self._notice, worker)
         self.follow = Follow(context.etcd, context.keys, machine, self, context.settings.max_staleness, clock)
         #: Reads for the syncs that are in no entry.
-        self.head = HeadReader(
-            context,
-            self.outbox,
-            self.follow.follower,
-            self.follow.watch_guard,
-            lambda proven: self.applier.apply([proven]),
-        )
+        self.head = HeadReader(context, self.outbox, self.follow, lambda proven: self.applier.apply([proven]))
         peers = self.applier.peers
         peers.clock_changed = self._clock_changed
         self.combining = Combining(
@@ -348,7 +342,7 @@ class Log:
                 log.info("proxy %s is gone", self.members.get(name) or name)
                 self.members.gone(name)
                 self.applier.peers.forget(name)
-                self.combining.proxy_gone(name)
+                self.combining.server.proxy_gone(name)
                 self.incarnations.membership.key_gone(name)
                 self._sessions.proxy_gone(name)
             case QuotaExceeded(path, what):

@@ -58,6 +58,15 @@ class Members:
         """The incarnation of the eldest proxy that archives the log; "" if none does."""
         return next((member.incarnation for member in self._by_age if member.archives), "")
 
+    @property
+    def combiner(self) -> Member | None:
+        """The proxy that appends the entries of all: the eldest, if all have an address for that.
+
+        One without may be of a release that reads the entries of one Txn in another order than they count.
+        """
+        members = self._by_age
+        return members[0] if members and all(member.peer_port.address for member in members) else None
+
     def get(self, incarnation: str) -> Member | None:
         """The living proxy of this name."""
         return next((member for member in self._by_age if member.incarnation == incarnation), None)

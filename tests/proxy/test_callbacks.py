@@ -36,10 +36,10 @@ proxy/frontend/turns.py call_soon self._resume
 proxy/handover/receiver.py call_soon loop.call_soon
 proxy/log/append/appender.py call_later self._gathered
 proxy/log/append/appender.py call_soon self._pump
-proxy/log/combine/combiner.py call_later self._is_late
+proxy/log/combine/combiner.py call_later self._waited
 proxy/log/combine/combiner.py call_soon self._go_on
-proxy/log/combine/combining.py call_later self._look_for_late
-proxy/log/combine/combining.py call_later self.close
+proxy/log/combine/client.py call_later self._look_for_late
+proxy/log/combine/server.py call_later self.close
 proxy/log/follow/watch_guard.py call_later self._look
 proxy/log/slices.py call_soon callback
 proxy/log/slices.py call_soon self._next_slice

@@ -106,7 +106,8 @@ class Appender:
         self._gathering: asyncio.TimerHandle | None = None  # while requests wait for others
         self._expected_until = 0.0  # by the clock's perf_counter
         self._throttled_log = ThrottledLog(log, self._clock)
-        outbox.wake = self._schedule
+        outbox.arrived = self._schedule
+        outbox.is_awaited = True
 
     @property
     def window(self) -> int:
@@ -134,9 +135,8 @@ class Appender:
         """An entry of ours was applied, or syncs were answered without one: free its place in the window."""
         self._expected_until = self._clock.perf_counter() + _EXPECTED_FOR
         for sent in [sent for sent in self._running if sent.over]:
-            if sent.offered:
+            if self._combining.client.shown(sent.number):  # no answer follows
                 self._running.pop(sent)
-                self._combining.shown(sent.number)
             # The first attempt is not cancelled: its answer is about to arrive.
             elif sent.attempts > 1 and (task := self._running.pop(sent)) is not None:
                 task.cancel()
@@ -149,7 +149,7 @@ class Appender:
     # -- how -----------------------------------------------------------------------------------------------
 
     def _schedule(self) -> None:
-        self._outbox.wake = None
+        self._outbox.is_awaited = False
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._pump)
@@ -159,7 +159,7 @@ class Appender:
         if self._outbox.queue or self._outbox.syncs.waiting:
             self._schedule()
         elif not self._scheduled:
-            self._outbox.wake = self._schedule
+            self._outbox.is_awaited = True
 
     def _pump(self) -> None:
         """Send the requests that wait, as far as the window allows."""
@@ -203,7 +203,7 @@ class Appender:
         is_done = not outbox.queue or outbox.is_held or self._gathering is not None
         has_room = is_done and outbox.unanswered < window if incarnation else outbox.full
         if has_room and not self._scheduled:
-            outbox.wake = self._schedule
+            outbox.is_awaited = True
 
     def _gathers(self) -> bool:
         """Whether the requests that wait do so for others: clients answered together continue together."""
@@ -233,29 +233,28 @@ class Appender:
         """Send an entry for the first time. Most first attempts succeed, so they need no task."""
         self._running[sent] = None
         sent.attempts = 1
-        sent.began = self._clock.perf_counter()  # uvloop's own clock counts milliseconds
-        answered = partial(self._answered, sent, incarnation)
         if self._combining.is_on and not (sent.nested or sent.is_probe):
-            doubt = partial(self._append_after_all, sent, incarnation)
-            if self._combining.combine(sent.number, sent.value, answered, doubt):
-                return
-            sent.offered = self._combining.offer(sent.number, sent.value, doubt)
-        if not sent.offered:
-            self._etcd.begin_txn(incarnation.append(sent), _TIMEOUTS[0], answered)
-
-    def _append_after_all(self, sent: Sent, incarnation: Incarnation) -> None:
-        """A combined append may have failed: append the entry by a Txn of its own, unless it is over."""
-        if sent in self._running:
-            sent.offered = False
             sent.began = self._clock.perf_counter()
+            landed = partial(self._answered, sent, incarnation)
+            direct = partial(self._send_directly, sent, incarnation)
+            self._combining.begin(sent.number, sent.value, landed, direct)
+        else:
+            self._send_directly(sent, incarnation)
+
+    def _send_directly(self, sent: Sent, incarnation: Incarnation) -> None:
+        """Send an entry by a Txn of its own, unless the incarnation is over."""
+        if sent in self._running:
+            sent.began = self._clock.perf_counter()  # uvloop's own clock counts milliseconds
             answered = partial(self._answered, sent, incarnation)
             self._etcd.begin_txn(incarnation.append(sent), _TIMEOUTS[0], answered)
 
-    def _answered(self, sent: Sent, incarnation: Incarnation, outcome: TxnResult | EtcdError) -> None:
-        """The outcome of a first attempt."""
+    def _answered(
+        self, sent: Sent, incarnation: Incarnation, outcome: TxnResult | EtcdError, seconds: float = 0.0
+    ) -> None:
+        """The outcome of a first attempt. `seconds`: what the Txn took, if that was begun later."""
         if sent not in self._running:
             return  # the incarnation is over
-        seconds = self._clock.perf_counter() - sent.began
+        seconds = seconds or self._clock.perf_counter() - sent.began
         if isinstance(outcome, TxnResult) and outcome.succeeded and not self._outbox.full:
             self._stats.round_trip.note(seconds)
             self._landed(sent, incarnation)

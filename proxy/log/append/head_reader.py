@@ -17,9 +17,8 @@ from proxy.etcd.versions import reads_are_new
 from proxy.log.append.outbox import Outbox
 from proxy.log.append.syncs import Asked, Proven
 from proxy.log.context import Context
-from proxy.log.follow.follower import Follower
+from proxy.log.follow.follow import Follow
 from proxy.log.follow.question import Question
-from proxy.log.follow.watch_guard import WatchGuard
 
 log = logging.getLogger(__name__)
 
@@ -30,18 +29,13 @@ class HeadReader:
     """Reads for the syncs of one proxy."""
 
     def __init__(
-        self,
-        context: Context,
-        outbox: Outbox,
-        follower: Follower,
-        watch_guard: WatchGuard,
-        proven: Callable[[Proven], None],
+        self, context: Context, outbox: Outbox, follow: Follow, proven: Callable[[Proven], None]
     ) -> None:
         """`proven` is called when everything is delivered that the syncs of a read have to wait for."""
         self._etcd = context.etcd
         self._outbox = outbox
-        self._follower = follower
-        self._watch_guard = watch_guard
+        self._follower = follow.follower
+        self._watch_guard = follow.watch_guard
         self._proven = proven
         self._now = context.environment.clock.perf_counter
         self._is_trusted = False  # linearizable reads of this etcd are never old

@@ -61,7 +61,6 @@ class Sent:
     attempts: int = 0
     began: float = 0.0  # when it was first sent, by the appender's clock
     answered: bool = False  # the entry, or its replacement, is in the log
-    offered: bool = False  # to a combiner, whose answer does not come
     over: bool = False  # the stream has shown it, or the incarnation is over
     # Requests refused without an entry; they follow this entry in the order of their sessions.
     after: list[tuple[Pending, int]] = field(default_factory=list)
@@ -119,9 +118,10 @@ class Outbox:
         """`space`, `budgets`: refuse requests before etcd is full, or while a budget is spent."""
         #: The requests that wait for an entry, in order.
         self.queue: deque[Pending] = deque()
-        #: Called when a request arrives and the appender can send more (Appender._schedule); None while it
-        #: cannot.
-        self.wake: Callable[[], None] | None = None
+        #: Called when a request arrives that is awaited (Appender._schedule).
+        self.arrived: Callable[[], None] = lambda: None
+        #: The appender can send what arrives.
+        self.is_awaited = False
         #: Refused requests that can be answered at once, with their errors; see `take_refused`.
         self.refused: list[tuple[Pending, int]] = []
         #: Whether etcd's quota was used up when it last answered an append.
@@ -166,20 +166,20 @@ class Outbox:
     def submit(self, pending: Pending) -> None:
         """Take a request for the log. It is sent with all others that the loop has read in the same turn."""
         self.queue.append(pending)
-        if self.wake is not None:
-            self.wake()
+        if self.is_awaited:
+            self.arrived()
 
     def submit_all(self, requests: Iterable[Pending]) -> None:
         """Take requests for the log, in this order."""
         self.queue.extend(requests)
-        if self.wake is not None:
-            self.wake()
+        if self.is_awaited:
+            self.arrived()
 
     def submit_first(self, requests: Iterable[Pending]) -> None:
         """Take requests that are sent before all that wait."""
         self.queue.extendleft(reversed(list(requests)))
-        if self.wake is not None:
-            self.wake()
+        if self.is_awaited:
+            self.arrived()
 
     def hold(self) -> None:
         """Send nothing more until `release`, except requests to carry sessions over: these may move now."""
@@ -188,8 +188,8 @@ class Outbox:
     def release(self) -> None:
         """Send what waits."""
         self.is_held = False
-        if self.wake is not None:
-            self.wake()
+        if self.is_awaited:
+            self.arrived()
 
     def set_syncs_apart(self) -> bool:
         """Let a read answer syncs instead of an entry, if nothing but syncs waits and nothing is on its way.

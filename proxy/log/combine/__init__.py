@@ -3,9 +3,12 @@
 With a few clients at each of several proxies, entries are small, and each costs etcd a Txn and every proxy a
 wake-up. So proxies hand their entries to one of them, the combiner: the eldest that has --peer-listen.
 
-    messages.py   what the two ends of a connection send, sealed; no I/O
-    combiner.py   gathers entries, and appends them together
-    combining.py  a proxy's part: it is the combiner, or hands its entries to it, or appends them itself
+    messages.py    what the two ends of a connection send, sealed. Pure
+    connection.py  what both ends have in common
+    combiner.py    gathers entries, and appends them together
+    server.py      the combiner's end: it takes other proxies' entries
+    client.py      the other proxies' end: it offers entries, and leaves a combiner that is slow
+    combining.py   a proxy's part: it is the combiner, or hands its entries to it, or appends them itself
 
 The combiner decides nothing. An entry has the key, the number and the bytes of a direct append, and whether
 it took effect is what the stream shows. So an entry that the combiner loses, repeats or sends late does no

@@ -7,13 +7,11 @@ from typing import NamedTuple
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdError, Put, Txn, TxnResult
+from proxy.log.combine.messages import MOST_BYTES
 from proxy.log.context import txns_in_flight
 from proxy.log.status import Stats
 from proxy.support.environment import Clock
 from schema.keys import Keyspace
-
-#: Bytes of an entry that is combined. Larger ones gain nothing, and make others wait.
-MOST_BYTES = 64 << 10
 
 _MOST_ENTRIES = 40  # of a Txn, whose compares and puts etcd's --max-txn-ops (128) bounds
 _MOST_TOGETHER = 1 << 20  # bytes of a Txn, which etcd's --max-request-bytes (1.5 MiB) bounds
@@ -32,7 +30,8 @@ class Offer(NamedTuple):
     number: int
     value: bytes
     refused: Callable[[], None]  # called if it may not be in the log: its proxy appends it itself
-    landed: Callable[[TxnResult], None] = lambda _answer: None  # called if it is in the log
+    # Called with etcd's answer and the seconds that it took, if it is in the log.
+    landed: Callable[[TxnResult, float], None] = lambda _answer, _seconds: None
 
 
 def append_all(keys: Keyspace, offers: Iterable[Offer]) -> Txn:
@@ -99,19 +98,19 @@ class Combiner:
 
     def _go_on(self) -> None:
         self._is_scheduled = False
-        self._send_what_is_ready(is_late=False)
+        self._send_what_is_ready()
 
-    def _is_late(self) -> None:
+    def _waited(self) -> None:
         self._timer = None
-        self._send_what_is_ready(is_late=True)
+        self._send_what_is_ready(has_waited=True)
 
-    def _send_what_is_ready(self, *, is_late: bool) -> None:
+    def _send_what_is_ready(self, *, has_waited: bool = False) -> None:
         while self._waiting and self._in_flight < txns_in_flight(self._round_trip, 1, _MOST_IN_FLIGHT):
-            if not is_late and not self._is_complete():
+            if not has_waited and not self._is_complete():
                 wait = self._since + min(self._round_trip, _LONGEST_WAIT) - self._clock.perf_counter()
                 if wait > 0:
                     if self._timer is None:
-                        self._timer = self._loop.call_later(max(wait, _LEAST_WAIT), self._is_late)
+                        self._timer = self._loop.call_later(max(wait, _LEAST_WAIT), self._waited)
                     return
             if self._timer is not None:
                 self._timer.cancel()
@@ -143,15 +142,16 @@ class Combiner:
         def answered(outcome: TxnResult | EtcdError) -> None:
             self._in_flight -= 1
             if isinstance(outcome, TxnResult) and outcome.succeeded:
-                self._round_trip += (self._clock.perf_counter() - began - self._round_trip) / 8
+                seconds = self._clock.perf_counter() - began
+                self._round_trip += (seconds - self._round_trip) / 8
                 if len(offers) > 1:
                     self._stats.combined_txns += 1
                     self._stats.combined_entries += len(offers)
                 for offer in offers:
-                    offer.landed(outcome)
+                    offer.landed(outcome, seconds)
             else:
                 for offer in offers:
                     offer.refused()
-            self._send_what_is_ready(is_late=False)
+            self._send_what_is_ready()
 
         self._etcd.begin_txn(append_all(self._keys, offers), _TIMEOUT, answered)

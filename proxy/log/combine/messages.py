@@ -1,4 +1,4 @@
-"""What a proxy and the combiner send each other. No I/O.
+"""What a proxy and the combiner send each other. Pure.
 
 Each end first sends GREETING and a nonce. From then on it sends messages: size, seal, body. The seal is a
 keyed hash of the message's place and body; its key comes from the combiner's secret, which lies in etcd, and
@@ -15,8 +15,9 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
-from proxy.log.combine.combiner import MOST_BYTES
-
+#: Bytes of an entry that is combined. Larger ones gain nothing, and make others wait.
+MOST_BYTES = 64 << 10
+CONNECT = 2.0  # seconds for a connection, and for its hello
 GREETING = b"zketcd combine 1\n"
 NONCE = 16  # bytes
 

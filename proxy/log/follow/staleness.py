@@ -16,7 +16,6 @@ when its session's timeout has passed without a keep-alive.
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 
@@ -64,7 +63,7 @@ class Staleness:
         self._stopped = stopped
         self._limit = limit
         self._now = clock.monotonic
-        self._open: deque[Question] = deque()  # answered, and not applied
+        self._open: list[Question] = []  # answered, and not applied
         # Monotonic time since which questions have no answer, while other requests have.
         self._unanswered_since: float | None = None
         self._obstacle = ""
@@ -163,8 +162,7 @@ class Staleness:
         for index in range(len(self._open) - 1, -1, -1):
             if self._open[index].is_applied(self._machine.applied):
                 self.caught_up_at = self._open[index].began
-                for _ in range(index + 1):
-                    self._open.popleft()
+                del self._open[: index + 1]
                 break
 
     def _decide(self) -> None:

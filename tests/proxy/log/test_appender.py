@@ -88,7 +88,8 @@ class World:
         self.cancelled: set[int] = set()
         context = Context(self.etcd, KEYS, self.tasks, capture.new_machine(1), self.stats)
         guard = mock.Mock(spec=WatchGuard)
-        head = HeadReader(context, self.outbox, Follower(KEYS), guard, mock.Mock())
+        follow = mock.Mock(follower=Follower(KEYS), watch_guard=guard)
+        head = HeadReader(context, self.outbox, follow, mock.Mock())
         combining = Combining(context, Members(), lambda: 0.0)
         self.appender = Appender(
             context, self.outbox, head, guard, combining, lambda seconds, _error: seconds >= self.timeout

@@ -9,15 +9,13 @@ from unittest import mock
 import pytest
 
 from lab.fakes.etcd import FakeEtcdClient, Fate
-from proxy.etcd.model import Put, Txn, TxnResult
+from proxy.etcd.model import Put
 from proxy.frontend.listener import bound_socket
-from proxy.log import context as context_module
-from proxy.log.combine import combining as module
-from proxy.log.combine.combiner import MOST_BYTES, Combiner, Offer, append_all
-from proxy.log.combine.messages import NONCE, Ends, Hello
+from proxy.log.combine import client, combining, server
+from proxy.log.combine.combiner import Combiner, Offer, append_all
+from proxy.log.combine.messages import MOST_BYTES, NONCE, Ends, Hello
 from proxy.log.context import LogSettings
-from proxy.log.status import Combined, Stats
-from proxy.support.environment import HOST
+from proxy.log.status import Combined
 from proxy.support.ports import BoundedPort, Bounds
 from schema.keys import Keyspace
 from schema.record import PeerPort
@@ -40,8 +38,8 @@ class Cluster(World):
         self.proxies.append(proxy)
         self.sockets[proxy] = listener
         await proxy.start()
-        proxy.log.combining.listen(BoundedPort(listener, Bounds(20, 20), "proxies"))
-        proxy.tasks.start(proxy.log.combining.run(None), "combine")
+        proxy.log.combining.server.listen(BoundedPort(listener, Bounds(20, 20), "proxies"))
+        proxy.tasks.start(proxy.log.combining.client.run(None), "combine")
         return proxy
 
     async def three(self) -> list[Proxy]:
@@ -53,9 +51,9 @@ class Cluster(World):
 
     async def joined(self, proxies: list[Proxy]) -> None:
         """Wait until all proxies but the first append by it."""
-        first = proxies[0].log.combining
-        await until(lambda: len(first._guests) == len(proxies) - 1)
-        await until(lambda: all(proxy.log.combining._line for proxy in proxies[1:]))
+        first = proxies[0].log.combining.server
+        await until(lambda: len(first.guests) == len(proxies) - 1)
+        await until(lambda: all(proxy.log.combining.client.line for proxy in proxies[1:]))
 
 
 def _together(cluster: World, turn: int) -> None:
@@ -69,9 +67,9 @@ async def _all_answered(cluster: World) -> None:
 
 @pytest.fixture
 async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
-    monkeypatch.setattr(module, "_LOOK", 0.01)
-    monkeypatch.setattr(module, "_APART", 0.05)
-    monkeypatch.setattr(module, "_OTHERS", 60.0)
+    monkeypatch.setattr(client, "_LOOK", 0.01)
+    monkeypatch.setattr(client, "_APART", 0.05)
+    monkeypatch.setattr(combining, "_OTHERS", 60.0)
     world = Cluster()
     yield world
     for proxy in world.proxies:
@@ -118,24 +116,24 @@ async def test_a_combiner_that_says_nothing_is_not_waited_for(
         await answered(replies)
     assert "it is slow" in caplog.text
     # The entries that it held back come after all, and have no effect.
-    proxies[0].log.combining._combiner._send_what_is_ready(is_late=True)  # type: ignore[union-attr]
+    proxies[0].log.combining.server.combiner._send_what_is_ready(has_waited=True)
     await cluster.check()
 
 
 async def test_entries_that_were_offered_at_one_moment_are_appended_after_it(cluster: Cluster) -> None:
-    combining = (await cluster.proxy()).log.combining
+    ours = (await cluster.proxy()).log.combining.client
     doubts = [mock.Mock(), mock.Mock()]
-    combining._offered = {number: module._Offered(0.0, doubt) for number, doubt in enumerate(doubts)}
-    combining._look_for_late()
+    ours._offered = {number: client._Offered(0.0, doubt) for number, doubt in enumerate(doubts)}
+    ours._look_for_late()
     assert [doubt.call_count for doubt in doubts] == [1, 1]
 
 
 async def test_a_combiner_that_refuses_everything_is_left(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_APART", 60.0)
+    monkeypatch.setattr(client, "_APART", 60.0)
     proxies = await cluster.three()
-    with mock.patch.object(module.Combining, "take", lambda _, offer: offer.refused()):
+    with mock.patch.object(server.Server, "take", lambda _, offer: offer.refused()):
         for turn in range(20):
             _together(cluster, turn)
             await _all_answered(cluster)
@@ -173,30 +171,31 @@ async def test_the_combiner_learns_that_its_own_entries_are_in_the_log(cluster: 
 
 async def test_an_entry_is_either_combined_or_appended_directly(cluster: Cluster) -> None:
     first, second, _ = await cluster.three()
-    nothing = mock.Mock()
-    with mock.patch.object(Combiner, "add") as add:
-        assert first.log.combining.combine(1, bytes(MOST_BYTES), nothing, nothing)
-        assert not first.log.combining.combine(2, bytes(MOST_BYTES + 1), nothing, nothing)
-        assert not second.log.combining.combine(1, b"", nothing, nothing), "it does not combine"
-    assert add.call_count == 1
-    with mock.patch.object(module._Line, "send"):
-        assert second.log.combining.offer(1, b"", nothing)
-        assert not second.log.combining.offer(2, bytes(MOST_BYTES + 1), nothing)
-        assert not first.log.combining.offer(1, b"", nothing), "it has no combiner"
+    with mock.patch.object(Combiner, "add") as add, mock.patch.object(client._Line, "send") as send:
+
+        def begun(proxy: Proxy, number: int, size: int = MOST_BYTES) -> tuple[int, int, int]:
+            direct = mock.Mock()
+            proxy.log.combining.begin(number, bytes(size), mock.Mock(), direct)
+            return add.call_count, send.call_count, direct.call_count
+
+        assert begun(first, 1) == (1, 0, 0)
+        assert begun(first, 2, MOST_BYTES + 1) == (1, 0, 1)
+        assert begun(second, 1) == (1, 1, 0)
+        assert begun(second, 2, MOST_BYTES + 1) == (1, 1, 1)
         second.log.combining.start("next", 1)
-        assert not second.log.combining.offer(1, b"", nothing), "the combiner knows the last incarnation"
+        assert begun(second, 1) == (1, 1, 1), "the combiner knows the last incarnation"
 
 
 async def test_what_is_offered_for_a_proxy_that_is_gone_is_refused(cluster: Cluster) -> None:
     first, second, _ = await cluster.three()
-    hello = second.log.combining._hello
+    hello = second.log.combining.client.hello
     assert hello is not None
     refused = mock.Mock()
     offer = Offer(hello.incarnation, hello.revision, 99, b"", refused)
     with mock.patch.object(Combiner, "add") as add:
-        first.log.combining.take(offer)
+        first.log.combining.server.take(offer)
         assert add.call_args_list == [mock.call(offer)]
-        first.log.combining.take(offer._replace(incarnation="gone"))
+        first.log.combining.server.take(offer._replace(incarnation="gone"))
     assert (add.call_count, refused.call_count) == (1, 1)
 
 
@@ -205,12 +204,12 @@ async def test_a_combiner_that_is_far_away_is_left(
 ) -> None:
     _, second, _ = await cluster.three()
     combining = second.log.combining
-    now = combining._clock.perf_counter
+    now = combining.client._clock.perf_counter
     began = -10.0 * second.log.stats.round_trip.seconds - 1.0
-    for number in range(module._SAMPLES):
+    for number in range(client._SAMPLES):
         assert combining.is_on
-        combining._offered[number] = module._Offered(now() + began, mock.Mock())
-        combining.shown(number)
+        combining.client._offered[number] = client._Offered(now() + began, mock.Mock())
+        combining.client.shown(number)
     assert not combining.is_on
     assert "it is far away" in caplog.text
 
@@ -218,10 +217,10 @@ async def test_a_combiner_that_is_far_away_is_left(
 async def test_a_combiner_whose_connection_is_lost_is_left_for_a_while(cluster: Cluster) -> None:
     first, second, _ = await cluster.three()
     combining = second.log.combining
-    assert combining._line is not None
-    combining._line.close()
+    assert combining.client.line is not None
+    combining.client.line.close()
     await until(lambda: not combining.is_on)
-    assert combining._apart[0] == first.log.incarnation
+    assert combining.client._apart[0] == first.log.incarnation
     assert combining.state.why == "the combiner does not append its entries: its connection is lost"
 
 
@@ -233,7 +232,7 @@ async def test_a_combiner_that_cannot_be_reached_is_named(cluster: Cluster) -> N
 
 async def test_a_proxy_that_has_joined_stays(cluster: Cluster) -> None:
     first, *_ = await cluster.three()
-    timers = [guest._timer for guest in first.log.combining._guests]
+    timers = [guest._timer for guest in first.log.combining.server.guests]
     assert all(timer is not None and timer.cancelled() for timer in timers)
 
 
@@ -250,9 +249,9 @@ async def test_a_proxy_that_stops_combines_nothing_more(cluster: Cluster) -> Non
 async def test_a_proxy_that_is_gone_keeps_no_connection(cluster: Cluster) -> None:
     """Its host may have died without a message."""
     proxies = await cluster.three()
-    combining = proxies[0].log.combining
-    combining.proxy_gone(proxies[2].log.incarnation)
-    await until(lambda: len(combining._guests) == 1)
+    host = proxies[0].log.combining.server
+    host.proxy_gone(proxies[2].log.incarnation)
+    await until(lambda: len(host.guests) == 1)
     await cluster.joined(proxies)
 
 
@@ -297,8 +296,8 @@ async def test_under_faults_each_request_takes_effect_once(cluster: Cluster, see
                 )
             case 3:
                 cluster.end_lease(victim)
-            case 4 if victim.log.combining._line is not None:
-                victim.log.combining._line.close()
+            case 4 if victim.log.combining.client.line is not None:
+                victim.log.combining.client.line.close()
         _together(cluster, turn)
         await asyncio.sleep(chance.choice([0, 0, 0.002]))
         cluster.store.apply_late()
@@ -338,14 +337,14 @@ async def test_strangers_are_refused(cluster: Cluster, caplog: pytest.LogCapture
         assert await reader.read() == b""
         writer.close()
         assert reason in caplog.text
-    assert not proxy.log.combining._guests
+    assert not proxy.log.combining.server.guests
 
 
 async def test_a_stranger_who_says_nothing_is_cut_off(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proxy = await cluster.proxy()
-    monkeypatch.setattr(module, "_CONNECT", 0.01)
+    monkeypatch.setattr(server, "CONNECT", 0.01)
     assert await _talk(cluster.sockets[proxy].getsockname()[1])
 
 
@@ -353,71 +352,14 @@ async def test_strangers_take_no_place_of_a_proxy(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, _ = await cluster.proxy(), await cluster.proxy()
-    combining = first.log.combining
-    await until(lambda: len(combining._guests) == 1)
-    assert len(combining._connections) == 1
-    assert combining._port._taken.total() == 0  # type: ignore[union-attr]
-    monkeypatch.setattr(module, "_MOST_GUESTS", 1)
+    host = first.log.combining.server
+    await until(lambda: len(host.guests) == 1)
+    assert len(host.connections) == 1
+    assert host._port._taken.total() == 0  # type: ignore[union-attr]
+    monkeypatch.setattr(server, "_MOST_GUESTS", 1)
     await cluster.proxy()
     await until(lambda: "there are 1 proxies" in caplog.text)
-    assert len(combining._guests) == 1
-
-
-class Txns:
-    """An etcd that answers when a test says so."""
-
-    def __init__(self) -> None:
-        self.begun: list[tuple[list[bytes], mock.Mock]] = []
-        self.etcd = mock.Mock()
-        self.etcd.begin_txn = self._begin
-        self.combiner = Combiner(self.etcd, Keyspace("/t"), HOST.clock, Stats())
-
-    def _begin(self, txn: Txn, _timeout: float, answer: mock.Mock) -> None:
-        self.begun.append(([put.key for put in txn.success if isinstance(put, Put)], answer))
-
-    async def add(self, *names: str, value: bytes = b"", number: int = 1) -> mock.Mock:
-        refused = mock.Mock()
-        for name in names:
-            self.combiner.add(Offer(name, 5, number, value, refused))
-        await asyncio.sleep(0)
-        return refused
-
-    def answer(self) -> None:
-        self.begun[-1][1](TxnResult(True, 9, []))
-
-
-async def test_a_txn_waits_for_the_proxies_of_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    txns = Txns()
-    txns.combiner._round_trip = 60.0
-    monkeypatch.setattr(context_module, "_PER_TXN", 100.0)  # one in flight
-    await txns.add("a", "b")
-    await txns.add("c", number=2)
-    assert len(txns.begun) == 1
-    txns.answer()
-    assert len(txns.begun) == 1
-    await txns.add("a", number=3)
-    assert len(txns.begun) == 1
-    await txns.add("b", number=3)
-    assert len(txns.begun) == 2
-    assert len(txns.begun[1][0]) == 3
-    txns.answer()
-    await txns.add("a", "b", number=4)
-    txns.combiner.forget("c")
-    await txns.add("a", number=5)
-    assert len(txns.begun) == 3
-
-
-async def test_a_txn_has_no_more_than_etcd_takes() -> None:
-    txns = Txns()
-    await txns.add(*[f"p{number}" for number in range(100)])
-    await txns.add(*[f"q{number}" for number in range(30)], value=bytes(60_000))
-    for _ in range(20):
-        txns.answer()
-        await asyncio.sleep(0.005)
-    sizes = [len(puts) for puts, _ in txns.begun]
-    assert sum(sizes) == 130
-    assert max(sizes) == 40
-    assert txns.combiner._bytes == 0
+    assert len(host.guests) == 1
 
 
 def test_entries_are_put_in_the_order_of_their_keys() -> None:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from proxy.log.combine.combiner import MOST_BYTES
 from proxy.log.combine.messages import (
     GREETING,
+    MOST_BYTES,
     NONCE,
     BadMessage,
     Ends,

@@ -104,7 +104,7 @@ class World:
                 int(name[1:]),
                 bytes(int(size or 4)),
                 lambda: self.told["refused"].append(name),
-                lambda _: self.told["in the log"].append(name),
+                lambda *_: self.told["in the log"].append(name),
             )
         )
 

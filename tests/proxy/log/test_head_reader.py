@@ -130,34 +130,6 @@ async def test_a_sync_waits_for_what_the_watch_has_not_delivered(world: LateWorl
     await world.check()
 
 
-async def test_a_sync_waits_for_a_proxy_that_is_not_known_yet(world: LateWorld) -> None:
-    one, _ = await world.pair()
-    world.late(one).events = []
-    three = await world.proxy()
-    await answered([three.open(3), three.create(3, "/xa")])
-    sync = world.sync(one, 1)
-    await waits(sync)
-    world.late(one).deliver()
-    await answered([sync])
-    assert "/xa" in one.paths()
-
-
-async def test_a_sync_waits_for_a_proxy_that_came_and_went_unseen(world: LateWorld) -> None:
-    one, _ = await world.pair()
-    world.late(one).events = []
-    three = await world.proxy()
-    await answered([three.open(3), three.create(3, "/xa"), three.close(3)])
-    world.proxies.remove(three)
-    await three.stop()
-    name = three.log.incarnation
-    assert all(pair.key != f"/t/live/proxy/{name}".encode() for pair in world.store.snapshot())
-    sync = one.sync(1)
-    await waits(sync)
-    world.late(one).deliver()
-    await answered([sync])
-    assert "/xa" in one.paths()
-
-
 async def test_a_sync_waits_for_what_was_truncated_before_the_watch_delivered_it(world: LateWorld) -> None:
     """The log holds nothing that is new, but there is a newer record."""
     one, two = await world.pair()

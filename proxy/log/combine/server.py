@@ -1,0 +1,157 @@
+"""The combiner's end: it takes the entries of other proxies, and appends them with its own."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from proxy.log.combine.combiner import Combiner, Offer
+from proxy.log.combine.connection import Connection
+from proxy.log.combine.messages import (
+    CONNECT,
+    NONCE,
+    BadMessage,
+    Ends,
+    Hello,
+    decode_entry,
+    decode_hello,
+    encode_entry,
+)
+from proxy.log.context import Context
+from proxy.log.members import Members
+from proxy.support.ports import Place
+from proxy.support.throttled_log import ThrottledLog
+
+log = logging.getLogger(__name__)
+
+_MOST_GUESTS = 256  # proxies that a combiner appends for
+
+
+class Port(Protocol):
+    """Where other proxies connect. Few may be there that have not said which proxy they are."""
+
+    def open(self, make: Callable[[Place], asyncio.Protocol]) -> None:
+        """Accept connections. Raises OSError."""
+
+    def close(self) -> None:
+        """Accept no more."""
+
+
+class Server:
+    """Appends for other proxies, its guests, while this proxy is the combiner."""
+
+    def __init__(self, context: Context, members: Members) -> None:
+        self._context = context
+        self._members = members
+        self.throttled_log = ThrottledLog(log, context.environment.clock)
+        #: Not sets, whose order differs from run to run.
+        self.connections: dict[_Guest, None] = {}
+        #: Of these, the proxies.
+        self.guests: dict[_Guest, None] = {}
+        self.combiner = Combiner(context.etcd, context.keys, context.environment.clock, context.stats)
+        self._port: Port | None = None
+
+    def listen(self, port: Port) -> None:
+        """Take other proxies' entries at a port. Raises OSError."""
+        self._port = port
+        port.open(self._guest)
+
+    def proxy_gone(self, incarnation: str) -> None:
+        """The key of a proxy is gone, maybe with its host: its connection may never end."""
+        for guest in [guest for guest in self.guests if guest.incarnation == incarnation]:
+            guest.close()
+
+    def close(self) -> None:
+        """Take no more entries."""
+        self.combiner.close()
+        for guest in list(self.connections):
+            guest.close()
+        if self._port is not None:
+            self._port.close()
+
+    def _guest(self, place: Place) -> "_Guest":
+        nonce = self._context.environment.randomness.token_bytes(NONCE)
+        return _Guest(self, Ends(self._context.settings.peer_port.secret, nonce), place)
+
+    # -- what a connection says ----------------------------------------------------------------------------
+
+    def is_member(self, hello: Hello) -> bool:
+        """Whether the proxy lives, as far as this one knows."""
+        member = self._members.get(hello.incarnation)
+        return member is not None and member.revision == hello.revision
+
+    def enters(self, guest: "_Guest") -> None:
+        """A proxy's hello has come. Raises BadMessage if it is one too many."""
+        if len(self.guests) >= _MOST_GUESTS:
+            raise BadMessage(f"there are {_MOST_GUESTS} proxies")
+        self.guests[guest] = None
+
+    def leaves(self, guest: "_Guest") -> None:
+        """The connection is lost."""
+        self.connections.pop(guest, None)
+        self.guests.pop(guest, None)
+        self.combiner.forget(guest.incarnation)
+
+    def take(self, offer: Offer) -> None:
+        """Append an entry of another proxy."""
+        if self._members.get(offer.incarnation) is None or self._members.combiner is None:
+            offer.refused()
+        else:
+            self.combiner.add(offer)
+
+
+class _Guest(Connection):
+    """Another proxy's connection to this one, the combiner."""
+
+    def __init__(self, server: Server, ends: Ends, place: Place) -> None:
+        """`place`: among the strangers; it is given back when the hello has come."""
+        super().__init__(ends)
+        self._server = server
+        self._place = place
+        self._hello: Hello | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def incarnation(self) -> str:
+        """The proxy's; "" before its hello."""
+        return "" if self._hello is None else self._hello.incarnation
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._server.connections[self] = None
+        self._timer = asyncio.get_running_loop().call_later(CONNECT, self.close)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for body in self._ends.open(data):
+                if self._hello is None:
+                    self._enter(decode_hello(body))
+                else:
+                    self._take(self._hello, *decode_entry(body))
+        except BadMessage as error:
+            assert self._transport is not None
+            peer = self._transport.get_extra_info("peername")
+            self._server.throttled_log.warn("closing %s: %s", peer, error)
+            self.close()
+
+    def _enter(self, hello: Hello) -> None:
+        if not self._server.is_member(hello):
+            raise BadMessage(f"no living proxy is called {hello.incarnation!r}")
+        self._hello = hello
+        self._server.enters(self)
+        self._place.release()
+        if self._timer is not None:
+            self._timer.cancel()
+        self.send(b"")
+
+    def _take(self, hello: Hello, number: int, value: bytes) -> None:
+        refused = partial(self.send, encode_entry(number, b""))
+        self._server.take(Offer(hello.incarnation, hello.revision, number, value, refused))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._place.release()
+        self._server.leaves(self)
