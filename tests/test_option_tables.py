@@ -13,7 +13,7 @@ _END = "-->\n<!-- end -->\n"
 
 def _made(file: Path, page: str) -> subprocess.CompletedProcess[str]:
     file.write_text(page, encoding="utf-8")
-    command = [sys.executable, _ROOT / "tools" / "make_options.py", file]
+    command = [sys.executable, str(_ROOT / "tools" / "make_options.py"), str(file)]
     return subprocess.run(
         command, env={"PYTHONPATH": str(_ROOT)}, capture_output=True, text=True, check=False
     )
