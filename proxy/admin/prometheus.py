@@ -47,7 +47,8 @@ _GAUGES = {
     "outstanding_requests": "requests in the log without an answer so far",
     "uptime": "ms since the start",
     "znode_count": "nodes of the tree, the root twice as in ZooKeeper",
-    "watch_count": "watches of this proxy's clients",
+    "watch_count": "watches of this proxy's clients: a path that one watches in two ways counts once, beyond"
+    " 50,000 paths twice",
     "ephemerals_count": "ephemeral nodes of all sessions",
     "approximate_data_size": "bytes of all data and paths",
     "global_sessions": "sessions of all proxies",
