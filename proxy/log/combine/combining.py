@@ -35,10 +35,10 @@ class Combining:
             self.server.combiner.forget(self.client.hello.incarnation)
         self.client.stop()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Take and give no more entries."""
+        await self.server.close()
         self.client.close()
-        self.server.close()
 
     @property
     def is_on(self) -> bool:

@@ -25,8 +25,6 @@ from proxy.support.throttled_log import ThrottledLog
 
 log = logging.getLogger(__name__)
 
-_MOST_GUESTS = 256  # proxies that a combiner appends for
-
 
 class Port(Protocol):
     """Where other proxies connect. Few may be there that have not said which proxy they are."""
@@ -34,7 +32,7 @@ class Port(Protocol):
     def open(self, make: Callable[[Place], asyncio.Protocol]) -> None:
         """Accept connections. Raises OSError."""
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Accept no more."""
 
 
@@ -45,10 +43,10 @@ class Server:
         self._context = context
         self._members = members
         self.throttled_log = ThrottledLog(log, context.environment.clock)
-        #: Not sets, whose order differs from run to run.
+        #: Not a set, whose order differs from run to run.
         self.connections: dict[_Guest, None] = {}
-        #: Of these, the proxies.
-        self.guests: dict[_Guest, None] = {}
+        #: Of these, the proxies by incarnation; one each.
+        self.guests: dict[str, _Guest] = {}
         self.combiner = Combiner(context.etcd, context.keys, context.environment.clock, context.stats)
         self._port: Port | None = None
 
@@ -59,16 +57,16 @@ class Server:
 
     def proxy_gone(self, incarnation: str) -> None:
         """The key of a proxy is gone, maybe with its host: its connection may never end."""
-        for guest in [guest for guest in self.guests if guest.incarnation == incarnation]:
+        if (guest := self.guests.get(incarnation)) is not None:
             guest.close()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Take no more entries."""
+        if self._port is not None:
+            await self._port.close()
         self.combiner.close()
         for guest in list(self.connections):
             guest.close()
-        if self._port is not None:
-            self._port.close()
 
     def _guest(self, place: Place) -> "_Guest":
         nonce = self._context.environment.randomness.token_bytes(NONCE)
@@ -82,16 +80,18 @@ class Server:
         return member is not None and member.revision == hello.revision
 
     def enters(self, guest: "_Guest") -> None:
-        """A proxy's hello has come. Raises BadMessage if it is one too many."""
-        if len(self.guests) >= _MOST_GUESTS:
-            raise BadMessage(f"there are {_MOST_GUESTS} proxies")
-        self.guests[guest] = None
+        """A proxy's hello has come. Its last connection ends, which the proxy has left."""
+        if (former := self.guests.pop(guest.incarnation, None)) is not None:
+            self.combiner.forget(guest.incarnation)
+            former.close()
+        self.guests[guest.incarnation] = guest
 
     def leaves(self, guest: "_Guest") -> None:
         """The connection is lost."""
         self.connections.pop(guest, None)
-        self.guests.pop(guest, None)
-        self.combiner.forget(guest.incarnation)
+        if self.guests.get(guest.incarnation) is guest:
+            del self.guests[guest.incarnation]
+            self.combiner.forget(guest.incarnation)
 
     def take(self, offer: Offer) -> None:
         """Append an entry of another proxy."""
