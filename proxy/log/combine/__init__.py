@@ -4,7 +4,7 @@ With a few clients at each of several proxies, entries are small, and each costs
 wake-up. So proxies hand their entries to one of them, the combiner: the eldest that has --peer-listen.
 
     messages.py    what the two ends of a connection send, sealed. Pure
-    connection.py  what both ends have in common
+    end.py         what both ends have in common
     combiner.py    gathers entries, and appends them together
     server.py      the combiner's end: it takes other proxies' entries
     client.py      the other proxies' end: it offers entries, and leaves a combiner that is slow

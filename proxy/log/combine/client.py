@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Callable
 from typing import NamedTuple
 
-from proxy.log.combine.connection import Connection
+from proxy.log.combine.end import End
 from proxy.log.combine.messages import (
     CONNECT,
     NONCE,
@@ -183,7 +183,7 @@ class Client:
             each.doubt()
 
 
-class _Line(Connection):
+class _Line(End):
     """A proxy's connection to the combiner."""
 
     def __init__(

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from proxy.log.combine.combiner import Combiner, Offer
-from proxy.log.combine.connection import Connection
+from proxy.log.combine.end import End
 from proxy.log.combine.messages import (
     CONNECT,
     NONCE,
@@ -74,17 +74,15 @@ class Server:
 
     # -- what a connection says ----------------------------------------------------------------------------
 
-    def is_member(self, hello: Hello) -> bool:
-        """Whether the proxy lives, as far as this one knows."""
+    def enters(self, guest: "_Guest", hello: Hello) -> None:
+        """A proxy's hello has come. Its last connection ends, which the proxy has left. Raises BadMessage."""
         member = self._members.get(hello.incarnation)
-        return member is not None and member.revision == hello.revision
-
-    def enters(self, guest: "_Guest") -> None:
-        """A proxy's hello has come. Its last connection ends, which the proxy has left."""
-        if (former := self.guests.pop(guest.incarnation, None)) is not None:
-            self.combiner.forget(guest.incarnation)
+        if member is None or member.revision != hello.revision:
+            raise BadMessage(f"no living proxy is called {hello.incarnation!r}")
+        if (former := self.guests.pop(hello.incarnation, None)) is not None:
+            self.combiner.forget(hello.incarnation)
             former.close()
-        self.guests[guest.incarnation] = guest
+        self.guests[hello.incarnation] = guest
 
     def leaves(self, guest: "_Guest") -> None:
         """The connection is lost."""
@@ -101,7 +99,7 @@ class Server:
             self.combiner.add(offer)
 
 
-class _Guest(Connection):
+class _Guest(End):
     """Another proxy's connection to this one, the combiner."""
 
     def __init__(self, server: Server, ends: Ends, place: Place) -> None:
@@ -136,10 +134,8 @@ class _Guest(Connection):
             self.close()
 
     def _enter(self, hello: Hello) -> None:
-        if not self._server.is_member(hello):
-            raise BadMessage(f"no living proxy is called {hello.incarnation!r}")
+        self._server.enters(self, hello)
         self._hello = hello
-        self._server.enters(self)
         self._place.release()
         if self._timer is not None:
             self._timer.cancel()

@@ -1,4 +1,4 @@
-"""A connection between two proxies: what its two ends have in common."""
+"""What both ends of a connection between two proxies have in common."""
 
 import asyncio
 from typing import cast
@@ -6,8 +6,8 @@ from typing import cast
 from proxy.log.combine.messages import Ends
 
 
-class Connection(asyncio.Protocol):
-    """One end of it."""
+class End(asyncio.Protocol):
+    """One end of the connection."""
 
     def __init__(self, ends: Ends) -> None:
         self._ends = ends
