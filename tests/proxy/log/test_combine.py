@@ -98,6 +98,7 @@ async def test_what_the_combiner_does_not_know_is_appended_by_each_proxy(
     cluster: Cluster, fate: Fate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(staleness, "_INTERVAL", 3600.0)  # its questions would take the fates
+    monkeypatch.setattr(client, "_DOUBT", 3600.0)  # however slow this host is
     proxies = await cluster.three()
     for turn in range(5):
         cluster.client(proxies[0]).fates.append(fate)
