@@ -291,7 +291,7 @@ class Log:
         self.applier.apply(items)
         if self.applier.worker.done:  # while entries wait to be applied, the follower is ahead of the state
             self.follow.follower.retain(self.machine.applied)
-        self.head.delivered()
+        self.head.delivered(self.follow.follower.revision)
 
     async def load_anew(self, *, is_wrong: bool) -> Loaded:
         """Load the tree as it is now."""

@@ -33,12 +33,14 @@ class HeadReader:
     ) -> None:
         """`proven` is called when everything is delivered that the syncs of a read have to wait for."""
         self._etcd = context.etcd
+        self._machine = context.machine
         self._outbox = outbox
         self._follower = follow.follower
         self._watch_guard = follow.watch_guard
         self._proven = proven
         self._now = context.environment.clock.perf_counter
         self._is_trusted = False  # linearizable reads of this etcd are never old
+        self._delivered = 0  # everything up to this revision
         self._awaited: tuple[Asked, Question] | None = None  # the watch has to pass what was found
 
     def learned_versions(self, versions: Iterable[str]) -> None:
@@ -51,15 +53,16 @@ class HeadReader:
         asked = self._outbox.syncs.ask()
         if asked is None:
             return
-        question = Question(self._follower, self._now())
+        question = Question(self._follower, self._machine.applied, self._now())
         if not self._is_trusted or len(question.txns) > 1:
             self._outbox.append_syncs()
         else:
             self._etcd.begin_txn(question.txns[0], _TIMEOUT, partial(self._answered, asked, question))
 
-    def delivered(self) -> None:
-        """The applier has got everything that the watch has delivered."""
-        if self._awaited is not None and self._awaited[1].is_delivered:
+    def delivered(self, revision: int) -> None:
+        """The applier has got everything up to this revision."""
+        self._delivered = revision
+        if self._awaited is not None and self._awaited[1].newest <= revision:
             (asked, question), self._awaited = self._awaited, None
             self._proven(Proven(asked, question.began))
 
@@ -77,4 +80,4 @@ class HeadReader:
         self._awaited = asked, question
         if not question.is_delivered:
             self._watch_guard.expect(lambda: question.is_delivered, seconds)
-        self.delivered()
+        self.delivered(self._delivered)

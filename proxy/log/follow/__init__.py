@@ -24,7 +24,7 @@ In which order to read:
 follower     the order: events in, items out. Pure. tests/proxy/log/follower.txt has it as a script
 follow       the watch, and what is done after a break
 catch_up     what is read after a break, and at a start
-question     what etcd has that the watch has not delivered, and whether it was delivered since. Pure
+question     what etcd has that is not applied, and whether the watch has delivered it since. Pure
 staleness    whether clients may see the state: it has to be right, and recent
 watch_guard  whether the watch hangs
 """

@@ -1,9 +1,12 @@
-"""What is in etcd that the watch has not delivered yet, and whether it was delivered since. Pure.
+"""What is in etcd that is not applied yet, and whether the watch has delivered it since. Pure.
 
 Two parts ask this: `staleness` about once a second, and `append.head_reader` for syncs. The ranges have all
-keys of the log that were not delivered: those above the last number of each incarnation, and all between the
+keys of the log that are not applied: those above the last number of each incarnation, and all between the
 incarnations that are known. The tree's record is read after them: a new record precedes each truncation, so
 entries that were truncated before they were delivered are not overlooked.
+
+What the watch has delivered is not taken for applied: after a break the follower is ahead of the applier for
+as long as a load takes.
 """
 
 import math
@@ -20,25 +23,26 @@ _MOST_KEYS = 100  # of one range
 class Question:
     """One question: what to ask, and after `answered`, what the answer means."""
 
-    def __init__(self, follower: Follower, began: float) -> None:
-        """`began`: now, by the clock of the part that asks."""
+    def __init__(self, follower: Follower, applied: Mapping[str, int], began: float) -> None:
+        """`applied`: the last number of each incarnation. `began`: now, by the clock of whoever asks."""
         self.began = began
         self._follower = follower
         self._processed = follower.revision
         self._living = tuple(follower.living)
-        keys, numbers = follower.keys, follower.numbers
+        keys = follower.keys
         ops: list[Op] = [Get(keys.proxies, keys.proxies_end, keys_only=True)]
         start = keys.log
-        for incarnation in sorted(numbers, key=keys.entries_of):
+        for incarnation in sorted(applied, key=keys.entries_of):
             ops.append(Get(start, keys.entries_of(incarnation)[0], keys_only=True, limit=_MOST_KEYS))
-            start = keys.entry(incarnation, numbers[incarnation] + 1)
+            start = keys.entry(incarnation, applied[incarnation] + 1)
         ops += Get(start, keys.log_end, keys_only=True, limit=_MOST_KEYS), Get(keys.tree, keys_only=True)
         #: To be committed one after the other, linearizably.
         self.txns = [Txn((), ops[place : place + MOST_OPS]) for place in range(0, len(ops), MOST_OPS)]
         #: The watch lacks something that it has passed: the state is wrong (etcd's issue 17529).
         self.left_out = False
         self._gone: list[str] = []  # proxies whose key is gone
-        self._newest = 0  # revision of what was found
+        #: The highest revision of what was found.
+        self.newest = 0
         self._bound = math.inf  # at this revision the watch has delivered everything that was there
         self._delivered: Mapping[str, int] | None = None  # the last numbers when it had
 
@@ -56,21 +60,21 @@ class Question:
         # A key that was there when the watch had passed it, and still is, was there all the time.
         unseen = any(pair.mod_revision <= self._processed for pair in came)
         self.left_out = unseen or self._follower.left_out(entries) is not None
-        self._newest = max((pair.mod_revision for pair in (*entries, *came, *found[-1].kvs)), default=0)
+        self.newest = max((pair.mod_revision for pair in (*entries, *came, *found[-1].kvs)), default=0)
         if not self.left_out:
             is_cut = any(each.more for each in found)
-            self._bound = answers[-1].revision if is_cut else self._newest
+            self._bound = answers[-1].revision if is_cut else self.newest
 
     @property
     def is_exact(self) -> bool:
-        """Whether everything that was there is delivered as soon as what was found is."""
-        return self._bound == self._newest
+        """Whether everything that was there was found."""
+        return self._bound == self.newest
 
     @property
     def is_delivered(self) -> bool:
         """Whether the watch has delivered what was found. An entry may wait for its predecessor."""
         follower = self._follower
-        return follower.revision >= self._newest and not any(name in follower.living for name in self._gone)
+        return follower.revision >= self.newest and not any(name in follower.living for name in self._gone)
 
     def is_applied(self, applied: Mapping[str, int]) -> bool:
         """Whether everything that was there is applied. `applied`: the last number of each incarnation."""

@@ -133,7 +133,7 @@ class Staleness:
 
     async def ask(self) -> None:
         """Ask once. Raises EtcdError."""
-        question = Question(self._follower, self._now())
+        question = Question(self._follower, self._machine.applied, self._now())
         question.answered([await self._etcd.txn(txn, _TIMEOUT) for txn in question.txns])
         if self.right and question.left_out:
             self._watch_guard.left_out()
