@@ -34,7 +34,7 @@ FOLDERS = (
 GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$")
 MOST_LINES_OF_A_FILE = 900
 _TESTS_IMPORT = re.compile(r"^\s*(?:from|import) tests\b", re.MULTILINE)
-_WRITTEN_BY_A_PROGRAM = re.compile(r"<!-- (?:results|options|metrics): .*?<!-- end -->", re.DOTALL)
+_WRITTEN_BY_A_PROGRAM = re.compile(r"<!-- (?:results|options|metrics|decisions): .*?<!-- end -->", re.DOTALL)
 # The layout of a connect request: protocol version, zxid, timeout, session.
 _CONNECT_REQUEST = re.compile(r">iqiq\b|records\.ConnectRequest\b")
 
