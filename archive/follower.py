@@ -247,7 +247,7 @@ class _Attempt:
 
     def stopped_serving(self, reason: str) -> None:
         """What is applied may be old; it is archived nevertheless."""
-        log.warning(reason)
+        log.warning("the archive is behind: %s", reason)
 
     # -- applying and writing --------------------------------------------------------------------------------
 

@@ -42,10 +42,15 @@ class Packages(NamedTuple):
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
     target = tmp_path_factory.mktemp("packages")
     command = [sys.executable, str(REPOSITORY / "tools" / "make_packages.py"), str(target)]
-    printed = subprocess.run(
-        [*command, "--revision", "1", "--revision", "2"], check=True, capture_output=True, text=True
-    ).stdout
-    return Packages(*map(Path, printed.split()))
+    made = subprocess.run(
+        [*command, "--revision", "1", "--revision", "2"],
+        umask=0o027,  # which dpkg-deb does not take for its own folder
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 0, made.stderr
+    return Packages(*map(Path, made.stdout.split()))
 
 
 class Packaged(ZketcdServer):

@@ -110,7 +110,7 @@ class AdminServer:
     async def stop(self) -> None:
         """Answer the requests that are here, then close."""
         if self._port is not None:
-            self._port.close()
+            await self._port.close()
         await self._runner.cleanup()
 
     async def _index(self, _: web.Request) -> web.Response:

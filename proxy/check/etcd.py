@@ -17,7 +17,7 @@ from proxy.etcd import metrics, versions
 from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.metrics import Metrics
-from proxy.etcd.model import Compare, EtcdError, EtcdNoSpace, EtcdRefused, Get, Put, Status, Txn
+from proxy.etcd.model import Compare, EtcdError, EtcdNoSpace, EtcdNoToken, EtcdRefused, Get, Put, Status, Txn
 from proxy.etcd.tls import Tls
 from proxy.log.members import Member
 from proxy.log.record import Look, TreeNotServable, incarnation_of, look, servable
@@ -33,6 +33,7 @@ _SLOW_FSYNC = 0.025  # seconds; etcd's documentation wants 0.01 for 99 of 100
 _NEARLY_FULL = 0.8  # of the quota
 _LATE_COMPACTION = 1_000_000  # revisions
 _FRAGMENTED_BYTES = 256 << 20
+_SLOW_LOGINS = "its logins are slow, since each costs it one bcrypt. Run the check again; lower --bcrypt-cost"
 _FSYNC = "etcd_disk_wal_fsync_duration_seconds_bucket"
 
 
@@ -44,7 +45,7 @@ async def check_etcd(config: Config, tls: Tls) -> AsyncIterator[Finding]:
         try:
             status = await client.status(_TIMEOUT)
         except EtcdError as error:
-            yield wrong(endpoint, await _why_not(endpoint, error))
+            yield await _why_not(endpoint, error)
             continue
         finally:
             await client.close()
@@ -78,15 +79,20 @@ def _client(config: Config, endpoints: tuple[str, ...], tls: Tls) -> EtcdClient:
     return Access(endpoints, config.etcd_access).client(tls)
 
 
-async def _why_not(endpoint: str, error: EtcdError) -> str:
-    """Why a member does not answer: perhaps it speaks TLS and should not, or the reverse."""
+async def _why_not(endpoint: str, error: EtcdError) -> Finding:
+    """Why a member does not answer: its logins are slow, or it speaks TLS and should not, or the reverse."""
     scheme, _, host = endpoint.rpartition("://")
+    tls, plain = f"https://{host}", f"http://{host}"
+    if isinstance(error, EtcdNoToken) and await asyncio.to_thread(
+        _answers, tls if scheme == "https" else plain
+    ):
+        return doubtful(endpoint, f"{error}, but it answers: {_SLOW_LOGINS}")
     if scheme == "https":
-        if await asyncio.to_thread(_answers, f"http://{host}"):
-            return "this etcd does not use TLS: its URL is http://"
-    elif scheme != "unix" and await asyncio.to_thread(_answers, f"https://{host}"):
-        return "this etcd uses TLS: its URL is https://, and --etcd-ca names its authority"
-    return str(error) if isinstance(error, EtcdRefused) else f"it does not answer: {error}"
+        if await asyncio.to_thread(_answers, plain):
+            return wrong(endpoint, "this etcd does not use TLS: its URL is http://")
+    elif scheme != "unix" and await asyncio.to_thread(_answers, tls):
+        return wrong(endpoint, "this etcd uses TLS: its URL is https://, and --etcd-ca names its authority")
+    return wrong(endpoint, str(error) if isinstance(error, EtcdRefused) else f"it does not answer: {error}")
 
 
 def _answers(url: str) -> bool:
@@ -232,6 +238,11 @@ async def _tree(etcd: EtcdClient, keys: Keyspace) -> AsyncIterator[Finding]:
             took.append(time.perf_counter() - began)
     except EtcdNoSpace as error:
         yield wrong("--etcd", f"etcd has no space left: {error}")
+        return
+    except EtcdNoToken as error:  # its members have answered
+        yield doubtful(
+            "--prefix", f"whether {prefix} may be read and written is unknown: {error}: {_SLOW_LOGINS}"
+        )
         return
     except EtcdError as error:
         yield wrong("--prefix", f"{prefix} cannot be read and written: {error}")

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.failures import STALE_TOKEN
-from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, RefusalKind
+from proxy.etcd.model import EtcdError, EtcdNoToken, EtcdRefused, EtcdUnknown, RefusalKind
 from proxy.etcd.transport import Metadata
 from proxy.options.etcd import read_password
 from proxy.support.environment import Clock
@@ -100,7 +100,9 @@ class Authenticator:
         renewal = self._renewal
         await asyncio.wait((renewal,), timeout=timeout)
         if not renewal.done() or renewal.cancelled():
-            raise EtcdUnknown(self._obstacle or f"etcd gave no token in {timeout:.1f} s")
+            if self._obstacle:
+                raise EtcdUnknown(self._obstacle)
+            raise EtcdNoToken(f"etcd gave no token in {timeout:.1f} s")
         renewal.result()
 
     async def close(self) -> None:

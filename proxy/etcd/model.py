@@ -176,6 +176,10 @@ class EtcdUnknown(EtcdError):
     """The outcome is unknown: applied, not applied, or applied later (rule 2.2 of docs/architecture.md)."""
 
 
+class EtcdNoToken(EtcdUnknown):
+    """etcd has answered no login in time: it hashes passwords slowly, or does not answer at all."""
+
+
 class EtcdNoSpace(EtcdUnknown):
     """etcd's quota is used up. The request is over, but it may have been applied all the same.
 

@@ -193,6 +193,9 @@ def test_everything_selects_the_proxies(everything: list[Manifest]) -> None:
     assert {rule["ports"][0]["port"] for rule in policy["ingress"]} == names
     config = configuration(template["spec"]["containers"][0])
     assert (config.peer_listen, config.peer_advertise) == (("", 2191), ("$(POD_IP)", 2191))
+    for address in ("10.0.0.7", "fd00::7"):
+        text = json.dumps(template["spec"]["containers"][0]).replace("$(POD_IP)", address)
+        assert configuration(json.loads(text)).peer_advertise == (address, 2191)
     assert policy["ingress"][-1]["from"] == [{"podSelector": policy["podSelector"]}]
     # Only clients come by the load balancer.
     specs = {service["metadata"]["name"]: service["spec"] for service in services}

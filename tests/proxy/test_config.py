@@ -176,6 +176,8 @@ def test_defaults() -> None:
         (["--listen=0.0.0.0:8080"], ("0.0.0.0", 8080), None),
         (["--listen=0.0.0.0:8081"], ("0.0.0.0", 8081), ("127.0.0.1", 8080)),
         (["--listen=[::1]:0", "--admin-listen=[::1]:0"], ("::1", 0), ("::1", 0)),
+        # As the chart writes a pod's address, whatever family it has.
+        (["--listen=[10.0.0.7]:2181", "--admin-listen=none"], ("10.0.0.7", 2181), None),
     ],
 )
 def test_addresses(arguments: list[str], client: tuple[str, int], admin: tuple[str, int] | None) -> None:

@@ -240,7 +240,7 @@ class Staleness:
             log.info("caught up with etcd: serving")
             self._recent.set()
         else:
-            log.error("not caught up with etcd for %.1f s: no client is served until it is", self.age)
+            log.warning("not caught up with etcd for %.1f s", self.age)
             self._recent.clear()
             late = "etcd has entries that this proxy has not applied in time"
             self._stopped(self._obstacle if self.cut_off else late)

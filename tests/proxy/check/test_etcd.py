@@ -9,11 +9,14 @@ import pytest
 
 from lab.servers import EtcdServer, ZketcdServer, free_port
 from lab.servers.process import find_program
+from proxy.check import etcd as module
 from proxy.check.__main__ import main
 from proxy.check.etcd import _clock_of, _measured, _quantile
 from proxy.check.finding import Grade
+from proxy.etcd import metrics
 from proxy.etcd.metrics import QUOTA, Metrics
 from proxy.etcd.model import Status
+from tests.proxy.etcd.admin import enable_authentication
 
 pytestmark = pytest.mark.real
 
@@ -120,6 +123,25 @@ def test_access_rights(
     _, found = _checked(capsys, *given)
     assert _one(found, "/zketcd may be read and written") == "good"
     assert _one(found, f"every user of this host can read the secrets in {file}") == "doubtful"
+
+
+def test_an_etcd_whose_logins_are_slow(
+    own_etcd_server: EtcdServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_TIMEOUT", 1e-4)  # no login is as fast
+    enable_authentication(own_etcd_server.endpoint, "tenant", "word", b"/zketcd/", b"/zketcd0")
+    given = ("--etcd-user", "tenant", "--etcd-password", "word")
+    code, found = _checked(capsys, "--etcd", own_etcd_server.endpoint, *given)
+    assert code == 1
+    assert _one(found, "etcd gave no token in 0.0 s, but it answers: its logins are slow") == "doubtful"
+    monkeypatch.setattr(metrics, "_TIMEOUT", 0.2)
+    own_etcd_server.pause()
+    try:
+        code, found = _checked(capsys, "--etcd", own_etcd_server.endpoint, *given)
+    finally:
+        own_etcd_server.resume()
+    assert code == 2
+    assert _one(found, "it does not answer: etcd gave no token") == "wrong"
 
 
 def test_an_etcd_that_does_not_run(capsys: pytest.CaptureFixture[str]) -> None:

@@ -123,7 +123,8 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 - --proxy-protocol-from={{ join "," .Values.proxyProtocol.from }}
 {{- end }}
 {{- with include "zketcd.peerPort" . }}
-- --peer-advertise=$(POD_IP):{{ . }}
+{{- /* The brackets are for IPv6; an address of IPv4 may have them too. */}}
+- --peer-advertise=[$(POD_IP)]:{{ . }}
 {{- end }}
 {{- range $option, $value := .Values.options }}
 {{- /* A whole number comes as a float: 2e+06 otherwise. */}}
