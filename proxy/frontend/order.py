@@ -41,6 +41,7 @@ from typing import NamedTuple
 from codec.constants import ErrorCode, KeeperState, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer
+from proxy.frontend.life import TRANSITIONS, Event, Life
 from proxy.frontend.observer import Answer, Observer
 from proxy.frontend.replies import LIMITS, Limits, Replies
 from proxy.frontend.requests import (
@@ -74,7 +75,8 @@ _NO_OPCODE = 1 << 32
 # Outcomes that ZooKeeper does not report: it closes the connection (FinalRequestProcessor).
 _CLOSED_WITHOUT_REPLY = frozenset((ErrorCode.SESSION_MOVED, ErrorCode.CONNECTION_LOSS))
 
-# Plain numbers: looking up an enum's member costs more than the comparison.
+# Plain names: looking up an enum's member costs more than the comparison.
+_CLOSED = Life.CLOSED
 _CLOSE_SESSION = int(OpCode.CLOSE_SESSION)
 _PING = int(OpCode.PING)
 _SESSION_EXPIRED = int(ErrorCode.SESSION_EXPIRED)
@@ -198,8 +200,7 @@ class Order:
         self.replies = Replies(context.machine, context.limits)
         schemes = context.schemes
         self._gate = AuthenticationGate(author, schemes, self.queue) if schemes else None
-        #: Nothing more is answered, no frames are taken, and the connection closes after the last packet.
-        self.is_closed = False
+        self.life = Life.OPENING
         self._requests: list[Write] = []  # these three are for the next `Ready`, together with the packets
         self._slow_read: SlowRead | None = None
         self._again = False
@@ -323,7 +324,16 @@ class Order:
 
     def end(self) -> None:
         """Process no more frames, and close after the packets so far."""
-        self.is_closed = True
+        self.live_through(Event.END)
+
+    def live_through(self, event: Event) -> None:
+        """Change the state of the connection."""
+        self.life = TRANSITIONS[self.life][event]
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more is answered, and the connection closes after the last packet."""
+        return self.life is _CLOSED
 
     def stop(self) -> Ready:
         """Answer no more requests: the connection is closed. Waiting writes are sent to the log.
@@ -358,13 +368,14 @@ class Order:
         requests, slow_read = self._requests, self._slow_read
         if packets:
             replies.packets = []
-        elif not (requests or slow_read or self.is_closed or self._again):
+        elif not (requests or slow_read or self._again or self.life is _CLOSED):
             return NOTHING
         if requests:
             self._requests = []
         self._slow_read = None
         # Half the time of the class's own constructor, for what is made for each chunk of requests.
-        return tuple.__new__(Ready, (requests or (), slow_read, packets or (), self.is_closed, self._again))
+        close = self.life is _CLOSED
+        return tuple.__new__(Ready, (requests or (), slow_read, packets or (), close, self._again))
 
     @property
     def is_idle(self) -> bool:

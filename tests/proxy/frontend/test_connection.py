@@ -203,7 +203,7 @@ def test_a_connect_request_cut_short_closes(size: int) -> None:
 @pytest.mark.parametrize("is_full", [True, False])
 def test_one_connection_too_many_or_gone_before_it_is_looked_at_is_closed(is_full: bool) -> None:
     host = FakeHost(FakeLoop())
-    host.full = is_full
+    host.connections.limits.most = int(not is_full)
     connection, transport = _connection(host), FakeTransport(("10.0.0.7", 4711) if is_full else None)
     connection.connection_made(transport)
     host.loop.run()
@@ -211,7 +211,7 @@ def test_one_connection_too_many_or_gone_before_it_is_looked_at_is_closed(is_ful
     connection.data_received(connect(4000))
     assert host.attached == []
     connection.connection_lost(None)
-    assert host.connections == 0
+    assert len(host.connections) == 0
 
 
 @pytest.mark.parametrize("peer", [("10.0.0.7", 4711), None])
@@ -375,16 +375,16 @@ def test_a_lost_connection_leaves_a_newer_one_its_session(client: Client) -> Non
 
 def test_draining_answers_what_is_here_and_closes(client: Client) -> None:
     client.send(packet(1, set_data("/a", b"1")) + packet(2, get("/a")))
-    client.connection.drain()
+    client.host.connections.drain()
     client.loop.run()
     assert not client.transport.is_closed()
     assert not client.transport.is_read()
     client.commit()
     assert client.xids() == [1, 2]
     assert client.transport.is_closed()
-    idle = established().connection
-    idle.drain()
-    assert idle.order.is_closed
+    idle = established()
+    idle.host.connections.drain()
+    assert idle.connection.order.is_closed
 
 
 def test_a_client_proves_who_it_is(client: Client) -> None:
@@ -411,7 +411,7 @@ def test_a_client_is_not_silent_while_its_requests_wait_unless_it_takes_no_repli
     with mock.patch.object(Outbound, "silence", return_value=7.0):
         client.connection.pause_writing()
         assert client.connection.silence() == 7.0
-        client.connection.freeze()
+        client.host.connections.freeze()
         assert client.connection.silence() == 0.0
 
 

@@ -281,7 +281,7 @@ class World:
         self.run("")
 
     def drain(self, _: str) -> None:
-        self.client.connection.drain()
+        self.client.host.connections.drain()
         self.run("")
 
     def tree(self, _: str) -> list[str]:
