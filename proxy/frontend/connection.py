@@ -1,7 +1,7 @@
 """One client's connection: the transport's callbacks, the session, and watch events.
 
 Bytes from the client come in by `data_received`. They are cut into packets (`transport`), and those go to
-the connection's `Order`. What has to be done then comes back as a `Ready`, which `Connection._act` does.
+the connection's `Order`. What has to be done comes out of it as a `Ready`, which `Connection._act` does.
 Outcomes of writes come in by `take_outcome`, watch events by `notify`.
 
 The rules:
@@ -43,7 +43,7 @@ from proxy.frontend.opening import (
     read_opening,
     word_answer,
 )
-from proxy.frontend.order import NOTHING, Authentication, Order, OrderContext, Ready
+from proxy.frontend.order import NOTHING, Authentication, Order, OrderContext
 from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.requests import SaslAnswer, Write
 from proxy.frontend.sampling import Sampling
@@ -223,7 +223,8 @@ class Connection(asyncio.Protocol):
         self.outbound.lost()
         self._opening.stop_timer()
         self.inbound.parked.clear()
-        self._act(self.order.stop())
+        self.order.stop()
+        self._act()
         self._drop_watches(_DROPPED_AT_ONCE)
         self._release_early()
         session = self.session
@@ -280,13 +281,14 @@ class Connection(asyncio.Protocol):
             inbound.unsampled = self.services.sampling.look(
                 self.identity, self.order.replies.wire, frames, place
             )
-        ready = self.order.receive(frames, received)
-        queue = self.order.queue
+        order = self.order
+        order.receive(frames, received)
+        queue = order.queue
         if queue.count:
             self._weigh()
             if queue.is_long or self.services.load.is_too_much:
                 self.regulate()
-        self._act(ready)
+        self._act()
 
     def _wait(self) -> None:
         """Continue in another turn of the loop, when the state is whole and it is this connection's turn."""
@@ -298,9 +300,9 @@ class Connection(asyncio.Protocol):
         order, parked = self.order, self.inbound.parked
         must_wait = False
         if not order.is_closed:
-            ready = order.advance()
-            must_wait = ready.again
-            self._act(ready)
+            order.advance()
+            must_wait = order.again
+            self._act()
         if order.is_closed:
             parked.clear()
         elif self._may_take and not (must_wait or order.queue.is_long):
@@ -316,9 +318,10 @@ class Connection(asyncio.Protocol):
         """The outcome of a write is known: make the reply now, and send it at the end of this slice."""
         # A wrapper would cost each write a call, and each event below.
         try:
-            ready = self.order.answer_write(write, zxid, err, body)
-            if ready is not NOTHING:
-                self._act(ready)
+            order = self.order
+            order.answer_write(write, zxid, err, body)
+            if order.slow_read is not None:
+                self._act()
             if not self._is_in_flush_queue:
                 self._flush_soon()
             if self._observer.is_needed:
@@ -341,21 +344,22 @@ class Connection(asyncio.Protocol):
     def negotiated(self, answer: SaslAnswer) -> None:
         """Process the answer to a token of SASL, which was not made at once."""
         if not self.order.is_closed:
-            self._act(self.order.negotiated(answer))
+            self.order.negotiated(answer)
             self._settle()
 
     @_contained
     def answer_slow_read(self, pause: Pause) -> None:
         """Answer the read, in slices."""
         try:
-            self._act(self.order.answer_slow_read(pause))
+            self.order.answer_slow_read(pause)
         finally:
             self._settle()
 
     # -- what the order has ready ----------------------------------------------------------------------------
 
-    def _act(self, ready: Ready) -> None:
-        """Do what the order says. Nothing else appends requests, sends packets or closes the transport."""
+    def _act(self) -> None:
+        """Do what is ready. Nothing else appends requests, sends packets or closes the transport."""
+        ready = self.order.take_ready()
         if ready is NOTHING:
             return
         if ready.requests:
@@ -364,7 +368,11 @@ class Connection(asyncio.Protocol):
             self.services.state_gate.read_slowly(
                 self.answer_slow_read, lambda: self.order.wants_slow_read, *ready.slow_read
             )
-        self.outbound.send(ready.packets, ready.close)
+        closing = ready.close
+        if closing is not None and closing.why and self.outbound.is_open:
+            write = log.warning if closing.is_warned else log.info
+            write("closing %s: %s", self.identity.address, closing.why)
+        self.outbound.send(ready.packets, closing is not None)
         if ready.again:
             self._wait()
 
@@ -381,9 +389,8 @@ class Connection(asyncio.Protocol):
 
     def _settle(self) -> None:
         """Send what is ready, and take more from the client if few enough requests wait."""
-        order, outbound = self.order, self.outbound
-        self._act(order.take_ready())
-        queue = order.queue
+        outbound, queue = self.outbound, self.order.queue
+        self._act()
         if queue.count != self._requests or queue.size != self._size:
             self._weigh()
         if outbound.reading_paused and queue.has_room and self._may_take:
@@ -567,7 +574,7 @@ class Connection(asyncio.Protocol):
         if self.has_unhandled:
             self._wait()
         self.regulate()
-        self._act(order.take_ready())
+        self._act()
 
     def _attach(self, session: Session) -> None:
         self.order.live_through(Event.SESSION)
@@ -605,7 +612,8 @@ class Connection(asyncio.Protocol):
         """
         if self.session is not None:
             self.session.hear_unread(self, self._loop.time())
-        self._act(self.order.stop())
+        self.order.stop()
+        self._act()
         self._weigh()
 
     def _broken(self, error: Exception) -> None:

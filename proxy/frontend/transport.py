@@ -95,6 +95,11 @@ class Outbound:
         self.reading_paused = False  # nothing is read from the client
 
     @property
+    def is_open(self) -> bool:
+        """Whether packets can be sent."""
+        return self._transport is not None
+
+    @property
     def unsent(self) -> int:
         """Bytes that the socket has not taken, if there is one."""
         transport = self._transport

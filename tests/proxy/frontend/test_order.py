@@ -109,20 +109,6 @@ def test_operators_see_what_waits_for_what(client: Client) -> None:
 # -- clients that are not read from ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("is_drained_first", [True, False])
-def test_a_client_is_read_from_once_it_reads_and_its_queue_has_drained(
-    client: Client, is_drained_first: bool
-) -> None:
-    client.connection.pause_writing()
-    client.send(_puts(range(1000)))
-    steps = [client.commit, client.connection.resume_writing]
-    for step in steps if is_drained_first else reversed(steps):
-        assert not client.transport.is_read()
-        step()
-        client.loop.run()
-    assert client.transport.is_read()
-
-
 @pytest.mark.parametrize(("requests", "size"), [(100_000, 0), (0, 1 << 28)])
 def test_when_much_waits_in_all_who_waits_is_not_read_from(client: Client, requests: int, size: int) -> None:
     load = client.host.load

@@ -101,20 +101,6 @@ def test_a_client_is_not_silent_while_nothing_is_read_from_it() -> None:
     assert not again.connection.session.is_due(again.loop.now + 3.9)
 
 
-def test_a_frozen_connection_takes_nothing_more_and_answers_what_it_took() -> None:
-    client = established()
-    client.send(packet(1, set_data("/a", b"1")))
-    client.host.connections.freeze()
-    quiet = [client.connection.is_quiet]
-    client.send(packet(2, get("/a"))[:3])
-    client.commit()
-    quiet.append(client.connection.is_quiet)
-    assert (client.xids(), quiet) == ([1], [False, True])
-    client.host.connections.thaw()
-    client.loop.run()
-    assert client.transport.is_read()
-
-
 def test_a_connection_moves_before_its_connect_request_and_while_it_has_a_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -154,14 +140,3 @@ def test_a_connection_that_comes_meanwhile_is_closed_if_it_never_asks_for_a_sess
     client.host.connections.thaw()
     client.loop.wait(SESSIONLESS_TIMEOUT)
     assert client.transport.closed
-
-
-def test_a_client_that_waits_for_its_session_is_read_from_again() -> None:
-    """Else nothing would show that it has gone."""
-    client = Client()
-    client.send(connect(4000))
-    client.host.connections.freeze()
-    read = [client.transport.is_read()]
-    client.host.connections.thaw()
-    read.append(client.transport.is_read())
-    assert read == [False, True]
