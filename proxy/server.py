@@ -402,7 +402,7 @@ class Server:
             task.cancel()
         if self._login is not None:
             self._login.close()
-        self.log.combining.close()
+        await self.log.combining.close()
         await self.log.stop()
         await self._tasks.close()
 

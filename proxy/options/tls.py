@@ -40,7 +40,7 @@ class ClientTls:
         secret=True,
     )
     ca: str = option(
-        "PEM file of the CAs that sign the certificates of clients",
+        "PEM file of the CAs that sign clients' certificates, for --tls-client-auth want and need",
         name="--tls-ca",
         type=values.file,
         metavar="FILE",
@@ -61,7 +61,7 @@ class ClientTls:
         zoo={"ssl.enabledProtocols": zoo.oldest_tls},
     )
     ciphers: str = option(
-        "cipher suites for TLS 1.2, in OpenSSL's names (ssl.ciphersuites)",
+        "cipher suites for TLS 1.2, in OpenSSL's names; all of TLS 1.3 are allowed (ssl.ciphersuites)",
         name="--tls-ciphers",
         metavar="LIST",
     )

@@ -1,13 +1,16 @@
 """Alert rules, dashboard and docs/monitoring.md name metrics that there are, and the page all of them."""
 
 import json
+import os
 import re
 import urllib.request
+from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from archive.stats import METRICS
@@ -20,6 +23,7 @@ from proxy.frontend.certificate_ends import Certificate, CertificateEnds
 from tests.proxy.admin.subjects import subject_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+_PAGE = REPOSITORY / "docs" / "monitoring.md"
 FOLDER = REPOSITORY / "deploy" / "monitoring"
 # Prometheus's own metric about each target, and words of its language.
 OF_PROMETHEUS = {"up"}
@@ -33,8 +37,8 @@ _WORDS |= {"histogram_quantile", "scalar", "min", "time", "abs", "e"}
 
 
 @pytest.fixture
-def families() -> dict[str, set[str]]:
-    """The names of all samples by the family that has them."""
+def metrics() -> list[Metric]:
+    """All metrics of a server."""
     subject = subject_of(etcd=SimpleNamespace(status=Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, [])))
     subject.latency.by_opcode[OpCode.EXISTS].note(1000)
     subject.log.peers.note("b", 0, 0, 0, 9000)
@@ -42,11 +46,13 @@ def families() -> dict[str, set[str]]:
     subject.certificates.known = [Certificate("--tls-cert", "server.pem", 0, 1)]
     subject.etcd_calls.answered("Txn", 1000)
     subject.etcd_calls.failed("Txn", EtcdUnknown("gone"))
-    text = Exposition(Facts(subject)).text().decode()
-    found: dict[str, set[str]] = {}
-    for family in text_string_to_metric_families(text):
-        found[family.name] = {sample.name for sample in family.samples}
-    return found
+    return list(text_string_to_metric_families(Exposition(Facts(subject)).text().decode()))
+
+
+@pytest.fixture
+def families(metrics: list[Metric]) -> dict[str, set[str]]:
+    """The names of all samples by the family that has them."""
+    return {family.name: {sample.name for sample in family.samples} for family in metrics}
 
 
 def named(expression: str) -> set[str]:
@@ -100,13 +106,22 @@ def test_every_panel_is_about_metrics_that_there_are(families: dict[str, set[str
     assert len(set(places)) == len(places)
 
 
-def test_the_page_names_each_metric_and_alert_and_no_other(families: dict[str, set[str]]) -> None:
-    page = (REPOSITORY / "docs" / "monitoring.md").read_text()
-    tables = {
-        title: {name for row in rows.splitlines() if row.startswith("| `") for name in _names(row)}
-        for title, rows in re.findall(r"^## (.*)\n([^#]*(?:#[^#][^#]*)*)", page, re.MULTILINE)
-    }
-    assert tables["Metrics"] == set(families)
+def test_the_page_has_each_metric_and_what_its_help_says(metrics: list[Metric]) -> None:
+    page = _PAGE.read_text(encoding="utf-8")
+    before, mark, rest = page.partition("<!-- metrics: by `GOLDEN=write` -->\n")
+    listed, end, after = rest.partition("<!-- end -->")
+    made = "".join(
+        f"* {', '.join(f'`{each.name}`' for each in alike)}: {text}\n"
+        for text, alike in groupby(metrics, lambda each: each.documentation)
+    )
+    if os.environ.get("GOLDEN") == "write":
+        _PAGE.write_text(before + mark + made + end + after, encoding="utf-8")
+    else:
+        assert listed == made
+
+
+def test_the_page_has_a_section_for_each_alert() -> None:
+    page = _PAGE.read_text(encoding="utf-8")
     sections = re.findall(r"^### (\w+)$", page[page.index("## Alerts") :], re.MULTILINE)
     assert sections == [rule["alert"] for rule in _rules()]
 
@@ -119,8 +134,3 @@ def test_each_alert_links_to_its_section_of_the_page() -> None:
 def test_etcd_has_the_metrics_that_the_alerts_take_from_it(etcd_server: EtcdServer) -> None:
     page = urllib.request.urlopen(f"{etcd_server.endpoint}/metrics", timeout=60).read().decode()
     assert {family.name for family in text_string_to_metric_families(page)} >= OF_ETCD
-
-
-def _names(row: str) -> list[str]:
-    """The names in a row's first cell."""
-    return re.findall(r"`([^`]+)`", row.split("|")[1])

@@ -36,7 +36,7 @@ async def port(bounds: Bounds, tls: ssl.SSLContext | None = None) -> AsyncIterat
     bounded = BoundedPort(listener, bounds, "a test", tls)
     bounded.open(Greeter)
     yield bounded, number
-    bounded.close()
+    await bounded.close()
 
 
 async def _said(number: int, address: str = "127.0.0.1") -> bytes:
@@ -93,3 +93,24 @@ async def test_a_connection_counts_before_and_during_its_tls_handshake(
         assert await reader.readexactly(5) == b"hello"
         writer.close()
         await until(lambda: bounded._taken.total() == 0)
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+async def test_a_port_that_closes_ends_tls_handshakes(
+    tmp_path_factory: pytest.TempPathFactory, *, has_begun: bool
+) -> None:
+    authority = Authority(tmp_path_factory.mktemp("tls"))
+    pair = authority.issue("server", "127.0.0.1")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pair.cert, pair.key)
+    async with port(Bounds(2, 2), tls) as (bounded, number):
+        reader, writer = await asyncio.open_connection("127.0.0.1", number)
+        while not bounded._taken:  # noqa: ASYNC110 - a moment later the handshake has begun
+            await asyncio.sleep(0)
+        if has_begun:
+            await asyncio.sleep(0.01)
+        await bounded.close()
+        assert bounded._taken.total() == 0
+        assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
