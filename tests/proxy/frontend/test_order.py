@@ -92,6 +92,14 @@ def test_the_requests_of_a_chunk_are_counted_by_their_operation(client: Client) 
 _GET_ACL = framed(1, OpCode.GET_ACL, pack_string("/b"))
 
 
+def test_a_read_behind_a_heavy_one_is_timed_when_it_is_answered(client: Client) -> None:
+    """And not when the client sends something again."""
+    latency = client.connection.latency
+    before = latency.count
+    client.connection.data_received(_GET_ACL + _gets([2]))
+    assert latency.count == before + 2
+
+
 def test_operators_see_what_waits_for_what(client: Client) -> None:
     connection = client.connection
     assert connection.order.waiting(5) == []
