@@ -60,19 +60,6 @@ def test_an_old_client_gets_an_answer_without_the_read_only_byte() -> None:
     assert len(payload) == 36
 
 
-def test_a_client_that_gets_no_session_in_time_is_closed(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    client = Client()
-    client.send(connect(4000))
-    client.connection.limit_wait(15.0)
-    assert client.connection.facts().due == client.loop.now + 15.0
-    client.loop.wait(14.9)
-    assert not client.transport.is_closed()
-    client.loop.wait(0.1)
-    assert client.transport.is_closed()
-    assert "it got no session in its timeout" in caplog.text
-
-
 @pytest.mark.parametrize("is_lost", [True, False])
 def test_what_a_client_sends_before_it_has_a_session_is_counted(is_lost: bool) -> None:
     client = Client()
