@@ -26,8 +26,8 @@ class Fake:
         """It stands for one."""
         return cast(Connection, self)
 
-    def freeze(self) -> None:
-        self.did.append("freeze")
+    def regulate(self) -> None:
+        self.did.append("regulate")
 
     def thaw(self) -> None:
         self.did.append("thaw")
@@ -126,4 +126,4 @@ def test_while_another_process_takes_over_all_connections_are_frozen() -> None:
     connections.thaw()
     frozen.append(connections.are_frozen)
     assert frozen == [True, False]
-    assert here.did == ["freeze", "thaw"]
+    assert here.did == ["regulate", "thaw"]
