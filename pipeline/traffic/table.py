@@ -23,14 +23,12 @@ class TrafficRow(NamedTuple):
 
     time: int  # of the clock of the proxy that appended the entry; ZooKeeper: of the transaction
     zxid: int | None  # None: not known without a replay, as in streams, or the request takes none
-    session_id: int  # 0: a request of a proxy itself
+    session_id: int  # of the client; 0: a request of a proxy itself
     operation: str  # ZooKeeper's name: create2, setData, multi, ...; `error` in ZooKeeper's log: it failed
     path: str | None  # of a sequential create with its number, except in streams
     bytes: int  # of data that the request writes; a multi's sum
     size: int  # bytes of the request or transaction in the log
-    mode: (
-        str | None
-    )  # of creates: ZooKeeper's CreateMode, in ZooKeeper's log: sequential if it ends in the counter
+    mode: str | None  # of creates: ZooKeeper's CreateMode; in its log sequential if the counter says so
     parts: tuple[Operation, ...] | None  # of a multi: operation, path, bytes, mode, result of each
     result: str | None  # OK, NODEEXISTS, ...; of a multi its first failure; None: not known, as in streams
     paths: tuple[str, ...] | None  # ends of sessions: deleted ephemerals; removeRecursive: deleted nodes
