@@ -82,8 +82,6 @@ class Outbound:
         "_loop",
         "_socket",
         "_transport",
-        "draining",
-        "frozen",
         "reading_paused",
         "sent",
     )
@@ -99,8 +97,11 @@ class Outbound:
         self._acked = 0  # bytes that the client's host had acknowledged at the last call of `silence`
         self.sent = 0  # packets
         self.reading_paused = False  # nothing is read from the client
-        self.draining = False  # nothing will be read from the client any more
-        self.frozen = False  # another process takes over: nothing is read until `thaw`
+
+    @property
+    def is_open(self) -> bool:
+        """Whether packets can be sent."""
+        return self._transport is not None
 
     @property
     def unsent(self) -> int:
@@ -178,7 +179,7 @@ class Outbound:
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read from the client again, unless the connection is draining or closed."""
-        if self.reading_paused and self._transport is not None and not (self.draining or self.frozen):
+        """Read from the client again."""
+        if self.reading_paused and self._transport is not None:
             self.reading_paused = False
             self._transport.resume_reading()

@@ -29,8 +29,8 @@ class Fake:
         """It stands for one."""
         return cast(Connection, self)
 
-    def freeze(self) -> None:
-        self.did.append("freeze")
+    def regulate(self) -> None:
+        self.did.append("regulate")
 
     def thaw(self) -> None:
         self.did.append("thaw")
@@ -129,7 +129,7 @@ def test_while_another_process_takes_over_all_connections_are_frozen() -> None:
     connections.thaw()
     frozen.append(connections.are_frozen)
     assert frozen == [True, False]
-    assert here.did == ["freeze", "thaw"]
+    assert here.did == ["regulate", "thaw"]
 
 
 def test_of_clients_that_do_not_read_the_furthest_behind_is_closed(

@@ -55,19 +55,6 @@ def test_what_a_closed_client_has_not_read_counts_until_it_is_cut_off(way: _Way)
         way.outbound.lost()
 
 
-def test_a_client_is_read_from_again_unless_the_server_stops(way: _Way) -> None:
-    way.outbound.pause_reading()
-    way.outbound.pause_reading()
-    assert not way.transport.is_read()
-    way.outbound.draining = True
-    way.outbound.resume_reading()
-    assert not way.transport.is_read()
-    way.outbound.draining = False
-    way.outbound.resume_reading()
-    way.outbound.resume_reading()
-    assert way.transport.is_read()
-
-
 def test_the_kernel_knows_how_long_a_client_was_silent() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     client = socket.create_connection(listener.getsockname())
