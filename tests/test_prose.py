@@ -60,9 +60,7 @@ RULES = (
 _ANY = re.compile("|".join(rule.pattern.pattern for rule in RULES), re.IGNORECASE)
 _CODE = re.compile(r"``?[^`]*``?")
 #: Of a document: fenced blocks, and what a program writes between two marks.
-_BLOCK = re.compile(
-    r"^```.*?^```$|^<!-- (?:results|options|metrics): .*?^<!-- end -->$", re.MULTILINE | re.DOTALL
-)
+_BLOCK = re.compile(r"^```.*?^```$|^<!-- \w+: .*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 _LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
 
 

@@ -54,7 +54,7 @@ class ClientTls:
         zoo={"ssl.clientAuth": str.lower},
     )
     min_version: str = option(
-        "oldest version of TLS that is accepted",
+        "oldest version of TLS that is accepted (ssl.enabledProtocols)",
         name="--tls-min-version",
         choices=MIN_VERSIONS,
         default="1.2",

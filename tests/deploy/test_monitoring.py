@@ -1,7 +1,6 @@
 """Alert rules, dashboard and docs/monitoring.md name metrics that there are, and the page all of them."""
 
 import json
-import os
 import re
 import urllib.request
 from itertools import groupby
@@ -20,10 +19,10 @@ from proxy.admin.facts import Facts
 from proxy.admin.prometheus import Exposition
 from proxy.etcd.model import EtcdUnknown, Status
 from proxy.frontend.certificate_ends import Certificate, CertificateEnds
+from tests.parts import check_part
 from tests.proxy.admin.subjects import subject_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-_PAGE = REPOSITORY / "docs" / "monitoring.md"
 FOLDER = REPOSITORY / "deploy" / "monitoring"
 # Prometheus's own metric about each target, and words of its language.
 OF_PROMETHEUS = {"up"}
@@ -107,21 +106,15 @@ def test_every_panel_is_about_metrics_that_there_are(families: dict[str, set[str
 
 
 def test_the_page_has_each_metric_and_what_its_help_says(metrics: list[Metric]) -> None:
-    page = _PAGE.read_text(encoding="utf-8")
-    before, mark, rest = page.partition("<!-- metrics: by `GOLDEN=write` -->\n")
-    listed, end, after = rest.partition("<!-- end -->")
-    made = "".join(
-        f"* {', '.join(f'`{each.name}`' for each in alike)}: {text}\n"
+    lines = (
+        f"* {', '.join(f'`{each.name}`' for each in alike)}: {text}"
         for text, alike in groupby(metrics, lambda each: each.documentation)
     )
-    if os.environ.get("GOLDEN") == "write":
-        _PAGE.write_text(before + mark + made + end + after, encoding="utf-8")
-    else:
-        assert listed == made
+    check_part("docs/monitoring.md", "metrics", lines)
 
 
 def test_the_page_has_a_section_for_each_alert() -> None:
-    page = _PAGE.read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs" / "monitoring.md").read_text()
     sections = re.findall(r"^### (\w+)$", page[page.index("## Alerts") :], re.MULTILINE)
     assert sections == [rule["alert"] for rule in _rules()]
 
