@@ -4,7 +4,6 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
-from typing import NamedTuple
 
 from proxy.log.combine.end import End
 from proxy.log.combine.messages import (
@@ -32,13 +31,6 @@ _SAMPLES = 64  # entries, after which the combiner's time is compared
 _SLOWER = 0.002  # seconds by which a combiner may exceed twice the time of a direct append
 
 
-class _Offered(NamedTuple):
-    """An entry that another proxy was asked to append."""
-
-    began: float  # by the clock's perf_counter
-    doubt: Callable[[], None]
-
-
 class Client:
     """Keeps a connection to the combiner, and offers it this proxy's entries."""
 
@@ -51,7 +43,8 @@ class Client:
         self._loop = asyncio.get_running_loop()
         #: Of the incarnation that entries have; None: there is none.
         self.hello: Hello | None = None
-        self._offered: dict[int, _Offered] = {}  # by number, until the stream shows it; the oldest first
+        # When each was offered, and `doubt`, by number until the stream shows it; the oldest first.
+        self._offered: dict[int, tuple[float, Callable[[], None]]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._apart = ("", 0.0)  # from which combiner to stay apart, until when
         #: The connection to the combiner, if it is another proxy.
@@ -76,7 +69,7 @@ class Client:
         if line is None or line.hello is not self.hello or not self._stats.round_trip.seconds:
             return False  # without a time of its own, this proxy cannot compare the combiner's
         line.send(encode_entry(number, value))
-        self._offered[number] = _Offered(self._clock.perf_counter(), doubt)
+        self._offered[number] = self._clock.perf_counter(), doubt
         self._stats.offered_entries += 1
         if self._timer is None:
             self._timer = self._loop.call_later(_DOUBT, self._look_for_late)
@@ -88,7 +81,7 @@ class Client:
         if offered is None:
             return False
         if (line := self.line) is not None:
-            line.round_trip.note(self._clock.perf_counter() - offered.began)
+            line.round_trip.note(self._clock.perf_counter() - offered[0])
             line.vain = 0
             line.count += 1
             direct = self._stats.round_trip.seconds
@@ -146,7 +139,7 @@ class Client:
         """Append directly what the combiner should have appended by now."""
         self._timer = None
         if self._offered:
-            left = next(iter(self._offered.values())).began + _DOUBT - self._clock.perf_counter()
+            left = next(iter(self._offered.values()))[0] + _DOUBT - self._clock.perf_counter()
             if left > 0:
                 self._timer = self._loop.call_later(left, self._look_for_late)
             else:
@@ -159,7 +152,7 @@ class Client:
                 probe.current.reached("entries that their combiner refuses")
                 self._stats.offers_refused += 1
                 line.vain += 1
-                offered.doubt()
+                offered[1]()
         if line.vain >= _MOST_VAIN and line is self.line:
             self._leave("it cannot")
 
@@ -179,8 +172,8 @@ class Client:
         if offered:
             probe.current.reached("entries that their combiner may not have appended")
         self._stats.offers_refused += len(offered)
-        for each in offered.values():
-            each.doubt()
+        for _, doubt in offered.values():
+            doubt()
 
 
 class _Line(End):

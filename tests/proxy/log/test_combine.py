@@ -126,7 +126,7 @@ async def test_a_combiner_that_says_nothing_is_not_waited_for(
 async def test_entries_that_were_offered_at_one_moment_are_appended_after_it(cluster: Cluster) -> None:
     ours = (await cluster.proxy()).log.combining.client
     doubts = [mock.Mock(), mock.Mock()]
-    ours._offered = {number: client._Offered(0.0, doubt) for number, doubt in enumerate(doubts)}
+    ours._offered = {number: (0.0, doubt) for number, doubt in enumerate(doubts)}
     ours._look_for_late()
     assert [doubt.call_count for doubt in doubts] == [1, 1]
 
@@ -211,7 +211,7 @@ async def test_a_combiner_that_is_far_away_is_left(
     began = -10.0 * second.log.stats.round_trip.seconds - 1.0
     for number in range(client._SAMPLES):
         assert combining.is_on
-        combining.client._offered[number] = client._Offered(now() + began, mock.Mock())
+        combining.client._offered[number] = now() + began, mock.Mock()
         combining.client.shown(number)
     assert not combining.is_on
     assert "it is far away" in caplog.text

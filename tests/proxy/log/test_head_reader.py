@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
-from unittest import mock
 
 import pytest
 
@@ -11,10 +10,8 @@ from codec.constants import ErrorCode
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.model import Delete, EtcdError, Get, Put, Txn, TxnResult, WatchMessage
 from proxy.etcd.transport import Request
-from proxy.log.append import appender
 from proxy.log.context import LogSettings
 from proxy.log.follow import question
-from proxy.log.follow.watch_guard import WatchGuard
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import EPHEMERAL, Proxy, Reply, World, answered, until
 
@@ -158,27 +155,6 @@ async def test_a_sync_waits_for_what_was_truncated_before_the_watch_delivered_it
     world.late(one).deliver()
     await answered([sync])
     assert "/xa" in one.paths()
-
-
-async def test_an_entry_that_waits_for_its_predecessor_holds_no_sync_up(
-    world: LateWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It has taken effect nowhere."""
-    monkeypatch.setattr(appender, "_FIRST_PAUSE", 60.0)
-    one, two = await world.pair()
-    world.late(two).fates.append(Fate.LATE)
-    first = two.create(2, "/xa")
-    await until(lambda: not world.late(two).fates)
-    revision = world.store.revision
-    second = two.create(2, "/xb")
-    await until(lambda: world.store.revision > revision)
-    one.log.head._watch_guard = mock.Mock(spec=WatchGuard)  # nor does a new watch have to help
-    sync = world.sync(one, 1)
-    await answered([sync])
-    assert not one.paths()
-    world.store.apply_late()
-    await answered([first, second])
-    await world.check()
 
 
 async def test_syncs_are_answered_in_slices_between_which_the_state_is_whole(world: LateWorld) -> None:
