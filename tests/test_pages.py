@@ -12,7 +12,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -26,7 +26,7 @@ from archive.store import store_of
 from codec import client as zk
 from codec.jute import Acl
 from lab.client.blocking import EPHEMERAL, OK, SYSTEM_ERROR, Client
-from lab.servers import ZketcdServer, free_port, pages, wait_until
+from lab.servers import ZketcdServer, ZooKeeperServer, free_port, pages, wait_until
 from lab.servers.prepared import NEXT_LEVEL, prepared
 from lab.servers.process import REPOSITORY, find_program
 from lab.servers.secured import SecuredEtcd
@@ -107,6 +107,7 @@ RUN = {
     "backup": "test_back_up_and_restore",
     "budgets": "test_budgets",
     "etcd": "test_etcd_with_users_and_tls",
+    "migration": "test_move_here_and_back",
     "monitoring": "test_a_proxy_that_is_not_ready",
     "operating": "test_operate",
     "troubleshooting": "test_symptoms",
@@ -118,7 +119,6 @@ NOT_RUN = {
     "console": "a picture of the console is the result",
     "install": "apt and systemd: tools/try_package.sh runs the same on a host of its own",
     "kubernetes": "needs a cluster: tests/deploy checks the manifests and the chart",
-    "migration": "needs a running ZooKeeper and its data: tests/pipeline runs the commands",
 }
 
 
@@ -358,12 +358,12 @@ def test_back_up_and_restore(host: Host, tmp_path: Path) -> None:
             # A proxy that is killed, since its stop took too long, counts for a while.
             _wait_for_proxies(host, 0)
 
-    with kazoo(host.zketcd) as client, kazoo(host.zketcd) as worker:
+    with kazoo(host.zketcd) as client:
         client.create("/app", b"")
         client.create("/app/config", b"color=blue\n")
         for number in range(19):
             client.create(f"/app/{number}", b"x" * 100)
-        worker.create("/app/worker", b"", ephemeral=True)
+        client.create("/app/worker", b"", ephemeral=True)
         peer = f"127.0.0.1:{host.etcd.peer_port}"
         members = ",".join(f"etcd-{number}=http://etcd-{number}:2380" for number in (1, 2, 3))
         host.real |= {
@@ -446,3 +446,62 @@ def test_somebody_deleted_clickhouse(host: Host, tmp_path: Path) -> None:
     finally:
         archiver.kill()
         archiver.wait()
+
+
+@pytest.mark.real
+def test_move_here_and_back(host: Host, tmp_path: Path) -> None:
+    """Each way of the page in turn, with a ZooKeeper that has stopped, or runs, as the way wants it."""
+    page = (DOCS / "migration.md").read_text()
+    host.zketcd.stop()
+    with ZooKeeperServer() as zookeeper:
+        host.real |= {
+            "/var/lib/zookeeper-": f"{tmp_path}/zookeeper-",
+            "/var/lib/zookeeper": str(zookeeper.data_dir),
+        }
+        with kazoo(zookeeper) as client:
+            client.create("/app/config", b"color=blue", makepath=True)
+            client.create("/app/queue/n-", b"", sequence=True, makepath=True)
+            host.real["0x500001a2f"] = f"{client.last_zxid:#x}"
+            way, follow = "Follow: a move with a pause of seconds", page.partition("```sh\nzketcd follow")[2]
+            _empty(host)
+            with _started(host, "zketcd follow" + follow.partition("\n")[0], tmp_path / "follow") as end:
+                host.run(pages.section(page, way))
+                assert end() == 0  # it was asked to finish
+        _wait_for_proxies(host, 0)
+        host.zketcd.start()
+        with kazoo(host.zketcd) as client:
+            assert client.get("/app/config")[0] == b"color=blue"
+            assert client.create("/app/queue/n-", b"", sequence=True) == "/app/queue/n-0000000001"
+        host.zketcd.stop()
+        _wait_for_proxies(host, 0)
+        host.run(pages.section(page, "The way back: export --follow"))
+        zookeeper.stop()
+        _empty(host)
+        for title in ("Import", "Export"):
+            host.run(pages.section(page, title))
+        host.zketcd.start()
+        with kazoo(host.zketcd) as client:
+            assert client.get("/app/config")[0] == b"color=blue"
+
+
+def _empty(host: Host) -> None:
+    """Delete the tree."""
+    _wait_for_proxies(host, 0)
+    of(host, "etcdctl", "del", "--prefix", "/zketcd/")
+
+
+@contextmanager
+def _started(host: Host, command: str, log: Path) -> Iterator[Callable[[], int]]:
+    """A command of a page that runs until it is asked to end, and what waits for that."""
+    for named, used in host.real.items():
+        command = command.replace(named, used)
+    with log.open("w") as output:
+        running = subprocess.Popen(
+            shlex.split(command), env={"PATH": host.path, **host.environment}, stdout=output, stderr=output
+        )
+    try:
+        wait_until(lambda: "level at zxid" in log.read_text(), "the command to be level", 60)
+        yield lambda: running.wait(60)
+    finally:
+        running.kill()
+        running.wait()

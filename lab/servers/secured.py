@@ -50,7 +50,6 @@ class SecuredEtcd(EtcdServer):
         """What is in the place of the host's names on a page."""
         return {
             ",https://etcd-2:2379,https://etcd-3:2379": "",
-            "http://etcd-1:2379": self.endpoint,
             "etcd-1:2379": self.address,
             "/etc/etcd/": f"{self.root}/etc/etcd/",
             "/etc/zketcd/": f"{self.root}/etc/zketcd/",
