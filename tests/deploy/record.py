@@ -1,6 +1,6 @@
 """Records what Prometheus would scrape in real incidents, into tests/deploy/recorded.
 
-Run from the repository's root: `python -m tests.deploy.record [INCIDENT...]`, half an hour for all, on an idle
+Run from the root: `python -m tests.deploy.record [INCIDENT...]`, half an hour for all, on an idle
 machine. Three members of etcd and two proxies run, with a client that writes. Record again when a rule reads
 another metric, or an incident changes.
 """
