@@ -81,7 +81,9 @@ def _world() -> Iterator[World]:
     with running_cluster("--quota-backend-bytes=33554432") as cluster, ExitStack() as stack:
         ports = [free_port() for _ in PROXIES[:2]]
         proxies = [
-            stack.enter_context(ZketcdServer(cluster.endpoints, admin_listen=f"127.0.0.1:{port}"))
+            stack.enter_context(
+                ZketcdServer(cluster.endpoints, admin_listen=f"127.0.0.1:{port}", start_timeout=240)
+            )
             for port in ports
         ]
         targets = {
