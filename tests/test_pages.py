@@ -416,13 +416,12 @@ def test_budgets(host: Host) -> None:
 def test_somebody_deleted_clickhouse(host: Host, tmp_path: Path) -> None:
     page = DOCS / "archive.md"
     host.real |= {
-        "/usr/bin/zketcd": "zketcd",
         "/var/backups/zketcd": str(tmp_path),
         "/var/lib/node_exporter": str(tmp_path),
         "10.0.0.7": "127.0.0.1",
         "zk-1:2181": host.zketcd.address,
     }
-    command = page.read_text().partition("ExecStart=")[2].partition("\n")[0]
+    command = page.read_text().partition("ExecStart=/usr/bin/")[2].partition("\n")[0]
     for named, used in host.real.items():
         command = command.replace(named, used)
     archiver = subprocess.Popen(shlex.split(command), env={"PATH": host.path})
