@@ -1,6 +1,6 @@
 """Records what Prometheus would scrape in real incidents, into tests/deploy/recorded.
 
-Run from the root: `python -m tests.deploy.record [INCIDENT...]`, half an hour for all, on an idle
+Run from the root: `python -m tests.deploy.record [INCIDENT...]`, a quarter of an hour for all, on an idle
 machine. Three members of etcd and two proxies run, with a client that writes. Record again when a rule reads
 another metric, or an incident changes.
 """
@@ -48,16 +48,6 @@ def _crash(world: World) -> None:
     world.proxies[0].launch()
 
 
-def _pause(world: World) -> None:
-    for member in world.members:
-        member.pause()
-
-
-def _resume(world: World) -> None:
-    for member in world.members:
-        member.resume()
-
-
 def _fill(world: World) -> None:
     """Another program fills etcd."""
     member = world.members[0]
@@ -71,7 +61,6 @@ INCIDENTS = {
     "a proxy is killed and comes back": Incident({0: _crash}, 120),
     "a proxy is killed and stays away": Incident({0: lambda world: world.proxies[0].kill()}, 120),
     "a member of etcd is down": Incident({0: lambda world: world.members[0].kill()}, 120),
-    "etcd does not answer": Incident({0: _pause, 240: _resume}, 240),
     "etcd is full": Incident({0: _fill}, 120),
 }
 
