@@ -28,11 +28,11 @@ from proxy.admin.prometheus import CONTENT_TYPE, Exposition
 from proxy.options.words import KNOWN
 from proxy.state.auth.ip import java_address
 from proxy.state.pause import NO_PAUSE, Pause
+from proxy.support import descriptors
 from proxy.support.addresses import host_of, is_loopback, is_public_name
 from proxy.support.last_resort import contained
 from proxy.support.ports import BoundedPort, Bounds
 
-_MOST = 128  # connections
 _CLOSE_TIMEOUT = 1.0  # seconds for requests under way when the server stops
 _JSON = "application/json"
 _AT_ONCE = 8  # parts of an answer that are sent in one go
@@ -94,10 +94,11 @@ class AdminServer:
             keepalive_timeout=IDLE_TIMEOUT,
             shutdown_timeout=_CLOSE_TIMEOUT,
             logger=_QUIET,
+            auto_decompress=False,  # 400 KB of gzip are 400 MiB, which take a second
         )
 
     async def start(
-        self, listener: socket.socket, tls: ssl.SSLContext | None = None, most: int = _MOST
+        self, listener: socket.socket, tls: ssl.SSLContext | None = None, most: int = descriptors.ADMIN
     ) -> None:
         """Answer on a socket that is bound. `most`: connections, of which one address may have the half."""
         await self._runner.setup()

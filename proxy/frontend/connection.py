@@ -31,7 +31,7 @@ from codec.errors import FrameTooLong, MalformedPacket
 from codec.packets import ConnectRequest
 from proxy.frontend.identity import ClientIdentity
 from proxy.frontend.life import Event, Life
-from proxy.frontend.limits import ConnectionLimits, EarlyBytes, Load
+from proxy.frontend.limits import ConnectionLimits, EarlyBytes, Load, too_far_behind
 from proxy.frontend.observer import Answer, Observer
 from proxy.frontend.opening import (
     ELSEWHERE,
@@ -245,11 +245,13 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not read its replies, so do not read from it either."""
         self.order.replies.is_paused = True
+        self.services.connections.behind[self] = None
         self.regulate()
         self._weigh()
 
     def resume_writing(self) -> None:
         """The client reads its replies again."""
+        self.services.connections.behind.pop(self, None)
         self.order.replies.resume()
         self._wait()
 
@@ -725,6 +727,8 @@ class Connections:
         self.received = 0  # packets of closed connections; each open connection counts its own
         self.sent = 0
         self._open: dict[Connection, None] = {}  # a dict keeps the order in which they were opened
+        self.behind: dict[Connection, None] = {}  # their clients do not read
+        self._throttled_log = ThrottledLog(log)
         self.are_frozen = False  # while another process takes over: nothing is read, and nothing taken
         self.are_draining = False  # the server stops: nothing is read
         self._all_gone = asyncio.Event()
@@ -744,12 +748,26 @@ class Connections:
     def gone(self, connection: Connection) -> None:
         """A connection is closed."""
         self._open.pop(connection, None)
+        self.behind.pop(connection, None)
         if connection.admitted:
             self.limits.release(connection.identity.address)
         self.received += connection.inbound.count
         self.sent += connection.outbound.sent
         if self.are_draining and not self._open:
             self._all_gone.set()
+
+    def check(self) -> None:
+        """Close clients that are too far behind in reading."""
+        closed = too_far_behind({each: each.outbound.unread for each in self.behind})
+        for connection in closed:
+            connection.close()
+            connection.outbound.abort()
+        if closed:
+            self._throttled_log.warn(
+                "closing %s and %d others: too many bytes wait for clients that do not read",
+                closed[0].identity.address,
+                len(closed) - 1,
+            )
 
     def freeze(self) -> None:
         """Take no more requests from any client, until `thaw`."""

@@ -1,6 +1,7 @@
 """The admin HTTP server on a real socket, about a whole server on the fake etcd."""
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncIterator
 from http import HTTPStatus
@@ -79,6 +80,14 @@ async def browser() -> AsyncIterator[Browser]:
                 yield Browser(session, server, listener.getsockname()[1])
         finally:
             await admin.stop()
+
+
+async def test_a_compressed_request_is_not_unpacked(browser: Browser) -> None:
+    """A thousand times as many bytes may be in it."""
+    body = gzip.compress(bytes(4 << 20))
+    headers = {"Content-Encoding": "gzip"}
+    status, _ = await browser.json("/commands/snapshot", "POST", data=body, headers=headers)
+    assert status == 401, "not 413: it would have more than a mebibyte"
 
 
 async def test_each_command_of_the_list_answers_json(browser: Browser) -> None:

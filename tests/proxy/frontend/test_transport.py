@@ -42,6 +42,19 @@ def test_a_client_that_takes_nothing_is_cut_off_unless_it_is_gone(way: _Way, is_
     assert way.transport.is_read()
 
 
+def test_what_a_closed_client_has_not_read_counts_until_it_is_cut_off(way: _Way) -> None:
+    with mock.patch.object(way.transport, "get_write_buffer_size", return_value=7):
+        assert way.outbound.unread == 7
+        way.outbound.send([], True)
+        assert (way.outbound.unread, way.outbound.unsent) == (7, 0)
+        with mock.patch.object(way.transport, "abort") as abort:
+            way.outbound.abort()
+            way.outbound.abort()
+        assert abort.call_count == 1
+        assert way.outbound.unread == 0
+        way.outbound.lost()
+
+
 def test_the_kernel_knows_how_long_a_client_was_silent() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     client = socket.create_connection(listener.getsockname())
