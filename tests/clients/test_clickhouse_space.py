@@ -54,8 +54,7 @@ def test_tables_are_writable_after_a_restart_and_drop_partition_makes_room(nearl
             for replica in replicas:
                 wait_until(partial(_is_writable, replica), "it is writable", 60)
             with pytest.raises(QueryRefused, match="System error"):
-                for row in range(2, 50):  # some are taken where etcd has compacted meanwhile
-                    _insert(first, row, _DAYS)
+                _insert_often(first)
             leader = leader_of(replicas)
             for day in _DAYS:
                 leader.query(f"ALTER TABLE t DROP PARTITION '{day}'")
@@ -85,6 +84,12 @@ def _insert(replica: ClickHouseServer, row: int, days: Sequence[date]) -> None:
     """One part for each day."""
     rows = ", ".join(f"('{day}', {row})" for day in days)
     replica.query("INSERT INTO t (day, row) VALUES", rows, **_LITTLE_MEMORY)
+
+
+def _insert_often(replica: ClickHouseServer) -> None:
+    """Some are taken where etcd has compacted meanwhile."""
+    for row in range(2, 50):
+        _insert(replica, row, _DAYS)
 
 
 def _try_insert(replica: ClickHouseServer, row: int, days: Sequence[date]) -> bool:
