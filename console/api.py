@@ -52,7 +52,7 @@ class Api:
         self._users = users
         self._write = write
         reading = Reading(facts)
-        self._pace = reading.pace
+        self.reading = reading
         self.trees = Trees(reading)
         self.changes = Changes(reading, make, kill, users=users, write=write)
         self.recorder = Recorder(facts)
@@ -120,12 +120,14 @@ class Api:
 
     async def sessions(self, call: Call) -> Body:
         """A page of the tree's sessions."""
-        return await clients.sessions(self._subject, arguments.order(call.query), self._pace())
+        return await clients.sessions(self._subject, arguments.order(call.query), self.reading.pace())
 
     async def one_session(self, call: Call) -> Body:
         """One session with its ephemerals and watches."""
         session_id = arguments.session_id(call.query.get("id", ""))
-        found = await clients.session(self._subject, session_id, arguments.limit(call.query), self._pace())
+        found = await clients.session(
+            self._subject, session_id, arguments.limit(call.query), self.reading.pace()
+        )
         if found is None:
             raise Refused(404, f"there is no session {session_text(session_id)}")
         return found
@@ -137,13 +139,13 @@ class Api:
             call.query.get("prefix", ""),
             call.query.get("after", ""),
             arguments.limit(call.query),
-            self._pace(),
+            self.reading.pace(),
         )
         return {"watches": rows, "next": cursor}
 
     async def pending(self, _call: Call) -> Body:
         """Clients with unanswered requests."""
-        return await clients.pending(self._subject, self._pace())
+        return await clients.pending(self._subject, self.reading.pace())
 
     # -- the proxy and the others ----------------------------------------------------------------------------
 
@@ -165,4 +167,4 @@ class Api:
 
     async def proxies(self, _call: Call) -> Body:
         """The living proxies."""
-        return await cluster.proxies(self._facts, int(time.time() * 1000), self._pace())
+        return await cluster.proxies(self._facts, int(time.time() * 1000), self.reading.pace())

@@ -63,7 +63,7 @@ class Console:
     """The console of one proxy, as an application below /console."""
 
     def __init__(self, api: Api, settings: ConsoleSettings) -> None:
-        self._api = api
+        self.api = api
         self._settings = settings
         self._logins = Logins(api.login_ended)
         self._throttle = Throttle()
@@ -153,14 +153,8 @@ class Console:
             return _error(HTTPStatus.FORBIDDEN, refused)
         try:
             return await handler(request)
-        except Refused as error:
-            return _error(error.status, str(error))
-        except NoSession as error:
-            return _error(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}: nothing was changed")
-        except NoAnswer as error:
-            return _error(
-                HTTPStatus.GATEWAY_TIMEOUT, f"{error}: whether the change was made is not known, look again"
-            )
+        except (Refused, NoSession, NoAnswer) as error:
+            return _error(*outcome(error))
         except web.HTTPException as error:
             return _error(error.status, error.reason)
         except ConnectionError:  # the client went while it was read
@@ -185,6 +179,10 @@ class Console:
             return {}
         if request.content_type != "application/json":
             raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body has to be application/json")
+        return arguments.document(await self.body(request, most))
+
+    async def body(self, request: web.Request, most: int = 0) -> bytes:
+        """The body of a request, of so many bytes at most; 0: what a change may have. Raises Refused."""
         body = bytearray()
         limit, reason = (most, "") if most else (self._settings.most_bytes, " (--max-frame)")
         try:
@@ -198,7 +196,7 @@ class Console:
                         )
         except TimeoutError:
             raise Refused(HTTPStatus.REQUEST_TIMEOUT, "the request's body did not come in time") from None
-        return arguments.document(bytes(body))
+        return bytes(body)
 
     # -- logins ----------------------------------------------------------------------------------------------
 
@@ -208,11 +206,11 @@ class Console:
     async def _session(self, request: web.Request) -> web.Response:
         login = self._find(request)
         if login is not None:
-            return _json(self._api.session(login))
+            return _json(self.api.session(login))
         try:
             return self._begun(request, self._unasked(request))
         except Refused:
-            return _json(self._api.session(None))
+            return _json(self.api.session(None))
 
     def _unasked(self, request: web.Request) -> str:
         """The user who needs no password: of a certificate, or "" where none is needed. Raises Refused."""
@@ -225,18 +223,23 @@ class Console:
 
     def _own(self, user: str) -> Identities:
         """The identities of a user from the start: those of a certificate."""
-        return self._api.identities_of(user) if user and user not in self._settings.users else ()
+        return self.api.identities_of(user) if user and user not in self._settings.users else ()
 
-    async def who(self, request: web.Request) -> Identities:
-        """The identities of who asks for a table: by a login, or HTTP's Basic. Raises Refused."""
+    async def call(self, request: web.Request) -> Call:
+        """A request from outside the console: by a login, or HTTP's Basic. Raises Refused."""
+        refused = guard.refusal(request.headers, guard.Kind.DATA, needs_login=self._settings.needs_login)
+        if refused:
+            raise Refused(HTTPStatus.FORBIDDEN, refused)
         login = self._find(request)
-        if login is not None:
-            return login.identities
-        given = basic(request.headers.get("Authorization", ""))
-        if given is not None and self._settings.users:
-            await self._prove(request, *given)
-            return ()
-        return self._own(self._unasked(request))
+        if login is None:
+            given = basic(request.headers.get("Authorization", ""))
+            if given is not None and self._settings.users:
+                await self._prove(request, *given)
+                login = Login("", given[0], time.monotonic())
+            else:
+                login = Login("", self._unasked(request), time.monotonic())
+                login.identities = self._own(login.user)
+        return Call(login, dict(request.query), {}, java_address(request.remote or ""))
 
     async def _login(self, request: web.Request) -> web.Response:
         values = await self._document(request, _MOST_OF_LOGIN)
@@ -280,7 +283,7 @@ class Console:
     def _begun(self, request: web.Request, user: str) -> web.Response:
         login = self._logins.begin(user, time.monotonic())
         login.identities = self._own(user)
-        response = _json(self._api.session(login))
+        response = _json(self.api.session(login))
         self._set_cookie(request, response, _COOKIE, login.token)
         return response
 
@@ -328,7 +331,7 @@ class Console:
 
     async def _data(self, request: web.Request) -> web.Response:
         """A znode's data as a file: never shown by the browser, whatever they are."""
-        data, version = self._api.trees.data(await self._call(request))
+        data, version = self.api.trees.data(await self._call(request))
         return web.Response(
             body=data,
             content_type="application/octet-stream",
@@ -337,7 +340,7 @@ class Console:
 
     async def _export(self, request: web.Request) -> web.StreamResponse:
         """A subtree as a file."""
-        parts = await self._api.trees.export(await self._call(request))
+        parts = await self.api.trees.export(await self._call(request))
         # Those of the guard as well: it adds them when the answer has been sent.
         response = web.StreamResponse(headers={**guard.HEADERS, "Cache-Control": "no-store"})
         response.content_type = "application/x-ndjson"
@@ -351,11 +354,20 @@ class Console:
     async def _recording(self, _application: web.Application) -> AsyncIterator[None]:
         """Note the traffic while the console is there; then end the child that reads the archive."""
         tasks = Tasks()
-        tasks.start(self._api.recorder.run(), "note the traffic for the console")
+        tasks.start(self.api.recorder.run(), "note the traffic for the console")
         yield
         await tasks.close()
-        if self._api.past is not None:
-            await self._api.past.close()
+        if self.api.past is not None:
+            await self.api.past.close()
+
+
+def outcome(error: Refused | NoSession | NoAnswer) -> tuple[int, str]:
+    """The status and the words of a request that failed."""
+    if isinstance(error, Refused):
+        return error.status, str(error)
+    if isinstance(error, NoSession):
+        return HTTPStatus.SERVICE_UNAVAILABLE, f"{error}: nothing was changed"
+    return HTTPStatus.GATEWAY_TIMEOUT, f"{error}: whether the change was made is not known, look again"
 
 
 def _subject(request: web.Request) -> str | None:

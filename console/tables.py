@@ -11,13 +11,13 @@ from asyncio.subprocess import Process
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from aiohttp import web
 
 from console import guard
-from console.logins import Refused
-from proxy.state.auth.ip import java_address
+from console.logins import Call, Refused
 from proxy.state.auth.scheme import Identities, Identity
 from proxy.support.child import end, start
 from proxy.support.logs import form_in_use
@@ -34,7 +34,7 @@ _PARAMETERS = {
     "history": {"path", "since", "until", "recursive", "format"},
 }
 
-Who = Callable[[web.Request], Awaitable[Identities]]
+Caller = Callable[[web.Request], Awaitable[Call]]
 
 
 class Source(NamedTuple):
@@ -48,11 +48,10 @@ class Source(NamedTuple):
 class Tables:
     """The two tables."""
 
-    def __init__(self, source: Source, who: Who, *, needs_login: bool) -> None:
-        """`who`: the identities of who asks; raises Refused."""
+    def __init__(self, source: Source, call: Caller) -> None:
+        """`call`: who asks; raises Refused."""
         self._source = source
-        self._who = who
-        self._needs_login = needs_login
+        self._call = call
         self._running = 0
 
     @property
@@ -61,17 +60,12 @@ class Tables:
         return [web.get(f"/{name}", self._answer, allow_head=False) for name in _PARAMETERS]
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        refused = guard.refusal(request.headers, guard.Kind.DATA, needs_login=self._needs_login)
-        if refused:
-            return _error(403, refused)
         try:
-            identities = await self._who(request)
-            order = self._order(request, (*identities, Identity("ip", java_address(request.remote or ""))))
+            order = self._order(request, identities_of(await self._call(request)))
             if self._running >= _MOST:
                 raise Refused(503, f"{_MOST} tables are being made: try again later")
         except Refused as error:
-            headers = {"WWW-Authenticate": 'Basic realm="zketcd"'} if error.status == 401 else {}
-            return _error(error.status, str(error), headers)
+            return _error(error.status, str(error), login_headers(error.status))
         self._running += 1
         try:
             return await self._relayed(request, order)
@@ -144,6 +138,16 @@ class Tables:
                 return response
             await response.write_eof()
         return response
+
+
+def identities_of(call: Call) -> Identities:
+    """Those of a login, and of its address."""
+    return (*call.login.identities, Identity("ip", call.address))
+
+
+def login_headers(status: int) -> dict[str, str]:
+    """The headers of a refusal."""
+    return {"WWW-Authenticate": 'Basic realm="zketcd"'} if status == HTTPStatus.UNAUTHORIZED else {}
 
 
 def basic(header: str) -> tuple[str, str] | None:

@@ -2,7 +2,7 @@
 
 Each workload is a package with a command: `python -m examples.NAME HOST:PORT`. It runs against any ZooKeeper,
 Keeper or zketcd, checks its invariants while it runs and at its end, and prints throughput, latency and
-requests for each step. README.md lists the workloads; workloads.md has their invariants and figures.
+requests for each step. README.md lists the workloads; workloads.md has figures.
 
 * `invariants` says what is wrong when an invariant is violated.
 * `steps` counts requests and time for each kind of step.

@@ -7,8 +7,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -103,10 +103,8 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
             log.warning(
                 "every user of this host can read the secrets in %s (%s): run chmod o= %s", file, option, file
             )
-    # What is written has data that ACLs protect. A service manager may be stricter.
-    os.umask(os.umask(0o077) | 0o027)
     try:
-        with logs.audit_to(config.audit_log, config.log_format):
+        with _files_for_the_group(), logs.audit_to(config.audit_log, config.log_format):
             code = _serve(config, prepared)
         if prepared.tracer is not None:
             prepared.tracer.shutdown()
@@ -114,6 +112,17 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     except OSError as error:
         logs.say(f"zketcd: --audit-log {config.audit_log}: {error.strerror}")
         return 2
+
+
+@contextmanager
+def _files_for_the_group() -> Iterator[None]:
+    """What is written has data that ACLs protect: no other user may read it. A stricter umask stays."""
+    former = os.umask(0o077)
+    os.umask(former | 0o027)
+    try:
+        yield
+    finally:
+        os.umask(former)
 
 
 class Prepared(NamedTuple):

@@ -12,6 +12,7 @@ from console.api import Api
 from console.assets import read_assets
 from console.http import Console, ConsoleSettings
 from console.past import ArchivePlace
+from console.storage import Storage
 from console.tables import Source, Tables
 from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
@@ -40,17 +41,23 @@ class AdminSettings(NamedTuple):
         commands = Commands(server.facts, server.auth)
         changes = Changes(server.facts.subject, commands.guard, server.kill)
         if self.console is None:
-            admin = AdminServer(server.facts, commands, changes)
+            admin = AdminServer(server.facts, commands, changes, server.words)
         else:
             settings = self.console
             if settings.archive is not None and not self.at:  # an etcd that is embedded was not known before
                 place = settings.archive._replace(etcd=tuple(order["etcd"]))
                 settings = settings._replace(archive=place)
             console = console_of(server, settings)
-            tables = Tables(
-                Source(order, self.url, self.at), console.who, needs_login=self.console.needs_login
+            tables = Tables(Source(order, self.url, self.at), console.call)
+            admin = AdminServer(
+                server.facts,
+                commands,
+                changes,
+                server.words,
+                console.application,
+                tables.routes,
+                Storage(console).routes,
             )
-            admin = AdminServer(server.facts, commands, changes, console.application, tables.routes)
         await admin.start(listener, self.tls, server.shares.admin)
         if self.certificates is not None:
             tasks = Tasks()

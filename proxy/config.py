@@ -92,7 +92,8 @@ class Config:
     )
     admin: tuple[str, int] | None = option(  # None for no admin HTTP server
         "address of the admin HTTP server (/commands, /ready, /live, /metrics), or 'none'. The default"
-        f" is {_DEFAULT_ADMIN[0]}:{_DEFAULT_ADMIN[1]} if that port is free, else none (admin.serverPort)",
+        f" is {_DEFAULT_ADMIN[0]}:{_DEFAULT_ADMIN[1]} if that port is free, else none; an address that is"
+        " given has to be free (admin.serverPort)",
         name="--admin-listen",
         type=values.admin,
         default=None,
@@ -129,7 +130,9 @@ class Config:
         metavar="DIR",
     )
     prefix: str = option(
-        "etcd key prefix of this tree; each prefix holds one tree", type=values.prefix, default="/zketcd"
+        "etcd key prefix of this tree; zketcd writes nothing outside it, and each prefix holds one tree",
+        type=values.prefix,
+        default="/zketcd",
     )
 
     # Session timeouts, and limits for clients.
@@ -155,7 +158,7 @@ class Config:
         zoo={"maxSessionTimeout": zoo.timeout},
     )
     max_client_connections: int = option(
-        "most connections from one address, 0 for no limit (maxClientCnxns)",
+        "most connections from one address; others are closed. 0 for no limit (maxClientCnxns)",
         aliases=("--max-client-cnxns",),
         type=values.not_negative,
         default=60,
@@ -163,7 +166,7 @@ class Config:
         zoo="maxClientCnxns",
     )
     max_connections: int = option(
-        "most connections of all clients together, 0 for no limit (maxCnxns)",
+        "most connections of all clients together; others are closed. 0 for no limit (maxCnxns)",
         aliases=("--max-cnxns",),
         type=values.not_negative,
         default=0,
@@ -179,7 +182,7 @@ class Config:
         zoo="globalOutstandingLimit",
     )
     max_frame: int = option(
-        "largest request that a client may send (jute.maxbuffer)",
+        "largest request; a client that sends a larger one is disconnected (jute.maxbuffer)",
         aliases=("--jute-maxbuffer",),
         type=values.frame,
         default=DEFAULT_MAX_FRAME,
@@ -189,7 +192,7 @@ class Config:
 
     # What requests may do, and when nodes are deleted.
     extended_types: bool = option(
-        "whether clients may create TTL nodes (zookeeper.extendedTypesEnabled)",
+        "whether clients may create TTL nodes (zookeeper.extendedTypesEnabled, which is false by default)",
         name="--extended-types-enabled",
         type=values.truth,
         default="true",
@@ -329,7 +332,8 @@ class Config:
         metavar="SECONDS",
     )
     max_staleness: int = option(  # seconds
-        "a proxy that has not applied entries of this age stops serving until it has",
+        "a proxy that has not applied entries of this age closes its connections, and serves no client until"
+        " it has",
         type=values.positive,
         default=10,
         metavar="SECONDS",
@@ -343,15 +347,14 @@ class Config:
     )
     budget: BudgetOptions = field(metadata=group(BudgetOptions))
     snapshot_log_bytes: int = option(
-        "a snapshot is not written before the log since the last one has this size, unless it has"
-        " --snapshot-log-requests",
+        "a snapshot is written when the log since the last one has this size, and at least that snapshot's",
         type=values.positive,
         default=64 << 20,
         metavar="BYTES",
     )
     snapshot_log_requests: int = option(
-        "a snapshot is not written before the log since the last one has this many requests, unless it"
-        " has --snapshot-log-bytes",
+        "a snapshot is also written when the log since the last one has this many requests, and at least as"
+        " many as that snapshot has znodes",
         type=values.positive,
         default=200_000,
         metavar="N",

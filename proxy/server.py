@@ -173,12 +173,12 @@ class Server:
             loop,
             past=config.archive.read_only,
         )
-        timer = SessionTimer(self.log, sessions, handshake, read_only, interval)
         self.shares = shares = descriptors.current()
         limits = ConnectionLimits(
             config.max_client_connections, config.max_connections, counters, shares.clients
         )
         self.connections = Connections(limits)
+        timer = SessionTimer(self.log, sessions, handshake, read_only, self.connections, interval)
         self.ports = Ports(
             lambda: Connection(services, loop), limits, tls, config.proxy_protocol, loop, self._tasks
         )
@@ -402,7 +402,7 @@ class Server:
             task.cancel()
         if self._login is not None:
             self._login.close()
-        self.log.combining.close()
+        await self.log.combining.close()
         await self.log.stop()
         await self._tasks.close()
 

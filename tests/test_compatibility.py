@@ -1,7 +1,7 @@
 """docs/compatibility.md, held to the code: what the protocol has stands there, and what it says is so."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -31,6 +31,9 @@ PAGE = REPOSITORY / "docs" / "compatibility.md"
 
 # `compat/test_cases.py[flags]`, `proxy/state/ops/test_refusals.py`, `faults/test_order.py::test_something`
 _TEST = re.compile(r"`([\w/]+\.py)(?:::(\w+))?(?:\[(\w+)\])?`")
+# A line's first cell may have several names, each with its number in the protocol.
+_NAME = re.compile(r"`([^`]+)`(?: (-?\d+))?")
+_NAMES = re.compile(r"`[^`]+`(?: -?\d+)?(?:, `[^`]+`(?: -?\d+)?)*")
 _SCRIPTS = {"compat/test_cases.py": CASES}
 # Requests that no operation answers, but the connection itself.
 _OF_THE_CONNECTION = {OpCode.PING, OpCode.AUTH, OpCode.SASL, OpCode.CLOSE_SESSION}
@@ -39,10 +42,11 @@ _OF_ACLS = {"world", "auth", "super"}
 
 
 class Row(NamedTuple):
-    """One line of a table: its cells by the table's heading."""
+    """One name of a line of a table, with the line's cells by the table's heading."""
 
     heading: str  # of the first column
     name: str
+    number: str  # "" if the name has none
     cells: dict[str, str]
 
     @property
@@ -63,8 +67,15 @@ def rows() -> list[Row]:
             columns = cells
         elif not set(cells[0]) <= set("-: ") or not cells[0]:
             assert len(cells) == len(columns), line
-            found.append(Row(columns[0], cells[0].strip("`"), dict(zip(columns, cells, strict=True))))
+            found += _rows(columns, cells)
     return found
+
+
+def _rows(columns: list[str], cells: list[str]) -> Iterator[Row]:
+    by_column = dict(zip(columns, cells, strict=True))
+    names = _NAME.findall(cells[0]) if _NAMES.fullmatch(cells[0]) else [(cells[0], "")]
+    for name, number in names:
+        yield Row(columns[0], name, number, by_column)
 
 
 def table(heading: str) -> dict[str, Row]:
@@ -109,7 +120,7 @@ def test_every_test_that_is_named_exists() -> None:
     ],
 )
 def test_every_number_of_the_protocol_has_its_row(heading: str, members: Iterable[Enum]) -> None:
-    assert {name: row.cells["number"] for name, row in table(heading).items()} == {
+    assert {name: row.number for name, row in table(heading).items()} == {
         member.name: str(member.value) for member in members
     }
 

@@ -1,40 +1,45 @@
-"""The tables of docs/options.md have each option of the server, with its default."""
+"""docs/options.md has each option of the server once, as `--help` describes it."""
 
-import re
+import subprocess
+import sys
 from pathlib import Path
 
-from proxy.config import parser
+import pytest
 
-_PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
-# Defaults that the page writes as people do.
-_WRITTEN = {str(64 << 20): "64 MiB"}
-
-
-def _rows() -> dict[str, list[str]]:
-    """The cells of each option's row."""
-    found: dict[str, list[str]] = {}
-    for table in _PAGE.read_text(encoding="utf-8").split("| option | default | meaning |\n")[1:]:
-        for line in table.partition("\n\n")[0].splitlines()[1:]:
-            cells = [cell.strip() for cell in line.split("|")[1:4]]
-            for option in re.findall(r"--[a-z0-9-]+", cells[0]):
-                assert option not in found, f"{option} is in two rows"
-                found[option] = cells
-    return found
+_ROOT = Path(__file__).resolve().parents[1]
+_PAGE = (_ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+_END = "-->\n<!-- end -->\n"
 
 
-def test_each_option_has_its_row() -> None:
-    options = {action.option_strings[0] for action in parser()._actions} - {"-h"}
-    assert _rows().keys() == options
+def _made(file: Path, page: str) -> subprocess.CompletedProcess[str]:
+    file.write_text(page, encoding="utf-8")
+    command = [sys.executable, str(_ROOT / "tools" / "make_options.py"), str(file)]
+    return subprocess.run(
+        command, env={"PYTHONPATH": str(_ROOT)}, capture_output=True, text=True, check=False
+    )
 
 
-def test_rows_have_other_names_and_defaults() -> None:
-    rows = _rows()
-    for action in parser()._actions:
-        name, *others = action.option_strings
-        if name == "-h":
-            continue
-        for other in others:
-            assert f"`{other}`" in rows[name][2], f"{other}, another name of {name}"
-        if action.default:
-            written = _WRITTEN.get(str(action.default), str(action.default))
-            assert written in re.sub(r"(?<=\d),(?=\d{3})", "", rows[name][1]), f"the default of {name}"
+def test_the_page_is_what_the_tool_makes(tmp_path: Path) -> None:
+    assert _made(tmp_path / "page.md", _PAGE).returncode == 0
+    assert (tmp_path / "page.md").read_text(encoding="utf-8") == _PAGE, "run tools/make_options.py"
+
+
+def test_rows_have_values_defaults_and_other_names() -> None:
+    assert _PAGE.count("\n| `--") > 60
+    assert "| `--tick-time MS` | 2,000 ms | unit of the session timeouts' limits (tickTime) |" in _PAGE
+    assert "| `--tls-client-auth {none,want,need}` | `need` |" in _PAGE
+    assert "; also `--max-cnxns` |" in _PAGE
+
+
+@pytest.mark.parametrize(
+    ("marks", "wrong"),
+    [
+        (f"<!-- options: listen listen {_END}", "named twice: listen"),
+        (f"<!-- options: listne {_END}", "no option, or named twice: listne"),
+        (f"<!-- options: listen {_END}", "in no table: config zoo-cfg"),
+    ],
+)
+def test_an_option_is_in_one_table(tmp_path: Path, marks: str, wrong: str) -> None:
+    done = _made(tmp_path / "page.md", marks)
+    assert done.returncode == 1
+    assert wrong in done.stderr

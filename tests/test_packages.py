@@ -43,7 +43,11 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
     target = tmp_path_factory.mktemp("packages")
     command = [sys.executable, str(REPOSITORY / "tools" / "make_packages.py"), str(target)]
     made = subprocess.run(
-        [*command, "--revision", "1", "--revision", "2"], check=False, capture_output=True, text=True
+        [*command, "--revision", "1", "--revision", "2"],
+        umask=0o027,  # which dpkg-deb does not take for its own folder
+        check=False,
+        capture_output=True,
+        text=True,
     )
     assert made.returncode == 0, made.stderr
     return Packages(*map(Path, made.stdout.split()))

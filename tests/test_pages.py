@@ -26,7 +26,7 @@ from archive.store import store_of
 from codec import client as zk
 from codec.jute import Acl
 from lab.client.blocking import EPHEMERAL, OK, SYSTEM_ERROR, Client
-from lab.servers import ZketcdServer, ZooKeeperServer, free_port, pages, wait_until
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, free_port, pages, wait_until
 from lab.servers.prepared import NEXT_LEVEL, prepared
 from lab.servers.process import REPOSITORY, find_program
 from lab.servers.secured import SecuredEtcd
@@ -106,6 +106,7 @@ RUN = {
     "archive": "test_somebody_deleted_clickhouse",
     "backup": "test_back_up_and_restore",
     "budgets": "test_budgets",
+    "clickhouse": "test_a_clickhouse_server_is_gone",
     "etcd": "test_etcd_with_users_and_tls",
     "migration": "test_move_here_and_back",
     "monitoring": "test_a_proxy_that_is_not_ready",
@@ -410,6 +411,33 @@ def test_budgets(host: Host) -> None:
     with kazoo(host.zketcd) as client:
         client.create("/app")
         assert len(host.run(DOCS / "budgets.md")) == 5
+
+
+@pytest.mark.real
+def test_a_clickhouse_server_is_gone(tmp_path: Path, etcd_server: EtcdServer, etcd_prefix: str) -> None:
+    """tests/clients/test_clickhouse_left.py has the same with servers of ClickHouse."""
+    admin = f"127.0.0.1:{free_port()}"
+    table = "/clickhouse/tables/1/hits"
+    with (
+        ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, admin_listen=admin) as zketcd,
+        kazoo(zketcd) as client,
+    ):
+        for name in ("blocks", "columns", "log", "metadata"):
+            client.create(f"{table}/{name}", makepath=True)
+        for name, parts in (("r1", ("all_0_1_1",)), ("r3", ("all_0_0_0", "all_2_2_0"))):
+            replica = f"{table}/replicas/{name}"
+            for path in ("host", "is_lost", "columns", "queue"):
+                client.create(f"{replica}/{path}", makepath=True)
+            for part in parts:
+                client.create(f"{replica}/parts/{part}", makepath=True)
+        client.create(f"{table}/replicas/r1/is_active", ephemeral=True)
+        real = {
+            "zketcd clickhouse": "zketcd clickhouse --hours 0",
+            "--etcd http://etcd-1:2379": f"--etcd {etcd_server.endpoint} --prefix {etcd_prefix}",
+            "zketcd-1:2181": zketcd.address,
+            "localhost:8080": admin,
+        }
+        assert len(pages.run(DOCS / "clickhouse.md", real, ACTIONS, _path(tmp_path / "bin"))) == 4
 
 
 @pytest.mark.real

@@ -59,8 +59,8 @@ RULES = (
 #: Anything that a rule may find: most files have none of it, and need no look at their parts.
 _ANY = re.compile("|".join(rule.pattern.pattern for rule in RULES), re.IGNORECASE)
 _CODE = re.compile(r"``?[^`]*``?")
-#: Of a document: fenced blocks, and what lies between two marks of `bench.documents`.
-_BLOCK = re.compile(r"^```.*?^```$|^<!-- results.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
+#: Of a document: fenced blocks, and what a program writes between two marks.
+_BLOCK = re.compile(r"^```.*?^```$|^<!-- \w+: .*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 _LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
 
 

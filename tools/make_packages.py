@@ -268,6 +268,7 @@ def main() -> int:
         help="revision of the Debian package (default: 1)",
     )
     given = parser.parse_args()
+    os.umask(0o022)  # a package's folders are for all users
     target = given.target.resolve()
     target.mkdir(parents=True, exist_ok=True)
     try:

@@ -34,7 +34,7 @@ FOLDERS = (
 GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$")
 MOST_LINES_OF_A_FILE = 900
 _TESTS_IMPORT = re.compile(r"^\s*(?:from|import) tests\b", re.MULTILINE)
-_WRITTEN_BY_A_PROGRAM = re.compile(r"<!-- results.*?<!-- end -->", re.DOTALL)
+_WRITTEN_BY_A_PROGRAM = re.compile(r"<!-- \w+: .*?<!-- end -->", re.DOTALL)
 # The layout of a connect request: protocol version, zxid, timeout, session.
 _CONNECT_REQUEST = re.compile(r">iqiq\b|records\.ConnectRequest\b")
 
@@ -79,7 +79,7 @@ def long_files(root: Path, most: int = MOST_LINES_OF_A_FILE) -> dict[str, int]:
 
 
 def words(root: Path) -> dict[str, int]:
-    """Words of each document, without what `bench.documents` has written into it."""
+    """Words of each document, without what programs have written between two marks."""
     tracked = subprocess.check_output(["git", "-C", root, "ls-files", "*.md"], text=True).split()
     return {name: len(_WRITTEN_BY_A_PROGRAM.sub("", (root / name).read_text()).split()) for name in tracked}
 

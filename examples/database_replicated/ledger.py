@@ -15,6 +15,7 @@ invariants, by the names that a Violation has:
 * `pointers`: at the end max_log_ptr, and each replica's log_ptr and digest, name the last entry.
 * `cleaning`: no entry that a replica may need is deleted; the end's log is whole and without leftovers.
 * `progress`: the replicas make progress; none waits for ever (see `run`).
+* `requests`: no request fails with an error that the protocol does not know (see `replica`).
 """
 
 from collections import Counter

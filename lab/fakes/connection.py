@@ -9,8 +9,8 @@ from codec import client as zk
 from codec.client import Reply, connect, create, packet
 from codec.framing import Framer
 from codec.packets import ConnectRequest
-from proxy.frontend.connection import Connection, Services
-from proxy.frontend.limits import Load
+from proxy.frontend.connection import Connection, Connections, Services
+from proxy.frontend.limits import ConnectionLimits, Load
 from proxy.frontend.opening import LongWords
 from proxy.frontend.order import OrderContext
 from proxy.frontend.replies import LIMITS, Limits
@@ -161,6 +161,7 @@ class FakeHost:
         self.operations = operations
         self.latency = Latency(operations.updates)
         self.counters = Counters()
+        self.behind: dict[Connection, None] = {}  # as Connections has it
         self.long_words = LongWords()
         self.throttled_log = ThrottledLog(logging.getLogger(__name__))
         self.load = Load(100_000)
@@ -175,9 +176,8 @@ class FakeHost:
         self.outbox = Outbox()
         self.attached: list[ConnectRequest] = []
         self.changes: list[SessionChange] = []
-        self.full = False
         self.limits = limits
-        self.connections = 0
+        self.connections = Connections(ConnectionLimits(0, 0, self.counters))
         self.login: Login | None = None
         self.traces: Traces | None = None
         self.enforced_schemes: frozenset[str] = frozenset()
@@ -206,7 +206,7 @@ class FakeHost:
             self.outbox,
             self.attach,
             self.answer,
-            cast(Any, self),
+            self.connections,
             Sampling(TopOptions(sample=0, depth=3, window=60, log=0, rows=20), lambda bits: 0, lambda: 0.0),
             traces=self.traces,
             login=self.login,
@@ -245,15 +245,6 @@ class FakeHost:
 
     def release(self) -> None:
         self.holds -= 1
-
-    are_frozen = False
-
-    def opened(self, connection: Connection) -> bool:
-        self.connections += 1
-        return not self.full
-
-    def gone(self, connection: Connection) -> None:
-        self.connections -= 1
 
     def commit(self, count: int | None = None) -> None:
         """Apply the first `count` submitted requests, or all, as one entry."""

@@ -76,7 +76,7 @@ class Port:
         self._all[:] = [port for port in self._all if not port.host.dead]
         self._all.append(self)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Take no more."""
         self.is_closed = True
         if self in self._all:

@@ -51,6 +51,10 @@ class FourLetterWords:
             **KeeperWords(facts).words,
         }
 
+    def allows(self, word: str) -> bool:
+        """Whether a word is one of those that may be asked."""
+        return word in self._allowed
+
     def answer(self, word: bytes, rest: bytes = b"", pause: Pause = NO_PAUSE) -> Iterator[str] | None:
         """The answer to a word and what came with it, line by line; None if no server has such a word.
 

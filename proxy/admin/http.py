@@ -1,4 +1,4 @@
-"""The admin HTTP server: ZooKeeper's /commands, /ready and /live for orchestrators, /metrics for Prometheus.
+"""The admin HTTP server: ZooKeeper's /commands, Keeper's, /ready and /live for orchestrators, /metrics.
 
 Runs in the proxy's event loop, on its own port. `commands` and `prometheus` decide what is answered; this
 file has only routes and statuses. Long answers are made and sent in slices. The console is an application
@@ -6,6 +6,7 @@ of its own.
 """
 
 import asyncio
+import json
 import logging
 import socket
 import ssl
@@ -20,16 +21,18 @@ from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands, Response
 from proxy.admin.connections import IDLE_TIMEOUT, AdminConnections
 from proxy.admin.facts import Facts
+from proxy.admin.four_letter import FourLetterWords
 from proxy.admin.json_text import encode
 from proxy.admin.long_answers import LongAnswers
 from proxy.admin.prometheus import CONTENT_TYPE, Exposition
+from proxy.options.words import KNOWN
 from proxy.state.auth.ip import java_address
-from proxy.state.pause import NO_PAUSE
+from proxy.state.pause import NO_PAUSE, Pause
+from proxy.support import descriptors
 from proxy.support.addresses import host_of, is_loopback, is_public_name
 from proxy.support.last_resort import contained
 from proxy.support.ports import BoundedPort, Bounds
 
-_MOST = 128  # connections
 _CLOSE_TIMEOUT = 1.0  # seconds for requests under way when the server stops
 _JSON = "application/json"
 _AT_ONCE = 8  # parts of an answer that are sent in one go
@@ -45,13 +48,16 @@ class AdminServer:
         facts: Facts,
         commands: Commands,
         changes: Changes,
+        words: FourLetterWords,
         console: web.Application | None = None,
         tables: Sequence[web.RouteDef] = (),
+        storage: Sequence[web.RouteDef] = (),
     ) -> None:
-        """`console` answers what is below /console; None for no console. `tables`: more routes."""
+        """`console` answers what is below /console; None for no console. `tables`, `storage`: more routes."""
         self._facts = facts
         self._commands = commands
         self._changes = changes
+        self._words = words
         self._exposition = Exposition(facts)
         self._connections = AdminConnections()
         self._long = LongAnswers(facts.subject.clock)
@@ -65,6 +71,12 @@ class AdminServer:
                 web.post("/commands", self._links),
                 web.post("/commands/", self._links),
                 web.route("*", "/commands/{name:.+}", self._command),
+                *(
+                    method(f"/api/v1/commands{word}", self._word)
+                    for method in (web.get, web.post)
+                    for word in ("", "/", "/{word}")
+                ),
+                *storage,
                 web.get("/live", self._live),
                 web.get("/ready", self._ready),
                 web.get("/metrics", self._metrics),
@@ -82,10 +94,11 @@ class AdminServer:
             keepalive_timeout=IDLE_TIMEOUT,
             shutdown_timeout=_CLOSE_TIMEOUT,
             logger=_QUIET,
+            auto_decompress=False,  # 400 KB of gzip are 400 MiB, which take a second
         )
 
     async def start(
-        self, listener: socket.socket, tls: ssl.SSLContext | None = None, most: int = _MOST
+        self, listener: socket.socket, tls: ssl.SSLContext | None = None, most: int = descriptors.ADMIN
     ) -> None:
         """Answer on a socket that is bound. `most`: connections, of which one address may have the half."""
         await self._runner.setup()
@@ -98,7 +111,7 @@ class AdminServer:
     async def stop(self) -> None:
         """Answer the requests that are here, then close."""
         if self._port is not None:
-            self._port.close()
+            await self._port.close()
         await self._runner.cleanup()
 
     async def _index(self, _: web.Request) -> web.Response:
@@ -133,6 +146,35 @@ class AdminServer:
             if len(parts) > _AT_ONCE:
                 return await _in_parts(request, status, parts)
             return _whole(status, parts)
+
+    async def _word(self, request: web.Request) -> web.Response:
+        """A four-letter word as ClickHouse Keeper answers it (KeeperHTTPCommandsHandler).
+
+        Older releases have it in the path, newer ones in the parameter `command`, where it may also be a
+        command of clickhouse-keeper-client.
+        """
+        _check_host(request)
+        word = request.query.get("command", "") or request.match_info.get("word", "")
+        if word not in KNOWN:
+            if "command" in request.query:
+                why = "clickhouse-keeper-client is not supported: use zketcd shell or /api/v1/storage"
+                return _keepers(HTTPStatus.NOT_IMPLEMENTED, {"message": why})
+            return _keepers(HTTPStatus.BAD_REQUEST, {"message": "Invalid four letter command."})
+        if not self._words.allows(word):
+            why = "Command is disabled. Check server settings: --four-letter-words."
+            return _keepers(HTTPStatus.FORBIDDEN, {"message": why})
+
+        def lines(pause: Pause) -> list[str]:
+            found = []
+            for line in self._words.answer(word.encode(), b"", pause) or ():
+                found.append(line)
+                pause()
+            return found
+
+        if not self._commands.is_long(word):
+            return _keepers(HTTPStatus.OK, {"result": "".join(lines(NO_PAUSE))})
+        async with self._long.place(request):
+            return _keepers(HTTPStatus.OK, {"result": "".join(await self._long.make(lines, request))})
 
     async def _live(self, _: web.Request) -> web.Response:
         """Whether requests get outcomes. An unreachable etcd is no reason to restart the proxy."""
@@ -207,6 +249,11 @@ def _check_host(request: web.Request) -> None:
 
 def _json(response: Response) -> web.Response:
     return _whole(response.status, encode(response.body, NO_PAUSE))
+
+
+def _keepers(status: HTTPStatus, body: dict[str, str]) -> web.Response:
+    """Keeper's JSON, which has no spaces."""
+    return _whole(status, (json.dumps(body, separators=(",", ":")).encode(),))
 
 
 def _whole(status: int, parts: Sequence[bytes]) -> web.Response:

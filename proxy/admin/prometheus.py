@@ -47,25 +47,29 @@ _GAUGES = {
     "outstanding_requests": "requests in the log without an answer so far",
     "uptime": "ms since the start",
     "znode_count": "nodes of the tree, the root twice as in ZooKeeper",
-    "watch_count": "watches of this proxy's clients",
+    "watch_count": "watches of this proxy's clients: a path that one watches in two ways counts once, beyond"
+    " 50,000 paths twice",
     "ephemerals_count": "ephemeral nodes of all sessions",
     "approximate_data_size": "bytes of all data and paths",
     "global_sessions": "sessions of all proxies",
     "local_sessions": "always 0",
     "open_file_descriptor_count": "open files",
     "max_file_descriptor_count": "open files that the process may have",
-    "connection_drop_probability": "always 0",
+    "connection_drop_probability": "always 0: no connection is dropped at random",
     "auth_failed_count": "authentications that failed, by addauth or SASL",
 }
 # Counters of ServerMetrics: ZooKeeper's provider gives them no suffix either.
 _COUNTERS = {
-    "connection_rejected": "connections of clients beyond a limit since the last srst",
+    "connection_rejected": "connections refused because of a limit since the last srst",
     "connection_request_count": "connect requests since the last srst",
-    "sessionless_connections_expired": "connections without a session that were closed, since the last srst",
-    "op_count_total": "requests since the last srst, without writes that failed",
-    **{f"op_count_{name}": f"of these, {name}" for name in OPERATIONS},
-    "ttl_node_created_count": "TTL nodes created by all proxies since the last srst",
-    "ttl_node_deleted_count": "TTL nodes deleted by all proxies since the last srst",
+    "sessionless_connections_expired": "connections closed after 20 s without a session, since the last srst",
+    "op_count_total": "answered requests since the last srst, without writes that failed",
+    **dict.fromkeys(
+        (f"op_count_{name}" for name in OPERATIONS),
+        "of these, by operation, in ZooKeeper 3.10's names; Keeper's requests count with ZooKeeper's",
+    ),
+    "ttl_node_created_count": "TTL nodes created by all proxies since this one's start or the last srst",
+    "ttl_node_deleted_count": "TTL nodes deleted by all proxies since this one's start or the last srst",
 }
 
 
@@ -107,11 +111,10 @@ def _of_zookeeper(facts: Facts, subject: Subject) -> Iterator[Metric]:
         yield GaugeMetricFamily(name, text, float(values[name]))
     for name, text in _COUNTERS.items():
         yield UnknownMetricFamily(name, text, float(values[name]))
-    latency = "ms from a request to its answer, by the ends of doubling buckets"
     for name, text, histogram in (
-        ("readlatency", latency, subject.latency.total(updates=False)),
-        ("updatelatency", latency, subject.latency.total(updates=True)),
-        ("jvm_pause_time_ms", "ms by which the event loop was late, as below", subject.pauses),
+        ("readlatency", "ms from a read to its answer", subject.latency.total(updates=False)),
+        ("updatelatency", "ms from a write to its answer", subject.latency.total(updates=True)),
+        ("jvm_pause_time_ms", "ms by which the event loop was late", subject.pauses),
     ):
         summary = SummaryMetricFamily(name, text)
         for quantile in _QUANTILES:
@@ -123,7 +126,8 @@ def _of_zookeeper(facts: Facts, subject: Subject) -> Iterator[Metric]:
 
 def _of_process(subject: Subject) -> Iterator[Metric]:
     delays = HistogramMetricFamily(
-        "zketcd_loop_delay_seconds", "how late the event loop was, looked at ten times a second"
+        "zketcd_loop_delay_seconds",
+        "how late the event loop was, ten times a second: requests wait while the proxy or its host is busy",
     )
     _add_times(delays, [], subject.pauses)
     yield delays
@@ -135,7 +139,7 @@ def _of_process(subject: Subject) -> Iterator[Metric]:
 
 def _of_server(facts: Facts, subject: Subject) -> Iterator[Metric]:
     yield GaugeMetricFamily("zketcd_ready", "whether /ready answers 200", facts.ready)
-    info = GaugeMetricFamily("zketcd_info", "what runs", labels=["version"])
+    info = GaugeMetricFamily("zketcd_info", "always 1; the release", labels=["version"])
     info.add_metric([RELEASE], 1)
     yield info
     yield GaugeMetricFamily("zketcd_sessions", "sessions attached to this proxy", len(subject.sessions))
@@ -153,7 +157,9 @@ def _of_server(facts: Facts, subject: Subject) -> Iterator[Metric]:
     yield GaugeMetricFamily("zketcd_watches", "watches of this proxy's clients", subject.watches.total())
     yield CounterMetricFamily("zketcd_watch_notifications", "watch events sent", counters.notifications)
     requests = HistogramMetricFamily(
-        "zketcd_request_seconds", "from a request's receipt to its answer", labels=["operation"]
+        "zketcd_request_seconds",
+        "from a request's receipt to its answer; reads that arrived together have the time of all of them",
+        labels=["operation"],
     )
     for opcode, histogram in subject.latency.by_opcode.items():
         if histogram.count:
@@ -175,8 +181,16 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
         ("entries_combined", "log entries in these Txns", stats.combined_entries),
         ("entries_offered", "log entries that this proxy handed to another one", stats.offered_entries),
         ("offers_refused", "of these, those that it appended itself after all", stats.offers_refused),
-        ("entries_voided", "entries replaced because etcd refused them", stats.voided),
-        ("reloads", "times that the state was loaded again", stats.reloads),
+        (
+            "entries_voided",
+            "entries that etcd refused, replaced by one without the requests that need space",
+            stats.voided,
+        ),
+        (
+            "reloads",
+            "times that the state was loaded again: it was wrong, or entries that it lacked were truncated",
+            stats.reloads,
+        ),
         (
             "digest_disagreements",
             "entries whose digest differed from this proxy's own",
@@ -185,14 +199,17 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
     ):
         yield CounterMetricFamily(f"zketcd_log_{name}", text, value)
     yield CounterMetricFamily(
-        "zketcd_incarnations", "incarnations that this process has had", stats.incarnations
+        "zketcd_incarnations",
+        "incarnations that this process has had: it takes a new one when its lease has ended",
+        stats.incarnations,
     )
     yield _counts("zketcd_log_entry_requests", "requests of each appended entry", stats.entry_requests)
     yield GaugeMetricFamily("zketcd_log_txns_in_flight", "appends that etcd has not answered", log.unanswered)
     yield GaugeMetricFamily("zketcd_log_position", "etcd revision of the newest applied entry", log.position)
     yield GaugeMetricFamily(
         "zketcd_log_staleness_seconds",
-        "time since this proxy had last applied everything that was in etcd",
+        "time since this proxy had last applied everything that was in etcd: normally 1 or less, above"
+        " --max-staleness the proxy serves no client",
         log.age,
     )
     yield GaugeMetricFamily(
@@ -212,7 +229,7 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
     yield GaugeMetricFamily("zketcd_proxies", "living proxies of this tree", len(log.members))
     homes = GaugeMetricFamily(
         "zketcd_proxy_info",
-        "the living proxies",
+        "1 for each living proxy: its incarnation, host, addresses and release",
         labels=["proxy", "host", "clients", "admin", "version", "peers"],
     )
     started = GaugeMetricFamily(
@@ -228,7 +245,7 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
     yield started
     combiner = GaugeMetricFamily(
         "zketcd_log_combiner",
-        "the proxy that appends this one's entries, or why it does so itself",
+        "always 1; the proxy that appends this one's entries, and why it does so itself",
         labels=["proxy", "why"],
     )
     combiner.add_metric(log.combined, 1)
@@ -294,7 +311,9 @@ def _of_archive(subject: Subject) -> Iterator[Metric]:
 
 def _of_certificates(subject: Subject) -> Iterator[Metric]:
     ends = GaugeMetricFamily(
-        "zketcd_certificate_end_seconds", "when a certificate in use ends, since 1970", labels=["which"]
+        "zketcd_certificate_end_seconds",
+        "when the certificate of an option's file ends, since 1970: of several, the first",
+        labels=["which"],
     )
     for certificate in () if subject.certificates is None else subject.certificates.known:
         ends.add_metric([certificate.option], certificate.ends)
@@ -307,9 +326,17 @@ def _of_snapshots(subject: Subject) -> Iterator[Metric]:
     current = record.current if record else None
     age = subject.clock.monotonic() - stats.written_at if stats.written_at else 0.0
     for name, text, value in (
-        ("zketcd_snapshot_bytes", "size of the current snapshot", current.bytes if current else 0),
-        ("zketcd_snapshot_age_seconds", "time since this proxy saw the current snapshot come", age),
-        ("zketcd_snapshot_overdue_seconds", "time for which a snapshot has been due", snapshots.overdue),
+        ("zketcd_snapshot_bytes", "size of the current snapshot; 0: none", current.bytes if current else 0),
+        (
+            "zketcd_snapshot_age_seconds",
+            "time since this proxy saw the current snapshot come; 0: it was there before the proxy",
+            age,
+        ),
+        (
+            "zketcd_snapshot_overdue_seconds",
+            "time for which a snapshot has been due; 0: none is",
+            snapshots.overdue,
+        ),
         (
             "zketcd_snapshot_duration_seconds",
             "time that the last snapshot of this proxy took",
@@ -317,7 +344,7 @@ def _of_snapshots(subject: Subject) -> Iterator[Metric]:
         ),
         (
             "zketcd_log_since_snapshot_bytes",
-            "bytes of the log since the current snapshot",
+            "bytes of the log since the current snapshot, which a start has to replay",
             snapshots.log_bytes,
         ),
         (
@@ -344,7 +371,11 @@ def _of_etcd(subject: Subject) -> Iterator[Metric]:
     status = subject.etcd.status
     alarms = () if status is None else status.errors or ()
     gauges: list[tuple[str, str, float]] = [
-        ("zketcd_etcd_in_touch", "whether etcd has answered lately", contact.in_touch),
+        (
+            "zketcd_etcd_in_touch",
+            "whether etcd answered in the last 3 s and this proxy is not too far behind",
+            contact.in_touch,
+        ),
         ("zketcd_etcd_silence_seconds", "since etcd last answered", contact.silence),
         ("zketcd_etcd_no_space", full, log.is_full or any("NOSPACE" in each for each in alarms)),
         ("zketcd_etcd_nearly_full", refusing, pressure is not None),
@@ -352,23 +383,25 @@ def _of_etcd(subject: Subject) -> Iterator[Metric]:
     ]
     if status is not None:
         gauges += [
-            ("zketcd_etcd_db_size_bytes", "size of etcd's database", status.db_size),
+            ("zketcd_etcd_db_size_bytes", "size of etcd's database some seconds ago", status.db_size),
             ("zketcd_etcd_db_in_use_bytes", "part of the database that is in use", status.db_size_in_use),
             ("zketcd_etcd_revision", "etcd's revision some seconds ago", status.revision),
         ]
         if status.errors is not None:
-            reported = "alarms and other errors that etcd reports"
+            reported = "alarms and other errors that etcd reports; missing if it reports them to root alone"
             gauges.append(("zketcd_etcd_alarms", reported, len(status.errors)))
     for name, text, value in gauges:
         yield GaugeMetricFamily(name, text, value)
-    refused = "requests refused for these reasons"
+    refused = "requests refused for the reserve, or for the last room"
     yield CounterMetricFamily("zketcd_growth_refused", refused, log.stats.growth_refused)
     calls = HistogramMetricFamily("zketcd_etcd_call_seconds", "answered calls to etcd", labels=["method"])
     for method, histogram in subject.etcd_calls.times.items():
         _add_times(calls, [method], histogram)
     yield calls
     failures = CounterMetricFamily(
-        "zketcd_etcd_failures", "calls to etcd that failed", labels=["method", "kind"]
+        "zketcd_etcd_failures",
+        "calls to etcd that failed: refused, unknown, no space",
+        labels=["method", "kind"],
     )
     for (method, kind), count in subject.etcd_calls.failures.items():
         failures.add_metric([method, kind], count)

@@ -10,6 +10,7 @@ In which order to read (each file begins with its own rules): the connection,
 
 connection      transport, session, requests, replies, the end: everything that happens to one client; and
                 what all connections of a server share
+life            the states of a connection, and what leads from one to the next (pure)
 transport       its bytes: cut into packets when they come in, sent when they go out
 opening         the connect request, or a four-letter word in its place
 identity        who the client is: its address, its certificate, auth packets, SASL

@@ -1,7 +1,7 @@
 """One client's connection: the transport's callbacks, the session, and watch events.
 
 Bytes from the client come in by `data_received`. They are cut into packets (`transport`), and those go to
-the connection's `Order`. What has to be done then comes back as a `Ready`, which `Connection._act` does.
+the connection's `Order`. What has to be done comes out of it as a `Ready`, which `Connection._act` does.
 Outcomes of writes come in by `take_outcome`, watch events by `notify`.
 
 The rules:
@@ -11,9 +11,9 @@ The rules:
 2. Requests are taken only while the state is whole and there is time in this turn of the loop (`turns`).
    Bytes that come meanwhile are parked, and taken piece by piece.
 3. What was applied in a slice is sent at its end, in one write. Only a slow read is begun at once.
-4. The client is not read from while too many of its requests wait, too many of all clients, while it does not
-   read its replies, and while another process takes over.
-5. Closed is closed: nothing is handled and sent after the last packet. Writes of a lost connection continue.
+4. Whether the client is read from is decided in one place (`_may_read`).
+5. The connection is in one state (`life`). Closed is closed: nothing is handled and sent after the last
+   packet. Writes of a lost connection continue.
 6. An exception here ends this connection, and no work of its caller (`_broken`). The transport's callbacks
    leave it to the loop's handler (`support.last_resort`). Only one of `connection_lost` ends the process.
 """
@@ -30,7 +30,8 @@ from codec.constants import OpCode, Perms, ProtocolVersion
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.packets import ConnectRequest
 from proxy.frontend.identity import ClientIdentity
-from proxy.frontend.limits import ConnectionLimits, EarlyBytes, Load
+from proxy.frontend.life import Event, Life
+from proxy.frontend.limits import ConnectionLimits, EarlyBytes, Load, too_far_behind
 from proxy.frontend.observer import Answer, Observer
 from proxy.frontend.opening import (
     ELSEWHERE,
@@ -42,7 +43,7 @@ from proxy.frontend.opening import (
     read_opening,
     word_answer,
 )
-from proxy.frontend.order import NOTHING, Authentication, Order, OrderContext, Ready
+from proxy.frontend.order import NOTHING, Authentication, Order, OrderContext
 from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.requests import SaslAnswer, Write
 from proxy.frontend.sampling import Sampling
@@ -72,6 +73,9 @@ _DROPPED = 1024
 # Bytes, and chunks of them, that are read from a client before its session exists.
 _EARLY = 64 << 10
 _EARLY_PIECES = 100
+
+# Plain names: looking up an enum's member costs more than the comparison.
+_OPENING, _ANSWERING, _WAITING, _SERVING, _CLOSED = Life
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +181,7 @@ class Connection(asyncio.Protocol):
         self._requests = self._size = 0  # requests and bytes of this client in the server's load
         self._early = 0  # bytes received before the session exists
         self._is_in_flush_queue = False
-        self._waits = False  # in the state gate's queue
+        self._connections = services.connections
 
     # -- the transport's callbacks ---------------------------------------------------------------------------
 
@@ -186,36 +190,30 @@ class Connection(asyncio.Protocol):
         # uvloop's transports are asyncio.Transport in all but their base class
         self.outbound.open(cast(asyncio.Transport, transport))
         is_usable = self.identity.connected(transport)
-        connections = self.services.connections
-        if not connections.are_frozen:
+        if not self._connections.are_frozen:
             self._opening.wait(self._loop, SESSIONLESS_TIMEOUT, self._give_up)
-        if not connections.opened(self) or not is_usable:
-            self._end()
-        elif connections.are_frozen:
+        if not self._connections.opened(self) or not is_usable:
+            self.close()
+        elif self._connections.are_frozen:  # uvloop's transport begins to read after this call all the same
             self._opening.due = self._loop.time() + SESSIONLESS_TIMEOUT  # about: the timer is set by `thaw`
-            self.outbound.frozen = True  # uvloop's transport begins to read after this call all the same
 
     def data_received(self, data: bytes) -> None:
         """Handle the packets of a chunk, as far as there is time; their replies leave in one write."""
-        if self.order.is_closed:
-            return
-        session = self.session
-        if session is not None:
+        life, session = self.order.life, self.session
+        if life is _SERVING and session is not None:
             session.heard = self._loop.time()
-        elif not self._keep_early(len(data)):
+        elif life is _CLOSED or life is _ANSWERING or not self._keep_early(len(data)):
             return
         inbound = self.inbound
         received = self._clock.perf_counter_ns()
-        waits = self.has_unhandled or self.outbound.frozen
+        waits = inbound.parked or self._opening.frames or life is _WAITING or self._connections.are_frozen
         is_next = not waits and self.services.state_gate.admits(received)
-        if session is None and self._awaits_session:
-            inbound.parked.append((data, received))
-            self._read_early()
-        elif is_next and len(data) <= PIECE:
+        if is_next and len(data) <= PIECE:
             self._take(data, received)
-        else:  # at most the first piece now, the rest in other turns of the loop
-            inbound.parked.append((data, received))
-            self.outbound.pause_reading()
+            return
+        inbound.parked.append((data, received))
+        self.regulate()
+        if life is not _WAITING:  # at most the first piece now, the rest in other turns of the loop
             self._wait()
             if is_next:
                 self._take(*inbound.take())
@@ -225,7 +223,8 @@ class Connection(asyncio.Protocol):
         self.outbound.lost()
         self._opening.stop_timer()
         self.inbound.parked.clear()
-        self._act(self.order.stop())
+        self.order.stop()
+        self._act()
         self._drop_watches(_DROPPED_AT_ONCE)
         self._release_early()
         session = self.session
@@ -246,11 +245,13 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not read its replies, so do not read from it either."""
         self.order.replies.is_paused = True
-        self.outbound.pause_reading()
+        self.services.connections.behind[self] = None
+        self.regulate()
         self._weigh()
 
     def resume_writing(self) -> None:
         """The client reads its replies again."""
+        self.services.connections.behind.pop(self, None)
         self.order.replies.resume()
         self._wait()
 
@@ -267,8 +268,10 @@ class Connection(asyncio.Protocol):
             self._take_opening(frames, broken)
         else:
             self._take_requests(frames, received)
-        if broken is not None:
-            self._end_broken(broken)
+        if broken is not None and self.order.life not in (_CLOSED, _ANSWERING):
+            warn = self.services.throttled_log.warn if self.session is None else log.info
+            warn("closing %s: %s", self.identity.address, broken)
+            self.close()
 
     def _take_requests(self, frames: list[bytes], received: int) -> None:
         count = len(frames)
@@ -280,41 +283,31 @@ class Connection(asyncio.Protocol):
             inbound.unsampled = self.services.sampling.look(
                 self.identity, self.order.replies.wire, frames, place
             )
-        ready = self.order.receive(frames, received)
-        queue = self.order.queue
+        order = self.order
+        order.receive(frames, received)
+        queue = order.queue
         if queue.count:
             self._weigh()
             if queue.is_long or self.services.load.is_too_much:
-                self.outbound.pause_reading()
-        self._act(ready)
-
-    def _end_broken(self, broken: FrameTooLong) -> None:
-        """The bytes after the last packet are not a packet; they may be a four-letter word."""
-        if self.order.is_closed or self._opening.word is not None:
-            return
-        warn = self.services.throttled_log.warn if self.session is None else log.info
-        warn("closing %s: %s", self.identity.address, broken)
-        self._end()
+                self.regulate()
+        self._act()
 
     def _wait(self) -> None:
         """Continue in another turn of the loop, when the state is whole and it is this connection's turn."""
-        if not self._waits:
-            self._waits = True
-            self.services.state_gate.park(self.take_turn)
+        self.services.state_gate.park(self.take_turn)
 
     @_contained
     def take_turn(self) -> None:
         """Handle a piece of what has waited. A long queue becomes shorter first, see `_settle`."""
-        self._waits = False
         order, parked = self.order, self.inbound.parked
         must_wait = False
         if not order.is_closed:
-            ready = order.advance()
-            must_wait = ready.again
-            self._act(ready)
+            order.advance()
+            must_wait = order.again
+            self._act()
         if order.is_closed:
             parked.clear()
-        elif not (must_wait or order.queue.is_long or self._awaits_session or self.outbound.frozen):
+        elif self._may_take and not (must_wait or order.queue.is_long):
             if self._opening.frames:
                 self._take_requests(self._opening.take_frames(), self._clock.perf_counter_ns())
             elif parked:
@@ -327,9 +320,10 @@ class Connection(asyncio.Protocol):
         """The outcome of a write is known: make the reply now, and send it at the end of this slice."""
         # A wrapper would cost each write a call, and each event below.
         try:
-            ready = self.order.answer_write(write, zxid, err, body)
-            if ready is not NOTHING:
-                self._act(ready)
+            order = self.order
+            order.answer_write(write, zxid, err, body)
+            if order.slow_read is not None:
+                self._act()
             if not self._is_in_flush_queue:
                 self._flush_soon()
             if self._observer.is_needed:
@@ -352,21 +346,22 @@ class Connection(asyncio.Protocol):
     def negotiated(self, answer: SaslAnswer) -> None:
         """Process the answer to a token of SASL, which was not made at once."""
         if not self.order.is_closed:
-            self._act(self.order.negotiated(answer))
+            self.order.negotiated(answer)
             self._settle()
 
     @_contained
     def answer_slow_read(self, pause: Pause) -> None:
         """Answer the read, in slices."""
         try:
-            self._act(self.order.answer_slow_read(pause))
+            self.order.answer_slow_read(pause)
         finally:
             self._settle()
 
     # -- what the order has ready ----------------------------------------------------------------------------
 
-    def _act(self, ready: Ready) -> None:
-        """Do what the order says. Nothing else appends requests, sends packets or closes the transport."""
+    def _act(self) -> None:
+        """Do what is ready. Nothing else appends requests, sends packets or closes the transport."""
+        ready = self.order.take_ready()
         if ready is NOTHING:
             return
         if ready.requests:
@@ -375,7 +370,11 @@ class Connection(asyncio.Protocol):
             self.services.state_gate.read_slowly(
                 self.answer_slow_read, lambda: self.order.wants_slow_read, *ready.slow_read
             )
-        self.outbound.send(ready.packets, ready.close)
+        closing = ready.close
+        if closing is not None and closing.why and self.outbound.is_open:
+            write = log.warning if closing.is_warned else log.info
+            write("closing %s: %s", self.identity.address, closing.why)
+        self.outbound.send(ready.packets, closing is not None)
         if ready.again:
             self._wait()
 
@@ -392,36 +391,49 @@ class Connection(asyncio.Protocol):
 
     def _settle(self) -> None:
         """Send what is ready, and take more from the client if few enough requests wait."""
-        order, outbound = self.order, self.outbound
-        self._act(order.take_ready())
-        queue = order.queue
+        outbound, queue = self.outbound, self.order.queue
+        self._act()
         if queue.count != self._requests or queue.size != self._size:
             self._weigh()
-        if outbound.reading_paused and self._may_take_more:
+        if outbound.reading_paused and queue.has_room and self._may_take:
             if self.has_unhandled:
                 self._wait()
             else:
-                self._resume_reading()
-        if outbound.draining and not (queue.count or self.has_unhandled):
-            self._end()
-
-    def _end(self) -> None:
-        """Close after sending everything that is ready; handle no more packets."""
-        self.order.end()
-        self._act(self.order.take_ready())
+                self.regulate()
+        if self._connections.are_draining and not (queue.count or self.has_unhandled):
+            self.close()
 
     # -- how much is read from the client --------------------------------------------------------------------
 
-    def _read_early(self) -> None:
-        """Before the session exists, keep reading up to a limit.
-
-        A closed connection is noticed only by reading from it.
-        """
-        parked = self.inbound.parked
-        if len(parked) > _EARLY_PIECES or sum(len(data) for data, _ in parked) > _EARLY:
-            self.outbound.pause_reading()
-        else:
+    def regulate(self) -> None:
+        """Read from the client, or do not: something has changed on which that depends."""
+        if self._may_read:
             self.outbound.resume_reading()
+        else:
+            self.outbound.pause_reading()
+
+    @property
+    def _may_read(self) -> bool:
+        order, queue, parked = self.order, self.order.queue, self.inbound.parked
+        if self._connections.are_frozen or self._connections.are_draining or order.replies.is_paused:
+            return False
+        if order.life is _WAITING:  # up to a limit, since only reading shows that a client has gone
+            return len(parked) <= _EARLY_PIECES and sum(len(data) for data, _ in parked) <= _EARLY
+        if self.has_unhandled or not self._may_take:
+            return False
+        # Who was not read from because of a long queue has to wait until half of it is answered.
+        is_short = queue.has_room if self.outbound.reading_paused else not queue.is_long
+        return is_short and not (queue.count and self.services.load.is_too_much)
+
+    @property
+    def _may_take(self) -> bool:
+        """Whether bytes that were received may be handled."""
+        return not self._connections.are_frozen and self.order.life in (_OPENING, _SERVING)
+
+    @property
+    def has_unhandled(self) -> bool:
+        """Whether some of the bytes received are not handled yet."""
+        return bool(self.inbound.parked or self._opening.frames)
 
     def _keep_early(self, size: int) -> bool:
         """Count bytes received before the session exists; False if they are too many: it is closed."""
@@ -436,7 +448,7 @@ class Connection(asyncio.Protocol):
             services.early.in_all,
             self._early,
         )
-        self._end()
+        self.close()
         return False
 
     def _release_early(self) -> None:
@@ -454,42 +466,18 @@ class Connection(asyncio.Protocol):
         self._requests = requests
         self._size = queue.size
 
-    def _resume_reading(self) -> None:
-        """Read from the client again, unless too many requests wait, it does not read, or it is closing."""
-        order = self.order
-        queue = order.queue
-        if self.inbound.parked or order.replies.is_paused or order.is_closed:
-            return
-        if not queue.is_long and not (queue.count and self.services.load.is_too_much):
-            self.outbound.resume_reading()
-
-    @property
-    def _may_take_more(self) -> bool:
-        """Whether there is room for more requests, and they may be read."""
-        return self.order.queue.has_room and not (self._awaits_session or self.outbound.frozen)
-
-    @property
-    def has_unhandled(self) -> bool:
-        """Whether some of the bytes received are not handled yet."""
-        return bool(self.inbound.parked or self._opening.frames)
-
-    @property
-    def _awaits_session(self) -> bool:
-        """Whether nothing may be handled before the session exists."""
-        return self.session is None and self._opening.request is not None
-
     # -- the session begins ----------------------------------------------------------------------------------
 
     def _take_opening(self, frames: list[bytes], broken: FrameTooLong | None) -> None:
         """Handle packets before the session exists: the connect request, or a four-letter word."""
-        opening = self._opening
         if frames:
             self._request_session(frames)
         elif broken is not None:
             self.inbound.count += 1  # before the answer is made, which may include this connection
-            opening.word = word_answer(self.services.answer_word, broken, self._clock)
-            if opening.word is not None:
-                self._answer_word(opening.word)
+            word = word_answer(self.services.answer_word, broken, self._clock)
+            if word is not None:
+                self.order.live_through(Event.WORD)
+                self._answer_word(word)
 
     def _request_session(self, frames: list[bytes]) -> None:
         """Handle the first packets."""
@@ -503,10 +491,11 @@ class Connection(asyncio.Protocol):
             request, wire = read_opening(frames[0], extended=services.context.operations.extended)
         except MalformedPacket as error:
             services.throttled_log.warn("closing %s: connect request %s", self.identity.address, error)
-            self._end()
+            self.close()
             return
         opening.stop_timer()
         opening.request = request
+        self.order.live_through(Event.REQUEST)
         opening.requested = self._clock.perf_counter_ns()
         self.inbound.count += 1
         services.counters.connect_requests += 1
@@ -519,8 +508,8 @@ class Connection(asyncio.Protocol):
         self.order.replies.wire = wire
         opening.frames = early
         services.attach(self, request)
-        if self._awaits_session:
-            self._read_early()
+        if self.wants_session:
+            self.regulate()
 
     @_contained
     def _answer_word(self, word: WordAnswer, *, is_first: bool = True) -> None:
@@ -529,13 +518,13 @@ class Connection(asyncio.Protocol):
             return
         answer = word.make()
         if answer is None:
-            self.outbound.pause_reading()
+            self.regulate()
             if is_first:
                 go_on = partial(self._answer_word, word, is_first=False)
                 self.services.long_words.add(self._loop, word, go_on)
         else:
             self.order.add_packet(answer)
-            self._end()
+            self.close()
 
     def limit_wait(self, seconds: float) -> None:
         """Close the connection after so many seconds, unless it has its session by then."""
@@ -544,7 +533,7 @@ class Connection(asyncio.Protocol):
     @_contained
     def _give_up(self) -> None:
         """The client has not sent a connect request in time, or has not got its session in time."""
-        if self._opening.request is not None:
+        if self.wants_session:
             self.services.throttled_log.info(
                 "closing %s: it got no session in its timeout", self.identity.address
             )
@@ -552,7 +541,7 @@ class Connection(asyncio.Protocol):
             self.services.counters.sessionless_expired += 1
             # ZooKeeper does not log it either (NIOServerCnxnFactory.ConnectionExpirerThread).
             log.debug("closing %s: no connect request in %d s", self.identity.address, SESSIONLESS_TIMEOUT)
-        self._end()
+        self.close()
 
     @_contained
     def established(self, session: Session, password: bytes, *, read_only: bool = False) -> None:
@@ -585,13 +574,12 @@ class Connection(asyncio.Protocol):
             opening.response(wire, session.timeout_ms, session.id, password, read_only=read_only)
         )
         if self.has_unhandled:
-            self.outbound.pause_reading()
             self._wait()
-        else:
-            self._resume_reading()
-        self._act(order.take_ready())
+        self.regulate()
+        self._act()
 
     def _attach(self, session: Session) -> None:
+        self.order.live_through(Event.SESSION)
         self._release_early()
         session.connection = self
         self.session = session
@@ -609,7 +597,7 @@ class Connection(asyncio.Protocol):
                 self.identity.port,
             )
         self.order.add_packet(self._opening.response(self.order.replies.wire, 0, 0, bytes(PASSWORD_BYTES)))
-        self._end()
+        self.close()
 
     def send_elsewhere(self) -> None:
         """Send the client to another server: by Keeper's answer for that, or by closing the connection."""
@@ -626,7 +614,8 @@ class Connection(asyncio.Protocol):
         """
         if self.session is not None:
             self.session.hear_unread(self, self._loop.time())
-        self._act(self.order.stop())
+        self.order.stop()
+        self._act()
         self._weigh()
 
     def _broken(self, error: Exception) -> None:
@@ -637,8 +626,7 @@ class Connection(asyncio.Protocol):
 
     def drain(self) -> None:
         """The server stops: read no more requests, but answer those received."""
-        self.outbound.pause_reading()
-        self.outbound.draining = True
+        self.regulate()
         if not self.order.queue.count and not self.has_unhandled:
             self.close()
 
@@ -648,23 +636,14 @@ class Connection(asyncio.Protocol):
 
     # -- another process takes over (proxy.handover) ---------------------------------------------------------
 
-    def freeze(self) -> None:
-        """Take no more requests until `thaw`; those that were taken are answered."""
-        self.outbound.pause_reading()
-        self.outbound.frozen = True
-
     def thaw(self) -> None:
-        """Continue."""
-        self.outbound.frozen = False
+        """Continue: the server's connections are not frozen any more."""
         if self.session is not None:
             self.session.heard = self._loop.time()  # what it has sent meanwhile is read next
-        if self.wants_session and self._opening.request is None and self._opening.timer is None:
+        if self.order.life is _OPENING and self._opening.timer is None:
             self._opening.wait(self._loop, SESSIONLESS_TIMEOUT, self._give_up)
-        if self._awaits_session:
-            self._read_early()
-        elif self.outbound.reading_paused and self._may_take_more and not self.has_unhandled:
-            self._resume_reading()
-        else:
+        self.regulate()
+        if self.has_unhandled:
             self._wait()
 
     @property
@@ -675,17 +654,16 @@ class Connection(asyncio.Protocol):
     @property
     def can_move(self) -> bool:
         """Whether another process can continue this connection."""
-        session, opening = self.session, self._opening
-        if self.order.is_closed or opening.word is not None or self.outbound.fd < 0:
-            return False
-        if session is None:
-            return opening.request is None
-        return session.connection is self and not self.identity.negotiates
+        life, session = self.order.life, self.session
+        if life is _SERVING and session is not None:
+            may_move = session.connection is self and not self.identity.negotiates
+        else:
+            may_move = life is _OPENING
+        return may_move and self.outbound.fd >= 0
 
     def continued(self, session: Session | None, unhandled: bytes) -> None:
         """Continue where another process has stopped; called before `thaw`."""
         if session is not None:
-            self._opening.request = ConnectRequest(0, 0, session.timeout_ms, session.id, b"", read_only=None)
             self._attach(session)
         if unhandled:
             self.inbound.parked.append((unhandled, self._clock.perf_counter_ns()))
@@ -727,7 +705,7 @@ class Connection(asyncio.Protocol):
     @property
     def wants_session(self) -> bool:
         """Whether the client still waits for its session."""
-        return self.session is None and not self.order.is_closed
+        return self.order.life is _WAITING
 
     def silence(self) -> float:
         """Seconds for which the client has been silent while it was not read from; inf if it is read from.
@@ -735,10 +713,10 @@ class Connection(asyncio.Protocol):
         While its requests wait for this server, it is not silent. While it does not read its replies, it has
         to send something, or to take some of them.
         """
-        outbound = self.outbound
-        if not (outbound.reading_paused or outbound.frozen):
+        outbound, are_frozen = self.outbound, self._connections.are_frozen
+        if not (outbound.reading_paused or are_frozen):
             return math.inf
-        return outbound.silence() if self.order.replies.is_paused and not outbound.frozen else 0.0
+        return outbound.silence() if self.order.replies.is_paused and not are_frozen else 0.0
 
 
 class Connections:
@@ -749,8 +727,9 @@ class Connections:
         self.received = 0  # packets of closed connections; each open connection counts its own
         self.sent = 0
         self._open: dict[Connection, None] = {}  # a dict keeps the order in which they were opened
-        self.are_frozen = False  # while another process takes over
-        self._draining = False
+        self.behind: dict[Connection, None] = {}  # their clients do not read
+        self.are_frozen = False  # while another process takes over: nothing is read, and nothing taken
+        self.are_draining = False  # the server stops: nothing is read
         self._all_gone = asyncio.Event()
 
     def __len__(self) -> int:
@@ -763,23 +742,37 @@ class Connections:
         """Add a new connection; False if it must be closed: a limit is reached, or the server stops."""
         self._open[connection] = None
         connection.admitted = connection.admitted or self.limits.admit(connection.identity.address)
-        return connection.admitted and not self._draining
+        return connection.admitted and not self.are_draining
 
     def gone(self, connection: Connection) -> None:
         """A connection is closed."""
         self._open.pop(connection, None)
+        self.behind.pop(connection, None)
         if connection.admitted:
             self.limits.release(connection.identity.address)
         self.received += connection.inbound.count
         self.sent += connection.outbound.sent
-        if self._draining and not self._open:
+        if self.are_draining and not self._open:
             self._all_gone.set()
+
+    def check(self) -> None:
+        """Close clients that are too far behind in reading."""
+        closed = too_far_behind({each: each.outbound.unread for each in self.behind})
+        for connection in closed:
+            connection.close()
+            connection.outbound.abort()
+        if closed:
+            closed[0].services.throttled_log.warn(
+                "closing %s and %d others: too many bytes wait for clients that do not read",
+                closed[0].identity.address,
+                len(closed) - 1,
+            )
 
     def freeze(self) -> None:
         """Take no more requests from any client, until `thaw`."""
         self.are_frozen = True
         for connection in self:
-            connection.freeze()
+            connection.regulate()
 
     def thaw(self) -> None:
         """Continue."""
@@ -789,7 +782,7 @@ class Connections:
 
     def drain(self) -> None:
         """Accept no more connections and read no more requests; answer the requests received."""
-        self._draining = True
+        self.are_draining = True
         for connection in self:
             connection.drain()
 

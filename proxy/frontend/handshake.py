@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from codec.constants import ErrorCode, OpCode
 from codec.jute import pack_string
 from codec.packets import ConnectRequest
-from proxy.frontend.connection import Connection
+from proxy.frontend.connection import Connection, Connections
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Sessions
 from proxy.log.append.pending import CallbackRequest, Pending
@@ -217,7 +217,7 @@ class Handshake:
 
 
 class SessionTimer:
-    """Calls `check` of everything that sessions depend on."""
+    """Calls `check` of everything that sessions and connections depend on."""
 
     def __init__(
         self,
@@ -225,6 +225,7 @@ class SessionTimer:
         sessions: Sessions,
         handshake: Handshake,
         read_only: ReadOnlySessions,
+        connections: Connections,
         interval: float,
     ) -> None:
         """`interval`: seconds between two checks."""
@@ -232,6 +233,7 @@ class SessionTimer:
         self._sessions = sessions
         self._handshake = handshake
         self._read_only = read_only
+        self._connections = connections
         self._interval = interval
 
     async def run(self) -> None:
@@ -249,6 +251,7 @@ class SessionTimer:
             connection.close()
         self._handshake.check()
         self._read_only.check()
+        self._connections.check()
 
 
 def interval_of(tick_ms: int) -> float:

@@ -2,12 +2,16 @@
 
 import logging
 from collections import Counter
+from collections.abc import Mapping
+from typing import TypeVar
 
 from proxy.support.addresses import source_of
 from proxy.support.counters import Counters
 from proxy.support.throttled_log import ThrottledLog
 
 log = logging.getLogger("proxy.frontend.connections")  # the documents name this logger
+
+_Client = TypeVar("_Client")
 
 # Bytes that clients without a session may have sent, from one source and in all. A handshake has 47 at most;
 # clients of ZooKeeper send nothing more before the answer to it.
@@ -16,6 +20,9 @@ _EARLY_IN_ALL = 16 << 20
 _ANY = 1 << 30
 # Above so many bytes of waiting requests the limit counts as reached, however few the requests are.
 _MAX_BYTES = 256 << 20
+# A client for which more bytes than this are kept is far behind in reading. The limit of all such clients.
+_FAR_BEHIND = 4 << 20
+_UNREAD_IN_ALL = 256 << 20
 
 
 class ConnectionLimits:
@@ -97,3 +104,19 @@ class EarlyBytes:
         self._by_source[source] -= size
         if not self._by_source[source]:
             del self._by_source[source]
+
+
+def too_far_behind(unread: Mapping[_Client, int]) -> list[_Client]:
+    """The clients to be closed, if too much is kept for those that are far behind: the furthest first.
+
+    `unread`: bytes by client. What others read late is bounded for each of them, and many may do so at once.
+    """
+    behind = {client: size for client, size in unread.items() if size > _FAR_BEHIND}
+    in_all = sum(behind.values())
+    closed = []
+    for client in sorted(behind, key=behind.__getitem__, reverse=True):
+        if in_all <= _UNREAD_IN_ALL:
+            break
+        in_all -= behind[client]
+        closed.append(client)
+    return closed

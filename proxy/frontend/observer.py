@@ -38,7 +38,6 @@ class Observer:
 
     __slots__ = (
         "_author",
-        "_counts",
         "_latency",
         "_logs",
         "_machine",
@@ -46,6 +45,7 @@ class Observer:
         "_received",
         "_traces",
         "_xid",
+        "counts",
         "is_needed",
         "now",
     )
@@ -67,7 +67,7 @@ class Observer:
         self._logs = logs
         self._traces = traces
         self.is_needed = logs is not None or traces is not None  # whether `answered` has to be called
-        self._counts: dict[int, int] = {}  # of each opcode, since the last `note`
+        self.counts: dict[int, int] = {}  # of each opcode, since the last `note`
         self._opcode = 0  # of the last one
         self._received = 0  # when the chunk of all of them was received
         self._xid = 0  # of the last one
@@ -121,7 +121,7 @@ class Observer:
             self._received = received
         self._opcode = opcode
         self._xid = xid
-        counts = self._counts
+        counts = self.counts
         counts[opcode] = counts.get(opcode, 0) + count
 
     def refuse(self, opcode: int) -> None:
@@ -130,7 +130,7 @@ class Observer:
 
     def note(self) -> None:
         """Record the counted requests as answered now."""
-        counts = self._counts
+        counts = self.counts
         if counts:
             now, opcode, received = self.now(), self._opcode, self._received
             self._note(opcode, counts.pop(opcode), self._xid, received, now)
@@ -140,7 +140,7 @@ class Observer:
 
     def note_run(self, opcode: int, count: int, xid: int, received: int) -> None:
         """As `count`, and `note` at once."""
-        if self._counts:
+        if self.counts:
             self.count(opcode, count, xid, received)
             self.note()
         else:  # most often; as `_note`, without a call more

@@ -81,7 +81,7 @@ class LongWords:
 class Opening:
     """The beginning of one connection."""
 
-    __slots__ = ("due", "frames", "request", "requested", "timer", "word")
+    __slots__ = ("due", "frames", "request", "requested", "timer")
 
     def __init__(self) -> None:
         self.due = 0.0  # the loop's time at which the connection is closed if it has no session
@@ -89,7 +89,6 @@ class Opening:
         self.request: ConnectRequest | None = None
         self.requested = 0  # nanoseconds, when it was received
         self.frames: list[bytes] = []  # received before the session exists; handled when it does
-        self.word: WordAnswer | None = None  # the client has sent a four-letter word instead
 
     def take_frames(self) -> list[bytes]:
         """Remove and return the packets received before the session existed."""

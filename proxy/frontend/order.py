@@ -1,7 +1,7 @@
 """The order of one connection's requests and replies.
 
-Pure: no event loop and no transport. Frames go in by `receive`, outcomes of writes by `answer_write`, watch
-events by `add_event`. What the connection has to do then comes back as a `Ready`.
+Pure: no event loop, no transport, no log. Frames go in by `receive`, outcomes of writes by `answer_write`,
+watch events by `add_event`. All that the connection has to do comes out of `take_ready`.
 
 The rules:
 
@@ -30,7 +30,6 @@ The rules:
 Read `Ready`, then `Order.receive`, `answer_write` and `advance`; the rest is what these three call.
 """
 
-import logging
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -41,6 +40,7 @@ from typing import NamedTuple
 from codec.constants import ErrorCode, KeeperState, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer
+from proxy.frontend.life import TRANSITIONS, Event, Life
 from proxy.frontend.observer import Answer, Observer
 from proxy.frontend.replies import LIMITS, Limits, Replies
 from proxy.frontend.requests import (
@@ -67,19 +67,18 @@ from proxy.state.ops.unreadable import code_of, spends_zxid
 from proxy.state.outcome import Refusal
 from proxy.state.pause import BRIEFLY, Pause, TooLong
 
-log = logging.getLogger(__name__)
-
 # Not the opcode of any packet, whose opcodes have 32 bits: clients may send any of these, 0 too.
 _NO_OPCODE = 1 << 32
 # Outcomes that ZooKeeper does not report: it closes the connection (FinalRequestProcessor).
 _CLOSED_WITHOUT_REPLY = frozenset((ErrorCode.SESSION_MOVED, ErrorCode.CONNECTION_LOSS))
 
-# Plain numbers: looking up an enum's member costs more than the comparison.
+# Plain names: looking up an enum's member costs more than the comparison.
+_CLOSED = Life.CLOSED
 _CLOSE_SESSION = int(OpCode.CLOSE_SESSION)
 _PING = int(OpCode.PING)
 _SESSION_EXPIRED = int(ErrorCode.SESSION_EXPIRED)
 _THROTTLED_OP = int(ErrorCode.THROTTLED_OP)
-_OPERATION_TIMEOUT = int(ErrorCode.OPERATION_TIMEOUT)
+_SYSTEM_ERROR = int(ErrorCode.SYSTEM_ERROR)
 
 
 class SlowRead(NamedTuple):
@@ -89,18 +88,28 @@ class SlowRead(NamedTuple):
     in_pieces: bool = False  # else it has to see one state: no entry is applied while it is answered
 
 
+class Closing(NamedTuple):
+    """The end of a connection."""
+
+    why: str = ""  # for the log; "" if there is nothing to say
+    is_warned: bool = False  # an operator should know
+
+
+_OF_ITSELF = Closing()
+
+
 class Ready(NamedTuple):
-    """What the connection has to do after a call of its `Order`, in the order of these fields."""
+    """What the connection has to do, in the order of these fields."""
 
     requests: Sequence[Write] = ()  # for the log
     slow_read: SlowRead | None = None
     packets: Sequence[bytes] = ()  # for the client
-    close: bool = False  # the connection, after the packets
+    close: Closing | None = None  # the connection, after the packets
     again: bool = False  # call `advance` in another turn of the loop
 
 
 NOTHING = Ready()
-"""Most outcomes of writes have this result, so it is not made each time."""
+"""Not made each time."""
 
 
 class OrderContext(NamedTuple):
@@ -170,10 +179,6 @@ class AuthenticationGate:
 class Order:
     """The requests of one client, until they are answered."""
 
-    # Methods return what the connection has to do, each thing once. `answer_write`, `add_event`, `add_packet`
-    # and `end` may be called many times in a turn. So what they make is returned by `take_ready`, which the
-    # connection calls at the end of the turn, or by the next of the other methods.
-    #
     # It has more attributes than other classes: what each request needs is found without a second look-up.
 
     def __init__(
@@ -193,16 +198,18 @@ class Order:
         self._machine = context.machine
         self._reading = context.reading
         self._observer = observer
+        self._counted = observer.counts  # the same object, of which `note` makes nothing
         self._limits = context.limits
         self.queue = RequestQueue()
         self.replies = Replies(context.machine, context.limits)
         schemes = context.schemes
         self._gate = AuthenticationGate(author, schemes, self.queue) if schemes else None
-        #: Nothing more is answered, no frames are taken, and the connection closes after the last packet.
-        self.is_closed = False
-        self._requests: list[Write] = []  # these three are for the next `Ready`, together with the packets
-        self._slow_read: SlowRead | None = None
-        self._again = False
+        self.life = Life.OPENING
+        self._requests: list[Write] = []  # these are for the next `Ready`, together with the packets
+        self._closing: Closing | None = None
+        #: `take_ready` may not wait for the end of the turn: the log must not be applied any further before.
+        self.slow_read: SlowRead | None = None
+        self.again = False  # call `advance` in another turn of the loop
         self.use_operations(context.operations)
 
     def use_operations(self, operations: Operations) -> None:
@@ -215,30 +222,26 @@ class Order:
 
     # -- what goes in --------------------------------------------------------------------------------------
 
-    def receive(self, frames: list[bytes], received: int) -> Ready:
+    def receive(self, frames: list[bytes], received: int) -> None:
         """Process the requests of a chunk received at that time; reads that need not wait are answered."""
         if self._gate is not None:
             self._pass_gate(self._gate, frames, received)
-            return self._ready()
+            return
         replies = self.replies
         answered = 0
         if not (self.queue.items or replies.is_paused):
-            if not replies.packets:
-                replies.unsent = 0
             limit = self._limits.unsent
             answered = self._answer_run(frames, received, limit, at_once=True)
             if answered == len(frames):
-                return self._ready()
-            self._again = replies.unsent > limit
+                return
+            self.again = replies.unsent > limit
         if frames:
             self._enqueue(frames[answered:] if answered else frames, received)
-        return self._ready()
 
-    def answer_write(self, write: Write, zxid: int, err: int, body: bytes) -> Ready:
+    def answer_write(self, write: Write, zxid: int, err: int, body: bytes) -> None:
         """Process the outcome of a write; it is most often the one at the head of the queue.
 
-        Only a slow read is returned: the log must not be applied any further before it. The rest waits for
-        `take_ready`, since many outcomes come in one turn.
+        Many outcomes come in one turn: `take_ready` may wait for its end, unless there is a `slow_read`.
         """
         opcode = write.opcode
         self._observer.count(opcode, 1, write.xid, write.received)
@@ -247,14 +250,14 @@ class Order:
         queue = self.queue
         items = queue.items
         if not items:
-            return NOTHING
+            return
         head = items[0]
         if head is not write:
             # A slow read is ahead, and the log, which applies nothing then, has refused the write.
             write.zxid = zxid
             write.err = err
             write.reply = body
-            return NOTHING
+            return
         queue.pop_write(write)
         if err or opcode == _CLOSE_SESSION:
             self._answer_last(write, zxid, err, body)
@@ -264,18 +267,9 @@ class Order:
         if items:
             following = items[0]
             if not isinstance(following, Write) or following.zxid != UNKNOWN:
-                self._advance()
-                if self._slow_read is not None:
-                    slow_read, self._slow_read = self._slow_read, None
-                    return Ready(slow_read=slow_read)
-        return NOTHING
+                self.advance()
 
-    def advance(self) -> Ready:
-        """Answer from the head of the queue while the client reads; send the next writes to the log."""
-        self._advance()
-        return self._ready()
-
-    def negotiated(self, answer: SaslAnswer) -> Ready:
+    def negotiated(self, answer: SaslAnswer) -> None:
         """Send the answer to a token. `advance` continues with requests received meanwhile."""
         items = self.queue.items
         if items and isinstance(head := items[0], Awaited):
@@ -284,10 +278,9 @@ class Order:
             if answer.err:
                 self._drop()
             else:
-                self._again = True
-        return self._ready()
+                self.again = True
 
-    def answer_slow_read(self, pause: Pause) -> Ready:
+    def answer_slow_read(self, pause: Pause) -> None:
         """Answer the slow read at the head of the queue, and the requests after it."""
         head = self.queue.items[0]
         assert isinstance(head, Awaited)
@@ -301,8 +294,7 @@ class Order:
         if self.queue.in_log and self.replies.are_too_many:
             self._close_unread()
         else:
-            self._advance()
-        return self._ready()
+            self.advance()
 
     def add_event(self, kind: int, path: str, zxid: int) -> None:
         """Add a watch event. Closes the connection if too many wait for a client that does not read."""
@@ -321,18 +313,35 @@ class Order:
         """Add a packet that answers no request, after the replies so far."""
         self.replies.packets.append(packet)
 
-    def end(self) -> None:
+    def end(self, closing: Closing = _OF_ITSELF) -> None:
         """Process no more frames, and close after the packets so far."""
-        self.is_closed = True
+        self._closing = self._closing or closing
+        self.live_through(Event.END)
 
-    def stop(self) -> Ready:
+    def live_through(self, event: Event) -> None:
+        """Change the state of the connection."""
+        self.life = TRANSITIONS[self.life][event]
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more is answered, and the connection closes after the last packet."""
+        return self.life is _CLOSED
+
+    def stop(self, closing: Closing = _OF_ITSELF) -> None:
         """Answer no more requests: the connection is closed. Waiting writes are sent to the log.
 
         At this point they would be in ZooKeeper's pipeline too. Reads that wait are dropped: their watches
         would never be removed.
         """
-        self._stop()
-        return self._ready()
+        items = list(self.queue.items)
+        self._drop(closing)
+        if items and isinstance(items[0], Awaited) and items[0].opcode == OpCode.SASL:
+            return  # the client has not authenticated yet
+        for item in items:
+            if isinstance(item, Held):
+                self._make_write(item.xid, item.opcode, item.packet, item.received)
+            elif isinstance(item, Single) and not (item.opcode in self._reads or self._try_to_pass(item)):
+                break
 
     def release(self) -> None:
         """The connection is closed: from now on, refer to it only weakly. Called after `stop`.
@@ -346,30 +355,28 @@ class Order:
     # -- what comes out ------------------------------------------------------------------------------------
 
     def take_ready(self) -> Ready:
-        """Everything that is ready, at the end of a turn. The times of its requests end now."""
+        """Everything that is ready, each thing once. The times of its requests end now."""
         replies = self.replies
-        if not replies.is_paused:
-            replies.unsent = 0
-        self._observer.note()
-        return self._ready()
-
-    def _ready(self) -> Ready:
-        replies, packets = self.replies, self.replies.packets
-        requests, slow_read = self._requests, self._slow_read
+        packets = replies.packets
+        requests, slow_read, close = self._requests, self.slow_read, self._closing
+        if self._counted:
+            self._observer.note()
         if packets:
             replies.packets = []
-        elif not (requests or slow_read or self.is_closed or self._again):
+            if not replies.is_paused:
+                replies.unsent = 0
+        elif not (requests or slow_read or close or self.again):
             return NOTHING
         if requests:
             self._requests = []
-        self._slow_read = None
+        self.slow_read = None
         # Half the time of the class's own constructor, for what is made for each chunk of requests.
-        return tuple.__new__(Ready, (requests or (), slow_read, packets or (), self.is_closed, self._again))
+        return tuple.__new__(Ready, (requests or (), slow_read, packets or (), close, self.again))
 
     @property
     def is_idle(self) -> bool:
         """Whether no request waits, and nothing is ready."""
-        return not (self.queue.count or self.replies.packets or self._again)
+        return not (self.queue.count or self.replies.packets or self.again)
 
     @property
     def wants_slow_read(self) -> bool:
@@ -395,7 +402,7 @@ class Order:
     def _pass_gate(self, gate: AuthenticationGate, frames: Sequence[bytes], received: int) -> None:
         """Process the packets of a client that is not authenticated yet."""
         gate.add(frames)
-        while gate and not (self.queue.items or self._again or self.is_closed):
+        while gate and not (self.queue.items or self.again or self.is_closed):
             if gate.is_open:
                 self._gate = None
                 self._enqueue(gate.take_all(), received)
@@ -406,9 +413,8 @@ class Order:
             if gate.lets_pass(opcode) or not is_whole:
                 self._enqueue([packet], received)
             else:
-                log.info("closing %s: it has to authenticate first", self._author.address)
                 self.replies.add_at(0, xid, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)
-                self.end()
+                self.end(Closing("it has to authenticate first"))
         if self.is_closed:
             self._drop()
 
@@ -434,11 +440,10 @@ class Order:
                     queue.add_read(packet, received)
                 else:
                     queue.add_single(Single(xid, opcode, packet, received, weight), self._limits.ahead_in_all)
-        if queue.items and not (queue.in_log or self.replies.is_paused or self._again or self.is_closed):
-            self._advance()
+        if queue.items and not (queue.in_log or self.replies.is_paused or self.again or self.is_closed):
+            self.advance()
         if is_cut and not self.is_closed:
-            log.info("closing %s: a packet without a whole header", self._author.address)
-            self.end()
+            self.end(Closing("a packet without a whole header"))
 
     def _weight(self, opcode: int, packet: bytes) -> int:
         """The weight of a single request for a write after it."""
@@ -522,12 +527,11 @@ class Order:
 
     # -- answering from the head of the queue --------------------------------------------------------------
 
-    def _advance(self) -> None:
-        self._again = False
+    def advance(self) -> None:
+        """Answer from the head of the queue while the client reads; send the next writes to the log."""
+        self.again = False
         queue = self.queue
         items = queue.items
-        if not self.replies.packets:
-            self.replies.sent()
         began = 0  # when the first heavy read began
         while items:
             item = items[0]
@@ -554,7 +558,7 @@ class Order:
                         now = self._observer.now()
                         began = began or now
                         if now - began > self._limits.stretch or self.replies.unsent > self._limits.unsent:
-                            self._again = True
+                            self.again = True
                             break
                 queue.pop_single(item)
                 self._answer_single(item)
@@ -564,11 +568,11 @@ class Order:
     def _answer_last(self, write: Write, zxid: int, err: int, body: bytes) -> None:
         """Answer a write whose reply may be the last one of the connection."""
         if err in _CLOSED_WITHOUT_REPLY:
-            log.info("closing %s: the outcome of its write: %s", self._author.address, ErrorCode(err).name)
-            self._drop()
+            self._drop(Closing(f"the outcome of its write: {ErrorCode(err).name}"))
             return
         if err == _THROTTLED_OP and self._client.knows_keeper:
-            err = _OPERATION_TIMEOUT  # ClickHouse waits and tries again; of a code unknown to it, it hangs
+            # ClickHouse hangs at a code unknown to it, and at OPERATION_TIMEOUT opens session after session.
+            err = _SYSTEM_ERROR
         self.replies.add_at(zxid, write.xid, err, body)
         # The reply to closeSession is the last packet that ZooKeeper sends. If it failed, the session
         # continues.
@@ -593,7 +597,7 @@ class Order:
         elif is_last:
             return True
         elif replies.unsent > limit:
-            self._again = True
+            self.again = True
         else:
             packet = run.packets[0]
             queue.pop_reads(run, 1)
@@ -688,7 +692,7 @@ class Order:
     def _await_slow_read(self, read: Awaited) -> None:
         """A read that was at the head of the queue is slow: all other requests wait for its answer."""
         self.queue.await_head(read)
-        self._slow_read = SlowRead(self.queue.in_log > 0, self._operations.reads[read.opcode].in_pieces)
+        self.slow_read = SlowRead(self.queue.in_log > 0, self._operations.reads[read.opcode].in_pieces)
 
     # -- requests that concern only the connection: ping, auth, sasl, and unsupported ones -----------------
 
@@ -709,15 +713,13 @@ class Order:
         elif opcode == OpCode.SASL:
             token = self._token(packet)
             if token is None:
-                log.info("closing %s: a SASL packet without a token", self._author.address)
-                self.end()
+                self.end(Closing("a SASL packet without a token"))
             elif (answer := self._authentication.negotiate(token)) is not None:
                 self._answer_sasl(xid, answer)
             else:  # a thread makes the answer
                 self.queue.await_head(Awaited(xid, opcode, packet, received))
         else:
-            log.info("closing %s: operation %d is not offered", self._author.address, opcode)
-            self.end()
+            self.end(Closing(f"operation {opcode} is not offered"))
             # In ZooKeeper the request has no zxid yet.
             replies.add_at(-1, xid, ErrorCode.UNIMPLEMENTED)
         if self._observer.is_needed:
@@ -752,31 +754,17 @@ class Order:
 
     # -- the end -------------------------------------------------------------------------------------------
 
-    def _stop(self) -> None:
-        items = list(self.queue.items)
-        self._drop()
-        if items and isinstance(items[0], Awaited) and items[0].opcode == OpCode.SASL:
-            return  # the client has not authenticated yet
-        for item in items:
-            if isinstance(item, Held):
-                self._make_write(item.xid, item.opcode, item.packet, item.received)
-            elif isinstance(item, Single) and not (item.opcode in self._reads or self._try_to_pass(item)):
-                break
-
     def _close_unread(self) -> None:
         """Close: too many bytes wait for a client that does not read them."""
-        log.warning(
-            "closing %s: more than %d bytes of replies and events wait for the client to read them",
-            self._author.address,
-            self._limits.forced,
-        )
-        self._stop()
+        most = self._limits.forced
+        why = f"more than {most} bytes of replies and events wait for the client to read them"
+        self.stop(Closing(why, is_warned=True))
 
-    def _drop(self) -> None:
+    def _drop(self, closing: Closing = _OF_ITSELF) -> None:
         """Answer no more requests, and drop those that wait."""
-        self.end()
-        self._again = False
-        self._slow_read = None
+        self.end(closing)
+        self.again = False
+        self.slow_read = None
         if self._gate is not None:
             self._gate.take_all()
         self.queue.clear()

@@ -112,11 +112,6 @@ class Replies:
             return self.wire.frame(xid, zxid, error.code, error.body)
         return self.wire.frame(xid, zxid, ErrorCode.MARSHALLING_ERROR)
 
-    def sent(self) -> None:
-        """The transport has all packets, or is about to get them."""
-        if not self.is_paused:
-            self.unsent = 0
-
     def resume(self) -> None:
         """The client has read all that was sent."""
         self.is_paused = False

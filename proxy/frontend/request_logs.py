@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from codec.constants import KeeperOpCode, OpCode
 from codec.errors import MalformedPacket
+from codec.jute import Reader
 from proxy.frontend import audit
 from proxy.frontend.requests import Author, Write, path_of
 from proxy.state.ops import EXTENDED
@@ -153,15 +154,17 @@ class RequestLogs:
 
 
 def _fields_of(write: Write, pause: Pause) -> Any:
-    """The decoded body, also of a request so long that it was decoded only when it was applied."""
+    """The decoded body, also of a request so long that it was decoded only when it was applied.
+
+    If such a one was not applied, only its path: to decode the rest takes long, and nothing can rest now.
+    """
     operation = EXTENDED.writes[write.opcode]
-    if (
-        write.fields is None
-        and operation.in_steps
-        and not (pause is NO_PAUSE and write.opcode == OpCode.MULTI)
-    ):
+    if write.fields is None and operation.in_steps:
         with suppress(MalformedPacket):
-            return operation.decode(write.body, 0, pause)[0]
+            if pause is not NO_PAUSE:
+                return operation.decode(write.body, 0, pause)[0]
+            if write.opcode != OpCode.MULTI:
+                return Reader(write.body, 0).string(), None, None, None
     return write.fields
 
 

@@ -77,12 +77,11 @@ class Outbound:
 
     __slots__ = (
         "_acked",
+        "_closing",
         "_last_wait",
         "_loop",
         "_socket",
         "_transport",
-        "draining",
-        "frozen",
         "reading_paused",
         "sent",
     )
@@ -91,18 +90,30 @@ class Outbound:
         self._loop = loop
         self._last_wait: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None  # None before it is open, and after it is closed
+        self._closing: asyncio.Transport | None = (
+            None  # closed, but the client may still read the last packets
+        )
         self._socket = -1
         self._acked = 0  # bytes that the client's host had acknowledged at the last call of `silence`
         self.sent = 0  # packets
         self.reading_paused = False  # nothing is read from the client
-        self.draining = False  # nothing will be read from the client any more
-        self.frozen = False  # another process takes over: nothing is read until `thaw`
+
+    @property
+    def is_open(self) -> bool:
+        """Whether packets can be sent."""
+        return self._transport is not None
 
     @property
     def unsent(self) -> int:
         """Bytes that the socket has not taken, if there is one."""
         transport = self._transport
         return 0 if transport is None or self.fd < 0 else transport.get_write_buffer_size()
+
+    @property
+    def unread(self) -> int:
+        """Bytes that are kept for the client, also after the connection was closed."""
+        transport = self._transport or self._closing
+        return 0 if transport is None else transport.get_write_buffer_size()
 
     @property
     def fd(self) -> int:
@@ -146,17 +157,18 @@ class Outbound:
             # A client that does not read would keep its connection, and all unsent packets, for ever.
             self._last_wait = self._loop.call_later(_LAST_WAIT, transport.abort)
             transport.close()
-            self._transport = None  # outcomes of writes may still be reported
+            self._closing, self._transport = transport, None  # outcomes of writes may still be reported
 
     def abort(self) -> None:
         """Close the transport at once, without what is not sent yet."""
-        transport, self._transport = self._transport, None
+        transport = self._transport or self._closing
+        self._transport = self._closing = None
         if transport is not None:
             transport.abort()
 
     def lost(self) -> None:
         """The transport is closed."""
-        self._transport = None
+        self._transport = self._closing = None
         if self._last_wait is not None:
             self._last_wait.cancel()
 
@@ -167,7 +179,7 @@ class Outbound:
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read from the client again, unless the connection is draining or closed."""
-        if self.reading_paused and self._transport is not None and not (self.draining or self.frozen):
+        """Read from the client again."""
+        if self.reading_paused and self._transport is not None:
             self.reading_paused = False
             self._transport.resume_reading()

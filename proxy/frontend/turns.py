@@ -19,7 +19,7 @@ The rules:
 """
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -92,7 +92,7 @@ class StateGate:
         self._loop = loop
         self._now = clock.perf_counter_ns
         self._turn = Turn(loop)
-        self._parked: deque[Callable[[], None]] = deque()
+        self._parked: OrderedDict[Callable[[], None], None] = OrderedDict()
         self._is_called = False  # `_resume` will be
         self._urgent: deque[_SlowRead] = deque()
         self._waiting: deque[_SlowRead] = deque()
@@ -107,7 +107,7 @@ class StateGate:
     @property
     def first_parked(self) -> Callable[[], None] | None:
         """The work that waits longest; None if none does."""
-        return self._parked[0] if self._parked else None
+        return next(iter(self._parked), None)
 
     @property
     def first_slow_read(self) -> object:
@@ -119,8 +119,11 @@ class StateGate:
         return self._state.is_whole and not self._turn.is_over(now)
 
     def park(self, work: Callable[[], None]) -> None:
-        """Do a small piece of a connection's work in another turn of the loop, when the gate is open."""
-        self._parked.append(work)
+        """Do a small piece of a connection's work in another turn of the loop, when the gate is open.
+
+        Work that waits already is done once.
+        """
+        self._parked[work] = None
         self._resume_soon()
 
     def read_slowly(
@@ -152,7 +155,7 @@ class StateGate:
         """Let each of those that wait now do a piece, as far as there is time, and at least one of them."""
         self._is_called = False
         for _ in range(len(self._parked) if self._state.is_whole else 0):
-            self._parked.popleft()()
+            self._parked.popitem(last=False)[0]()
             if not self.admits(self._now()):
                 break
         if self._parked:

@@ -136,4 +136,4 @@ def _unpacked(connection: Connection, fields: Sequence[Any] | None) -> _Adopted:
 
 def _freeze(connections: list[Connection]) -> None:
     for connection in connections:
-        connection.freeze()
+        connection.regulate()

@@ -137,7 +137,7 @@ class Sender:
                 if each.outbound.fd < 0:
                     continue  # it is closed by now
                 if self._frozen:
-                    each.freeze()  # it has come after the others were frozen
+                    each.regulate()  # it has come after the others were frozen
                 marked = mark(each) if each.can_move and each.is_quiet else None
                 self._given[each] = len(self._given), marked
                 clients.append(

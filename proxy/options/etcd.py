@@ -30,7 +30,7 @@ class EtcdAccess:
     """Certificates are PEM files; "" means none."""
 
     ca: str = option(
-        "PEM file of the CA that signed etcd's certificate",
+        "PEM file of the CA that signed etcd's certificate; refused with http:// endpoints",
         name="--etcd-ca",
         type=values.file,
         metavar="FILE",
@@ -42,7 +42,7 @@ class EtcdAccess:
         metavar="FILE",
     )
     key: str = option(
-        "PEM file of the key of --etcd-cert",
+        "PEM file of the key of --etcd-cert, without a password",
         name="--etcd-key",
         type=values.file,
         metavar="FILE",
@@ -56,7 +56,8 @@ class EtcdAccess:
         secret=True,
     )
     password_file: str = option(
-        "file with the password of --etcd-user, read whenever zketcd authenticates",
+        "file with the password of --etcd-user as its only line, 4,096 bytes at most; read whenever zketcd"
+        " authenticates, so that the password can be changed (docs/etcd.md)",
         name="--etcd-password-file",
         type=values.file,
         metavar="FILE",

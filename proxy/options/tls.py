@@ -40,7 +40,7 @@ class ClientTls:
         secret=True,
     )
     ca: str = option(
-        "PEM file of the CAs that sign the certificates of clients",
+        "PEM file of the CAs that sign clients' certificates, for --tls-client-auth want and need",
         name="--tls-ca",
         type=values.file,
         metavar="FILE",
@@ -54,14 +54,14 @@ class ClientTls:
         zoo={"ssl.clientAuth": str.lower},
     )
     min_version: str = option(
-        "oldest version of TLS that is accepted",
+        "oldest version of TLS that is accepted (ssl.enabledProtocols)",
         name="--tls-min-version",
         choices=MIN_VERSIONS,
         default="1.2",
         zoo={"ssl.enabledProtocols": zoo.oldest_tls},
     )
     ciphers: str = option(
-        "cipher suites for TLS 1.2, in OpenSSL's names (ssl.ciphersuites)",
+        "cipher suites for TLS 1.2, in OpenSSL's names; all of TLS 1.3 are allowed (ssl.ciphersuites)",
         name="--tls-ciphers",
         metavar="LIST",
     )

@@ -109,7 +109,8 @@ class SaslOptions:
         metavar="SERVICE/HOST@REALM",
     )
     super_users: tuple[str, ...] = option(
-        "SASL users that have all permissions, separated by commas (zookeeper.superUser)",
+        "SASL users that have all permissions, separated by commas (zookeeper.superUser). Without it, too, a"
+        " user with the name super matches every ACL entry of scheme sasl",
         name="--sasl-super-users",
         type=_names,
         metavar="NAMES",

@@ -21,6 +21,7 @@ from proxy.state.rights import Rights
 from schema.paths import parent_of
 
 _ALL = 1 << 62  # more watches than there can be
+_COMPARED = 50_000  # of the smaller tables, which takes a few milliseconds
 # The key of a null path, which ZooKeeper's tables hold like any other; no node has it, so it never fires.
 _NULL = "null"
 
@@ -235,6 +236,7 @@ class WatchTable:
         return dict.fromkeys((*taken, *lasting)) if lasting else taken
 
     # -- for administrators: all except `total` count data watches only, as ZooKeeper does--------------------
+    # What is watched in two ways counts once, unless there is too much to compare.
 
     def counts(self) -> tuple[int, int, int]:
         """(connections that watch, paths watched, watches), as `wchs` reports them."""
@@ -275,13 +277,18 @@ class WatchTable:
 def _distinct(tables: Sequence[Mapping[_Key, object]]) -> int:
     """How many different keys the tables have together. Iterates over all tables except the largest."""
     largest, *others = sorted(tables, key=len, reverse=True)
-    more = {key for table in others for key in table if key not in largest}
-    return len(largest) + len(more)
+    count = sum(map(len, others))
+    if count <= _COMPARED:
+        count = len({key for table in others for key in table if key not in largest})
+    return len(largest) + count
 
 
 def _pairs(tables: Iterable[_Table]) -> int:
     """How many pairs of a connection and a path the tables hold together."""
     held = [table.by_watcher for table in tables if table.by_watcher]
+    counts = sorted(sum(map(len, table.values())) for table in held)
+    if sum(counts[:-1]) > _COMPARED:
+        return sum(counts)
     return sum(
         (-1) ** (size - 1) * _common(some)
         for size in range(1, len(held) + 1)

@@ -10,7 +10,9 @@ from typing import NamedTuple
 # etcd, children, snapshots, logs, the takeover by another process: about 30 are open in a proxy without
 # clients.
 _OWN = 64
-_ADMIN, _PEERS = 128, 256  # at most; an eighth of all
+#: Connections to the admin port, at most; an eighth of all descriptors.
+ADMIN = 128
+_PEERS = 256  # likewise, of other proxies
 # Fewer clients than this are worth a warning.
 _MANY = 1000
 
@@ -34,7 +36,7 @@ class Shares(NamedTuple):
 
 def share(limit: int) -> Shares:
     """Share so many descriptors."""
-    admin, peers = (min(most, limit // 8) for most in (_ADMIN, _PEERS))
+    admin, peers = (min(most, limit // 8) for most in (ADMIN, _PEERS))
     return Shares(limit, admin, peers, max(1, limit - min(_OWN, limit // 2) - admin - peers))
 
 

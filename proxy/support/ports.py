@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from proxy.support.addresses import source_of
@@ -153,9 +154,10 @@ class BoundedPort:
         self._listener.listen()
         self._acceptor.open(self._listener)
 
-    def close(self) -> None:
-        """Accept no more. Open connections stay open."""
+    async def close(self) -> None:
+        """Accept no more, and end TLS handshakes. Open connections stay open."""
         self._acceptor.close()
+        await self._tasks.close()
 
     def _accepted(self, client: socket.socket, peer: Peer) -> None:
         address = source_of(str(peer[0]))
@@ -172,21 +174,27 @@ class BoundedPort:
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         place = Place(self._taken, address)
-        self._tasks.start(self._begin(client, place), f"accept one of {self._whom}")
+        task = self._tasks.start(self._begin(client, place), f"accept one of {self._whom}")
+        task.add_done_callback(partial(self._begun, client, place))
 
-    async def _begin(self, client: socket.socket, place: Place) -> None:
-        has_begun = False
+    async def _begin(self, client: socket.socket, place: Place) -> bool:
         try:
             timeout = None if self._tls is None else _HANDSHAKE
             await self._loop.connect_accepted_socket(
                 lambda: self._make(place), client, ssl=self._tls, ssl_handshake_timeout=timeout
             )
-            has_begun = True
         except OSError as error:
-            self._throttled_log.warn("closing a connection of %s: %s", self._whom, error)
+            self._throttled_log.warn(
+                "closing a connection of %s: %s", self._whom, str(error) or type(error).__name__
+            )
         except Exception as error:  # noqa: BLE001 - `contained` logs it
             contained(error, f"cannot accept a connection of {self._whom}")
-        finally:
-            if not has_begun:
-                client.close()
-                place.release()
+        else:
+            return True
+        return False
+
+    def _begun(self, client: socket.socket, place: Place, task: asyncio.Task[bool]) -> None:
+        """A protocol has the connection, or there is none. A task that `close` ends may not have begun."""
+        if task.cancelled() or task.exception() is not None or not task.result():
+            client.close()
+            place.release()

@@ -16,6 +16,7 @@ from console.assets import read_assets
 from console.guard import HEADER
 from console.http import Console, ConsoleSettings
 from console.passwords import Secret, make
+from console.storage import Storage
 from lab.fakes.etcd import FakeEtcd
 from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
@@ -117,7 +118,10 @@ async def place(
         console = console_of(server, ConsoleSettings(known, certificates, write, ASSETS, 2 << 20))
         commands = Commands(server.facts, server.auth)
         changes = Changes(server.facts.subject, commands.guard, server.kill)
-        admin = AdminServer(server.facts, commands, changes, console.application)
+        routes = Storage(console).routes
+        admin = AdminServer(
+            server.facts, commands, changes, server.words, console.application, storage=routes
+        )
         await admin.start(listener, tls)
         try:
             yield Place(server, console, port)

@@ -183,7 +183,7 @@ async def test_bad_documents(body: bytes, status: int) -> None:
 
 async def test_a_fault_of_ours_is_told_without_its_traceback() -> None:
     async with alone() as (where, operator):
-        with mock.patch.object(where.console._api, "session", side_effect=ZeroDivisionError):
+        with mock.patch.object(where.console.api, "session", side_effect=ZeroDivisionError):
             await operator.refused(500, "an error of the server: see its log", "session")
 
 

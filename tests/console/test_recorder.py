@@ -50,7 +50,7 @@ def test_an_hour_has_no_more_points_and_hides_no_slow_moment() -> None:
 async def test_the_page_finds_a_history_when_it_opens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Recorder, "run", asyncio.Event().wait)  # no samples but those of the test
     async with alone() as (where, operator):
-        recorder = where.console._api.recorder
+        recorder = where.console.api.recorder
         recorder.take(1.0)
         await where.client(("/a", b""))
         recorder.take(3.0)

@@ -273,7 +273,7 @@ async def test_sessions_are_sorted_and_filtered(stage: Stage) -> None:
 
 
 async def test_the_traffic_has_a_history_when_the_page_opens(stage: Stage) -> None:
-    recorder = stage.console.console._api.recorder
+    recorder = stage.console.console.api.recorder
     recorder.take(asyncio.get_running_loop().time())
     page = await stage.browser.page()
     # The second time it is asked only when the first answer has been shown.

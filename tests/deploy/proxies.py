@@ -13,9 +13,11 @@ from proxy import server
 from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
 from proxy.admin.facts import Facts
+from proxy.admin.four_letter import FourLetterWords
 from proxy.admin.http import AdminServer
 from proxy.config import Config, parse
 from proxy.ctl.options import parser as ctl_parser
+from proxy.options.words import KNOWN
 from proxy.state.auth.schemes import AuthSchemes
 from tests.proxy.admin.subjects import subject_of
 
@@ -79,7 +81,8 @@ async def _no_kill(_session: int, _who: str) -> int:
 def _routes() -> set[str]:
     facts = Facts(subject_of())
     commands = Commands(facts, AuthSchemes())
-    admin = AdminServer(facts, commands, Changes(facts.subject, commands.guard, _no_kill))
+    changes = Changes(facts.subject, commands.guard, _no_kill)
+    admin = AdminServer(facts, commands, changes, FourLetterWords(facts, KNOWN))
     return {resource.canonical for resource in admin._runner.app.router.resources()}
 
 

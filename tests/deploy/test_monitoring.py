@@ -3,11 +3,13 @@
 import json
 import re
 import urllib.request
+from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from archive.stats import METRICS
@@ -17,6 +19,7 @@ from proxy.admin.facts import Facts
 from proxy.admin.prometheus import Exposition
 from proxy.etcd.model import EtcdUnknown, Status
 from proxy.frontend.certificate_ends import Certificate, CertificateEnds
+from tests.parts import check_part
 from tests.proxy.admin.subjects import subject_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -33,8 +36,8 @@ _WORDS |= {"histogram_quantile", "scalar", "min", "time", "abs", "e"}
 
 
 @pytest.fixture
-def families() -> dict[str, set[str]]:
-    """The names of all samples by the family that has them."""
+def metrics() -> list[Metric]:
+    """All metrics of a server."""
     subject = subject_of(etcd=SimpleNamespace(status=Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, [])))
     subject.latency.by_opcode[OpCode.EXISTS].note(1000)
     subject.log.peers.note("b", 0, 0, 0, 9000)
@@ -42,11 +45,13 @@ def families() -> dict[str, set[str]]:
     subject.certificates.known = [Certificate("--tls-cert", "server.pem", 0, 1)]
     subject.etcd_calls.answered("Txn", 1000)
     subject.etcd_calls.failed("Txn", EtcdUnknown("gone"))
-    text = Exposition(Facts(subject)).text().decode()
-    found: dict[str, set[str]] = {}
-    for family in text_string_to_metric_families(text):
-        found[family.name] = {sample.name for sample in family.samples}
-    return found
+    return list(text_string_to_metric_families(Exposition(Facts(subject)).text().decode()))
+
+
+@pytest.fixture
+def families(metrics: list[Metric]) -> dict[str, set[str]]:
+    """The names of all samples by the family that has them."""
+    return {family.name: {sample.name for sample in family.samples} for family in metrics}
 
 
 def named(expression: str) -> set[str]:
@@ -100,13 +105,16 @@ def test_every_panel_is_about_metrics_that_there_are(families: dict[str, set[str
     assert len(set(places)) == len(places)
 
 
-def test_the_page_names_each_metric_and_alert_and_no_other(families: dict[str, set[str]]) -> None:
+def test_the_page_has_each_metric_and_what_its_help_says(metrics: list[Metric]) -> None:
+    lines = (
+        f"* {', '.join(f'`{each.name}`' for each in alike)}: {text}"
+        for text, alike in groupby(metrics, lambda each: each.documentation)
+    )
+    check_part("docs/monitoring.md", "metrics", lines)
+
+
+def test_the_page_has_a_section_for_each_alert() -> None:
     page = (REPOSITORY / "docs" / "monitoring.md").read_text()
-    tables = {
-        title: {name for row in rows.splitlines() if row.startswith("| `") for name in _names(row)}
-        for title, rows in re.findall(r"^## (.*)\n([^#]*(?:#[^#][^#]*)*)", page, re.MULTILINE)
-    }
-    assert tables["Metrics"] == set(families)
     sections = re.findall(r"^### (\w+)$", page[page.index("## Alerts") :], re.MULTILINE)
     assert sections == [rule["alert"] for rule in _rules()]
 
@@ -119,8 +127,3 @@ def test_each_alert_links_to_its_section_of_the_page() -> None:
 def test_etcd_has_the_metrics_that_the_alerts_take_from_it(etcd_server: EtcdServer) -> None:
     page = urllib.request.urlopen(f"{etcd_server.endpoint}/metrics", timeout=60).read().decode()
     assert {family.name for family in text_string_to_metric_families(page)} >= OF_ETCD
-
-
-def _names(row: str) -> list[str]:
-    """The names in a row's first cell."""
-    return re.findall(r"`([^`]+)`", row.split("|")[1])

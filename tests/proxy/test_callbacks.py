@@ -48,6 +48,7 @@ proxy/support/child.py add_reader orphaned.set
 proxy/support/ports.py add_reader self._accept
 proxy/support/log_backlog.py Thread self._write
 proxy/support/ports.py call_later self._accept_again
+proxy/support/ports.py add_done_callback partial(self._begun, client, place)
 proxy/support/tasks.py add_done_callback partial(self._ended, reported)
 proxy/watchdog.py Thread self._run
 proxy/watchdog.py call_soon_threadsafe self._turn

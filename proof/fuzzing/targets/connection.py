@@ -90,7 +90,7 @@ def _played(client: Client, chunks: Iterable[bytes], *, grant: bool = False) -> 
         if client.transport.is_closed():
             break
         client.send(chunk)
-        if grant and client.host.attached and client.connection.session is None:
+        if grant and client.connection.wants_session:
             client.establish()
     for _ in range(_MOST_ENTRIES):
         if not client.host.pending:
@@ -101,7 +101,7 @@ def _played(client: Client, chunks: Iterable[bytes], *, grant: bool = False) -> 
     sent, closed = b"".join(client.transport.writes), client.transport.is_closed()
     client.lose()
     client.commit()
-    if client.host.connections:
+    if len(client.host.connections):
         raise Wrong("the connection is still counted")
     return _Played(sent, closed, len(client.host.attached))
 

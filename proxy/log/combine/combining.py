@@ -35,7 +35,6 @@ _MOST_VAIN = 8  # entries that the combiner refuses, one after the other
 _SAMPLES = 64  # entries, after which the combiner's time is compared
 _OTHERS = 1.0  # seconds since another proxy's last entry, within which it is worth combining
 _SLOWER = 0.002  # seconds by which a combiner may exceed twice the time of a direct append
-_MOST_GUESTS = 256  # proxies that a combiner appends for
 
 
 class _Offered(NamedTuple):
@@ -51,7 +50,7 @@ class Port(Protocol):
     def open(self, make: Callable[[Place], asyncio.Protocol]) -> None:
         """Accept connections. Raises OSError."""
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Accept no more."""
 
 
@@ -80,7 +79,7 @@ class Combining:
         self._trouble = ""  # why there is none, though another proxy combines
         # Not sets, whose order differs from run to run.
         self._connections: dict[_Guest, None] = {}
-        self._guests: dict[_Guest, None] = {}  # of these, the proxies
+        self._guests: dict[str, _Guest] = {}  # of these, the proxies by incarnation; one each
         self._combiner: Combiner | None = None
         self._port: Port | None = None
 
@@ -92,8 +91,8 @@ class Combining:
 
     def stop(self) -> None:
         """The incarnation is over."""
-        if self._combiner is not None and self._hello is not None:
-            self._combiner.forget(self._hello.incarnation)
+        if self._hello is not None:
+            self._forget(self._hello.incarnation)
         self._hello = None
         self._offered.clear()
         if self._line is not None:
@@ -163,7 +162,7 @@ class Combining:
 
     def proxy_gone(self, incarnation: str) -> None:
         """The key of a proxy is gone, maybe with its host: its connection may never end."""
-        for guest in [guest for guest in self._guests if guest.incarnation == incarnation]:
+        if (guest := self._guests.get(incarnation)) is not None:
             guest.close()
 
     def _is_worth_it(self, value: bytes) -> bool:
@@ -192,17 +191,22 @@ class Combining:
         self._connections[guest] = None
 
     def enters(self, guest: "_Guest") -> None:
-        """A proxy's hello has come. Raises BadMessage if it is one too many."""
-        if len(self._guests) >= _MOST_GUESTS:
-            raise BadMessage(f"there are {_MOST_GUESTS} proxies")
-        self._guests[guest] = None
+        """A proxy's hello has come. Its last connection ends, which the proxy has left."""
+        if (former := self._guests.pop(guest.incarnation, None)) is not None:
+            self._forget(guest.incarnation)
+            former.close()
+        self._guests[guest.incarnation] = guest
 
     def leaves(self, guest: "_Guest") -> None:
         """The connection is lost."""
         self._connections.pop(guest, None)
-        self._guests.pop(guest, None)
+        if self._guests.get(guest.incarnation) is guest:
+            del self._guests[guest.incarnation]
+            self._forget(guest.incarnation)
+
+    def _forget(self, incarnation: str) -> None:
         if self._combiner is not None:
-            self._combiner.forget(guest.incarnation)
+            self._combiner.forget(incarnation)
 
     def take(self, offer: Offer) -> None:
         """Append an entry of another proxy."""
@@ -232,8 +236,10 @@ class Combining:
                 await self._use(chosen, hello, tls)
             await asyncio.sleep(_LOOK)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Take and give no more entries."""
+        if self._port is not None:
+            await self._port.close()
         if self._timer is not None:
             self._timer.cancel()
         if self._line is not None:
@@ -242,8 +248,6 @@ class Combining:
             self._combiner.close()
         for guest in list(self._connections):
             guest.close()
-        if self._port is not None:
-            self._port.close()
 
     def _chosen(self) -> Member | None:
         """The proxy that combines: the eldest, if all proxies have an address for that.

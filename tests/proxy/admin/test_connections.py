@@ -79,7 +79,7 @@ async def site() -> AsyncIterator[Site]:
     finally:
         for writer in made.opened:
             writer.close()
-        bounded.close()
+        await bounded.close()
         await runner.cleanup()
 
 

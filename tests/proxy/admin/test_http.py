@@ -1,6 +1,7 @@
 """The admin HTTP server on a real socket, about a whole server on the fake etcd."""
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncIterator
 from http import HTTPStatus
@@ -20,6 +21,7 @@ from proxy.admin.commands import Commands, Response
 from proxy.admin.facts import NOT_SERVING
 from proxy.admin.http import AdminServer
 from proxy.frontend.listener import bound_socket
+from proxy.options import words
 from proxy.server import Server
 from tests.proxy.test_server import Client, serving
 
@@ -71,13 +73,21 @@ async def browser() -> AsyncIterator[Browser]:
     async with serving(FakeEtcd()) as server:
         commands = Commands(server.facts, server.auth)
         changes = Changes(server.facts.subject, commands.guard, server.kill)
-        admin = AdminServer(server.facts, commands, changes)
+        admin = AdminServer(server.facts, commands, changes, server.words)
         await admin.start(listener)
         try:
             async with aiohttp.ClientSession() as session:
                 yield Browser(session, server, listener.getsockname()[1])
         finally:
             await admin.stop()
+
+
+async def test_a_compressed_request_is_not_unpacked(browser: Browser) -> None:
+    """A thousand times as many bytes may be in it."""
+    body = gzip.compress(bytes(4 << 20))
+    headers = {"Content-Encoding": "gzip"}
+    status, _ = await browser.json("/commands/snapshot", "POST", data=body, headers=headers)
+    assert status == 401, "not 413: it would have more than a mebibyte"
 
 
 async def test_each_command_of_the_list_answers_json(browser: Browser) -> None:
@@ -221,3 +231,33 @@ async def test_metrics_can_be_parsed(browser: Browser) -> None:
     assert values["zketcd_request_seconds_bucket", ("le", "+Inf"), ("operation", "get_data")] == 1
     assert values["zketcd_log_entries_appended_total",] >= 2
     assert values["updatelatency_count",] == 2
+
+
+@pytest.mark.parametrize("form", ["/api/v1/commands/{}", "/api/v1/commands?command={}&cwd=/"])
+async def test_words_by_the_addresses_of_keeper(
+    browser: Browser, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser.server.words, "_allowed", words.parse(words.DEFAULT))
+    assert await browser.ask(form.format("ruok")) == (200, "application/json", '{"result":"imok"}')
+    assert await browser.json(form.format("isro"), "POST") == (200, {"result": "rw"})
+    status, found = await browser.json(form.format("mntr"))
+    assert (status, "zk_znode_count\t" in found["result"]) == (200, True)
+    status, found = await browser.json(form.format("stat"))
+    assert (status, "--four-letter-words" in found["message"]) == (403, True)
+    assert (await browser.json(form.format("ruok"), headers={"Host": "evil.example"}))[0] == 403
+
+
+async def test_a_long_word_by_the_addresses_of_keeper(browser: Browser) -> None:
+    await browser.answers(packet(1, create("/e", mode=1)))
+    status, found = await browser.json("/api/v1/commands/dump")
+    assert status == 200
+    assert "\t/e\n" in found["result"]
+
+
+async def test_what_is_no_word_by_the_addresses_of_keeper(browser: Browser) -> None:
+    for path in ("/nope", "", "/"):
+        unknown = (400, {"message": "Invalid four letter command."})
+        assert await browser.json(f"/api/v1/commands{path}") == unknown
+    for path in ("?command=ls%20%27/%27&cwd=/", "/ls?command=ls%20%27/%27&cwd=/", "?command="):
+        status, found = await browser.json(f"/api/v1/commands{path}")
+        assert (status, "zketcd shell" in found["message"]) == (501, True)

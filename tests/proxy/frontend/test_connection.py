@@ -14,11 +14,9 @@ from codec import client as zk
 from codec.client import PING, auth, connect, create, delete, framed, get, packet, sasl, set_acl, set_data
 from codec.constants import ErrorCode, EventType, OpCode, Xid
 from codec.jute import Acl, pack_buffer
-from codec.packets import ConnectRequest
 from lab.fakes.connection import (
     MAX_FRAME,
     PASSWORD,
-    SESSION,
     Client,
     FakeHost,
     FakeLoop,
@@ -54,63 +52,12 @@ def _connection(host: FakeHost) -> Connection:
     return Connection(host.services(), cast(asyncio.AbstractEventLoop, host.loop))
 
 
-def test_the_handshake() -> None:
-    client = Client()
-    client.send(connect(9000, last_zxid=3))
-    assert client.host.attached == [ConnectRequest(0, 3, 9000, 0, bytes(16), False)]
-    assert client.received() == []
-    # It waits for its session. It is read, since else its end would not be noticed.
-    assert client.transport.is_read()
-    client.loop.wait(60)
-    assert not client.transport.closed
-    client.establish()
-    assert client.transport.is_read()
-    (payload,) = client.received()
-    assert zk.connected(payload) == (SESSION, PASSWORD, 4000)
-    assert payload.endswith(b"\0")
-    assert client.connection.session_id == SESSION
-
-
 def test_an_old_client_gets_an_answer_without_the_read_only_byte() -> None:
     client = Client()
     client.send(pack_buffer(connect(4000)[4:-1]))
     client.establish()
     (payload,) = client.received()
     assert len(payload) == 36
-
-
-def test_a_client_that_never_asks_for_a_session_is_let_go() -> None:
-    client = Client()
-    client.loop.wait(SESSIONLESS_TIMEOUT - 0.1)
-    assert not client.transport.closed
-    client.loop.wait(0.1)
-    assert client.transport.closed
-
-
-def test_a_client_wants_a_session_until_it_has_one_or_is_gone() -> None:
-    client, gone = Client(), Client()
-    wants = []
-    for each in (client, gone):
-        each.send(connect(4000))
-        wants.append(each.connection.wants_session)
-    client.establish()
-    gone.lose()
-    assert wants == [True, True]
-    assert not client.connection.wants_session
-    assert not gone.connection.wants_session
-
-
-def test_a_client_that_gets_no_session_in_time_is_closed(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    client = Client()
-    client.send(connect(4000))
-    client.connection.limit_wait(15.0)
-    assert client.connection.facts().due == client.loop.now + 15.0
-    client.loop.wait(14.9)
-    assert not client.transport.is_closed()
-    client.loop.wait(0.1)
-    assert client.transport.is_closed()
-    assert "it got no session in its timeout" in caplog.text
 
 
 @pytest.mark.parametrize("is_lost", [True, False])
@@ -183,15 +130,6 @@ def test_health_checks_and_port_scanners_do_not_fill_the_log(caplog: pytest.LogC
         assert record.getMessage().startswith(f"closing 10.0.0.7: {why} ")
 
 
-def test_a_refused_client_is_told_so_and_let_go() -> None:
-    client = Client()
-    client.send(connect(4000, session=77))
-    client.connection.refuse()
-    (payload,) = client.received()
-    assert zk.connected(payload) == zk.NO_SESSION
-    assert client.transport.is_closed()
-
-
 @pytest.mark.parametrize("size", [0, 1, 20, 43])
 def test_a_connect_request_cut_short_closes(size: int) -> None:
     client = Client()
@@ -203,7 +141,7 @@ def test_a_connect_request_cut_short_closes(size: int) -> None:
 @pytest.mark.parametrize("is_full", [True, False])
 def test_one_connection_too_many_or_gone_before_it_is_looked_at_is_closed(is_full: bool) -> None:
     host = FakeHost(FakeLoop())
-    host.full = is_full
+    host.connections.limits.most = int(not is_full)
     connection, transport = _connection(host), FakeTransport(("10.0.0.7", 4711) if is_full else None)
     connection.connection_made(transport)
     host.loop.run()
@@ -211,7 +149,7 @@ def test_one_connection_too_many_or_gone_before_it_is_looked_at_is_closed(is_ful
     connection.data_received(connect(4000))
     assert host.attached == []
     connection.connection_lost(None)
-    assert host.connections == 0
+    assert len(host.connections) == 0
 
 
 @pytest.mark.parametrize("peer", [("10.0.0.7", 4711), None])
@@ -263,22 +201,6 @@ def test_what_comes_with_the_connect_request_waits_for_the_session() -> None:
     assert client.xids() == [3]
 
 
-@pytest.mark.parametrize("first", [1, 1500])
-def test_what_comes_before_the_session_is_limited(first: int) -> None:
-    """`first`: requests that come with the connect request; so many are not handled in one turn."""
-    client = Client()
-    gets = [packet(xid, get("/")) for xid in range(4500)]
-    client.send(connect(4000) + b"".join(gets[:first]), b"".join(gets[first:3000]))
-    assert client.transport.is_read()
-    client.send(b"".join(gets[3000:]))
-    assert not client.transport.is_read()
-    client.establish()
-    client.loop.run()
-    _, *rest = client.received()
-    assert [reply.xid for reply in [*map(zk.reply, rest)]] == list(range(4500))
-    assert client.transport.is_read()
-
-
 def test_a_client_that_sends_single_bytes_before_its_session_costs_little() -> None:
     client = Client()
     client.send(connect(4000))
@@ -292,15 +214,6 @@ def test_a_client_that_sends_single_bytes_before_its_session_costs_little() -> N
     client.send(request[sent:])
     client.loop.run()
     assert len([*map(zk.reply, client.received()[1:])]) == 10
-
-
-def test_what_comes_with_the_connect_request_is_handled_before_what_comes_next() -> None:
-    client = Client()
-    client.send(connect(4000) + packet(1, get("/")))
-    client.establish()
-    client.send(packet(2, get("/")))  # before the turn in which the first is handled
-    _, *rest = client.received()
-    assert [reply.xid for reply in [*map(zk.reply, rest)]] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -319,15 +232,6 @@ def test_what_is_no_packet_ends_the_connection_behind_what_came_before(client: C
     client.commit()
     assert client.received() == []  # nothing is written behind the end: found by fuzzing
     assert client.host.machine.tree.nodes["/a"].data == bytes(MAX_FRAME - empty)
-
-
-def test_four_letter_words() -> None:
-    for chunks in ([b"ruok"], [b"r", b"uo", b"k"], [b"ruok\n"], [b"none"]):
-        client = Client()
-        client.send(*chunks)
-        # What follows a word is handed on; an unknown word has no answer.
-        assert client.transport.writes == ([] if chunks == [b"none"] else [b"imok" + chunks[-1][4:]])
-        assert client.transport.is_closed()
 
 
 def test_a_long_answer_to_a_word_is_made_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,20 +277,6 @@ def test_a_lost_connection_leaves_a_newer_one_its_session(client: Client) -> Non
     assert client.session.connection is newer.connection
 
 
-def test_draining_answers_what_is_here_and_closes(client: Client) -> None:
-    client.send(packet(1, set_data("/a", b"1")) + packet(2, get("/a")))
-    client.connection.drain()
-    client.loop.run()
-    assert not client.transport.is_closed()
-    assert not client.transport.is_read()
-    client.commit()
-    assert client.xids() == [1, 2]
-    assert client.transport.is_closed()
-    idle = established().connection
-    idle.drain()
-    assert idle.order.is_closed
-
-
 def test_a_client_proves_who_it_is(client: Client) -> None:
     client.send(packet(1, set_acl("/a", (Acl(31, *digest_identity(b"user:word")),))))
     client.commit()
@@ -411,7 +301,7 @@ def test_a_client_is_not_silent_while_its_requests_wait_unless_it_takes_no_repli
     with mock.patch.object(Outbound, "silence", return_value=7.0):
         client.connection.pause_writing()
         assert client.connection.silence() == 7.0
-        client.connection.freeze()
+        client.host.connections.freeze()
         assert client.connection.silence() == 0.0
 
 

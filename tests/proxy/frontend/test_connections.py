@@ -1,24 +1,30 @@
 """Connections and their limits: who gets in, what is counted, how all end."""
 
+import logging
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from proxy.frontend import limits
 from proxy.frontend.connection import Connection, Connections
 from proxy.frontend.limits import ConnectionLimits
 from proxy.support.counters import Counters
+from proxy.support.throttled_log import ThrottledLog
 
 
 class Fake:
     """A connection that does at once what it is asked."""
 
-    def __init__(self, connections: Connections | None = None, received: int = 0, sent: int = 0) -> None:
+    def __init__(
+        self, connections: Connections | None = None, received: int = 0, sent: int = 0, unread: int = 0
+    ) -> None:
         self.admitted = False
         self.identity = SimpleNamespace(address="10.0.0.1")
+        self.services = SimpleNamespace(throttled_log=ThrottledLog(logging.getLogger(__name__)))
         self.inbound = SimpleNamespace(count=received)
-        self.outbound = SimpleNamespace(sent=sent)
         self.did: list[str] = []
+        self.outbound = SimpleNamespace(sent=sent, unread=unread, abort=lambda: self.did.append("abort"))
         self._connections = connections
 
     @property
@@ -26,8 +32,8 @@ class Fake:
         """It stands for one."""
         return cast(Connection, self)
 
-    def freeze(self) -> None:
-        self.did.append("freeze")
+    def regulate(self) -> None:
+        self.did.append("regulate")
 
     def thaw(self) -> None:
         self.did.append("thaw")
@@ -126,4 +132,24 @@ def test_while_another_process_takes_over_all_connections_are_frozen() -> None:
     connections.thaw()
     frozen.append(connections.are_frozen)
     assert frozen == [True, False]
-    assert here.did == ["freeze", "thaw"]
+    assert here.did == ["regulate", "thaw"]
+
+
+def test_of_clients_that_do_not_read_the_furthest_behind_is_closed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(limits, "_FAR_BEHIND", 10)
+    monkeypatch.setattr(limits, "_UNREAD_IN_ALL", 100)
+    connections = _connections()
+    here = [Fake(connections, unread=unread) for unread in (10, 40, 60, 11, 10, 41, 0)]
+    connections.behind |= {each.connection: None for each in here}
+    connections.check()
+    assert [len(each.did) for each in here] == [0, 0, 2, 0, 0, 0, 0]
+    assert here[2].did == ["close", "abort"]
+    assert here[2].connection not in connections.behind
+    assert "closing 10.0.0.1 and 0 others: too many bytes" in caplog.text
+    connections.check()
+    assert sum(len(each.did) for each in here) == 2
+    here[3].outbound.unread = 20  # 40 + 20 + 41
+    connections.check()
+    assert here[5].did == ["close", "abort"]

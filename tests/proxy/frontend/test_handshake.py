@@ -9,7 +9,9 @@ import pytest
 from codec.constants import ErrorCode, OpCode
 from codec.packets import ConnectRequest
 from lab.fakes.connection import FakeLoop
+from proxy.frontend.connection import Connections
 from proxy.frontend.handshake import Handshake, Past, SessionTimer, interval_of
+from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Session, Sessions, Timeouts
 from proxy.log.append.outbox import Header, Outbox
@@ -51,7 +53,8 @@ class Proxy:
         read_only_sessions = self.read_only if read_only else None
         self.handshake = Handshake(replicated, self.sessions, read_only_sessions, loop, past=past)
         self.handshake.is_open = True
-        self.timer = SessionTimer(replicated, self.sessions, self.handshake, self.read_only, 0.5)
+        connections = Connections(ConnectionLimits(0, 0, Counters()))
+        self.timer = SessionTimer(replicated, self.sessions, self.handshake, self.read_only, connections, 0.5)
 
     def attach(self, request: ConnectRequest = NEW, *, is_keepers: bool = False) -> Applicant:
         applicant = Applicant(is_keepers=is_keepers)

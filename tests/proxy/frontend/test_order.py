@@ -92,6 +92,14 @@ def test_the_requests_of_a_chunk_are_counted_by_their_operation(client: Client) 
 _GET_ACL = framed(1, OpCode.GET_ACL, pack_string("/b"))
 
 
+def test_a_read_behind_a_heavy_one_is_timed_when_it_is_answered(client: Client) -> None:
+    """And not when the client sends something again."""
+    latency = client.connection.latency
+    before = latency.count
+    client.connection.data_received(_GET_ACL + _gets([2]))
+    assert latency.count == before + 2
+
+
 def test_operators_see_what_waits_for_what(client: Client) -> None:
     connection = client.connection
     assert connection.order.waiting(5) == []
@@ -107,20 +115,6 @@ def test_operators_see_what_waits_for_what(client: Client) -> None:
 
 
 # -- clients that are not read from ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("is_drained_first", [True, False])
-def test_a_client_is_read_from_once_it_reads_and_its_queue_has_drained(
-    client: Client, is_drained_first: bool
-) -> None:
-    client.connection.pause_writing()
-    client.send(_puts(range(1000)))
-    steps = [client.commit, client.connection.resume_writing]
-    for step in steps if is_drained_first else reversed(steps):
-        assert not client.transport.is_read()
-        step()
-        client.loop.run()
-    assert client.transport.is_read()
 
 
 @pytest.mark.parametrize(("requests", "size"), [(100_000, 0), (0, 1 << 28)])

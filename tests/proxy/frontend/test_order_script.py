@@ -1,4 +1,4 @@
-"""The script of one connection's order: `order.txt`, against the real state machine.
+"""The scripts of one connection, against the real state machine: of its order, and of its states.
 
 Inputs. A request has an xid, or a range of them as 1..9; several requests of one chunk are separated by `;`.
 
@@ -19,22 +19,34 @@ half, whole       a write is applied in part, or the state is whole again
 glimpse           the state is whole for a moment, in which the next write begins to be applied in part
 drain             the server stops
 tree              shows the data of /a and the names of all nodes
+new               another client, which has sent nothing
+ask [REQUESTS]    it sends the connect request, and these with it
+word TEXT         it sends this in place of one
+grant, refuse     it has its session, or gets none
+limit SECONDS     it has to get its session within these
+wait SECONDS      time passes
+freeze, thaw      another process takes over, or does not
+others N          other clients have N requests that wait
 
-Outputs. `log` are requests that the log gets. Each line of `client` is one write to the transport, with the
-replies in it: xid, error, how many zxids after the beginning, and what a read has found. Then what has
-changed: how many requests wait, whether the client is read from, whether the log may change the state.
+Outputs. `log` are requests that the log gets, `says` is a line of the server's own log. Each line of `client`
+is one write to the transport, with the replies in it: xid, error, how many zxids after the beginning, and
+what a read has found. Then what has changed: the connection's state, how many requests wait, whether the
+client is read from, whether the log may change the state.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from codec import client as zk
-from codec.client import PING, Reply, auth, close, create, framed, sasl, set_data
+from codec.client import PING, Reply, auth, close, connect, create, framed, sasl, set_data
 from codec.constants import CreateMode, ErrorCode, EventType, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer, pack_string
-from lab.fakes.connection import established, take_apart
+from lab.fakes.connection import Client, established, take_apart
 from proxy.frontend.replies import LIMITS
 from proxy.log.append.pending import Pending
 from proxy.state.node import full_node
@@ -42,7 +54,7 @@ from proxy.state.pause import Lengths
 from proxy.state.rights import OPEN
 from tests import golden
 
-SCRIPT = Path(__file__).with_name("order.txt")
+ORDER, CONNECTION = map(Path(__file__).with_name, ("order.txt", "connection.txt"))
 _ALL_SLOW = Lengths(every=1, at_once=-1)
 _READS = {
     "get": OpCode.GET_DATA,
@@ -133,14 +145,26 @@ def _range(first: int | None, last: int | None, form: str = "") -> str:
     return format(first, form) if first == last else f"{first:{form}}..{last:{form}}"
 
 
+def _granted(payload: bytes) -> str:
+    session_id, _, timeout_ms = zk.connected(payload)
+    return f"session {session_id}, timeout {timeout_ms} ms"
+
+
 class World:
     """A client with the nodes /a, whose data is "old", and /b."""
 
-    def __init__(self) -> None:
+    def __init__(self, says: pytest.LogCaptureFixture) -> None:
+        says.set_level(logging.INFO)
+        self.says = says
         self._begin()
 
     def _begin(self, **limits: int) -> None:
-        self.client = established(limits=LIMITS._replace(**limits))
+        self._meet(established(limits=LIMITS._replace(**limits)), is_served=True)
+
+    def _meet(self, client: Client, *, is_served: bool) -> None:
+        self.client = client
+        self.says.clear()
+        self.is_served = is_served  # the answer to its connect request was sent
         self.zxid = self.client.host.machine.zxid
         self.opcodes: dict[int, int] = {}
         self.in_log: list[Pending] = []
@@ -151,7 +175,7 @@ class World:
         """What may change with each input, in words."""
         client = self.client
         return [
-            "closed" if client.transport.is_closed() else "",
+            client.connection.order.life.value,
             f"{client.connection.order.queue.count} wait",
             "is read from" if client.transport.is_read() else "is not read from",
             "the state stays" if client.host.holds else "the state may change",
@@ -161,7 +185,9 @@ class World:
         """What comes out for an input."""
         name, text = words[0], " ".join(words[1:])
         shown = getattr(self, name)(text) or []
-        return [*shown, *self._log(), *self._client(), *self._changes()]
+        said = [f"says: {record.getMessage()}" for record in self.says.records]
+        self.says.clear()
+        return [*shown, *said, *self._log(), *self._client(), *self._changes()]
 
     def _log(self) -> Iterator[str]:
         pending = self.client.host.pending
@@ -174,6 +200,11 @@ class World:
     def _client(self) -> Iterator[str]:
         writes = self.client.transport.writes
         for write in writes[self.writes :]:
+            if not self.is_served:
+                self.is_served = True
+                is_word = write[:1] != b"\0"
+                yield "client: " + (repr(write.decode()) if is_word else _granted(take_apart(write)[0]))
+                continue
             replies = [*map(zk.reply, take_apart(write))]
             yield "client: " + ", ".join(_told([self._line(reply) for reply in replies]))
         self.writes = len(writes)
@@ -281,7 +312,7 @@ class World:
         self.run("")
 
     def drain(self, _: str) -> None:
-        self.client.connection.drain()
+        self.client.host.connections.drain()
         self.run("")
 
     def tree(self, _: str) -> list[str]:
@@ -290,7 +321,44 @@ class World:
         paths = [path for path in sorted(nodes) if not path.startswith("/zookeeper")]
         return [f"/a has {data.decode()!r}, all: {' '.join(paths)}, {watches} watches"]
 
+    def new(self, _: str) -> None:
+        self._meet(Client(host=self.client.host), is_served=False)
 
-@golden.parametrized(SCRIPT)
-def test_script(case: golden.Case) -> None:
-    golden.check(SCRIPT, case, World().answer)
+    def ask(self, text: str) -> None:
+        self.client.send(b"".join((connect(9000), *(_chunk(text) if text else ()))))
+
+    def word(self, text: str) -> None:
+        self.client.send(text.encode())
+
+    def grant(self, _: str) -> None:
+        self.client.establish()
+        self.run("")
+
+    def refuse(self, _: str) -> None:
+        self.client.connection.refuse()
+
+    def limit(self, text: str) -> None:
+        self.client.connection.limit_wait(float(text))
+
+    def wait(self, text: str) -> None:
+        self.client.loop.wait(float(text))
+
+    def freeze(self, _: str) -> None:
+        self.client.host.connections.freeze()
+
+    def thaw(self, _: str) -> None:
+        self.client.host.connections.thaw()
+        self.run("")
+
+    def others(self, text: str) -> None:
+        self.client.host.load.requests += int(text)
+
+
+@golden.parametrized(ORDER)
+def test_order_script(case: golden.Case, caplog: pytest.LogCaptureFixture) -> None:
+    golden.check(ORDER, case, World(caplog).answer)
+
+
+@golden.parametrized(CONNECTION)
+def test_connection_script(case: golden.Case, caplog: pytest.LogCaptureFixture) -> None:
+    golden.check(CONNECTION, case, World(caplog).answer)

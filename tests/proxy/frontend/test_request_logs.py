@@ -3,6 +3,7 @@
 import logging
 from functools import partial
 from itertools import pairwise
+from unittest import mock
 
 import pytest
 
@@ -125,6 +126,25 @@ def test_a_long_acl_is_audited_although_it_was_decoded_only_when_it_was_applied(
         logs.logs.outcome(_author(), write, 0, b"")
         assert len(logs.audited) == lines
         assert all("znode=/x\tacl=ip:10.0.0.0:rip:10.0.0.1:r" in line for line in logs.audited)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "operation"),
+    [(OpCode.SET_ACL, "setAcl\tznode=/x\tacl="), (OpCode.CREATE2, "create\tznode=/x")],
+)
+def test_a_long_acl_that_was_refused_is_not_decoded_again(opcode: int, operation: str) -> None:
+    """Nothing could rest meanwhile: an ACL of 28,000 entries took 100 ms."""
+    logs = Logs()
+    data = INT.pack(0) if opcode == OpCode.CREATE2 else b""
+    body = pack_string("/x") + data + pack_acls([Acl(1, "ip", "10.0.0.1")] * 3000) + INT.pack(0)
+    write = Write(lambda *_: None, _author(), 1, opcode, body, 0, None, 0)
+    decode = mock.Mock()
+    row = EXTENDED.writes[opcode]._replace(decode=decode)
+    with mock.patch.dict(EXTENDED.writes, {opcode: row}):
+        logs.logs.outcome(_author(), write, ErrorCode.NO_NODE, b"")
+    assert decode.call_count == 0
+    (line,) = logs.audited
+    assert line.endswith(f"operation={operation}\tresult=failure")
 
 
 def _multi(parts: int) -> tuple[Write, bytes]:

@@ -42,17 +42,17 @@ def test_a_client_that_takes_nothing_is_cut_off_unless_it_is_gone(way: _Way, is_
     assert way.transport.is_read()
 
 
-def test_a_client_is_read_from_again_unless_the_server_stops(way: _Way) -> None:
-    way.outbound.pause_reading()
-    way.outbound.pause_reading()
-    assert not way.transport.is_read()
-    way.outbound.draining = True
-    way.outbound.resume_reading()
-    assert not way.transport.is_read()
-    way.outbound.draining = False
-    way.outbound.resume_reading()
-    way.outbound.resume_reading()
-    assert way.transport.is_read()
+def test_what_a_closed_client_has_not_read_counts_until_it_is_cut_off(way: _Way) -> None:
+    with mock.patch.object(way.transport, "get_write_buffer_size", return_value=7):
+        assert way.outbound.unread == 7
+        way.outbound.send([], True)
+        assert (way.outbound.unread, way.outbound.unsent) == (7, 0)
+        with mock.patch.object(way.transport, "abort") as abort:
+            way.outbound.abort()
+            way.outbound.abort()
+        assert abort.call_count == 1
+        assert way.outbound.unread == 0
+        way.outbound.lost()
 
 
 def test_the_kernel_knows_how_long_a_client_was_silent() -> None:

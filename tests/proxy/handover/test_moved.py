@@ -61,10 +61,10 @@ def _moved(client: Client) -> Client:
     host.machine = client.host.machine
     successor = Client(host=client.host)
     client.lose()
-    successor.connection.freeze()
+    successor.host.connections.freeze()
     unpack(successor.connection, packed)
     take_over(successor.connection, packed, Session(packed.session_id, 4000, successor.loop.now))
-    successor.connection.thaw()
+    successor.host.connections.thaw()
     successor.loop.run()
     return successor
 
@@ -73,7 +73,7 @@ def test_a_connection_continues_with_its_bytes_watches_and_identities() -> None:
     client = established()
     client.send(packet(Xid.AUTH, auth("digest", b"user:word")))
     client.send(framed(2, OpCode.EXISTS, b"\0\0\0\2/a\1"), packet(3, get("/a"))[:9])
-    client.connection.freeze()
+    client.host.connections.freeze()
     assert client.connection.is_quiet
     assert client.connection.can_move is False  # its transport has no socket
     successor = _moved(client)
@@ -86,33 +86,19 @@ def test_a_connection_continues_with_its_bytes_watches_and_identities() -> None:
 def test_a_client_is_not_silent_while_nothing_is_read_from_it() -> None:
     """It may have sent something: a new process took over after 2.9 s, and ended its session at once."""
     client = established()
-    client.connection.freeze()
+    client.host.connections.freeze()
     client.loop.now += 3.9
     assert client.connection.silence() == 0.0
     successor = _moved(client)
     assert successor.connection.session is not None
     assert not successor.connection.session.is_due(successor.loop.now + 3.9)
     again = established()
-    again.connection.freeze()
+    again.host.connections.freeze()
     again.loop.now += 3.9
-    again.connection.thaw()
+    again.host.connections.thaw()
     again.loop.run()
     assert again.connection.session is not None
     assert not again.connection.session.is_due(again.loop.now + 3.9)
-
-
-def test_a_frozen_connection_takes_nothing_more_and_answers_what_it_took() -> None:
-    client = established()
-    client.send(packet(1, set_data("/a", b"1")))
-    client.connection.freeze()
-    quiet = [client.connection.is_quiet]
-    client.send(packet(2, get("/a"))[:3])
-    client.commit()
-    quiet.append(client.connection.is_quiet)
-    assert (client.xids(), quiet) == ([1], [False, True])
-    client.connection.thaw()
-    client.loop.run()
-    assert client.transport.is_read()
 
 
 def test_a_connection_moves_before_its_connect_request_and_while_it_has_a_session(
@@ -146,22 +132,11 @@ def test_a_connection_in_the_midst_of_an_authentication_does_not_move(
 
 def test_a_connection_that_comes_meanwhile_is_closed_if_it_never_asks_for_a_session() -> None:
     host = FakeHost(FakeLoop())
-    host.are_frozen = True
+    host.connections.are_frozen = True
     client = Client(host=host)
     assert client.connection.facts().due == client.loop.now + SESSIONLESS_TIMEOUT
     client.loop.wait(SESSIONLESS_TIMEOUT)
     assert not client.transport.closed
-    client.connection.thaw()
+    client.host.connections.thaw()
     client.loop.wait(SESSIONLESS_TIMEOUT)
     assert client.transport.closed
-
-
-def test_a_client_that_waits_for_its_session_is_read_from_again() -> None:
-    """Else nothing would show that it has gone."""
-    client = Client()
-    client.send(connect(4000))
-    client.connection.freeze()
-    read = [client.transport.is_read()]
-    client.connection.thaw()
-    read.append(client.transport.is_read())
-    assert read == [False, True]

@@ -29,7 +29,7 @@ def test_the_old_process_gets_what_is_sent_before_the_new_one_serves(
 async def _take_two() -> None:
     loop = asyncio.get_running_loop()
     host = FakeHost(cast(FakeLoop, loop))
-    host.are_frozen = True
+    host.connections.are_frozen = True
     made: list[Connection] = []
 
     def connection() -> Connection:
@@ -52,9 +52,9 @@ async def _take_two() -> None:
         await asyncio.sleep(0.001)
     assert [each.recv(1000) for each in accepted] == [connect(4000)] * 2
     assert [(each.identity.address, each.identity.port) for each in made] == names
-    for client, each in zip(clients, made, strict=True):
+    for client in clients:
         client.sendall(connect(4000))
-        each.thaw()
+    host.connections.thaw()
 
     async def both() -> bool:
         return len(host.attached) == 2

@@ -75,7 +75,7 @@ async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
     world = Cluster()
     yield world
     for proxy in world.proxies:
-        proxy.log.combining.close()
+        await proxy.log.combining.close()
         await proxy.stop()
 
 
@@ -227,13 +227,13 @@ async def test_a_combiner_whose_connection_is_lost_is_left_for_a_while(cluster: 
 
 async def test_a_combiner_that_cannot_be_reached_is_named(cluster: Cluster) -> None:
     first, second, _ = await cluster.three()
-    first.log.combining.close()
+    await first.log.combining.close()
     await until(lambda: second.log.status().combined == Combined(why="the combiner cannot be reached"))
 
 
 async def test_a_proxy_that_has_joined_stays(cluster: Cluster) -> None:
     first, *_ = await cluster.three()
-    timers = [guest._timer for guest in first.log.combining._guests]
+    timers = [guest._timer for guest in first.log.combining._guests.values()]
     assert all(timer is not None and timer.cancelled() for timer in timers)
 
 
@@ -241,7 +241,7 @@ async def test_a_proxy_that_stops_combines_nothing_more(cluster: Cluster) -> Non
     first, *_ = await cluster.three()
     combining = first.log.combining
     with mock.patch.object(Combiner, "close") as close:
-        combining.close()
+        await combining.close()
     assert close.call_count == 1
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", int(first.log.context.settings.peer_port.address[10:]))
@@ -259,7 +259,7 @@ async def test_a_proxy_that_is_gone_keeps_no_connection(cluster: Cluster) -> Non
 async def test_when_the_combiner_stops_the_next_eldest_combines(cluster: Cluster) -> None:
     first, *others = await cluster.three()
     _together(cluster, 0)
-    first.log.combining.close()
+    await first.log.combining.close()
     await _all_answered(cluster)
     await cluster.check()
     await first.stop()
@@ -349,18 +349,39 @@ async def test_a_stranger_who_says_nothing_is_cut_off(
     assert await _talk(cluster.sockets[proxy].getsockname()[1])
 
 
-async def test_strangers_take_no_place_of_a_proxy(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_strangers_take_no_place_of_a_proxy(cluster: Cluster) -> None:
     first, _ = await cluster.proxy(), await cluster.proxy()
     combining = first.log.combining
     await until(lambda: len(combining._guests) == 1)
     assert len(combining._connections) == 1
     assert combining._port._taken.total() == 0  # type: ignore[union-attr]
-    monkeypatch.setattr(module, "_MOST_GUESTS", 1)
-    await cluster.proxy()
-    await until(lambda: "there are 1 proxies" in caplog.text)
-    assert len(combining._guests) == 1
+
+
+async def test_a_proxy_that_connects_again_keeps_what_it_offers_now(cluster: Cluster) -> None:
+    """The combiner may learn later than the proxy that its last connection is lost."""
+    first, second, _ = await cluster.three()
+    combining, hello = first.log.combining, second.log.combining._hello
+    assert hello is not None
+    combiner, name = combining._combiner, hello.incarnation
+    assert combiner is not None
+    former = combining._guests[name]
+    with mock.patch.object(Combiner, "_send_what_is_ready"), mock.patch.object(former, "close") as close:
+        combiner.add(Offer(name, hello.revision, 98, b"", mock.Mock()))
+        reader, writer = await asyncio.open_connection("127.0.0.1", cluster.sockets[first].getsockname()[1])
+        ends = Ends(SECRET, bytes(NONCE))
+        writer.write(ends.greeting())
+        ends.open(await reader.readexactly(len(ends.greeting())))
+        writer.write(ends.seal(hello.encode()))
+        await until(lambda: combining._guests[name] is not former)
+        assert close.call_count == 1
+        assert not combiner._waiting, "the proxy appends itself what it has offered before"
+        combiner.add(Offer(name, hello.revision, 99, b"", mock.Mock()))
+        combining.leaves(former)
+        assert list(combiner._waiting) == [(name, 99)]
+    assert len(combining._guests) == 2
+    writer.close()
+    await writer.wait_closed()
+    await until(lambda: not combiner._waiting)
 
 
 class Txns:

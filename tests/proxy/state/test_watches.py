@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from codec.constants import EventType, WatcherType
 from codec.jute import Acl
+from proxy.state import watches as module
 from proxy.state.pause import Lengths, Pause
 from proxy.state.rights import Rights, rights_of
 from proxy.state.watches import TreeEvent, WatchTable
@@ -234,6 +235,18 @@ def test_the_table_agrees_with_zookeepers_two_managers(steps: list[tuple[str, st
             _ONE_SHOT in modes for modes in children.values()
         )
         assert bool(table) is bool(data or children)
+
+
+def test_many_watches_are_not_compared_to_count_them(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million took half a second at each look of a monitor."""
+    monkeypatch.setattr(module, "_COMPARED", 4)
+    table = room.table
+    for number in range(4):
+        table.data.add(f"/{number}", room.a)
+        table.add_lasting(f"/{number}", room.a, recursive=False)
+    assert (table.counts(), table.total()) == ((1, 4, 4), 8)
+    table.add_lasting("/9", room.a, recursive=True)
+    assert (table.counts(), table.total()) == ((1, 9, 9), 13)
 
 
 def test_watches_of_a_connection_are_dropped_some_at_a_time(room: Room) -> None:

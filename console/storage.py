@@ -1,0 +1,148 @@
+"""`/api/v1/storage` on the admin port: znodes by the addresses of ClickHouse Keeper's HTTP API.
+
+Keeper's KeeperHTTPStorageHandler has had two forms: today the method says what is done to the path; before,
+a word in front of the path did. Of the latter those that read are here. Who may ask is as in the console, and
+changes are made as its changes.
+"""
+
+import base64
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from aiohttp import web
+
+from codec.packets import STAT, STAT_NAMES
+from console import guard
+from console.http import Console, outcome
+from console.listing import ordered
+from console.local_session import NoAnswer, NoSession
+from console.logins import Call, Refused
+from console.pacing import paced
+from console.tables import identities_of, login_headers
+from proxy.state.node import Node
+from schema.paths import is_valid, split
+
+_ADDRESS = "/api/v1/storage"
+_READS = ("exists", "get", "list")  # words of the former form
+_WRITES = ("create", "remove", "set")
+_HEADERS = {**guard.HEADERS, "Cache-Control": "no-store"}
+
+_Handler = Callable[[Call, str], Awaitable[web.Response]]
+
+
+class Storage:
+    """The znodes of one proxy."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._api = console.api
+
+    @property
+    def routes(self) -> list[web.RouteDef]:
+        """For the admin server."""
+        return [web.route("*", f"{_ADDRESS}{path}", self._answer) for path in ("", "/{path:.*}")]
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        try:
+            call = await self._console.call(request)
+            handler, path = self._asked(request)
+            if request.can_read_body:
+                data = base64.b64encode(await self._console.body(request)).decode()
+                call = call._replace(values={"data": data})
+            response = await handler(call, path)
+        except (Refused, NoSession, NoAnswer) as error:
+            status, words = outcome(error)
+            response = web.Response(status=status, text=f"{words}\n", headers=login_headers(status))
+        response.headers.update(_HEADERS)
+        return response
+
+    def _asked(self, request: web.Request) -> tuple[_Handler, str]:
+        """What is to be done to which path. Raises Refused."""
+        names = [name for name in request.match_info.get("path", "").split("/") if name]
+        first = names[0] if names else ""
+        handler = self._of_method(request)
+        if first in _READS and request.method in ("GET", "HEAD"):
+            handler = {"exists": self._exists, "get": self._get, "list": self._list}[names.pop(0)]
+        elif first in _WRITES and request.method == "POST":
+            raise Refused(
+                HTTPStatus.NOT_IMPLEMENTED,
+                f"{first} in front of a path is not supported: POST creates, PUT sets, DELETE removes",
+            )
+        path = "/" + "/".join(names)
+        if not is_valid(path):
+            raise Refused(HTTPStatus.BAD_REQUEST, f"{path[:200]!r} is no path that a znode can have")
+        return handler, path
+
+    def _of_method(self, request: web.Request) -> _Handler:
+        if request.method == "GET" and request.query.get("children") == "true":
+            return self._list
+        handlers = {
+            "GET": self._get,
+            "HEAD": self._exists,
+            "POST": self._create,
+            "PUT": self._set,
+            "DELETE": self._remove,
+        }
+        if request.method not in handlers:
+            raise web.HTTPMethodNotAllowed(request.method, handlers)
+        return handlers[request.method]
+
+    # -- reads -----------------------------------------------------------------------------------------------
+
+    async def _exists(self, call: Call, path: str) -> web.Response:
+        return _json({"stat": _stat(self._node(call, path))})
+
+    async def _get(self, call: Call, path: str) -> web.Response:
+        data = self._node(call, path).data or b""
+        return web.Response(body=data, content_type="application/octet-stream")
+
+    async def _list(self, call: Call, path: str) -> web.Response:
+        node, reading = self._node(call, path), self._api.reading
+        async with reading.walks:
+            children = ordered(lambda: node.children or ())
+            names = [json.dumps(split(child)[1]) async for child in paced(children, reading.pace())]
+        stat = json.dumps(_stat(node), separators=(",", ":"))
+        return _text(f'{{"child_node_names":[{",".join(names)}],"stat":{stat}}}', "application/json")
+
+    def _node(self, call: Call, path: str) -> Node:
+        return self._api.reading.node(path, identities_of(call))
+
+    # -- writes ----------------------------------------------------------------------------------------------
+
+    async def _create(self, call: Call, path: str) -> web.Response:
+        await self._api.changes.create(_with(call, path=path))
+        return _text("Created\n", status=HTTPStatus.CREATED, headers={"Location": path})
+
+    async def _set(self, call: Call, path: str) -> web.Response:
+        await self._api.changes.set_data(_with(call, path=path, version=_version(call)))
+        return _text("OK\n")
+
+    async def _remove(self, call: Call, path: str) -> web.Response:
+        await self._api.changes.delete(_with(call, path=path, version=_version(call)))
+        return web.Response(status=HTTPStatus.NO_CONTENT)
+
+
+def _with(call: Call, **values: Any) -> Call:
+    return call._replace(values={"data": "", **call.values, **values})
+
+
+def _version(call: Call) -> int:
+    """The version that the znode has to have; -1: any. Raises Refused."""
+    try:
+        return int(call.query["version"])
+    except (KeyError, ValueError):
+        raise Refused(HTTPStatus.BAD_REQUEST, "version=NUMBER is missing, or no number; -1: any") from None
+
+
+def _stat(node: Node) -> dict[str, int]:
+    return dict(zip(STAT_NAMES, STAT.unpack(node.stat()), strict=True))
+
+
+def _json(body: Mapping[str, Any]) -> web.Response:
+    return _text(json.dumps(body, separators=(",", ":")), "application/json")
+
+
+def _text(text: str, kind: str = "text/plain", **more: Any) -> web.Response:
+    return web.Response(text=text, content_type=kind, **more)
