@@ -16,7 +16,7 @@ from pipeline.errors import Failure
 from pipeline.formats.errors import REPAIRS, TAIL
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, DEFAULT_MAX_TXN_OPS
 from proxy.options.etcd import EtcdAccess
-from proxy.options.parser import TABLE, VARIABLES, content
+from proxy.options.file import TABLE, VARIABLES, content
 from proxy.options.table import Option, options_of
 from proxy.options.values import checked, identity, not_negative, positive
 
