@@ -16,6 +16,7 @@ from pipeline.errors import Failure
 from pipeline.formats.errors import REPAIRS, TAIL
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, DEFAULT_MAX_TXN_OPS
 from proxy.options.etcd import EtcdAccess
+from proxy.options.file import TABLE, VARIABLES, content
 from proxy.options.table import Option, options_of
 from proxy.options.values import checked, identity, not_negative, positive
 
@@ -102,14 +103,17 @@ def _add_with_variable(
     *,
     secret: bool = False,
 ) -> None:
-    """An option whose default may be in the environment. `secret`: the help must not show it."""
-    default = _environment(name, default)
+    """An option whose default may be in the environment or the server's file. `secret`: no help shows it."""
+    default = _configured(name, default)
     shown = "" if secret or not default else f" (default: {default})"
     parser.add_argument(f"--{name}", metavar=metavar, default=default, help=text + shown)
 
 
-def _environment(name: str, default: str) -> str:
-    return os.environ.get(f"ZKETCD_{name.upper().replace('-', '_')}", default)
+def _configured(name: str, default: str) -> str:
+    """The variable ZKETCD_..., else what the file of ZKETCD_CONFIG has. Raises OSError, ValueError."""
+    file = os.environ.get(f"{VARIABLES}CONFIG")
+    given = content(file).get(TABLE, {}) if file else {}
+    return os.environ.get(f"{VARIABLES}{name.upper().replace('-', '_')}", str(given.get(name, default)))
 
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
@@ -425,7 +429,7 @@ def check_trees(arguments: argparse.Namespace, *trees: str) -> None:
     if not hasattr(arguments, "etcd") and not any(map(is_in_etcd, trees)):  # import has --etcd as well
         defaults = {"data-dir": "", **{name: default_of(each) for name, each in ACCESS.items()}}
         for name, default in defaults.items():
-            if getattr(arguments, name.replace("-", "_")) != _environment(name, default):
+            if getattr(arguments, name.replace("-", "_")) != _configured(name, default):
                 raise Failure(f"--{name} is for etcd:// and etcds://: {', '.join(trees)} is none")
     unknown = frozenset(filter(None, arguments.repair.split(","))) - REPAIRS
     if unknown:

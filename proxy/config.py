@@ -18,14 +18,8 @@ from proxy.options import values, words
 from proxy.options import zoo_values as zoo
 from proxy.options.archive import ArchiveOptions
 from proxy.options.etcd import EtcdAccess
-from proxy.options.parser import (
-    TABLE,
-    HelpFormatter,
-    OptionParser,
-    content,
-    outside_the_table,
-    unknown_variables,
-)
+from proxy.options.file import TABLE, content
+from proxy.options.parser import HelpFormatter, OptionParser, outside_the_table, unknown_variables
 from proxy.options.table import add_options, group, option, options_of, switch, values_of
 from proxy.options.tls import ClientTls
 from proxy.options.top import TopOptions

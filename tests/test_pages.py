@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import inspect
+import json
 import re
 import shlex
 import shutil
@@ -11,9 +12,12 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import Event
+from typing import TextIO
 
 import pytest
 
@@ -21,9 +25,8 @@ from archive.catalog import Catalog
 from archive.store import store_of
 from codec import client as zk
 from codec.jute import Acl
-from lab.client.blocking import EPHEMERAL, Client
-from lab.servers import EtcdServer, ZketcdServer, free_port, pages, wait_until
-from lab.servers.operator import ctl
+from lab.client.blocking import EPHEMERAL, OK, SYSTEM_ERROR, Client
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, free_port, pages, wait_until
 from lab.servers.prepared import NEXT_LEVEL, prepared
 from lab.servers.process import REPOSITORY, find_program
 from lab.servers.secured import SecuredEtcd
@@ -89,9 +92,13 @@ def _path(folder: Path, prelude: str = "") -> str:
     return f"{folder}:{etcdctl.parent}:/usr/bin:/bin"
 
 
-def _wait_for_proxies(etcd: EtcdServer, number: int, prefix: str = "/zketcd") -> None:
+def _wait_for_proxies(host: "Host", number: int) -> None:
     """One that was killed, since its stop took too long, counts until its lease ends."""
-    wait_until(lambda: len(ctl(etcd, "proxies", prefix=prefix)) == number, f"{number} proxies", 60)
+
+    def counted() -> bool:
+        return len(json.loads(of(host, "zketcd", "proxies", "--json"))) == number
+
+    wait_until(counted, f"{number} proxies", 60)
 
 
 # The pages for operators, and the test that runs the commands of each. A page is run as a whole.
@@ -101,6 +108,7 @@ RUN = {
     "budgets": "test_budgets",
     "clickhouse": "test_a_clickhouse_server_is_gone",
     "etcd": "test_etcd_with_users_and_tls",
+    "migration": "test_move_here_and_back",
     "monitoring": "test_a_proxy_that_is_not_ready",
     "operating": "test_operate",
     "troubleshooting": "test_symptoms",
@@ -112,7 +120,6 @@ NOT_RUN = {
     "console": "a picture of the console is the result",
     "install": "apt and systemd: tools/try_package.sh runs the same on a host of its own",
     "kubernetes": "needs a cluster: tests/deploy checks the manifests and the chart",
-    "migration": "needs a running ZooKeeper and its data: tests/pipeline runs the commands",
 }
 
 
@@ -129,8 +136,6 @@ def test_every_page_with_commands_is_run_or_says_why_not() -> None:
 NOT_RUN_LINES = {
     "etcd": {
         "zketcd serve": "a command line of a proxy that ends with `...`",
-        "zketcd snapshot": "of a list of steps: a full etcd, tests/faults/test_etcd_space.py",
-        "echo 'sync": "the same",
         "zketcd ls": "of an embedded etcd: tests/faults/test_embedded.py",
         "zketcd export": "the same",
         "zketcd verify": "the same",
@@ -192,8 +197,9 @@ class Host:
 
 
 @contextmanager
-def _host(folder: Path) -> Iterator[Host]:
-    with SecuredEtcd(folder / "root") as etcd:
+def _host(folder: Path, *arguments: str) -> Iterator[Host]:
+    """`arguments` go to etcd."""
+    with SecuredEtcd(folder / "root", *arguments) as etcd:
         host = Host(folder, etcd)
         with ExitStack() as stack:
             stack.callback(host.zketcd.close)
@@ -219,19 +225,21 @@ def test_symptoms(host: Host) -> None:
 
 @pytest.mark.real
 def test_etcd_with_users_and_tls(host: Host) -> None:
-    """The fixture has run the section about users; here is the rest of the page."""
+    """The fixture runs the section about users, another test that about a full etcd; here is the rest."""
     page = (DOCS / "etcd.md").read_text()
     with Client(host.zketcd.port) as client:
         for number in range(12):
             client.create(f"/{number}")
-    ctl_of(host, "snapshot")
+    of(host, "zketcd", "snapshot")
     Path(host.real["new-password"]).write_text("another")
 
     def install(words: list[str]) -> None:
         source, target = (host.real.get(word, word) for word in words[-2:])
         shutil.copy(source, target.replace("/etc/zketcd/", host.real["/etc/zketcd/"]))
 
-    host.run(page.replace(pages.section(page, "Users and TLS"), ""), {"install": install})
+    for title in ("Users and TLS", "When etcd is full"):
+        page = page.replace(pages.section(page, title), "")
+    host.run(page, {"install": install})
     wait_until(
         lambda: "etcd accepts the password of user zketcd" in host.zketcd.log_text(), "the new password", 60
     )
@@ -239,14 +247,16 @@ def test_etcd_with_users_and_tls(host: Host) -> None:
         client.create("/again")
 
 
-def ctl_of(host: Host, *arguments: str) -> str:
-    """What a command of zketcd prints on this host."""
+def of(host: Host, *command: str, given: TextIO | None = None) -> str:
+    """What a command prints on this host. Raises CalledProcessError."""
     done = subprocess.run(
-        ["zketcd", *arguments],
-        env={"PATH": host.path, **host.environment},
+        command,
+        env={"PATH": host.path, "ETCDCTL_API": "3", **host.environment},
+        stdin=given,
         capture_output=True,
         text=True,
         check=True,
+        timeout=60,
     )
     return done.stdout
 
@@ -297,74 +307,110 @@ def test_operate(host: Host) -> None:
 
 
 @pytest.mark.real
-def test_back_up_and_restore(tmp_path: Path) -> None:
-    with (
-        EtcdServer() as etcd,
-        ZketcdServer(etcd.endpoint, prefix="/zketcd") as zketcd,
-        ExitStack() as stack,
-    ):
-        running = {"etcd": etcd, "zketcd": zketcd}
+def test_a_full_etcd(tmp_path: Path) -> None:
+    """Another program has filled it. A client writes all the time, as on every cluster in trouble."""
+    with _host(tmp_path, "--quota-backend-bytes=8388608") as host, Client(host.zketcd.port, 60_000) as client:
+        client.create("/app", bytes(1000))
+        value = tmp_path / "value"
+        value.write_text("a" * 1_000_000)
+        while "NOSPACE" not in of(host, "etcdctl", "alarm", "list"):
+            with value.open() as given, suppress(subprocess.CalledProcessError):
+                of(host, "etcdctl", "put", "/another", given=given)
+        assert client.refusal(zk.set_data("/app", b"refused")) == SYSTEM_ERROR
+        page = pages.section((DOCS / "etcd.md").read_text(), "When etcd is full")
+        with _writing(client):
+            assert len(host.run(page)) == 7
+        wait_until(lambda: client.refusal(zk.set_data("/app", b"taken")) == OK, "writes to be taken", 60)
+        with Client(host.zketcd.port) as new:
+            assert new.read("/app")[0] == b"taken"
 
-        def systemctl(words: list[str]) -> None:
-            action, service = words
-            getattr(running[service], action)()
-            if words == ["stop", "zketcd"]:
-                # A proxy that is killed, since its stop took too long, counts for a while.
-                wait_until(lambda: not ctl(etcd, "proxies"), "no proxy to be left", 60)
 
-        client = stack.enter_context(kazoo(zketcd))
+@contextmanager
+def _writing(client: Client) -> Iterator[None]:
+    """A client that sends a write each 50 ms, whether it is refused or not."""
+    end = Event()
+
+    def write() -> None:
+        while not end.wait(0.05):
+            client.refusal(zk.set_data("/app", b"another"))
+
+    with ThreadPoolExecutor(1) as thread:
+        writing = thread.submit(write)
+        try:
+            yield
+        finally:
+            end.set()
+        writing.result()
+
+
+@pytest.mark.real
+def test_back_up_and_restore(host: Host, tmp_path: Path) -> None:
+    running = {"etcd": host.etcd, "zketcd": host.zketcd}
+    stopped: list[str] = []
+
+    def systemctl(words: list[str]) -> None:
+        action, service = words
+        stopped.extend([service] * (action == "stop"))
+        if stopped == ["zketcd", "zketcd"] and action == "stop":
+            with kazoo(host.zketcd) as client:  # after the backup of etcd
+                client.create("/app/late", b"")
+        getattr(running[service], action)()
+        if words == ["stop", "zketcd"]:
+            # A proxy that is killed, since its stop took too long, counts for a while.
+            _wait_for_proxies(host, 0)
+
+    with kazoo(host.zketcd) as client:
         client.create("/app", b"")
         client.create("/app/config", b"color=blue\n")
         for number in range(19):
             client.create(f"/app/{number}", b"x" * 100)
         client.create("/app/worker", b"", ephemeral=True)
-        peer = f"127.0.0.1:{etcd.peer_port}"
+        peer = f"127.0.0.1:{host.etcd.peer_port}"
         members = ",".join(f"etcd-{number}=http://etcd-{number}:2380" for number in (1, 2, 3))
-        real = {
+        host.real |= {
             members: f"test=http://{peer}",
             "--name etcd-1": "--name test",
             "etcd-1:2380": peer,
-            "etcd-1:2379": etcd.address,
             "/var/backups": str(tmp_path / "backups"),
-            "/var/lib/etcd": str(etcd.data_dir),
+            "/var/lib/etcd": str(host.etcd.data_dir),
         }
         (tmp_path / "backups").mkdir()
-        done = pages.run(DOCS / "backup.md", real, {"systemctl": systemctl}, _path(tmp_path / "bin"))
-        assert len(done) > 10
-        stack.close()
-        with kazoo(zketcd) as again:
-            assert again.get("/app/config")[0] == b"color=blue\n"
-            assert len(again.get_children("/app")) == 20
+        host.run(DOCS / "backup.md", {"systemctl": systemctl})
+    with kazoo(host.zketcd) as again:
+        assert again.get("/app/config")[0] == b"color=blue\n"
+        assert not again.exists("/app/late")
 
 
 @pytest.mark.real
-def test_upgrade_and_go_back(tmp_path: Path, etcd_server: EtcdServer, etcd_prefix: str) -> None:
+def test_upgrade_and_go_back(host: Host, tmp_path: Path) -> None:
+    host.zketcd.stop()
+    _wait_for_proxies(host, 0)
+    endpoint, options = host.etcd.endpoint, host.etcd.options()
     with (
-        prepared("", etcd_server, prefix=etcd_prefix) as first,
-        prepared("", etcd_server, prefix=etcd_prefix) as second,
+        prepared("", endpoint, **options) as first,
+        prepared("", endpoint, **options) as second,
         kazoo(first, second, timeout=10) as client,
     ):
         hosts = iter((first, second, second, second))  # in the order of the page
         client.create("/lives-on", b"", ephemeral=True)
 
         def install(words: list[str]) -> None:
-            host = next(hosts)
-            host.stop()
-            _wait_for_proxies(etcd_server, 1, etcd_prefix)
-            host.prelude = "" if "_0.1.0-" in words[-1] else NEXT_LEVEL
-            host.start()
+            upgraded = next(hosts)
+            upgraded.stop()
+            _wait_for_proxies(host, 1)
+            upgraded.prelude = "" if "_0.1.0-" in words[-1] else NEXT_LEVEL
+            upgraded.start()
 
-        real = {"--etcd http://etcd-1:2379": f"--etcd {etcd_server.endpoint} --prefix {etcd_prefix}"}
-        pages.run(DOCS / "upgrading.md", real, {"apt-get": install}, _path(tmp_path / "bin", NEXT_LEVEL))
+        host.path = _path(tmp_path / "next", NEXT_LEVEL)
+        host.run(DOCS / "upgrading.md", {"apt-get": install})
         assert client.exists("/lives-on")
 
 
 @pytest.mark.real
-def test_budgets(tmp_path: Path, etcd_server: EtcdServer, etcd_prefix: str) -> None:
-    with ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix) as zketcd, kazoo(zketcd) as client:
+def test_budgets(host: Host) -> None:
+    with kazoo(host.zketcd) as client:
         client.create("/app")
-        real = {"--etcd http://etcd-1:2379": f"--etcd {etcd_server.endpoint} --prefix {etcd_prefix}"}
-        assert len(pages.run(DOCS / "budgets.md", real, ACTIONS, _path(tmp_path / "bin"))) == 5
+        assert len(host.run(DOCS / "budgets.md")) == 5
 
 
 @pytest.mark.real
@@ -395,36 +441,94 @@ def test_a_clickhouse_server_is_gone(tmp_path: Path, etcd_server: EtcdServer, et
 
 
 @pytest.mark.real
-def test_somebody_deleted_clickhouse(tmp_path: Path) -> None:
+def test_somebody_deleted_clickhouse(host: Host, tmp_path: Path) -> None:
     page = DOCS / "archive.md"
-    with EtcdServer() as etcd, ZketcdServer(etcd.endpoint, prefix="/zketcd") as zketcd:
-        real = {
-            "/usr/bin/zketcd": "zketcd",
-            "etcd-1:2379": etcd.address,
-            "/var/backups/zketcd": str(tmp_path),
-            "/var/lib/node_exporter": str(tmp_path),
-            "10.0.0.7": "127.0.0.1",
-            "zk-1:2181": zketcd.address,
+    host.real |= {
+        "/var/backups/zketcd": str(tmp_path),
+        "/var/lib/node_exporter": str(tmp_path),
+        "10.0.0.7": "127.0.0.1",
+        "zk-1:2181": host.zketcd.address,
+    }
+    command = page.read_text().partition("ExecStart=/usr/bin/")[2].partition("\n")[0]
+    for named, used in host.real.items():
+        command = command.replace(named, used)
+    archiver = subprocess.Popen(shlex.split(command), env={"PATH": host.path})
+    try:
+        with kazoo(host.zketcd) as client:
+            client.create("/clickhouse/tables/hits", b"columns: 17", makepath=True)
+            host.real |= {
+                "0x4cc": f"{client.last_zxid:#x}",
+                "0x5f3a001": f"{client.client_id[0] & (1 << 64) - 1:#x}",
+            }
+            client.delete("/clickhouse", recursive=True)
+            deleted = client.last_zxid
+        store = store_of(str(tmp_path / "archive"))
+
+        def archived() -> bool:
+            runs = Catalog(store.list()).runs
+            return bool(runs) and runs[0].end.zxid > deleted
+
+        wait_until(archived, "everything to be archived", 60)
+        assert len(host.run(page)) == 12
+    finally:
+        archiver.kill()
+        archiver.wait()
+
+
+@pytest.mark.real
+def test_move_here_and_back(host: Host, tmp_path: Path) -> None:
+    """Each way of the page in turn, with a ZooKeeper that has stopped, or runs, as the way wants it."""
+    page = (DOCS / "migration.md").read_text()
+    host.zketcd.stop()
+    with ZooKeeperServer() as zookeeper:
+        host.real |= {
+            "/var/lib/zookeeper-": f"{tmp_path}/zookeeper-",
+            "/var/lib/zookeeper": str(zookeeper.data_dir),
         }
-        path = _path(tmp_path / "bin")
-        command = page.read_text().partition("ExecStart=")[2].partition("\n")[0]
-        for named, used in real.items():
-            command = command.replace(named, used)
-        archiver = subprocess.Popen(shlex.split(command), env={"PATH": path})
-        try:
-            with kazoo(zketcd) as client:
-                client.create("/clickhouse/tables/hits", b"columns: 17", makepath=True)
-                real["0x4cc"] = f"{client.last_zxid:#x}"
-                client.delete("/clickhouse", recursive=True)
-                deleted = client.last_zxid
-            store = store_of(str(tmp_path / "archive"))
+        with kazoo(zookeeper) as client:
+            client.create("/app/config", b"color=blue", makepath=True)
+            client.create("/app/queue/n-", b"", sequence=True, makepath=True)
+            host.real["0x500001a2f"] = f"{client.last_zxid:#x}"
+            way, follow = "Follow: a move with a pause of seconds", page.partition("```sh\nzketcd follow")[2]
+            _empty(host)
+            with _started(host, "zketcd follow" + follow.partition("\n")[0], tmp_path / "follow") as end:
+                host.run(pages.section(page, way))
+                assert end() == 0  # it was asked to finish
+        _wait_for_proxies(host, 0)
+        host.zketcd.start()
+        with kazoo(host.zketcd) as client:
+            assert client.get("/app/config")[0] == b"color=blue"
+            assert client.create("/app/queue/n-", b"", sequence=True) == "/app/queue/n-0000000001"
+        host.zketcd.stop()
+        _wait_for_proxies(host, 0)
+        host.run(pages.section(page, "The way back: export --follow"))
+        zookeeper.stop()
+        _empty(host)
+        for title in ("Import", "Export"):
+            host.run(pages.section(page, title))
+        host.zketcd.start()
+        with kazoo(host.zketcd) as client:
+            assert client.get("/app/config")[0] == b"color=blue"
 
-            def archived() -> bool:
-                runs = Catalog(store.list()).runs
-                return bool(runs) and runs[0].end.zxid > deleted
 
-            wait_until(archived, "everything to be archived", 60)
-            assert len(pages.run(page, real, ACTIONS, path)) == 10
-        finally:
-            archiver.kill()
-            archiver.wait()
+def _empty(host: Host) -> None:
+    """Delete the tree."""
+    _wait_for_proxies(host, 0)
+    of(host, "etcdctl", "del", "--prefix", "/zketcd/")
+
+
+@contextmanager
+def _started(host: Host, command: str, log: Path) -> Iterator[Callable[[], int]]:
+    """A command of a page that runs until it is asked to end, and what waits for that."""
+    for named, used in host.real.items():
+        command = command.replace(named, used)
+    with log.open("w") as output:
+        running = subprocess.Popen(
+            shlex.split(command), env={"PATH": host.path, **host.environment}, stdout=output, stderr=output
+        )
+    try:
+        wait_until(lambda: "level at zxid" in log.read_text(), "the command to be level", 60)
+        yield lambda: running.wait(60)
+    finally:
+        running.kill()
+        running.wait()

@@ -1,6 +1,7 @@
 """Run the commands of a page of docs/ as they stand there, and compare what they print with the page.
 
-A block that is indented by four spaces and begins with `$ ` holds commands, each followed by what it prints.
+A block that is indented by four spaces or more and begins with `$ ` holds commands, each followed by what it
+prints.
 `export` sets variables for the commands after it. A line `...` stands for any lines, `...` in a line for any
 text. Numbers are compared by their form only: they differ from run to run.
 Standard error (progress) may be left out, or stands after what was printed.
@@ -9,6 +10,7 @@ Standard error (progress) may be left out, or stands after what was printed.
 import re
 import shlex
 import subprocess
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -31,7 +33,7 @@ def commands(page: str) -> Iterator[Command]:
     """The commands of a page, in their order."""
     # As in Markdown, empty lines do not end a block.
     for block in re.findall(r"(?:^    .*\n(?:\n+(?=    ))?)+", f"{page}\n", re.MULTILINE):
-        lines = [line.removeprefix("    ") for line in block.splitlines()]
+        lines = textwrap.dedent(block).splitlines()
         starts = [number for number, line in enumerate(lines) if line.startswith("$ ")]
         if not starts:
             continue

@@ -16,8 +16,8 @@ from lab.servers.tls import Authority
 class SecuredEtcd(EtcdServer):
     """etcd with TLS for clients; bcrypt is cheap, so that logins are fast on a busy machine."""
 
-    def __init__(self, root: Path) -> None:
-        """`root` takes the place of the root folder of a host."""
+    def __init__(self, root: Path, *arguments: str) -> None:
+        """`root` takes the place of the root folder of a host; `arguments` go to etcd as they are."""
         self.root = root
         for name in ("etcd", "zketcd"):
             (root / "etc" / name).mkdir(parents=True)
@@ -32,7 +32,8 @@ class SecuredEtcd(EtcdServer):
             file.write_text(word)
             file.chmod(0o600)
         self._context = self.authority.client_context()
-        super().__init__("--bcrypt-cost=4", f"--cert-file={pair.cert}", f"--key-file={pair.key}")
+        files = f"--cert-file={pair.cert}", f"--key-file={pair.key}"
+        super().__init__("--bcrypt-cost=4", *files, *arguments)
 
     @property
     @override
@@ -49,7 +50,6 @@ class SecuredEtcd(EtcdServer):
         """What is in the place of the host's names on a page."""
         return {
             ",https://etcd-2:2379,https://etcd-3:2379": "",
-            "http://etcd-1:2379": self.endpoint,
             "etcd-1:2379": self.address,
             "/etc/etcd/": f"{self.root}/etc/etcd/",
             "/etc/zketcd/": f"{self.root}/etc/zketcd/",

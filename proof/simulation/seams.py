@@ -7,6 +7,8 @@ clocks        `Clock`, for parts that take the host's by default: the simulated 
 chance        `Randomness` likewise: drawn from the seed
 levels        which levels a release knows: that of the host, so that two releases can run side by side
 knobs         the level of a new tree, as the seed has it; other knobs are options or the server's `Tuning`
+ACLs          the table of equal ACLs belongs to the world and holds them: an ACL that is in it costs fewer
+              steps, and what the process did before, and its garbage collector, must not count
 log           messages of `proxy` go into the trace; one with a traceback is a violation
 """
 
@@ -24,12 +26,13 @@ from proof.simulation.environment import SeededRandomness, SimulatedClock
 from proof.simulation.knobs import Knobs
 from proof.simulation.world import Host, World, running_host
 from proxy.log.load import start
-from proxy.state import capture
+from proxy.state import capture, rights
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
 from proxy.state.proxy_requests import PROXY_REQUESTS
 from proxy.support.environment import Clock, Randomness
 from schema.entry import Kind, RequestFields
+from schema.znode import OPEN_ACL
 
 #: The level that a simulated next release knows besides today's, and all that it knows.
 NEXT_LEVEL = max(KNOWN) + 1
@@ -102,6 +105,7 @@ def installed(world: World, knobs: Knobs) -> Iterator[None]:
             if not name.startswith("__")
         ),
         (start, "OF_NEW_TREES", knobs.level),
+        (rights, "_shared", {OPEN_ACL: rights.OPEN}),
         (capture.load, "__defaults__", (None, levels)),
         (start.load, "__kwdefaults__", {**(start.load.__kwdefaults__ or {}), "levels": levels}),
         (

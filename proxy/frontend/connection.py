@@ -728,7 +728,6 @@ class Connections:
         self.sent = 0
         self._open: dict[Connection, None] = {}  # a dict keeps the order in which they were opened
         self.behind: dict[Connection, None] = {}  # their clients do not read
-        self._throttled_log = ThrottledLog(log)
         self.are_frozen = False  # while another process takes over: nothing is read, and nothing taken
         self.are_draining = False  # the server stops: nothing is read
         self._all_gone = asyncio.Event()
@@ -763,7 +762,7 @@ class Connections:
             connection.close()
             connection.outbound.abort()
         if closed:
-            self._throttled_log.warn(
+            closed[0].services.throttled_log.warn(
                 "closing %s and %d others: too many bytes wait for clients that do not read",
                 closed[0].identity.address,
                 len(closed) - 1,

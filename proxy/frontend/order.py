@@ -78,7 +78,7 @@ _CLOSE_SESSION = int(OpCode.CLOSE_SESSION)
 _PING = int(OpCode.PING)
 _SESSION_EXPIRED = int(ErrorCode.SESSION_EXPIRED)
 _THROTTLED_OP = int(ErrorCode.THROTTLED_OP)
-_OPERATION_TIMEOUT = int(ErrorCode.OPERATION_TIMEOUT)
+_SYSTEM_ERROR = int(ErrorCode.SYSTEM_ERROR)
 
 
 class SlowRead(NamedTuple):
@@ -571,7 +571,8 @@ class Order:
             self._drop(Closing(f"the outcome of its write: {ErrorCode(err).name}"))
             return
         if err == _THROTTLED_OP and self._client.knows_keeper:
-            err = _OPERATION_TIMEOUT  # ClickHouse waits and tries again; of a code unknown to it, it hangs
+            # ClickHouse hangs at a code unknown to it, and at OPERATION_TIMEOUT opens session after session.
+            err = _SYSTEM_ERROR
         self.replies.add_at(zxid, write.xid, err, body)
         # The reply to closeSession is the last packet that ZooKeeper sends. If it failed, the session
         # continues.

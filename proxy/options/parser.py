@@ -5,20 +5,15 @@ Errors name the option, and the variable or the line of the file that it comes f
 
 import argparse
 import re
-import tomllib
 from collections.abc import Iterable
 from io import StringIO
 from typing import Any
 
 import configargparse
 
+from proxy.options.file import TABLE, VARIABLES, content
 from proxy.options.table import IS_SECRET
 from proxy.support.usage import Parser, nearest
-
-TABLE = "zketcd"
-"""The table of the file that has the options."""
-VARIABLES = "ZKETCD_"
-"""What the names of environment variables begin with."""
 
 # Variables of programs of ours besides the server.
 _OTHERS = {"JSON", "PATIENCE", "SERVER_PASSWORD", "SERVER_USER"}
@@ -121,12 +116,6 @@ def outside_the_table(file: str | None) -> list[str]:
     if not file:
         return []
     return [name for name, value in content(file).items() if name != TABLE or not isinstance(value, dict)]
-
-
-def content(file: str) -> dict[str, Any]:
-    """What a TOML file has."""
-    with open(file, "rb") as stream:
-        return tomllib.load(stream)
 
 
 def line_of(text: str, key: str) -> int:

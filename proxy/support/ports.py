@@ -184,7 +184,9 @@ class BoundedPort:
                 lambda: self._make(place), client, ssl=self._tls, ssl_handshake_timeout=timeout
             )
         except OSError as error:
-            self._throttled_log.warn("closing a connection of %s: %s", self._whom, error)
+            self._throttled_log.warn(
+                "closing a connection of %s: %s", self._whom, str(error) or type(error).__name__
+            )
         except Exception as error:  # noqa: BLE001 - `contained` logs it
             contained(error, f"cannot accept a connection of {self._whom}")
         else:

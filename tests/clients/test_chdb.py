@@ -7,6 +7,7 @@ import pytest
 from codec.constants import KeeperOpCode, OpCode, ProtocolVersion
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer
+from lab.servers.operator import ctl
 from tests.clients.chdb_main import RUNS
 from tests.clients.chdb_server import ClickHouse
 from tests.clients.conftest import ON_ZOOKEEPER
@@ -128,6 +129,30 @@ def test_clickhouse_keeps_its_things(
         if RUNS:
             assert asked >= {KeeperOpCode.CHECK_NOT_EXISTS, KeeperOpCode.REMOVE_RECURSIVE}
         assert asked <= {OpCode.MULTI_READ, *KeeperOpCode}
+
+
+def test_a_spent_budget_is_an_error_at_once_and_ends_no_session(
+    etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path
+) -> None:
+    """At OPERATION_TIMEOUT it opens session after session, for minutes."""
+    with (
+        ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix) as server,
+        ClickHouse(tmp_path, server.port) as clickhouse,
+    ):
+        clickhouse.query("CREATE TABLE t (k UInt64) ENGINE = KeeperMap('/t') PRIMARY KEY k")
+        clickhouse.query("INSERT INTO t VALUES (1)")
+        for words in (("snapshot",), ("raise-level", "2"), ("budget", "set", "/keeper_map=1B/s")):
+            ctl(etcd_server, *words, prefix=etcd_prefix)
+        with Client(server.port) as client:
+            client.create("/keeper_map/blob", b"x" * 10_000)
+        opened = server.log_text().count("opened by")
+        for _ in range(3):
+            with pytest.raises(RuntimeError, match="System error"):
+                clickhouse.query("INSERT INTO t VALUES (2)")
+        ctl(etcd_server, "budget", "remove", "/keeper_map", prefix=etcd_prefix)
+        clickhouse.query("INSERT INTO t VALUES (3)")
+        assert clickhouse.query("SELECT groupArray(k) FROM (SELECT k FROM t ORDER BY k)") == '"[1,3]"'
+        assert server.log_text().count("opened by") == opened
 
 
 # What needs more of a server than the library has: query -> what it answers. Those without an answer work.

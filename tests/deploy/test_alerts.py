@@ -21,39 +21,20 @@ from proxy.admin.facts import Facts
 from proxy.admin.prometheus import Exposition
 from proxy.etcd.model import Status
 from proxy.frontend.certificate_ends import Certificate, CertificateEnds
-from tests.deploy.test_monitoring import FOLDER, REPOSITORY, named
+from tests.deploy.record import INCIDENTS as RECORDED
+from tests.deploy.series import EVERY, MEMBERS, PROXIES, RULES, Sample, notation, of_rules, recording
+from tests.deploy.test_monitoring import OF_ARCHIVERS, REPOSITORY
 from tests.proxy.admin.subjects import subject_of
 
 pytestmark = pytest.mark.real
 
-_RULES = FOLDER / "alerts.yml"
-_EVERY = 15  # seconds between two samples
 _MINUTE = 60
 _BEGIN = 60 * _MINUTE  # of an incident
-_PROXIES = ("zketcd-1:8080", "zketcd-2:8080", "zketcd-3:8080")
-_MEMBERS = ("etcd-1:2379", "etcd-2:2379", "etcd-3:2379")
 _MIB = 1 << 20
+_OF_TLS = {"zketcd_certificate_end_seconds"}
 
 #: A metric's value after so many seconds; None for none.
 Series = Callable[[int], float | None]
-
-
-class Sample(NamedTuple):
-    """What Prometheus has scraped: a name, where, and the labels that the target gave it."""
-
-    name: str
-    instance: str
-    labels: frozenset[tuple[str, str]] = frozenset()
-
-    @property
-    def job(self) -> str:
-        """The scrape job."""
-        return "etcd" if self.instance in _MEMBERS else "zketcd"
-
-    def __str__(self) -> str:
-        labels = {"job": self.job, "instance": self.instance, **dict(self.labels)}
-        inside = ",".join(f"{name}={json.dumps(value)}" for name, value in labels.items())
-        return f"{self.name}{{{inside}}}"
 
 
 # -- how values go by ----------------------------------------------------------------------------------------
@@ -119,8 +100,7 @@ def times(seconds: float, later: float | None = None) -> Callable[[Sample], Seri
 
 def healthy() -> dict[Sample, Series]:
     """What the rules are about, of three proxies and three members of etcd to which nothing happens."""
-    rules = yaml.safe_load(_RULES.read_text())["groups"][0]["rules"]
-    wanted = set().union(*(named(rule["expr"]) for rule in rules))
+    wanted = of_rules()
     subject = subject_of(
         etcd=SimpleNamespace(status=Status("3.5.30", 1, 1, 0, 0, 1, 9, 2, 8, [])),
         archive=SimpleNamespace(
@@ -135,15 +115,15 @@ def healthy() -> dict[Sample, Series]:
     found: dict[Sample, Series] = {}
     for family in text_string_to_metric_families(page):
         for each in family.samples:
-            for proxy in _PROXIES:
+            for proxy in PROXIES:
                 sample = Sample(each.name, proxy, frozenset(each.labels.items()))
                 if each.name in _BUCKETS:
                     found[sample] = times(0.001)(sample)
                 elif each.name in wanted:
                     found[sample] = _HEALTHY.get(each.name, always(each.value))
-    for proxy in _PROXIES:
+    for proxy in PROXIES:
         found[Sample("up", proxy)] = always(1)
-    for member in _MEMBERS:
+    for member in MEMBERS:
         for name, series in _ETCD.items():
             found[Sample(name, member)] = series
     assert {sample.name for sample in found} == wanted
@@ -159,7 +139,7 @@ class Incident(NamedTuple):
     """What changes at some targets, by the metric's name."""
 
     changes: Mapping[str, _Change]
-    where: Iterable[str] = _PROXIES[:1]
+    where: Iterable[str] = PROXIES[:1]
     minutes: int = 45  # for which it lasts
 
 
@@ -187,26 +167,24 @@ _INCIDENTS = {
     ),
     "a proxy is not ready": Incident({"zketcd_ready": then(1, 0)}),
     "a member of etcd is down": Incident(
-        {"up": then(1, 0), "etcd_server_quota_backend_bytes": then(8 << 30, None)}, _MEMBERS[:1]
+        {"up": then(1, 0), "etcd_server_quota_backend_bytes": then(8 << 30, None)}, MEMBERS[:1]
     ),
-    "etcd's leader is killed and comes back": Incident({"zketcd_etcd_silence_seconds": then(0, 1.8, _EVERY)}),
+    "etcd's leader is killed and comes back": Incident({"zketcd_etcd_silence_seconds": then(0, 1.8, EVERY)}),
     "etcd does not answer": Incident(
         {
             "zketcd_etcd_silence_seconds": since(),
             "zketcd_log_staleness_seconds": since(),
             "zketcd_ready": then(1, 0),
         },
-        _PROXIES,
+        PROXIES,
     ),
-    "etcd is full": Incident(
-        {"zketcd_etcd_no_space": then(0, 1), "zketcd_etcd_alarms": then(0, 1)}, _PROXIES
-    ),
-    "etcd is nearly full": Incident({"zketcd_etcd_nearly_full": then(0, 1)}, _PROXIES),
+    "etcd is full": Incident({"zketcd_etcd_no_space": then(0, 1), "zketcd_etcd_alarms": then(0, 1)}, PROXIES),
+    "etcd is nearly full": Incident({"zketcd_etcd_nearly_full": then(0, 1)}, PROXIES),
     "etcd has room for one snapshot": Incident(
-        {"zketcd_etcd_nearly_full": then(0, 1), "zketcd_etcd_last_room": then(0, 1)}, _PROXIES
+        {"zketcd_etcd_nearly_full": then(0, 1), "zketcd_etcd_last_room": then(0, 1)}, PROXIES
     ),
     "etcd does not compact": Incident(
-        {"zketcd_etcd_db_size_bytes": grows(0, 1.5 * _MIB, 200 * _MIB)}, _PROXIES, minutes=59
+        {"zketcd_etcd_db_size_bytes": grows(0, 1.5 * _MIB, 200 * _MIB)}, PROXIES, minutes=59
     ),
     "a proxy is behind": Incident({"zketcd_log_staleness_seconds": then(0.4, 5)}),
     "a proxy lacks CPU": Incident({"zketcd_loop_delay_seconds_bucket": times(0.001, 1)}),
@@ -226,8 +204,8 @@ _INCIDENTS = {
     ),
     "etcd's answers get lost": Incident({"zketcd_log_entries_resent_total": grows(0, 0.5)}),
     "a proxy stalls again and again": Incident({"zketcd_incarnations_total": counts(5 * _MINUTE)}),
-    "etcd's disk is slow": Incident({"zketcd_etcd_call_seconds_bucket": times(0.001, 1)}, _PROXIES),
-    "a clock jumps an hour": Incident({"zketcd_proxy_clock_ahead_seconds": then(-0.02, 3600)}, _PROXIES),
+    "etcd's disk is slow": Incident({"zketcd_etcd_call_seconds_bucket": times(0.001, 1)}, PROXIES),
+    "a clock jumps an hour": Incident({"zketcd_proxy_clock_ahead_seconds": then(-0.02, 3600)}, PROXIES),
     "a certificate ends tomorrow": Incident({"zketcd_certificate_end_seconds": then(90 * 86_400, 86_400)}),
     "many clients fall silent": Incident({"zketcd_sessions_expired_total": grows(0.01, 0.5)}),
     "an address has too many connections": Incident({"connection_rejected": grows(0, 0.1)}),
@@ -247,29 +225,12 @@ def _series_of(incident: Incident) -> dict[Sample, Series]:
     return series
 
 
-def _notation(values: Iterable[float | None]) -> str:
-    """Values as promtool reads them; equal ones that follow each other are one word."""
-    runs: list[tuple[float | None, int]] = []
-    for value in values:
-        if runs and runs[-1][0] == value:
-            runs[-1] = value, runs[-1][1] + 1
-        else:
-            runs.append((value, 1))
-    return " ".join(
-        f"_x{count}" if value is None else f"{value:g}" if count == 1 else f"{value:.17g}+0x{count - 1}"
-        for value, count in runs
-    )
-
-
-def _fired(folder: Path, series: Mapping[Sample, Series], end: int, every: int = _EVERY) -> set[str]:
-    """The alerts that have fired at some time."""
-    (folder / "alerts.yml").write_text(_RULES.read_text())
+def _fired(folder: Path, series: Mapping[str, str], end: int, every: int = EVERY) -> set[str]:
+    """The alerts that have fired at some time. `series`: values in promtool's notation, `every` seconds."""
+    (folder / "alerts.yml").write_text(RULES.read_text())
     test = {
         "interval": f"{every}s",
-        "input_series": [
-            {"series": str(sample), "values": _notation(map(of, range(0, end + 1, every)))}
-            for sample, of in series.items()
-        ],
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
         "promql_expr_test": [
             {
                 "expr": f'group by (alertname) (max_over_time(ALERTS{{alertstate="firing"}}[{end}s]))',
@@ -290,6 +251,11 @@ def _fired(folder: Path, series: Mapping[Sample, Series], end: int, every: int =
     return set(re.findall(r'alertname=\\?"(\w+)', got))
 
 
+def _written(series: Mapping[Sample, Series], end: int, every: int = EVERY) -> dict[str, str]:
+    """Series of functions, in promtool's notation."""
+    return {str(sample): notation(map(of, range(0, end + 1, every))) for sample, of in series.items()}
+
+
 def _promised() -> dict[str, set[str]]:
     """Incidents, and the alerts that the page names for each."""
     page = (REPOSITORY / "docs" / "monitoring.md").read_text()
@@ -301,17 +267,27 @@ def _promised() -> dict[str, set[str]]:
 @pytest.mark.parametrize("name", [name for name, incident in _INCIDENTS.items() if incident.changes])
 def test_an_incident_fires_what_the_page_says(name: str, tmp_path: Path) -> None:
     incident = _INCIDENTS[name]
-    series = _series_of(incident)
-    assert _fired(tmp_path, series, _BEGIN + incident.minutes * _MINUTE) == _promised()[name]
+    end = _BEGIN + incident.minutes * _MINUTE
+    assert _fired(tmp_path, _written(_series_of(incident), end), end) == _promised()[name]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_real_incident_fires_what_the_page_says(name: str, tmp_path: Path) -> None:
+    """The series were recorded from real processes: see record.py."""
+    lines = recording(name).read_text().splitlines()
+    series = dict(line.split("\t") for line in lines)
+    assert {line.partition("{")[0] for line in lines} == of_rules() - OF_ARCHIVERS - _OF_TLS
+    assert _fired(tmp_path, series, 60 + RECORDED[name].lasts) == _promised()[name]
 
 
 def test_a_healthy_week_fires_nothing(tmp_path: Path) -> None:
-    one = {*_PROXIES[:1], *_MEMBERS[:1]}
+    one = {*PROXIES[:1], *MEMBERS[:1]}
     series = {sample: of for sample, of in healthy().items() if sample.instance in one}
-    assert _fired(tmp_path, series, 7 * 24 * 3600, every=60) == set()
+    end = 7 * 24 * 3600
+    assert _fired(tmp_path, _written(series, end, 60), end, 60) == set()
 
 
 def test_the_page_has_each_incident_and_each_alert() -> None:
-    rules = yaml.safe_load(_RULES.read_text())["groups"][0]["rules"]
+    rules = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
     assert list(_promised()) == list(_INCIDENTS)
     assert set().union(*_promised().values()) == {rule["alert"] for rule in rules}

@@ -6,6 +6,7 @@ the tests are skipped; under CI=true they fail.
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -59,13 +60,24 @@ class Environment(NamedTuple):
     data: str = ""  # the directory of the embedded etcd, if not the server's own
 
 
+# A checkout may lie below it: that is put back.
+_NO_TMP = f"""
+mount -t tmpfs none /mnt
+mkdir /mnt/checkout
+mount --rbind {shlex.quote(str(REPOSITORY))} /mnt/checkout
+mount -t tmpfs none /tmp
+mkdir -p {shlex.quote(str(REPOSITORY))}
+mount --rbind /mnt/checkout {shlex.quote(str(REPOSITORY))}
+mount -o remount,ro /tmp
+if touch /tmp/file 2>/dev/null; then exit 9; fi
+"""
 # In a mount namespace all is read-only, and the data are in a folder of memory.
 _READ_ONLY = """
 mount -t tmpfs none /mnt
 sed 's/^[^ ]* \\([^ ]*\\) .*/\\1/' /proc/self/mounts | while read -r each; do
     case $each in /mnt|/proc*|/sys*|/dev*) ;; *) mount -o remount,bind,ro "$each" 2>/dev/null || true ;; esac
 done
-! touch /read-only 2>/dev/null
+if touch /read-only 2>/dev/null; then exit 9; fi
 """
 
 _ENVIRONMENTS = {
@@ -78,10 +90,7 @@ _ENVIRONMENTS = {
     ),
     "no HOME": Environment(lambda: ("env", "-u", "HOME")),
     "a read-only root": Environment(lambda: _shell(_READ_ONLY, "--mount"), data="/mnt/data"),
-    "no /tmp": Environment(
-        lambda: _shell("mount -t tmpfs none /mnt; mount -t tmpfs -o ro none /tmp", "--mount"),
-        data="/mnt/data",
-    ),
+    "no /tmp": Environment(lambda: _shell(_NO_TMP, "--mount"), data="/mnt/data"),
     "no /proc": Environment(lambda: _hide("/proc")),
     "no devpts": Environment(lambda: _hide("/dev/pts")),
     "LANG=C": Environment(lambda: ("env", "LANG=C", "LC_ALL=C"), {"audit_log": "-"}),

@@ -173,7 +173,7 @@ class Staleness:
         if recent == self._recent.is_set():
             return
         if recent:
-            log.info("caught up with etcd: serving")
+            log.info("caught up with etcd")
             self._recent.set()
         else:
             log.warning("not caught up with etcd for %.1f s", self.age)

@@ -9,7 +9,7 @@ import pytest
 from pipeline.__main__ import parser
 from pipeline.commands import COMMANDS
 from pipeline.etcd.options import Connection
-from pipeline.options import add_etcd
+from pipeline.options import add_etcd, check_trees
 from proxy.options.etcd import DEFAULTS
 
 
@@ -68,3 +68,19 @@ def test_every_command_takes_user_and_password_from_the_environment(monkeypatch:
         given = parser(command).parse_args(words)
         made = Connection.from_url(url, given) if url in words else Connection.from_arguments(given)
         assert (made.access.user, made.access.password) == ("me", "word"), command
+
+
+def test_the_servers_file_says_where_etcd_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "zketcd.toml"
+    file.write_text(
+        '[zketcd]\netcd = "http://e:1"\netcd-user = "me"\netcd-password = "word"\nlisten = ":1"\n'
+    )
+    monkeypatch.setenv("ZKETCD_CONFIG", str(file))
+    monkeypatch.setenv("ZKETCD_ETCD_USER", "another")
+    given = _parsed("--prefix", "/p")
+    assert given == Connection("http://e:1", "/p", access=replace(DEFAULTS, user="another", password="word"))
+    verify = parser("verify").parse_args(["x", "y"])
+    check_trees(verify, "x", "y")  # what the file has is not asked for
+    file.unlink()
+    with pytest.raises(OSError, match=r"zketcd\.toml"):
+        parser("verify")

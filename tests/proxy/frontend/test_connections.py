@@ -1,5 +1,6 @@
 """Connections and their limits: who gets in, what is counted, how all end."""
 
+import logging
 from types import SimpleNamespace
 from typing import cast
 
@@ -9,6 +10,7 @@ from proxy.frontend import limits
 from proxy.frontend.connection import Connection, Connections
 from proxy.frontend.limits import ConnectionLimits
 from proxy.support.counters import Counters
+from proxy.support.throttled_log import ThrottledLog
 
 
 class Fake:
@@ -19,6 +21,7 @@ class Fake:
     ) -> None:
         self.admitted = False
         self.identity = SimpleNamespace(address="10.0.0.1")
+        self.services = SimpleNamespace(throttled_log=ThrottledLog(logging.getLogger(__name__)))
         self.inbound = SimpleNamespace(count=received)
         self.did: list[str] = []
         self.outbound = SimpleNamespace(sent=sent, unread=unread, abort=lambda: self.did.append("abort"))

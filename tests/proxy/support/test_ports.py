@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -39,6 +39,14 @@ async def port(bounds: Bounds, tls: ssl.SSLContext | None = None) -> AsyncIterat
     await bounded.close()
 
 
+async def _close(*writers: asyncio.StreamWriter) -> None:
+    """Close connections, and wait: what is closed later is found by another test."""
+    for writer in writers:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
 async def _said(number: int, address: str = "127.0.0.1") -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", number, local_addr=(address, 0))
     try:
@@ -46,7 +54,7 @@ async def _said(number: int, address: str = "127.0.0.1") -> bytes:
     except ConnectionResetError:
         return b""
     finally:
-        writer.close()
+        await _close(writer)
 
 
 async def test_places_are_given_back(caplog: pytest.LogCaptureFixture) -> None:
@@ -63,13 +71,14 @@ async def test_places_are_given_back(caplog: pytest.LogCaptureFixture) -> None:
         assert await kept[2][0].readexactly(5) == b"hello"
         assert await _said(number, "127.0.0.3") == b""
         assert "there are 3" in caplog.text
-        for _, writer in kept:
-            writer.close()
+        await _close(*[writer for _, writer in kept])
         await until(lambda: bounded._taken.total() == 0)
 
 
 async def test_a_connection_counts_before_and_during_its_tls_handshake(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     authority = Authority(tmp_path_factory.mktemp("tls"))
     pair = authority.issue("server", "127.0.0.1")
@@ -79,19 +88,21 @@ async def test_a_connection_counts_before_and_during_its_tls_handshake(
         idle = [await asyncio.open_connection("127.0.0.1", number) for _ in range(2)]
         await until(lambda: bounded._taken.total() == 2)
         assert await _said(number) == b""
-        for _, writer in idle:
-            writer.close()
+        await _close(*[writer for _, writer in idle])
         await until(lambda: bounded._taken.total() == 0)
+        reasons = [message.rpartition(": ")[2] for message in caplog.messages if "closing" in message]
+        assert reasons
+        assert all(reasons), "asyncio's error of a client that has gone has no text"
         monkeypatch.setattr(module, "_HANDSHAKE", 0.05)
         reader, writer = await asyncio.open_connection("127.0.0.1", number)
         assert await reader.read() == b""  # it says nothing
-        writer.close()
+        await _close(writer)
         await until(lambda: bounded._taken.total() == 0)
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", number, ssl=authority.client_context(), server_hostname="127.0.0.1"
         )
         assert await reader.readexactly(5) == b"hello"
-        writer.close()
+        await _close(writer)
         await until(lambda: bounded._taken.total() == 0)
 
 
@@ -112,5 +123,4 @@ async def test_a_port_that_closes_ends_tls_handshakes(
         await bounded.close()
         assert bounded._taken.total() == 0
         assert await reader.read() == b""
-        writer.close()
-        await writer.wait_closed()
+        await _close(writer)
