@@ -8,7 +8,8 @@ follows: no event comes behind newer data, none is lost, none is doubled, none i
 
 A reconnected client's SetWatches owes, before its reply, an event for each watch whose node changed between
 the zxid that the client names and the reply's (for a watch on an absent node: that exists then), and none
-for others. These events have no zxid.
+for others. These events have no zxid. Its watches are set one after the other, so events of later changes,
+with their zxids, may come before its reply as well.
 
 Changes whose zxid is not known (calls without an answer that were applied, sessions that ran out) owe
 nothing, but their events are let pass: events carry zxids, and no zxid brings one path's event twice.
@@ -104,8 +105,37 @@ class _Connection:
     """How often (zxid, type, path) was reported."""
     asked: dict[int, set[tuple[int, str]]] = field(default_factory=dict)
     """Of each SetWatches that waits: the events since."""
+    listed: dict[int, frozenset[Key]] = field(default_factory=dict)
+    """And the watches that it sets."""
     told: Counter[tuple[int, str]] = field(default_factory=Counter)
     """Of these the ones that no watch gave that was armed before, and how often."""
+
+
+def _watching(event: Event) -> Iterator[Key]:
+    """The watches that give this event."""
+    for kind, types in _TYPES.items():
+        if event.type in types and kind != "recursive":
+            yield kind, event.path
+    if event.type in _OF_DATA:
+        path = event.path
+        while True:
+            yield "recursive", path
+            if path == "/":
+                break
+            path = parent(path)
+
+
+def _listed(request: SetWatches) -> Iterator[Key]:
+    """The watches that a request sets."""
+    for kind, paths in (
+        ("data", request.data),
+        ("data", request.exists),
+        ("children", request.children),
+        ("persistent", request.persistent),
+        ("recursive", request.recursive),
+    ):
+        for path in paths:
+            yield kind, path
 
 
 class _Judge:
@@ -124,6 +154,7 @@ class _Judge:
                 if isinstance(record.request, SetWatches):
                     connection = self._connections.setdefault(record.session, _Connection())
                     connection.asked[record.call] = set()
+                    connection.listed[record.call] = frozenset(_listed(record.request))
             elif isinstance(record, Replied):
                 call = calls[record.call]
                 if call.session not in unknown and call.zxid is not None:
@@ -148,6 +179,7 @@ class _Judge:
         assert reply is not None
         if isinstance(request, SetWatches):
             came = connection.asked.pop(call.number, set())
+            connection.listed.pop(call.number, None)
             if reply.error == OK:
                 yield from self._set_again(connection, request, came, zxid, place)
         elif isinstance(request, AddWatch):
@@ -249,7 +281,7 @@ class _Judge:
                 else:
                     self._disarm(connection, key)
             return
-        if not keys:
+        if not keys and not self._is_set_early(connection, event):
             yield Violation("watch doubled", f"{name} at {event.zxid:#x} has no watch", (place,))
             return
         repeats = self._changes.by_path.get(event.path, []).count((event.zxid, event.type))
@@ -279,6 +311,17 @@ class _Judge:
             elif not repeats:
                 self._settle(connection, key, event.zxid)
 
+    def _is_set_early(self, connection: _Connection, event: Event) -> bool:
+        """Whether a SetWatches that waits may have set its watch. That gives one event, unless it lasts."""
+        told = (event.type, event.path)
+        keys = set(_watching(event))
+        for call, listed in connection.listed.items():
+            came = connection.asked[call]
+            if any(kind in _LASTING or told not in came for kind, _ in keys & listed):
+                came.add(told)
+                return True
+        return False
+
     def _give_next(self, connection: _Connection, key: Key, event: Event) -> None:
         """An event without a zxid is that of the first change for which a lasting watch owes one."""
         first = connection.settled[key]
@@ -306,21 +349,11 @@ class _Judge:
 
     def _matching(self, connection: _Connection, event: Event) -> list[Key]:
         """The armed watches that this event may come from."""
-        keys: list[Key] = [
-            (kind, event.path)
-            for kind, types in _TYPES.items()
-            if event.type in types and kind != "recursive"
-        ]
-        if event.type in _OF_DATA:
-            path = event.path
-            while True:
-                keys.append(("recursive", path))
-                if path == "/":
-                    break
-                path = parent(path)
         zxid = event.zxid
         return [
-            key for key in keys if key in connection.since and (zxid is None or zxid > connection.since[key])
+            key
+            for key in _watching(event)
+            if key in connection.since and (zxid is None or zxid > connection.since[key])
         ]
 
     def _between(self, path: str, types: frozenset[int], after: int, until: int) -> list[tuple[int, int]]:

@@ -335,6 +335,16 @@ BROKEN: dict[str, dict[str, list[Step]]] = {
             told(2, r.CREATED, "/a/b", 2),
         ],
         "an event without a watch": [MAKES_A, told(2, r.CREATED, "/a", 1), (2, Exists("/a"), Reply(zxid=1))],
+        "a watch that is set again gives two events before the reply": [
+            *WATCHED_A_CHANGES,
+            (1, SetData("/a"), Reply(zxid=3)),
+            watches_again(
+                SetWatches(1, data=("/a",)),
+                told(2, r.CHANGED, "/a", 2),
+                told(2, r.CHANGED, "/a", 3),
+                zxid=3,
+            ),
+        ],
         "an event has a change before its watch": [
             SETS_A_TO_1,
             (1, SetData("/a", b"2"), Reply(zxid=2)),

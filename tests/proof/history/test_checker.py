@@ -104,6 +104,17 @@ RIGHT: dict[str, list[Step]] = {
         (1, Delete("/a"), Reply(zxid=2)),
         watches_again(SetWatches(1, data=("/a",), children=("/a",)), *[told(2, r.DELETED, "/a")] * 2),
     ],
+    "watches that are set again give events of later changes before the reply": [
+        *WATCHED_A_CHANGES,
+        (1, SetData("/a"), Reply(zxid=3)),
+        (1, SetData("/a"), Reply(zxid=4)),
+        watches_again(
+            SetWatches(2, data=("/a",), persistent=("/a",)),
+            told(2, r.CHANGED, "/a", 3),
+            told(2, r.CHANGED, "/a", 4),
+            zxid=4,
+        ),
+    ],
     "an old node is watched as absent": [
         MAKES_A,
         (2, Exists("/b"), Reply(r.NO_NODE, 5)),
