@@ -5,6 +5,7 @@ quotas, limits, the audit log and watches treat them as any client's.
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
@@ -93,11 +94,10 @@ class LocalSession:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._is_over and kind is None:
-            try:
+        # A request that was refused leaves the session as it was.
+        if not self._is_over and (kind is None or issubclass(kind, zk.ZooKeeperError)):
+            with contextlib.suppress(NoAnswer, zk.ZooKeeperError):
                 await self.ask(zk.close())
-            except NoAnswer:
-                return
         self._end()
 
     async def ask(self, request: Request[T]) -> T:

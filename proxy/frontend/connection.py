@@ -757,7 +757,7 @@ class Connections:
 
     def check(self) -> None:
         """Close clients that are too far behind in reading."""
-        closed = too_far_behind({each: each.outbound.unread for each in self.behind})
+        closed = too_far_behind({each: (each.identity.address, each.outbound.unread) for each in self.behind})
         for connection in closed:
             connection.close()
             connection.outbound.abort()

@@ -106,17 +106,30 @@ class EarlyBytes:
             del self._by_source[source]
 
 
-def too_far_behind(unread: Mapping[_Client, int]) -> list[_Client]:
-    """The clients to be closed, if too much is kept for those that are far behind: the furthest first.
+def too_far_behind(unread: Mapping[_Client, tuple[str, int]]) -> list[_Client]:
+    """The clients to be closed, if too much is kept for those that are far behind.
 
-    `unread`: bytes by client. What others read late is bounded for each of them, and many may do so at once.
+    Of the address that lets most bytes wait the one furthest behind, and so on: many clients of one host that
+    wait just long enough do not push out a slow one of another.
+
+    `unread`: address and bytes by client. What others read late is bounded for each of them, and many may do
+    so at once.
     """
-    behind = {client: size for client, size in unread.items() if size > _FAR_BEHIND}
-    in_all = sum(behind.values())
+    sources: dict[str, list[tuple[int, _Client]]] = {}
+    sums: Counter[str] = Counter()
+    for client, (address, size) in unread.items():
+        if size > _FAR_BEHIND:
+            source = source_of(address)
+            sources.setdefault(source, []).append((size, client))
+            sums[source] += size
+    in_all = sums.total()
+    for each in sources.values():
+        each.sort(key=lambda pair: pair[0])
     closed = []
-    for client in sorted(behind, key=behind.__getitem__, reverse=True):
-        if in_all <= _UNREAD_IN_ALL:
-            break
-        in_all -= behind[client]
+    while in_all > _UNREAD_IN_ALL:
+        source = max(sums, key=sums.__getitem__)
+        size, client = sources[source].pop()
+        sums[source] -= size
+        in_all -= size
         closed.append(client)
     return closed

@@ -2,7 +2,8 @@
 
 To look up each ancestor takes the square of the path's length: 20 ms for a path of 10,000 steps. Of the keys
 that are watched, or have a quota or a budget, only the lengths matter, and they have few. Clients may choose
-keys of very many lengths, but only those that are not longer than the path cost anything.
+keys of very many lengths, but only those that are not longer than the path cost anything. Of a deep path with
+keys at all ancestors that is the square again, as in ZooKeeper: hence the pause.
 """
 
 from bisect import bisect, bisect_left, insort
@@ -12,6 +13,7 @@ from typing import TypeVar
 
 from typing_extensions import override
 
+from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE, Pause
 from schema.paths import ROOT
 
 Value = TypeVar("Value")
@@ -45,12 +47,13 @@ class ByPath(dict[str, Value]):
             del self._counts[length]
             del self._lengths[bisect_left(self._lengths, length)]
 
-    def upwards(self, path: str) -> Iterator[str]:
+    def upwards(self, path: str, pause: Pause = NO_PAUSE) -> Iterator[str]:
         """The keys among a path and its ancestors, the longest first. Any text may be the path."""
         size = len(path)
         for length in reversed(self._lengths[: bisect(self._lengths, size)]):
             if length == size or (length > 1 and path[length] == "/"):
                 step = path[:length]
+                pause.spend(1 + length // BYTES_PER_STEP)
                 if step in self:
                     yield step
         if path != ROOT and ROOT in self:

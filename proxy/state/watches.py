@@ -203,7 +203,7 @@ class WatchTable:
             return
         notified = self.data.take(path, pause)
         if self._some_last:
-            notified = self._with_lasting(path, notified)
+            notified = self._with_lasting(path, notified, pause)
         for watcher in pause.each(notified):
             watcher.notify(kind, path, zxid, rights)
         if kind == EventType.NODE_DATA_CHANGED:
@@ -216,7 +216,7 @@ class WatchTable:
         for watcher in pause.each(self._take_children(parent, pause)):
             watcher.notify(EventType.NODE_CHILDREN_CHANGED, parent, zxid, parent_rights)
 
-    def _with_lasting(self, path: str, taken: Collection[Watcher]) -> Collection[Watcher]:
+    def _with_lasting(self, path: str, taken: Collection[Watcher], pause: Pause) -> Collection[Watcher]:
         """Also the persistent watchers of a path, and the recursive ones of it and of its ancestors.
 
         Each is notified once, however many of its watches match (WatchManager.triggerWatch).
@@ -225,7 +225,7 @@ class WatchTable:
         watchers.update(self.persistent.by_path.get(path, {}))
         recursive = self.recursive.by_path
         if recursive:
-            for step in recursive.upwards(path):
+            for step in recursive.upwards(path, pause):
                 watchers.update(recursive[step])
         return watchers
 

@@ -88,6 +88,7 @@ async def test_an_acl_is_obeyed(tool: Tool) -> None:
 
 
 async def test_changes(tool: Tool) -> None:
+    sessions = len(tool.where.server.machine.sessions)
     async with tool.answer("/app/new", "POST", data=b"\x00one") as answer:
         assert (answer.status, answer.headers["Location"]) == (201, "/app/new")
     assert (await tool.ask("/app/new", "POST"))[0] == 409
@@ -96,6 +97,7 @@ async def test_changes(tool: Tool) -> None:
     assert await tool.ask("/app/new", "PUT", params={"version": 0}, data=b"two") == (200, b"OK\n")
     assert tool.where.nodes["/app/new"].data == b"two"
     assert (await tool.ask("/app", "DELETE", params={"version": -1}))[0] == 409  # it has children
+    assert len(tool.where.server.machine.sessions) == sessions  # what is refused leaves none behind
     for version in ("?version=", "?version=x", "", f"?version={1 << 40}"):
         assert (await tool.ask(f"/app/new{version}", "DELETE"))[0] == 400
         assert (await tool.ask(f"/app/new{version}", "PUT"))[0] == 400

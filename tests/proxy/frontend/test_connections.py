@@ -17,10 +17,15 @@ class Fake:
     """A connection that does at once what it is asked."""
 
     def __init__(
-        self, connections: Connections | None = None, received: int = 0, sent: int = 0, unread: int = 0
+        self,
+        connections: Connections | None = None,
+        received: int = 0,
+        sent: int = 0,
+        unread: int = 0,
+        address: str = "10.0.0.1",
     ) -> None:
         self.admitted = False
-        self.identity = SimpleNamespace(address="10.0.0.1")
+        self.identity = SimpleNamespace(address=address)
         self.services = SimpleNamespace(throttled_log=ThrottledLog(logging.getLogger(__name__)))
         self.inbound = SimpleNamespace(count=received)
         self.did: list[str] = []
@@ -153,3 +158,15 @@ def test_of_clients_that_do_not_read_the_furthest_behind_is_closed(
     here[3].outbound.unread = 20  # 40 + 20 + 41
     connections.check()
     assert here[5].did == ["close", "abort"]
+
+
+def test_many_that_do_not_read_push_no_client_of_another_host_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_FAR_BEHIND", 10)
+    monkeypatch.setattr(limits, "_UNREAD_IN_ALL", 100)
+    connections = _connections()
+    many = [Fake(connections, unread=11) for _ in range(8)]
+    slow = Fake(connections, unread=50, address="10.0.0.2")
+    connections.behind |= {each.connection: None for each in (*many, slow)}
+    connections.check()
+    assert sum(each.did == ["close", "abort"] for each in many) == 4
+    assert slow.did == []

@@ -6,6 +6,7 @@ from typing_extensions import override
 
 from proof.fuzzing.expensive import Lines
 from proxy.state.by_path import ByPath
+from proxy.state.pause import BYTES_PER_STEP, LENGTHS, Pause
 from schema.paths import ROOT, parent_of
 
 _PATHS = st.lists(st.sampled_from(("a", "b", "aa")), max_size=5).map(lambda steps: "/" + "/".join(steps))
@@ -35,6 +36,25 @@ def test_long_keys_cost_a_short_path_nothing() -> None:
     with lines.running():
         assert list(found.upwards("/x/y")) == ["/x"]
     assert lines.count < 50
+
+
+def test_a_key_at_each_ancestor_of_a_deep_path_is_found_with_pauses() -> None:
+    """That is the square of the path's length, for each change of the node."""
+    pauses: list[int] = []
+
+    class Counted(Pause):
+        @override
+        def __call__(self) -> None:
+            super().__call__()
+            pauses.append(1)
+
+    path = "/a" * 3000
+    found: ByPath[int] = ByPath()
+    for length in range(2, len(path) + 1, 2):
+        found[path[:length]] = length
+    assert len([*found.upwards(path, Counted())]) == 3000
+    copied = sum(range(2, len(path) + 1, 2))
+    assert len(pauses) >= (3000 + copied // BYTES_PER_STEP) // (2 * LENGTHS.every)
 
 
 def test_any_text_is_below_the_root_alone() -> None:
