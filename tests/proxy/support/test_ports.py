@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -75,15 +76,21 @@ async def test_places_are_given_back(caplog: pytest.LogCaptureFixture) -> None:
         await until(lambda: bounded._taken.total() == 0)
 
 
+def _server_tls(folder: Path) -> tuple[Authority, ssl.SSLContext]:
+    """What a port uses, and who has signed it."""
+    authority = Authority(folder)
+    pair = authority.issue("server", "127.0.0.1")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pair.cert, pair.key)
+    return authority, tls
+
+
 async def test_a_connection_counts_before_and_during_its_tls_handshake(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    authority = Authority(tmp_path_factory.mktemp("tls"))
-    pair = authority.issue("server", "127.0.0.1")
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(pair.cert, pair.key)
+    authority, tls = _server_tls(tmp_path_factory.mktemp("tls"))
     async with port(Bounds(2, 2), tls) as (bounded, number):
         idle = [await asyncio.open_connection("127.0.0.1", number) for _ in range(2)]
         await until(lambda: bounded._taken.total() == 2)
@@ -110,10 +117,7 @@ async def test_a_connection_counts_before_and_during_its_tls_handshake(
 async def test_a_port_that_closes_ends_tls_handshakes(
     tmp_path_factory: pytest.TempPathFactory, *, has_begun: bool
 ) -> None:
-    authority = Authority(tmp_path_factory.mktemp("tls"))
-    pair = authority.issue("server", "127.0.0.1")
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(pair.cert, pair.key)
+    _, tls = _server_tls(tmp_path_factory.mktemp("tls"))
     async with port(Bounds(2, 2), tls) as (bounded, number):
         reader, writer = await asyncio.open_connection("127.0.0.1", number)
         while not bounded._taken:  # noqa: ASYNC110 - a moment later the handshake has begun
