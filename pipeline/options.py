@@ -8,7 +8,7 @@ import argparse
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from archive.moment import NOW, Moment, moment
 from pipeline.addresses import ARCHIVE, PARQUET, Identity, is_in_etcd
@@ -16,7 +16,7 @@ from pipeline.errors import Failure
 from pipeline.formats.errors import REPAIRS, TAIL
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, DEFAULT_MAX_TXN_OPS
 from proxy.options.etcd import EtcdAccess
-from proxy.options.file import TABLE, VARIABLES, content
+from proxy.options.file import VARIABLES, options_in
 from proxy.options.table import Option, options_of
 from proxy.options.values import checked, identity, not_negative, positive
 
@@ -73,29 +73,37 @@ def default_of(option: Option) -> str:
 
 def add_etcd(parser: argparse.ArgumentParser) -> None:
     """Add the options of `python -m proxy` that say where the tree is, and their environment ZKETCD_..."""
+    given = _given()
     _add_with_variable(
         parser,
+        given,
         "etcd",
         "ENDPOINTS",
         "etcd's client URLs, separated by commas; 'embedded', or nothing, for the etcd of --data-dir",
         "",
     )
-    _add_with_variable(parser, "prefix", "PREFIX", "etcd prefix of the tree", PREFIX)
-    _add_access(parser)
+    _add_with_variable(parser, given, "prefix", "PREFIX", "etcd prefix of the tree", PREFIX)
+    _add_access(parser, given)
 
 
-def _add_access(parser: argparse._ActionsContainer) -> None:
+def _add_access(parser: argparse._ActionsContainer, given: Mapping[str, str]) -> None:
     _add_with_variable(
-        parser, "data-dir", "DIR", "data directory of a server that runs an embedded etcd (default: data)", ""
+        parser,
+        given,
+        "data-dir",
+        "DIR",
+        "data directory of a server that runs an embedded etcd (default: data)",
+        "",
     )
     for name, each in ACCESS.items():
         metavar = each.arguments.get("metavar") or "|".join(each.arguments["choices"])
         help_text = each.arguments["help"]
-        _add_with_variable(parser, name, metavar, help_text, default_of(each), secret=each.secret)
+        _add_with_variable(parser, given, name, metavar, help_text, default_of(each), secret=each.secret)
 
 
 def _add_with_variable(
     parser: argparse._ActionsContainer,
+    given: Mapping[str, str],
     name: str,
     metavar: str,
     text: str,
@@ -104,16 +112,22 @@ def _add_with_variable(
     secret: bool = False,
 ) -> None:
     """An option whose default may be in the environment or the server's file. `secret`: no help shows it."""
-    default = _configured(name, default)
+    default = given.get(name, default)
     shown = "" if secret or not default else f" (default: {default})"
     parser.add_argument(f"--{name}", metavar=metavar, default=default, help=text + shown)
 
 
-def _configured(name: str, default: str) -> str:
-    """The variable ZKETCD_..., else what the file of ZKETCD_CONFIG has. Raises OSError, ValueError."""
+def _given() -> dict[str, str]:
+    """What the file of ZKETCD_CONFIG has, and above it the variables ZKETCD_..., by the options' names.
+
+    Raises OSError, ValueError.
+    """
     file = os.environ.get(f"{VARIABLES}CONFIG")
-    given = content(file).get(TABLE, {}) if file else {}
-    return os.environ.get(f"{VARIABLES}{name.upper().replace('-', '_')}", str(given.get(name, default)))
+    found = {name: str(value) for name, value in options_in(file).items()} if file else {}
+    for variable, value in os.environ.items():
+        if variable.startswith(VARIABLES):
+            found[variable.removeprefix(VARIABLES).lower().replace("_", "-")] = value
+    return found
 
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
@@ -153,7 +167,7 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_reading_etcd(parser: argparse.ArgumentParser) -> None:
-    _add_access(parser.add_argument_group("for etcd:// and etcds://, also as ZKETCD_ETCD_..."))
+    _add_access(parser.add_argument_group("for etcd:// and etcds://, also as ZKETCD_ETCD_..."), _given())
 
 
 def _add_spark(parser: argparse.ArgumentParser) -> None:
@@ -428,8 +442,9 @@ def check_trees(arguments: argparse.Namespace, *trees: str) -> None:
                 raise Failure(f"{option} is for data directories: {', '.join(trees)} is none")
     if not hasattr(arguments, "etcd") and not any(map(is_in_etcd, trees)):  # import has --etcd as well
         defaults = {"data-dir": "", **{name: default_of(each) for name, each in ACCESS.items()}}
+        given = _given()
         for name, default in defaults.items():
-            if getattr(arguments, name.replace("-", "_")) != _configured(name, default):
+            if getattr(arguments, name.replace("-", "_")) != given.get(name, default):
                 raise Failure(f"--{name} is for etcd:// and etcds://: {', '.join(trees)} is none")
     unknown = frozenset(filter(None, arguments.repair.split(","))) - REPAIRS
     if unknown:

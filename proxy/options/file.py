@@ -13,3 +13,14 @@ def content(file: str) -> dict[str, Any]:
     """What a TOML file has. Raises OSError, ValueError."""
     with open(file, "rb") as stream:
         return tomllib.load(stream)
+
+
+def options_in(file: str) -> dict[str, Any]:
+    """The options that a TOML file has. Raises OSError, and ValueError that names the file."""
+    try:
+        table = content(file).get(TABLE, {})
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+    if not isinstance(table, dict):
+        raise ValueError(f"{file}: options belong into a table [{TABLE}]")
+    return table

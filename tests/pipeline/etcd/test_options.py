@@ -84,3 +84,7 @@ def test_the_servers_file_says_where_etcd_is(monkeypatch: pytest.MonkeyPatch, tm
     file.unlink()
     with pytest.raises(OSError, match=r"zketcd\.toml"):
         parser("verify")
+    for text in ("zketcd = 5", "[zketcd"):
+        file.write_text(text)
+        with pytest.raises(ValueError, match=r"zketcd\.toml: "):
+            parser("verify")
