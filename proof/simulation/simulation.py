@@ -480,10 +480,12 @@ class Simulation:
         return [session for session in self.oracle.machine.sessions if session not in known]
 
     def _level(self) -> bool:
+        """Whether all proxies are at the end of the log, and none pauses in the middle of an entry."""
         count = self.oracle.machine.entries
         return all(
             proxy.server is not None
             and proxy.server.machine.entries == count
+            and proxy.server.log.applier.worker.done
             and not proxy.server.log.outbox.outstanding
             for proxy in self.proxies
         )
