@@ -138,7 +138,7 @@ def _unpack_snapshot(members: Any) -> SnapshotRef | None:
 
 
 def is_incomplete_with_pages(record: TreeRecord | None) -> bool:
-    """Whether a tree that is not complete has a whole snapshot, as one that follows a ZooKeeper.
+    """Whether a tree that is not complete has a whole snapshot, as one that follows another one.
 
     An import begins with a snapshot that has no pages.
     """

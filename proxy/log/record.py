@@ -38,7 +38,7 @@ class Look(NamedTuple):
     record: TreeRecord | None  # None: there is no record
     pair: KeyValue | None  # the record's key
     proxies: list[KeyValue]  # the keys of the living proxies
-    has_position: bool = False  # there is a position up to which the tree has followed a ZooKeeper
+    has_position: bool = False  # there is a position up to which the tree has followed another one
 
 
 async def look(etcd: Reads, keys: Keyspace) -> Look:
@@ -111,7 +111,7 @@ def servable(found: Look, keys: Keyspace, levels: Collection[int]) -> TreeRecord
         raise TreeNotServable(f"there is no tree under {prefix}: the key {keys.tree.decode()} is missing")
     if is_following(found):
         raise TreeNotServable(
-            f"the tree under {prefix} follows a ZooKeeper, and is not served before the cut-over:"
+            f"the tree under {prefix} follows another one, and is not served before the cut-over:"
             " `python -m pipeline follow ... --finish`"
         )
     if not record.complete:
@@ -124,7 +124,7 @@ def servable(found: Look, keys: Keyspace, levels: Collection[int]) -> TreeRecord
 
 
 def is_following(found: Look) -> bool:
-    """Whether the tree follows a ZooKeeper, so that it is not complete yet."""
+    """Whether the tree follows another one, so that it is not complete yet."""
     return found.has_position and is_incomplete_with_pages(found.record)
 
 
