@@ -76,11 +76,16 @@ class Loaded(NamedTuple):
 async def catch_up(etcd: Reads, keys: Keyspace, applied: Mapping[str, int], position: int) -> Caught:
     """All entries above the numbers in `applied`: the last ones that took effect up to revision `position`.
 
-    Raises Truncated, EtcdError, TreeNotServable.
+    Of a sealed tree those before the seal. Raises Truncated, EtcdError, TreeNotServable.
     """
     before = await look(etcd, keys)
-    if before.record is None or before.pair is None or not before.record.complete:
-        raise no_longer_servable(keys, before.record)
+    if before.record is None or before.pair is None:
+        raise no_longer_servable(keys, None, before.revision)
+    if before.record.seal is not None:
+        # A proxy of a release that knows no seals may append behind one, before it ends itself.
+        before = before._replace(revision=before.pair.mod_revision, proxies=[])
+    elif not before.record.complete:
+        raise no_longer_servable(keys, before.record, before.revision)
     await _check_reach(etcd, keys, before.record, applied, position)
     entries = await entries_after(etcd, keys, applied, before)
     after = await look(etcd, keys)
