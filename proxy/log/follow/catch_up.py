@@ -79,21 +79,20 @@ async def catch_up(etcd: Reads, keys: Keyspace, applied: Mapping[str, int], posi
     Of a sealed tree those before the seal. Raises Truncated, EtcdError, TreeNotServable.
     """
     before = await look(etcd, keys)
-    if before.record is None or before.pair is None:
-        raise no_longer_servable(keys, None, before.revision)
-    if before.record.seal is not None:
+    record, pair = before.record, before.pair
+    if record is None or pair is None or not (record.complete or record.seal):
+        raise no_longer_servable(keys, record, before.revision)
+    if record.seal is not None:
         # A proxy of a release that knows no seals may append behind one, before it ends itself.
-        before = before._replace(revision=before.pair.mod_revision, proxies=[])
-    elif not before.record.complete:
-        raise no_longer_servable(keys, before.record, before.revision)
-    await _check_reach(etcd, keys, before.record, applied, position)
+        before = before._replace(revision=pair.mod_revision, proxies=[])
+    await _check_reach(etcd, keys, record, applied, position)
     entries = await entries_after(etcd, keys, applied, before)
     after = await look(etcd, keys)
     if after.pair is None or after.record is None:
         raise Truncated("the tree's record was deleted")
-    if after.pair.mod_revision != before.pair.mod_revision:
+    if after.pair.mod_revision != pair.mod_revision:
         await _check_reach(etcd, keys, after.record, applied, position)
-    return Caught(before.revision, before.record, before.pair, before.proxies, entries)
+    return Caught(before.revision, record, pair, before.proxies, entries)
 
 
 async def took_effect(etcd: Reads, keys: Keyspace, incarnation: str, number: int) -> bool:
