@@ -9,7 +9,6 @@ from typing import Any
 import aiohttp
 import pytest
 import pytest_asyncio
-from yarl import URL
 
 from codec import client as zk
 from codec.client import packet
@@ -34,14 +33,13 @@ class Tool:
         """The API's."""
         return f"http://127.0.0.1:{self.where.port}/api/v1/storage"
 
-    async def ask(self, path: str | URL, method: str = "GET", **more: Any) -> tuple[int, bytes]:
+    async def ask(self, path: str, method: str = "GET", **more: Any) -> tuple[int, bytes]:
         """(status, body)."""
         async with self.answer(path, method, **more) as answer:
             return answer.status, await answer.read()
 
-    def answer(self, path: str | URL, method: str = "GET", **more: Any) -> Any:
-        url = path if isinstance(path, URL) else f"{self.url}{path}"
-        return self._session.request(method, url, **more)
+    def answer(self, path: str, method: str = "GET", **more: Any) -> Any:
+        return self._session.request(method, f"{self.url}{path}", **more)
 
     async def json(self, path: str) -> Any:
         """The JSON of a request that has to succeed."""
@@ -119,7 +117,7 @@ async def test_what_is_not_supported_says_so(tool: Tool) -> None:
     assert (await tool.ask("/app", "PATCH"))[0] == 405
     assert (await tool.ask("/app/..%2Fx"))[0] == 400
     assert (await tool.ask("/app/%00"))[0] == 400
-    assert (await tool.ask(URL(f"{tool.url}/app/%ff", encoded=True)))[0] == 400
+    assert (await tool.ask("/app/%ff"))[0] == 400
 
 
 async def test_what_is_too_large_is_refused_and_leaves_no_session(tool: Tool) -> None:
