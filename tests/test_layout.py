@@ -95,7 +95,17 @@ def test_imports_for_type_checking_count_as_imports() -> None:
 
 
 # Modules of proxy.log that work without a proxy: programs that read or write a tree offline may use them.
-OFFLINE = {"follow", "follow.catch_up", "load", "load.pages", "load.replay", "load.start", "record", "slices"}
+OFFLINE = {
+    "follow",
+    "follow.catch_up",
+    "load",
+    "load.pages",
+    "load.replay",
+    "load.start",
+    "record",
+    "seal",
+    "slices",
+}
 
 
 def test_of_the_log_the_pipeline_uses_what_works_without_a_proxy() -> None:

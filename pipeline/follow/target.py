@@ -109,7 +109,7 @@ async def resume(
     writer = "follow" + secrets.token_hex(8)
     while True:
         there = await look(etcd, keys)
-        if there.record is None or there.record.complete or there.record.current is None:
+        if there.record is None or not there.follows or there.record.current is None:
             raise load.lost(keys)
         take = Txn(
             (Compare(keys.tree, there.record_mod),),

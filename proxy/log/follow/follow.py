@@ -115,7 +115,10 @@ class Follow:
         return await self._caught_up(loaded.caught)
 
     async def run(self) -> None:
-        """Follow for ever. Raises TreeNotServable if the tree in etcd can no longer be served."""
+        """Follow for ever. Raises TreeNotServable if the tree in etcd can no longer be served.
+
+        Then the consumer has got everything before that; it is TreeSealed if the tree has moved.
+        """
         await together([self._watch_and_repair(), self.staleness.run()])
 
     def distrust(self) -> None:
@@ -268,9 +271,14 @@ class Follow:
     # -- what takes effect ---------------------------------------------------------------------------------
 
     def _deliver(self, items: list[Item]) -> None:
-        for item in items:
+        for index, item in enumerate(items):
             if type(item) is RecordChanged:
-                self._record_changed(item)
+                try:
+                    self._record_changed(item)
+                except TreeNotServable:
+                    self._consumer.deliver(items[:index])
+                    self.staleness.ended("the tree in etcd is no longer served")
+                    raise
         self._consumer.deliver(items)
 
     def _record_changed(self, item: RecordChanged) -> None:
@@ -280,5 +288,5 @@ class Follow:
             prefix = self._keys.prefix.decode()
             raise TreeNotServable(f"the tree under {prefix} can no longer be served: {error}") from error
         if record is None or not record.complete:
-            raise no_longer_servable(self._keys, record)
+            raise no_longer_servable(self._keys, record, item.revision)
         self.record = record
