@@ -1,12 +1,9 @@
 """`/api/v1/storage`: as clickhouse-keeper's dashboard and tools ask for it."""
 
-import asyncio
 import base64
-import http.client
 import io
 import json
 from collections.abc import AsyncIterator
-from contextlib import closing
 from typing import Any
 
 import aiohttp
@@ -121,13 +118,6 @@ async def test_what_is_not_supported_says_so(tool: Tool) -> None:
     assert (await tool.ask("/app/..%2Fx"))[0] == 400
     assert (await tool.ask("/app/%00"))[0] == 400
     assert (await tool.ask("/app/%ff"))[0] == 400
-
-
-def _status(port: int, path: str) -> int:
-    """By a client that sends the path as it is."""
-    with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
-        connection.request("GET", path)
-        return connection.getresponse().status
 
 
 async def test_what_is_too_large_is_refused_and_leaves_no_session(tool: Tool) -> None:
