@@ -1,4 +1,4 @@
-"""A tree in etcd that follows a running ZooKeeper or another zketcd, and ZooKeeper's files that follow a zketcd.
+"""A tree in etcd that follows a ZooKeeper or another zketcd, and ZooKeeper's files that follow a zketcd.
 
 In, from a ZooKeeper (`python -m pipeline follow`):
 tail      reads the transaction log of a member as it grows, exactly once and in order
