@@ -298,8 +298,9 @@ def _follow(parser: argparse.ArgumentParser) -> None:
     add(
         "--finish",
         action="store_true",
-        help="the cut-over: when the tree is level, complete it, so that zketcd serves it. A follower"
-        " that runs on the prefix does this and ends; otherwise this command follows up to there",
+        help="the cut-over: when the tree is level, complete it, so that zketcd serves it; another zketcd is"
+        " sealed first. A follower that runs on the prefix does this and ends; otherwise this command follows"
+        " up to there",
     )
     add(
         "--check",

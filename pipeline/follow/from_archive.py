@@ -18,6 +18,7 @@ from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.support.memory import uncollected
 from schema.errors import BadValue
+from schema.record import Seal
 
 _INTERVAL = 1.0  # seconds between two listings
 _PAUSE = 5.0  # seconds after a failure
@@ -34,6 +35,13 @@ class InArchive:
     async def open(self, entries: int | None, cluster_id: int | None) -> Reading:
         """As `Source.open`."""
         return await asyncio.to_thread(self._open, entries, cluster_id)
+
+    async def seal(self, where: Seal) -> None:
+        """As `Source.seal`: an archive does not know where its etcd is."""
+        raise Failure(
+            f"{self.name} cannot be sealed. Name the source as etcd://HOST:PORT/PREFIX, or if it is lost, add"
+            " --source-lost"
+        )
 
     def _open(self, entries: int | None, cluster_id: int | None) -> Reading:
         try:

@@ -27,8 +27,7 @@ from proxy.log.record import TreeNotServable
 
 # Options that say what to do, and what a check does without.
 _NOT_WITH_CHECK = ("overwrite", "until_level", "finish", "zxid", "keep_sessions", "timeout", "metrics")
-# Options for the files of a ZooKeeper, or for a cut-over from them.
-_OF_ZOOKEEPER = ("data_log_dir", "repair", "finish", "keep_sessions")
+_OF_ZOOKEEPER = ("data_log_dir", "repair", "keep_sessions")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -81,10 +80,12 @@ async def _of_zketcd(connection: Connection, arguments: argparse.Namespace) -> i
     options = standby.Options(
         arguments.overwrite,
         arguments.until_level,
+        arguments.finish,
         arguments.zxid,
         arguments.timeout,
         Limits(max_request_bytes=arguments.max_request_bytes),
         arguments.metrics,
+        connection.etcd,
     )
     async with reached(connection) as etcd, _source(connection, etcd, arguments) as source:
         if not arguments.check:
