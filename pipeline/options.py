@@ -288,12 +288,13 @@ def _follow(parser: argparse.ArgumentParser) -> None:
     add(
         "source",
         help="the data directory (dataDir) of one member of the running ensemble, or a copy that grows"
-        " with it",
+        " with it; or another zketcd: etcd://HOST:PORT/PREFIX (with the same options of access as --etcd)"
+        " or archive:URL",
     )
     add_etcd(parser)
     add("--data-log-dir", metavar="DIR", help="the member's dataLogDir, if it has one")
     add("--overwrite", action="store_true", help="delete everything under the prefix, and start over")
-    add("--until-level", action="store_true", help="end when the tree is level with the log")
+    add("--until-level", action="store_true", help="end when the tree is level with the source")
     add(
         "--finish",
         action="store_true",

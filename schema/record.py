@@ -167,7 +167,7 @@ def _unpack_seal(members: Any) -> Seal | None:
 
 
 def is_incomplete_with_pages(record: TreeRecord | None) -> bool:
-    """Whether a tree that is not complete has a whole snapshot, as one that follows a ZooKeeper.
+    """Whether a tree that is not complete has a whole snapshot, as one that follows another one.
 
     An import begins with a snapshot that has no pages. A sealed tree is none of these.
     """

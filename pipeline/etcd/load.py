@@ -47,7 +47,7 @@ class Target(NamedTuple):
     revision: int  # etcd's revision at which it was read
     keys: int
     proxies: int  # that are alive, and serve the tree or are about to
-    follows: bool = False  # the tree follows a ZooKeeper, so it is not complete
+    follows: bool = False  # the tree follows another one, so it is not complete
 
     @property
     def is_empty(self) -> bool:
@@ -111,7 +111,7 @@ def refusal(target: Target, keys: Keyspace, *, overwrite: bool) -> str | None:
     if not target.is_empty and not overwrite:
         what = "no tree of this version"
         if target.record is not None:
-            kind = " that follows a ZooKeeper" if target.follows else ""
+            kind = " that follows another one" if target.follows else ""
             if (seal := target.record.seal) is not None:
                 kind = f" that was moved to the prefix {seal.prefix} of the etcd at {seal.etcd}"
             what = f"a tree{kind}, of {target.nodes} znodes at its last snapshot"

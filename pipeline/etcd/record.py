@@ -26,7 +26,7 @@ async def record_of(etcd: Etcd, keys: Keyspace) -> tuple[Look, TreeRecord]:
             f"{prefix} was moved to the prefix {seal.prefix} of the etcd at {seal.etcd}: read that"
         )
     if is_following(found):
-        raise NotReadable(f"{prefix} follows a ZooKeeper: it can be read after `follow --finish`")
+        raise NotReadable(f"{prefix} follows another one: it can be read after `follow --finish`")
     if not found.record.complete:
         raise NotReadable(f"the import into {prefix} is not complete. Run it again: it starts over")
     return found, found.record

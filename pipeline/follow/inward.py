@@ -79,11 +79,15 @@ async def _follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
 
 async def _open(etcd: Etcd, keys: Keyspace, options: Options, there: Position | None) -> Start:
     if there is not None and not options.overwrite:
-        found = await target.resume(etcd, keys)
+        if there.origin is not None:
+            raise Failure(
+                f"{keys.prefix.decode()} follows {there.source}, not a ZooKeeper. Start over with --overwrite"
+            )
+        found = await target.resume(etcd, keys, options.limits)
         print_progress(f"going on behind zxid 0x{found.position.zxid:x}, where it was")
         return found
 
-    def make(cluster_id: int) -> tuple[Machine, Position]:
+    async def make(cluster_id: int) -> tuple[Machine, Position]:
         machine = load_base(options.source, options.log_path, cluster_id)
         print_progress(f"loaded {len(machine.tree.nodes)} znodes at zxid 0x{machine.zxid:x}")
         return machine, Position("", machine.zxid, None, options.source, False)

@@ -51,7 +51,7 @@ class Look(NamedTuple):
     record: TreeRecord | None  # None: there is no record
     pair: KeyValue | None  # the record's key
     proxies: list[KeyValue]  # the keys of the living proxies
-    has_position: bool = False  # there is a position up to which the tree has followed a ZooKeeper
+    has_position: bool = False  # there is a position up to which the tree has followed another one
 
 
 async def look(etcd: Reads, keys: Keyspace) -> Look:
@@ -140,7 +140,7 @@ def complete(found: Look, keys: Keyspace, *, even_sealed: bool = False) -> TreeR
             raise TreeSealed(keys, record.seal, found.pair.mod_revision)
     elif is_following(found):
         raise TreeNotServable(
-            f"the tree under {prefix} follows a ZooKeeper, and is not served before the cut-over:"
+            f"the tree under {prefix} follows another one, and is not served before the cut-over:"
             " `python -m pipeline follow ... --finish`"
         )
     elif not record.complete:
@@ -151,7 +151,7 @@ def complete(found: Look, keys: Keyspace, *, even_sealed: bool = False) -> TreeR
 
 
 def is_following(found: Look) -> bool:
-    """Whether the tree follows a ZooKeeper, so that it is not complete yet."""
+    """Whether the tree follows another one, so that it is not complete yet."""
     return found.has_position and is_incomplete_with_pages(found.record)
 
 

@@ -31,7 +31,7 @@ from schema.record import SnapshotRef, TreeRecord
 log = logging.getLogger(__name__)
 
 _RETRY = 0.2  # seconds before a load that failed is tried again
-_FOLLOWED = 0.2  # seconds between two reads of a tree that follows a ZooKeeper
+_FOLLOWED = 0.2  # seconds between two reads of a tree that follows another one
 
 
 class Wanted(NamedTuple):
@@ -105,7 +105,7 @@ def forget_members(machine: Machine) -> None:
 async def stand_by(
     etcd: Reads, keys: Keyspace, progress: Callable[[int], None]
 ) -> tuple[Machine, SnapshotRef] | None:
-    """Load a tree that follows a ZooKeeper, and keep the state up to date, until the tree may be served.
+    """Load a tree that follows another one, and keep the state up to date, until the tree may be served.
 
     Meanwhile the proxy serves no client and writes nothing. At the cut-over (docs/decisions/0024) it only has
     to apply the last entries, however large the tree is.
@@ -140,7 +140,7 @@ async def stand_by(
         if record.complete:
             return machine, current
         throttled_log.warn(
-            "the tree under %s follows a ZooKeeper, now at zxid 0x%x: waiting for `python -m pipeline follow"
+            "the tree under %s follows another one, now at zxid 0x%x: waiting for `python -m pipeline follow"
             " --finish`",
             keys.prefix.decode(),
             machine.zxid,
