@@ -303,6 +303,13 @@ def _follow(parser: argparse.ArgumentParser) -> None:
         " up to there",
     )
     add(
+        "--source-lost",
+        action="store_true",
+        help="with --finish, for another zketcd that is gone: complete the tree as it is, without sessions"
+        " and in a new epoch of zxids; then wait until the source can be reached, and seal it. Stops a"
+        " follower that runs",
+    )
+    add(
         "--check",
         action="store_true",
         help="compare the tree in etcd with the source, field by field, at the zxid that it has come to, and"
@@ -343,6 +350,13 @@ def _follow(parser: argparse.ArgumentParser) -> None:
     )
     _add_metrics(parser)
     _add_max_request_bytes(parser)
+
+
+def _lost(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "source", help="the source that was lost: etcd://HOST:PORT/PREFIX, or archive:URL that it has written"
+    )
+    add_etcd(parser)
 
 
 def _verify(parser: argparse.ArgumentParser) -> None:
@@ -422,6 +436,7 @@ ADD_ARGUMENTS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "import": _import,
     "export": _export,
     "follow": _follow,
+    "lost": _lost,
     "verify": _verify,
     "inspect": _inspect,
 }
