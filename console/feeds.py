@@ -100,18 +100,18 @@ class Feeds:
             raise Refused(503, f"{_MOST_PAST} feeds read older changes already: try again later")
         self._past += 1
         process = None
+        serves = False
         try:
             process = await child.start(_MODULE, self._order(wanted, after))
             assert process.stdout is not None
             header: dict[str, Any] = json.loads(await process.stdout.readline())
-            if "error" not in header:
+            if serves := "error" not in header:
                 return process
         except (OSError, ValueError) as error:
             header = {"status": 503, "error": f"the process that reads older changes has ended: {error}"}
-        except BaseException:
-            await self.end_replay(process)
-            raise
-        await self.end_replay(process)
+        finally:
+            if not serves:
+                await self.end_replay(process)
         if header["status"] == 410:
             raise _Gone(header["error"], header.get("oldest"))
         raise Refused(header["status"], header["error"])
