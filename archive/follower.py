@@ -26,7 +26,7 @@ from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Apply, Item, RecordChanged
 from proxy.log.load.pages import UnusableSnapshot, read_pages
 from proxy.log.load.start import NotInLog, Wanted, load
-from proxy.log.record import TIMEOUT, TreeNotServable, look
+from proxy.log.record import TIMEOUT, TreeNotServable, TreeSealed, look
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.state.recording import record
@@ -84,7 +84,7 @@ class Archiver:
         self._clock = clock
 
     async def run(self) -> None:
-        """Archive for ever. Raises OtherTree."""
+        """Archive for ever, or up to the seal of a tree that has moved. Raises OtherTree."""
         pause = _RETRY[0]
         while True:
             began = self._clock.monotonic()
@@ -94,6 +94,9 @@ class Archiver:
                 log.warning("starting again: %s", error)
             except OtherTree:
                 raise
+            except TreeSealed as error:
+                log.info("the tree is sealed: everything up to position %d is archived", error.position)
+                return
             except (ArchiveError, EtcdError, TreeNotServable, BadValue) as error:
                 self.stats.errors += 1
                 log.error("%s: trying again with what the archive holds", error)
@@ -191,7 +194,9 @@ class _Beginning:
     async def _load(self, wanted: Wanted) -> Loaded:
         # `entries=0` would mean now; no entry is as old as revision 1.
         wanted = wanted if wanted.entries or wanted.upto else Wanted(upto=1)
-        return await load(self._etcd, self._keys, make=False, wanted=wanted, timeout=_LOAD_TIMEOUT)
+        return await load(
+            self._etcd, self._keys, make=False, wanted=wanted, timeout=_LOAD_TIMEOUT, even_sealed=True
+        )
 
 
 class _Attempt:
@@ -212,15 +217,24 @@ class _Attempt:
         self._waiting = 0  # bytes in the queue
         self._arrived = asyncio.Event()
         self._follow = Follow(archiver._etcd, archiver._keys, self._machine, self, clock=self._clock)
+        self._sealed: TreeSealed | None = None  # nothing arrives any more
 
     async def run(self) -> None:
-        """Raises what ends it."""
+        """Raises what ends it: TreeSealed once everything before the seal is archived."""
         items = await self._follow.continue_from(self._loaded)
         self._loaded = self._loaded._replace(caught=self._loaded.caught._replace(entries=[]))
         self.deliver(items)
         copies: _Copies = asyncio.Queue()
-        parts = [self._follow.run(), self._work(copies), self._copy(copies)]
+        parts = [self._arrivals(), self._work(copies), self._copy(copies)]
         await together([*parts, self._expire()] if self._archiver._keep_ms else parts)
+
+    async def _arrivals(self) -> None:
+        """Follow the log for ever, or up to its seal."""
+        try:
+            await self._follow.run()
+        except TreeSealed as error:
+            self._sealed = error
+            self._arrived.set()
 
     # -- the consumer ----------------------------------------------------------------------------------------
 
@@ -253,14 +267,21 @@ class _Attempt:
         while True:
             now = self._clock.monotonic()
             wait = flushed + _INTERVAL - now if self._writer.pending else _INTERVAL
-            if not self._queue and wait > 0:
+            if not self._queue and wait > 0 and self._sealed is None:
                 self._arrived.clear()
                 try:
                     async with asyncio.timeout(wait):
                         await self._arrived.wait()
                 except TimeoutError:
                     pass
+            sealed = self._sealed  # everything before that is in the queue
             await self._apply(copies)
+            if sealed is not None:
+                if self._writer.pending:
+                    await self._flush()
+                at = max(sealed.position, self._point.position)
+                await self._writer.complete(self._point._replace(position=at))
+                raise sealed
             self._follow.follower.retain(self._machine.applied)
             now = self._clock.monotonic()
             known = self._known()

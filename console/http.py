@@ -281,7 +281,8 @@ class Console:
         log.info("console: %s logged in from %s", user, address)
 
     def _begun(self, request: web.Request, user: str) -> web.Response:
-        login = self._logins.begin(user, time.monotonic())
+        source = source_of(java_address(request.remote or ""))
+        login = self._logins.begin(user, time.monotonic(), source)
         login.identities = self._own(user)
         response = _json(self.api.session(login))
         self._set_cookie(request, response, _COOKIE, login.token)

@@ -8,18 +8,21 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from codec import client as zk
 from codec.client import Request
 from codec.framing import Framer
+from console.logins import Refused
 from proxy.frontend.connection import Connection
 from proxy.state.auth.scheme import Identities
 
 _TIMEOUT = 30.0  # seconds until the answer to a request is given up
 _SESSION_TIMEOUT = 30_000  # ms that are asked for
 _MOST_REPLY = 64 << 20
+_LENGTH = 4  # bytes of a packet's length, which is no part of the frame
 
 T = TypeVar("T")
 
@@ -95,15 +98,21 @@ class LocalSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # A request that was refused leaves the session as it was.
-        if not self._is_over and (kind is None or issubclass(kind, zk.ZooKeeperError)):
+        if not self._is_over and (kind is None or issubclass(kind, Refused | zk.ZooKeeperError)):
             with contextlib.suppress(NoAnswer, zk.ZooKeeperError):
                 await self.ask(zk.close())
         self._end()
 
     async def ask(self, request: Request[T]) -> T:
-        """Send a request and wait for its answer. Raises NoAnswer and ZooKeeperError."""
+        """Send a request and wait for its answer. Raises Refused, NoAnswer and ZooKeeperError."""
+        packet, limit = zk.packet(self._xid + 1, request), self._connection.services.max_frame
+        if len(packet) - _LENGTH > limit:
+            raise Refused(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"with its path and its ACL the request has more than {limit} bytes (--max-frame)",
+            )
         self._xid += 1
-        reply = await self._send(zk.packet(self._xid, request))
+        reply = await self._send(packet)
         answer: T = zk.answer_of(request, zk.header(reply).error, zk.body(reply))
         return answer
 

@@ -4,6 +4,7 @@ Times are seconds of a monotonic clock, which is an argument.
 """
 
 import secrets
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from proxy.state.auth.scheme import Identities, Identity
 
 _IDLE = 3600.0  # seconds without a request after which a login is over
 _LONGEST = 12 * 3600.0
-_MOST = 200  # logins; the one that is idle for longest gives way
+_MOST = 200  # logins; of the address that has most of them, the one that is idle for longest gives way
 _MOST_IDENTITIES = 20
 _TOKEN_BYTES = 32
 
@@ -19,11 +20,12 @@ _TOKEN_BYTES = 32
 class Login:
     """One browser of one user. The user is "" where the console needs no login."""
 
-    __slots__ = ("began", "identities", "is_over", "seen", "token", "user")
+    __slots__ = ("began", "identities", "is_over", "seen", "source", "token", "user")
 
-    def __init__(self, token: str, user: str, now: float) -> None:
+    def __init__(self, token: str, user: str, now: float, source: str = "") -> None:
         self.token = token
         self.user = user
+        self.source = source  # the browser's host or network
         self.began = self.seen = now
         self.identities: Identities = ()
         self.is_over = False
@@ -57,12 +59,16 @@ class Logins:
         self._ended = ended
         self._by_token: dict[str, Login] = {}
 
-    def begin(self, user: str, now: float) -> Login:
-        """A user has logged in."""
+    def begin(self, user: str, now: float, source: str = "") -> Login:
+        """A user has logged in, from this host or network."""
         self._forget(now)
-        if len(self._by_token) >= _MOST:
-            self.end(min(self._by_token.values(), key=lambda login: login.seen))
-        login = Login(secrets.token_urlsafe(_TOKEN_BYTES), user, now)
+        logins = self._by_token.values()
+        if len(logins) >= _MOST:
+            (busiest, _), *_ = Counter(login.source for login in logins).most_common(1)
+            self.end(
+                min((login for login in logins if login.source == busiest), key=lambda login: login.seen)
+            )
+        login = Login(secrets.token_urlsafe(_TOKEN_BYTES), user, now, source)
         self._by_token[login.token] = login
         return login
 

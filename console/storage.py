@@ -10,6 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import unquote
 
 from aiohttp import web
 
@@ -60,7 +61,11 @@ class Storage:
 
     def _asked(self, request: web.Request) -> tuple[_Handler, str]:
         """What is to be done to which path. Raises Refused."""
-        names = [name for name in request.match_info.get("path", "").split("/") if name]
+        try:
+            names = [name for name in unquote(request.rel_url.raw_path, errors="strict").split("/") if name]
+        except UnicodeDecodeError:
+            raise Refused(HTTPStatus.BAD_REQUEST, "the path is not UTF-8") from None
+        del names[: _ADDRESS.count("/")]
         first = names[0] if names else ""
         handler = self._of_method(request)
         if first in _READS and request.method in ("GET", "HEAD"):

@@ -7,7 +7,7 @@ sources/  what reads and writes these tables in partitions: files, etcd, Parquet
 live/     a running ensemble: walked over the wire, or asked for a snapshot.
 etcd/     the tree in etcd: written as the pages of a snapshot, and read.
 running/  the two ways to run a job on a table's partitions: in this process, or by Spark.
-follow/   a tree in etcd that follows a ZooKeeper, and files that follow a tree in etcd.
+follow/   a tree in etcd that follows a ZooKeeper or another zketcd, and files that follow a tree in etcd.
 traffic/  what clients wrote, from the logs.
 jobs/     what `python -m pipeline` does: import, export, follow, verify, inspect.
 options.py   the command lines of all of them; addresses.py how these name a tree.

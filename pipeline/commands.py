@@ -15,7 +15,9 @@ COMMANDS = {
     "export": Command(
         "pipeline.jobs.export", "write a tree in etcd as a snapshot for ZooKeeper, or as a table"
     ),
-    "follow": Command("pipeline.jobs.follow", "keep a tree in etcd level with a running ZooKeeper"),
+    "follow": Command(
+        "pipeline.jobs.follow", "keep a tree in etcd level with a running ZooKeeper, or with another zketcd"
+    ),
     "verify": Command("pipeline.jobs.verify", "compare two trees, node by node and field by field"),
     "inspect": Command(
         "pipeline.jobs.inspect", "report what a tree contains, and what its logs show about writes"

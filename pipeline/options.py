@@ -288,17 +288,19 @@ def _follow(parser: argparse.ArgumentParser) -> None:
     add(
         "source",
         help="the data directory (dataDir) of one member of the running ensemble, or a copy that grows"
-        " with it",
+        " with it; or another zketcd: etcd://HOST:PORT/PREFIX (with the same options of access as --etcd)"
+        " or archive:URL",
     )
     add_etcd(parser)
     add("--data-log-dir", metavar="DIR", help="the member's dataLogDir, if it has one")
     add("--overwrite", action="store_true", help="delete everything under the prefix, and start over")
-    add("--until-level", action="store_true", help="end when the tree is level with the log")
+    add("--until-level", action="store_true", help="end when the tree is level with the source")
     add(
         "--finish",
         action="store_true",
-        help="the cut-over: when the tree is level, complete it, so that zketcd serves it. A follower"
-        " that runs on the prefix does this and ends; otherwise this command follows up to there",
+        help="the cut-over: when the tree is level, complete it, so that zketcd serves it; another zketcd is"
+        " sealed first. A follower that runs on the prefix does this and ends; otherwise this command follows"
+        " up to there",
     )
     add(
         "--check",

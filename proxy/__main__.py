@@ -32,7 +32,7 @@ from proxy.handover.control import Control
 from proxy.handover.receiver import take
 from proxy.handover.upgrade import report_serving, upgraded
 from proxy.home import home_of, numbers_of, peer_port_of
-from proxy.log.record import TreeNotServable
+from proxy.log.record import TreeNotServable, TreeSealed
 from proxy.log.upkeep.archiving import Archiving
 from proxy.log.upkeep.snapshots import run_process
 from proxy.sasl.gssapi_server import Missing
@@ -397,7 +397,11 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         successor = await upgraded(control, server, listeners, ends, obstacle)
         for cause in (failed, etcd_ended):
             if cause.done():
-                raise cause.result()
+                error = cause.result()
+                archiving = server.facts.subject.archive
+                if isinstance(error, TreeSealed) and archiving is not None:
+                    await archiving.finish()
+                raise error
             cause.cancel()
         if not successor:
             log.info("draining")

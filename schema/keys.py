@@ -86,7 +86,7 @@ class Keyspace:
         self.proxies, self.proxies_end = base + b"/live/proxy/", base + b"/live/proxy0"
         self.log, self.log_end = base + b"/live/log/", base + b"/live/log0"
         self.snapshots, self.snapshots_end = base + b"/snapshot/", base + b"/snapshot0"
-        # While the tree follows a ZooKeeper: how far it is, who follows, and who asks for the end.
+        # While the tree follows another one: how far it is, who follows, and who asks for the end.
         self.follows = base + b"/follow/position"
         self.follower = base + b"/follow/follower"
         self.finish = base + b"/follow/finish"

@@ -21,14 +21,29 @@ class SnapshotRef(NamedTuple):
     digest: int  # unsigned, 64 bits
 
 
+class Seal(NamedTuple):
+    """Where the tree has gone. What this etcd holds under the prefix ends where the record was put."""
+
+    etcd: str  # addresses, as --etcd takes them
+    prefix: str
+    cluster_id: int  # of that etcd
+    time: int  # milliseconds since 1970, by the clock of the host that sealed the tree
+
+    def leads_to(self, other: "Seal") -> bool:
+        """Whether both name the same tree. Addresses are for people: one etcd has many."""
+        return (self.cluster_id, self.prefix) == (other.cluster_id, other.prefix)
+
+
 class TreeRecord(NamedTuple):
     """The prefix's own record: what a start needs to know before anything else."""
 
-    complete: bool  # False while an import runs: such a tree is not served
+    complete: bool  # False while an import runs, and once the tree is sealed: such a tree is not served
     cluster_id: int  # etcd's; another one means that the tree was restored into another cluster
     level: int  # of the state machine's semantics
     current: SnapshotRef | None
     previous: SnapshotRef | None
+    #: Releases that know no seals see that the tree is not complete.
+    seal: Seal | None = None
 
 
 class Home(NamedTuple):
@@ -59,6 +74,7 @@ class ProxyValue(NamedTuple):
 
 def encode_record(record: TreeRecord) -> bytes:
     """The value of `<prefix>/live/tree`."""
+    sealed = {} if record.seal is None else {"seal": record.seal._asdict()}
     return pack_json(
         {
             "complete": record.complete,
@@ -66,6 +82,7 @@ def encode_record(record: TreeRecord) -> bytes:
             "level": record.level,
             "current": _pack_snapshot(record.current),
             "previous": _pack_snapshot(record.previous),
+            **sealed,
         }
     )
 
@@ -81,6 +98,7 @@ def decode_record(value: bytes) -> TreeRecord:
             number(members["level"]),
             _unpack_snapshot(members["current"]),
             _unpack_snapshot(members["previous"]),
+            _unpack_seal(members.get("seal")),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BadValue(f"{what} has no proper {error}") from error
@@ -137,14 +155,26 @@ def _unpack_snapshot(members: Any) -> SnapshotRef | None:
     )
 
 
-def is_incomplete_with_pages(record: TreeRecord | None) -> bool:
-    """Whether a tree that is not complete has a whole snapshot, as one that follows a ZooKeeper.
+def _unpack_seal(members: Any) -> Seal | None:
+    if members is None:
+        return None
+    return Seal(
+        etcd=text(members["etcd"]),
+        prefix=text(members["prefix"]),
+        cluster_id=number(members["cluster_id"]),
+        time=number(members["time"]),
+    )
 
-    An import begins with a snapshot that has no pages.
+
+def is_incomplete_with_pages(record: TreeRecord | None) -> bool:
+    """Whether a tree that is not complete has a whole snapshot, as one that follows another one.
+
+    An import begins with a snapshot that has no pages. A sealed tree is none of these.
     """
     return (
         record is not None
         and not record.complete
+        and record.seal is None
         and record.current is not None
         and record.current.node_pages > 0
     )

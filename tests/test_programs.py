@@ -62,11 +62,11 @@ def _programs_in(source: str) -> Iterator[str]:
                 if isinstance(inner, ast.Return) and inner.value is not None:
                     yield from _first_word(inner.value)
         elif isinstance(node, ast.Call) and node.args:
-            called = ast.unparse(node.func)
-            if called.rpartition(".")[2] in _LOOKS:
-                yield from _text(node.args[0])
-            elif called.startswith("subprocess."):
-                yield from _first_word(node.args[0])
+            match node.func:
+                case ast.Name(called) | ast.Attribute(attr=called) if called in _LOOKS:
+                    yield from _text(node.args[0])
+                case ast.Attribute(ast.Name("subprocess")):
+                    yield from _first_word(node.args[0])
 
 
 def _first_word(command: ast.expr) -> Iterator[str]:

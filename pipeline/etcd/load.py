@@ -47,13 +47,14 @@ class Target(NamedTuple):
     revision: int  # etcd's revision at which it was read
     keys: int
     proxies: int  # that are alive, and serve the tree or are about to
-    follows: bool = False  # the tree follows a ZooKeeper, so it is not complete
+    follows: bool = False  # the tree follows another one, so it is not complete
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is stored, or only what an unfinished load has left."""
-        unfinished = self.record is not None and not self.record.complete and not self.follows
-        return unfinished or not self.keys
+        record = self.record
+        unfinished = record and not record.complete and record.seal is None and not self.follows
+        return bool(unfinished) or not self.keys
 
     @property
     def nodes(self) -> int:
@@ -110,8 +111,10 @@ def refusal(target: Target, keys: Keyspace, *, overwrite: bool) -> str | None:
     if not target.is_empty and not overwrite:
         what = "no tree of this version"
         if target.record is not None:
-            follows = " that follows a ZooKeeper" if target.follows else ""
-            what = f"a tree{follows}, of {target.nodes} znodes at its last snapshot"
+            kind = " that follows another one" if target.follows else ""
+            if (seal := target.record.seal) is not None:
+                kind = f" that was moved to the prefix {seal.prefix} of the etcd at {seal.etcd}"
+            what = f"a tree{kind}, of {target.nodes} znodes at its last snapshot"
         return (
             f"{prefix} holds {target.keys} keys already: {what}. Choose another prefix, or have everything"
             " under this one deleted (--overwrite)"

@@ -21,8 +21,12 @@ async def record_of(etcd: Etcd, keys: Keyspace) -> tuple[Look, TreeRecord]:
     prefix = keys.prefix.decode()
     if found.record is None:
         raise NotReadable(f"there is no tree under {prefix}")
+    if (seal := found.record.seal) is not None:
+        raise NotReadable(
+            f"{prefix} was moved to the prefix {seal.prefix} of the etcd at {seal.etcd}: read that"
+        )
     if is_following(found):
-        raise NotReadable(f"{prefix} follows a ZooKeeper: it can be read after `follow --finish`")
+        raise NotReadable(f"{prefix} follows another one: it can be read after `follow --finish`")
     if not found.record.complete:
         raise NotReadable(f"the import into {prefix} is not complete. Run it again: it starts over")
     return found, found.record

@@ -20,7 +20,7 @@ async def last_zxid(etcd: Etcd, keys: Keyspace, record: TreeRecord | None) -> in
     Counted from the snapshot and the log, without loading the tree. Raises EtcdError.
     """
     zxid = 0 if record is None or record.current is None else record.current.zxid
-    if record is None or not record.complete:
+    if record is None or not (record.complete or record.seal):
         return zxid
     start, more = keys.log, True
     while more:

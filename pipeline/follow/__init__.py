@@ -1,13 +1,18 @@
-"""A zketcd that follows a running ZooKeeper, and ZooKeeper's files that follow a zketcd.
+"""A tree in etcd that follows a ZooKeeper or another zketcd, and ZooKeeper's files that follow a zketcd.
 
-In (`python -m pipeline follow`):
+In, from a ZooKeeper (`python -m pipeline follow`):
 tail      reads the transaction log of a member as it grows, exactly once and in order
 base      the tree of a data directory, as the state machine holds it
-changes   applies transactions to that state, and says what they changed
+changes   applies transactions to that state, and says what they changed (`changed`)
 target    the etcd side: the fence, entries, checkpoints, the position, the cut-over
 finishing how a command asks a running follower for the cut-over
 inward    the loop between tail and target
 checking  compares the tree in etcd with its source while both change
+
+From another zketcd, into the same target:
+source    its entries, as they take effect: `from_etcd`, `from_archive`
+copy      the state of the target, which shares the znodes with the source's
+standby   the loop between them
 
 Back (`python -m pipeline export --follow`):
 recording the state machine's changes, request by request, as ZooKeeper's transactions. Pure.

@@ -80,7 +80,7 @@ def load_base(path: str, log_path: str | None, cluster_id: int, upto: int | None
 
 def digest_of(machine: Machine) -> int:
     """The digest of the nodes without sessions, as ZooKeeper's, unsigned."""
-    total = machine.digest.settle(machine.tree.nodes)
+    total = machine.digest.without_budgets(machine.tree.nodes)
     return (total - sum(map(session_hash, machine.sessions.values()))) & _MASK
 
 

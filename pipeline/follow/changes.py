@@ -12,15 +12,14 @@ from codec.jute import Acl
 from pipeline.errors import Failure
 from pipeline.etcd.sessions import session_of
 from pipeline.follow.base import acl_of
+from pipeline.follow.changed import Changed
 from pipeline.table import SessionRow, TransactionRow
 from proxy.state.machine import Machine
 from proxy.state.node import full_node
 from proxy.state.rights import rights_of
 from proxy.state.transaction import Transaction
 from schema.followed import Followed
-from schema.pages import SessionValue
 from schema.paths import CONFIG, parent_of
-from schema.znode import Znode, without_data
 
 
 class Diverged(Failure):
@@ -33,21 +32,12 @@ class Changes:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._tx: Transaction = machine.transaction
-        self._start()
-
-    def _start(self) -> None:
-        self._after = self._machine.zxid
-        self._changed: set[str] = set()  # nodes that exist
-        self._whole: set[str] = set()  # of these, those with other data than before
-        self._made: set[str] = set()  # of these, new ones
-        self._deleted: set[str] = set()  # nodes that existed before
-        self._opened: set[int] = set()
-        self._closed: set[int] = set()
+        self._changed = Changed(machine)
 
     @property
     def pending(self) -> bool:
         """Whether there is anything to take."""
-        return self._machine.zxid != self._after
+        return self._changed.pending
 
     def apply(self, rows: Sequence[TransactionRow]) -> None:
         """Apply one transaction: all rows of one zxid. Raises Diverged."""
@@ -89,23 +79,7 @@ class Changes:
 
     def take(self) -> Followed:
         """What has changed since the last time."""
-        nodes = self._machine.tree.nodes
-        sessions = self._machine.sessions
-        stats = sorted(self._changed - self._whole)
-        taken = Followed(
-            self._after,
-            self._machine.zxid,
-            sorted(self._deleted, reverse=True),
-            [(path, Znode(*nodes[path].fields())) for path in sorted(self._whole)],
-            [(path, without_data(nodes[path])) for path in stats],
-            [
-                SessionValue(session.id, session.timeout_ms, session.password_hash, session.incarnation)
-                for session in (sessions[session_id] for session_id in sorted(self._opened))
-            ],
-            sorted(self._closed),
-        )
-        self._start()
-        return taken
+        return self._changed.take()
 
     # -- one type each --------------------------------------------------------------------------------------
 
@@ -125,12 +99,7 @@ class Changes:
         else:
             parent.created, parent.pzxid = created, pzxid
         parent.changed()
-        self._changed.update((above, path))
-        self._whole.add(path)
-        if path in self._deleted:
-            self._deleted.discard(path)
-        else:
-            self._made.add(path)
+        self._changed.created(path)
 
     def _delete(self, row: TransactionRow) -> None:
         self._remove(row.path or "")
@@ -144,35 +113,28 @@ class Changes:
         pzxid = parent.pzxid
         self._tx.delete(path, above, parent, node)
         parent.pzxid = max(pzxid, parent.pzxid)
-        self._changed.add(above)
-        self._changed.discard(path)
-        self._whole.discard(path)
-        if path in self._made:
-            self._made.discard(path)
-        else:
-            self._deleted.add(path)
+        self._changed.deleted(path)
 
     def _set_data(self, row: TransactionRow) -> None:
         path = row.path or ""
         nodes = self._machine.tree.nodes
         self._tx.set_data(path, nodes[path], row.data)
         full_node(nodes, path).version = row.version or 0
-        self._changed.add(path)
-        self._whole.add(path)
+        self._changed.data(path)
 
     def _set_acl(self, row: TransactionRow) -> None:
         path = row.path or ""
         nodes = self._machine.tree.nodes
         self._tx.set_acl(path, nodes[path], rights_of(self._acl(row)))
         full_node(nodes, path).aversion = row.version or 0
-        self._changed.add(path)
+        self._changed.stat(path)
 
     def _create_session(self, row: TransactionRow) -> None:
         sessions = self._machine.sessions
         if row.session_id in sessions:
             self._end(row.session_id, ())
         self._tx.open_session(session_of(SessionRow(row.session_id, row.timeout_ms or 0)))
-        self._opened.add(row.session_id)
+        self._changed.opened(row.session_id)
 
     def _close_session(self, row: TransactionRow) -> None:
         self._end(row.session_id, row.paths or ())
@@ -188,10 +150,7 @@ class Changes:
         if session is None:
             return
         self._tx.close_session(session)
-        if session_id in self._opened:
-            self._opened.discard(session_id)
-        else:
-            self._closed.add(session_id)
+        self._changed.closed(session_id)
 
     def _acl(self, row: TransactionRow) -> tuple[Acl, ...]:
         return acl_of(row.acl)

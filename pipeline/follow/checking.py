@@ -9,6 +9,7 @@ from operator import attrgetter
 from pipeline.errors import Failure
 from pipeline.follow.base import load_base
 from pipeline.follow.output import print_progress
+from pipeline.follow.source import NotThere, Source
 from pipeline.follow.target import state_of
 from proxy.etcd.interface import Etcd
 from proxy.state.machine import Machine
@@ -24,14 +25,33 @@ _fields_of = attrgetter(*_FIELDS)
 
 
 async def check(etcd: Etcd, keys: Keyspace, source: str, log_path: str | None) -> int:
-    """Compare, and print the differences; returns the exit code. Raises Failure, BadFile, EtcdError."""
-    there = await state_of(etcd, keys)
+    """Compare with a ZooKeeper's files, and print the differences; returns the exit code.
+
+    Raises Failure, BadFile, EtcdError.
+    """
+    there, _ = await state_of(etcd, keys)
     here = load_base(source, log_path, there.cluster_id, there.zxid)
     if here.zxid != there.zxid:
         raise Failure(
             f"{source} ends at zxid {here.zxid:#x}, before {there.zxid:#x}, to which the tree in etcd has"
             " come: name the directory that is followed, or wait until its copy is complete"
         )
+    return _compared(here, there)
+
+
+async def check_with(source: Source, etcd: Etcd, keys: Keyspace) -> int:
+    """The same with another zketcd. Raises also TreeNotServable."""
+    there, position = await state_of(etcd, keys)
+    if position.origin is None:
+        raise Failure(f"{keys.prefix.decode()} does not follow another zketcd")
+    try:
+        here = (await source.open(position.origin.entries, position.origin.cluster_id)).machine
+    except NotThere as error:
+        raise Failure(f"the copy cannot be compared with {source.name}: {error}") from error
+    return _compared(here, there)
+
+
+def _compared(here: Machine, there: Machine) -> int:
     count = 0
     for difference in differences(here, there):
         count += 1

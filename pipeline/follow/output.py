@@ -17,6 +17,9 @@ zketcd_copy_level_timestamp_seconds {level}
 # HELP zketcd_copy_zxid The last transaction that the copy holds.
 # TYPE zketcd_copy_zxid gauge
 zketcd_copy_zxid {zxid}
+# HELP zketcd_copy_behind Transactions or requests that the source is known to have and the copy has not.
+# TYPE zketcd_copy_behind gauge
+zketcd_copy_behind {behind}
 """
 
 
@@ -62,15 +65,15 @@ class Status:
             age = "" if self._level_at is None else f", level {now - self._level_at:.0f} s ago"
             self._print(f"at zxid 0x{zxid:x} ({count}{unit and ' ' + unit} behind{age})")
             self._is_level = False
-        self._write(zxid)
+        self._write(zxid, count)
 
-    def level(self, zxid: int, *, now: bool = False) -> None:
-        """Everything is applied. `now`: print the line in any case."""
-        self._level_at = time.monotonic()
+    def level(self, zxid: int, *, now: bool = False, age: float = 0.0) -> None:
+        """All that the source had `age` seconds ago is applied. `now`: print the line in any case."""
+        self._level_at = time.monotonic() - age
         if now or not self._is_level or time.monotonic() - self._at > self._EVERY:
             self._print(f"level at zxid 0x{zxid:x} (0 behind)", again=now)
             self._is_level = True
-        self._write(zxid)
+        self._write(zxid, 0)
 
     def _print(self, line: str, *, again: bool = False) -> None:
         if line != self._printed or again:
@@ -78,10 +81,10 @@ class Status:
             self._printed = line
             self._at = time.monotonic()
 
-    def _write(self, zxid: int) -> None:
+    def _write(self, zxid: int, behind: int) -> None:
         now = time.monotonic()
         if self._metrics is None or now - self._written < self._METRICS_EVERY:
             return
         self._written = now
         level = 0.0 if self._level_at is None else time.time() - (now - self._level_at)
-        self._metrics.write(_METRICS.format(level=f"{level:.3f}", zxid=zxid))
+        self._metrics.write(_METRICS.format(level=f"{level:.3f}", zxid=zxid, behind=behind))

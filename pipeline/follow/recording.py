@@ -43,7 +43,7 @@ class Recorder:
 
     def digest(self) -> int:
         """The digest of the nodes without sessions, as ZooKeeper's: a signed long."""
-        total = self._machine.digest.settle(self._machine.tree.nodes) - self._sessions_digest
+        total = self._machine.digest.without_budgets(self._machine.tree.nodes) - self._sessions_digest
         return ((total & _MASK) ^ _SIGN) - _SIGN
 
     def taken(self, request: Request, outcome: Outcome) -> list[TransactionRow]:

@@ -15,19 +15,20 @@ RETRY = 0.5  # seconds between two tries of one request
 _TELL_EVERY = 10.0  # seconds
 
 
-def retrying(etcd: Etcd) -> Etcd:
-    """The same etcd client, but it repeats each read and Txn until etcd answers.
+def retrying(etcd: Etcd, name: str = "etcd") -> Etcd:
+    """The same etcd client, but it repeats each read and Txn until etcd answers. `name`: for messages.
 
     So each Txn must be idempotent, or its second outcome must show the first one.
     """
-    return cast("Etcd", _Retrying(etcd))
+    return cast("Etcd", _Retrying(etcd, name))
 
 
 class _Retrying:
     """Reads, Txns and the status wait; all else is passed to the other client."""
 
-    def __init__(self, etcd: Etcd) -> None:
+    def __init__(self, etcd: Etcd, name: str) -> None:
         self._etcd = etcd
+        self._name = name
         self._since: float | None = None  # when the outage was noticed
         self._told = 0.0
 
@@ -52,7 +53,7 @@ class _Retrying:
                 await asyncio.sleep(RETRY)
                 continue
             if self._since is not None:
-                print_progress(f"etcd answers again, after {time.monotonic() - self._since:.0f} s")
+                print_progress(f"{self._name} answers again, after {time.monotonic() - self._since:.0f} s")
                 self._since = None
             return answer
 
@@ -63,5 +64,5 @@ class _Retrying:
         elif now - self._told < _TELL_EVERY:
             return
         self._told = now
-        what = "etcd is full (docs/etcd.md)" if isinstance(error, EtcdNoSpace) else "etcd is out of reach"
-        print_progress(f"{what}, trying again: {error}")
+        what = "full (docs/etcd.md)" if isinstance(error, EtcdNoSpace) else "out of reach"
+        print_progress(f"{self._name} is {what}, trying again: {error}")

@@ -1,4 +1,4 @@
-"""The tree in etcd that follows a ZooKeeper: its fence, its entries, its position, and the cut-over.
+"""The tree in etcd that follows another one: its fence, its entries, its position, and the cut-over.
 
 While it follows, its record says that it is not complete, so no proxy serves it. The record is the fence of
 the only active follower, as it is a load's (docs/decisions/0012): each Txn compares the record's
@@ -7,7 +7,7 @@ leads to. So whichever process is killed, etcd has the tree at that position.
 """
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from pipeline.errors import Failure
@@ -23,7 +23,7 @@ from proxy.log.load.replay import Replay
 from proxy.log.record import look as look_at_tree
 from proxy.state import capture
 from proxy.state.machine import Machine
-from schema.entry import EntryWriter, Kind
+from schema.entry import EntryWriter, Kind, Request
 from schema.errors import BadValue
 from schema.followed import Followed, encode_followed
 from schema.json_values import boolean, number, pack_json, text, unpack_json
@@ -33,14 +33,23 @@ from schema.record import SnapshotRef, TreeRecord, encode_record
 _ROOM = 4096  # bytes of a request besides the entry
 
 
+class Origin(NamedTuple):
+    """The place in another zketcd's log up to which a tree has followed it."""
+
+    cluster_id: int  # of the source's etcd
+    entries: int  # of its log, since the source began
+    clock: int  # of the last entry that was applied: milliseconds since 1970
+
+
 class Position(NamedTuple):
     """How far the tree has followed."""
 
     base: str  # the snapshot that the entries follow; an interrupted load has another one
     zxid: int
     mark: int | None  # checksum of that transaction in ZooKeeper's log; None: the snapshot holds it
-    source: str  # the data directory, for messages
+    source: str  # for messages
     finished: bool  # the tree is complete, and may be served
+    origin: Origin | None = None  # None: it follows a ZooKeeper
 
 
 class Start(NamedTuple):
@@ -53,22 +62,27 @@ class Start(NamedTuple):
 
 def encode_position(position: Position) -> bytes:
     """The value of the key `follow/position`."""
-    return pack_json(position._asdict())
+    members = position._asdict()
+    del members["origin"]
+    if position.origin is not None:
+        members |= {"origin": position.origin._asdict()}
+    return pack_json(members)
 
 
 def decode_position(value: bytes) -> Position:
     """Raises BadValue."""
     members = unpack_json(value, "the position of the tree that follows")
     try:
-        mark = members["mark"]
+        mark, origin = members["mark"], members.get("origin")
         return Position(
             text(members["base"]),
             number(members["zxid"]),
             None if mark is None else number(mark),
             text(members["source"]),
             boolean(members["finished"]),
+            None if origin is None else Origin(*(number(origin[name]) for name in Origin._fields)),
         )
-    except (KeyError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise BadValue(f"the position of the tree that follows is wrong: {error!r}") from None
 
 
@@ -86,12 +100,16 @@ async def position_of(etcd: Etcd, keys: Keyspace) -> Position | None:
     return position if not record.complete and record.current.name == position.base else None
 
 
-async def resume(etcd: Etcd, keys: Keyspace) -> Start:
+async def resume(
+    etcd: Etcd,
+    keys: Keyspace,
+    limits: Limits = Limits(),  # noqa: B008 - immutable
+) -> Start:
     """Take over a tree that follows. The fence excludes the former follower. Raises Failure, EtcdError."""
     writer = "follow" + secrets.token_hex(8)
     while True:
         there = await look(etcd, keys)
-        if there.record is None or there.record.complete or there.record.current is None:
+        if there.record is None or not there.follows or there.record.current is None:
             raise load.lost(keys)
         take = Txn(
             (Compare(keys.tree, there.record_mod),),
@@ -116,26 +134,29 @@ async def resume(etcd: Etcd, keys: Keyspace) -> Start:
     position = await position_of(etcd, keys)
     if position is None:
         raise load.lost(keys)
-    machine = await _state(etcd, keys, there.record.current)
+    machine, _ = await _state(etcd, keys, there.record.current)
     if machine.zxid != position.zxid:
         raise Failure(
             f"the tree under {keys.prefix.decode()} is at zxid {machine.zxid:#x}, but its position says"
             f" {position.zxid:#x}: it is damaged. Start over with --overwrite"
         )
-    tree = FollowedTree(etcd, keys, begun, there.record, machine.applied.get(writer, 0))
+    tree = FollowedTree(etcd, keys, begun, there.record, machine.applied.get(writer, 0), limits)
     return Start(tree, machine, position)
 
 
-async def state_of(etcd: Etcd, keys: Keyspace) -> Machine:
+async def state_of(etcd: Etcd, keys: Keyspace) -> tuple[Machine, Position]:
     """The tree that follows, as of now. Raises Failure, EtcdError."""
     there = await look(etcd, keys)
     if not there.follows or there.record is None or there.record.current is None:
-        raise Failure(f"{keys.prefix.decode()} does not follow a ZooKeeper")
-    return await _state(etcd, keys, there.record.current)
+        raise Failure(f"{keys.prefix.decode()} follows no other tree")
+    machine, revision = await _state(etcd, keys, there.record.current)
+    at = Get(keys.follows, revision=revision)  # one Txn puts an entry and the position
+    (found,) = (await until_known(lambda: etcd.range(at, TIMEOUT))).kvs
+    return machine, decode_position(found.value)
 
 
-async def _state(etcd: Etcd, keys: Keyspace, base: SnapshotRef) -> Machine:
-    """The state of the snapshot and the entries after it."""
+async def _state(etcd: Etcd, keys: Keyspace, base: SnapshotRef) -> tuple[Machine, int]:
+    """The state of the snapshot and the entries after it, and etcd's revision as of which it is."""
     try:
         machine = await read_snapshot(etcd, keys, base, lambda _count: None)
     except UnusableSnapshot as error:
@@ -145,14 +166,20 @@ async def _state(etcd: Etcd, keys: Keyspace, base: SnapshotRef) -> Machine:
     if found.record is None or found.pair is None:
         raise load.lost(keys)
     caught = Caught(found.revision, found.record, found.pair, found.proxies, entries)
-    await Replay(keys, machine, caught, lambda _count: None).run(found.revision)
-    return machine
+    replay = Replay(keys, machine, caught, lambda _count: None)
+    await replay.run(found.revision)
+    if replay.disagreements:
+        raise Failure(
+            f"the tree under {keys.prefix.decode()} is not the one that its follower wrote:"
+            f" {replay.disagreements[0]}. Start over with --overwrite"
+        )
+    return machine, found.revision
 
 
 async def begin(
     etcd: Etcd,
     keys: Keyspace,
-    make: Callable[[int], tuple[Machine, Position]],
+    make: Callable[[int], Awaitable[tuple[Machine, Position]]],
     limits: Limits,
     *,
     overwrite: bool,
@@ -167,11 +194,15 @@ async def begin(
     if reason is not None:
         raise LoadRefused(reason)
     cluster_id = (await until_known(lambda: etcd.status(TIMEOUT))).cluster_id
-    machine, position = make(cluster_id)
+    machine, position = await make(cluster_id)
     begun = await load.begin(etcd, keys, overwrite=overwrite, progress=progress)
     record = TreeRecord(False, begun.cluster_id, machine.level, None, None)
     tree = FollowedTree(etcd, keys, begun, record, 0, limits)
     return Start(tree, machine, await tree.checkpoint(machine, position))
+
+
+class TooLarge(Failure):
+    """No entry can have these changes."""
 
 
 class FollowedTree:
@@ -203,14 +234,25 @@ class FollowedTree:
         """The bytes of the snapshot that the entries follow."""
         return self._record.current.bytes if self._record.current is not None else 0
 
-    async def append(self, machine: Machine, changes: Followed, clock: int, position: Position) -> None:
-        """Put an entry that leads from one zxid to the next, and the position that it leads to."""
-        await self._put(machine, changes, clock, [Put(self._keys.follows, encode_position(position))])
+    async def append(
+        self,
+        machine: Machine,
+        changes: Followed,
+        clock: int,
+        position: Position,
+        settings: Sequence[Request] = (),
+    ) -> None:
+        """Put an entry that leads from one zxid to the next, and the position that it leads to.
+
+        `settings`: requests that follow the changes. Raises TooLarge.
+        """
+        put = Put(self._keys.follows, encode_position(position))
+        await self._put(machine, changes, clock, [put], settings)
 
     async def finish(self, machine: Machine, changes: Followed, clock: int, position: Position) -> None:
         """Put the last entry and the record of a complete tree, which proxies may serve from then on."""
         keys = self._keys
-        record = self._record._replace(complete=True)
+        record = self._record._replace(complete=True, level=machine.level)
         rest: list[Op] = [
             Put(keys.follows, encode_position(position._replace(finished=True))),
             Put(keys.tree, encode_record(record)),
@@ -219,22 +261,33 @@ class FollowedTree:
         ]
         await self._put(machine, changes, clock, rest)
 
-    async def _put(self, machine: Machine, changes: Followed, clock: int, rest: Sequence[Op]) -> None:
-        """`machine` is at the end of `changes` already: here it only counts the entry."""
+    async def _put(
+        self,
+        machine: Machine,
+        changes: Followed,
+        clock: int,
+        rest: Sequence[Op],
+        settings: Sequence[Request] = (),
+    ) -> None:
+        """`machine` is at the end of `changes` already: here it counts the entry, and gets the settings."""
         number = self._number + 1
-        # The digest before this entry, as in other senders' entries.
-        checkpoint, digest = machine.last_checkpoint
-        machine.begin(self._load.writer, number, clock, 0)
-        machine.end()
         writer = EntryWriter()
-        writer.add(Kind.FOLLOWED, 0, 0, (), encode_followed(changes))
-        value = writer.finish(clock, 0, checkpoint, digest)
+        if changes.zxid != changes.after:
+            writer.add(Kind.FOLLOWED, 0, 0, (), encode_followed(changes))
+        for request in settings:
+            writer.add(*request)
+        # The digest before this entry, as in other senders' entries.
+        value = writer.finish(clock, 0, *machine.last_checkpoint)
         if len(value) > self._limits.max_request_bytes - _ROOM:
-            raise Failure(
+            raise TooLarge(
                 f"the changes up to zxid {changes.zxid:#x} have {len(value)} bytes, and etcd takes"
                 f" {self._limits.max_request_bytes} in a request: raise its --max-request-bytes, and give"
                 " the same value here"
             )
+        machine.begin(self._load.writer, number, clock, 0)
+        for request in settings:
+            machine.execute(request)
+        machine.end()
         key = self._keys.entry(self._load.writer, number)
         guard = self._load.guard(self._keys)
         txn = Txn((guard, Compare(key, 0)), (Put(key, value), *rest), (Get(key, keys_only=True),))
@@ -254,7 +307,7 @@ class FollowedTree:
         before = self._record.current
         current = await self._write_snapshot(machine)
         position = position._replace(base=current.name)
-        await self._name_snapshot(current, position)
+        await self._name_snapshot(current, position, machine)
         self.log_bytes = 0
         await self._delete(keys.log, keys.log_end)
         if before is not None:
@@ -295,10 +348,10 @@ class FollowedTree:
             digest=captured.digest,
         )
 
-    async def _name_snapshot(self, current: SnapshotRef, position: Position) -> None:
+    async def _name_snapshot(self, current: SnapshotRef, position: Position, machine: Machine) -> None:
         """Put the record and the position that name a snapshot, in one Txn; the fence moves to it."""
         keys = self._keys
-        record = self._record._replace(current=current)
+        record = self._record._replace(current=current, level=machine.level)
         txn = Txn(
             (self._load.guard(keys),),
             (Put(keys.tree, encode_record(record)), Put(keys.follows, encode_position(position))),

@@ -1,33 +1,62 @@
-"""`python -m pipeline follow`: a tree in etcd that follows a running ZooKeeper, until the cut-over."""
+"""`python -m pipeline follow`: a tree in etcd that follows a ZooKeeper, until the cut-over, or a zketcd."""
 
 import argparse
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+from archive.catalog import ArchiveError
+from pipeline.addresses import ARCHIVE, is_in_etcd
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
-from pipeline.follow.checking import check
-from pipeline.follow.inward import Options, follow
+from pipeline.etcd.requests import TIMEOUT
+from pipeline.follow import inward, standby
+from pipeline.follow.checking import check, check_with
+from pipeline.follow.from_archive import InArchive
+from pipeline.follow.from_etcd import InEtcd
 from pipeline.follow.output import STUCK, print_progress
+from pipeline.follow.retrying import retrying
+from pipeline.follow.source import OtherSource, Source
 from pipeline.follow.tail import Unsettled
 from pipeline.formats.errors import TAIL
+from proxy.etcd.interface import Etcd
+from proxy.log.record import TreeNotServable
+
+# Options that say what to do, and what a check does without.
+_NOT_WITH_CHECK = ("overwrite", "until_level", "finish", "zxid", "keep_sessions", "timeout", "metrics")
+_OF_ZOOKEEPER = ("data_log_dir", "repair", "keep_sessions")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Returns 0: level or finished, as requested; 1: the log does not continue; 3: not level in time."""
     connection = Connection.from_arguments(arguments)
-    if not Path(arguments.source).is_dir():
-        raise Failure(f"{arguments.source} is no directory")
+    of_zketcd = is_in_etcd(arguments.source) or arguments.source.startswith(ARCHIVE)
+    if not of_zketcd and not Path(arguments.source).is_dir():
+        raise Failure(f"{arguments.source} is no directory, etcd://HOST:PORT/PREFIX or {ARCHIVE}URL")
     if arguments.check:
-        for name in ("overwrite", "until_level", "finish", "zxid", "keep_sessions", "timeout", "metrics"):
-            if getattr(arguments, name):
-                raise Failure(f"--{name.replace('_', '-')} does not go with --check")
-        return asyncio.run(_check(connection, arguments))
+        _refuse(arguments, _NOT_WITH_CHECK, "does not go with --check")
+    if of_zketcd:
+        _refuse(arguments, _OF_ZOOKEEPER, "is for a ZooKeeper's directory")
     if arguments.timeout is not None and not (arguments.until_level or arguments.finish):
         raise Failure("--timeout goes with --until-level or --finish")
-    options = Options(
+    try:
+        return asyncio.run(_of_zketcd(connection, arguments) if of_zketcd else _inward(connection, arguments))
+    except (Unsettled, OtherSource) as error:
+        print_progress(f"python -m pipeline: {error}")
+        return STUCK
+
+
+def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], why: str) -> None:
+    for name in names:
+        if getattr(arguments, name):
+            raise Failure(f"--{name.replace('_', '-')} {why}")
+
+
+async def _inward(connection: Connection, arguments: argparse.Namespace) -> int:
+    options = inward.Options(
         arguments.source,
         arguments.data_log_dir,
         arguments.overwrite,
@@ -41,18 +70,43 @@ def run(arguments: argparse.Namespace) -> int:
         limits=Limits(max_request_bytes=arguments.max_request_bytes),
         metrics=arguments.metrics,
     )
-    try:
-        return asyncio.run(_follow(connection, options))
-    except Unsettled as error:
-        print_progress(f"python -m pipeline: {error}")
-        return STUCK
-
-
-async def _follow(connection: Connection, options: Options) -> int:
     async with reached(connection) as etcd:
-        return await follow(etcd, connection.keys, options)
+        if arguments.check:
+            return await check(etcd, connection.keys, arguments.source, arguments.data_log_dir)
+        return await inward.follow(etcd, connection.keys, options)
 
 
-async def _check(connection: Connection, arguments: argparse.Namespace) -> int:
-    async with reached(connection) as etcd:
-        return await check(etcd, connection.keys, arguments.source, arguments.data_log_dir)
+async def _of_zketcd(connection: Connection, arguments: argparse.Namespace) -> int:
+    options = standby.Options(
+        arguments.overwrite,
+        arguments.until_level,
+        arguments.finish,
+        arguments.zxid,
+        arguments.timeout,
+        Limits(max_request_bytes=arguments.max_request_bytes),
+        arguments.metrics,
+        connection.etcd,
+    )
+    async with reached(connection) as etcd, _source(connection, etcd, arguments) as source:
+        if not arguments.check:
+            return await standby.follow(source, etcd, connection.keys, options)
+        try:
+            return await check_with(source, etcd, connection.keys)
+        except (TreeNotServable, ArchiveError) as error:
+            raise Failure(f"{source.name}: {error}") from error
+
+
+@asynccontextmanager
+async def _source(target: Connection, etcd: Etcd, arguments: argparse.Namespace) -> AsyncIterator[Source]:
+    """What the command line names. Raises Failure, ValueError."""
+    name: str = arguments.source
+    if name.startswith(ARCHIVE):
+        yield InArchive(name, name.removeprefix(ARCHIVE))
+        return
+    connection = Connection.from_url(name, arguments)
+    async with reached(connection) as source:
+        prefixes = sorted((target.keys.prefix, connection.keys.prefix))
+        clusters = [(await each.status(TIMEOUT)).cluster_id for each in (source, etcd)]
+        if clusters[0] == clusters[1] and (prefixes[1] + b"/").startswith(prefixes[0] + b"/"):
+            raise Failure(f"{name} and {connection.prefix} of --etcd are in one tree: name another --prefix")
+        yield InEtcd(name, retrying(source, "the source's etcd"), connection.keys)

@@ -22,7 +22,7 @@ from proxy.admin.commands import Commands, Response
 from proxy.admin.connections import IDLE_TIMEOUT, AdminConnections
 from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
-from proxy.admin.json_text import encode
+from proxy.admin.json_text import encode, encode_lines
 from proxy.admin.long_answers import LongAnswers
 from proxy.admin.prometheus import CONTENT_TYPE, Exposition
 from proxy.options.words import KNOWN
@@ -142,12 +142,9 @@ class AdminServer:
             return _json(run(NO_PAUSE))
         async with self._long.place(request):
             status, body = await self._long.make(run, request)
-            parts = await self._long.make(partial(encode, body), request)
-            if len(parts) > _AT_ONCE:
-                return await _in_parts(request, status, parts)
-            return _whole(status, parts)
+            return await _sent(request, status, await self._long.make(partial(encode, body), request))
 
-    async def _word(self, request: web.Request) -> web.Response:
+    async def _word(self, request: web.Request) -> web.StreamResponse:
         """A four-letter word as ClickHouse Keeper answers it (KeeperHTTPCommandsHandler).
 
         Older releases have it in the path, newer ones in the parameter `command`, where it may also be a
@@ -164,17 +161,13 @@ class AdminServer:
             why = "Command is disabled. Check server settings: --four-letter-words."
             return _keepers(HTTPStatus.FORBIDDEN, {"message": why})
 
-        def lines(pause: Pause) -> list[str]:
-            found = []
-            for line in self._words.answer(word.encode(), b"", pause) or ():
-                found.append(line)
-                pause()
-            return found
+        def made(pause: Pause) -> list[bytes]:
+            return encode_lines("result", self._words.answer(word.encode(), b"", pause) or (), pause)
 
         if not self._commands.is_long(word):
-            return _keepers(HTTPStatus.OK, {"result": "".join(lines(NO_PAUSE))})
+            return _whole(HTTPStatus.OK, made(NO_PAUSE))
         async with self._long.place(request):
-            return _keepers(HTTPStatus.OK, {"result": "".join(await self._long.make(lines, request))})
+            return await _sent(request, HTTPStatus.OK, await self._long.make(made, request))
 
     async def _live(self, _: web.Request) -> web.Response:
         """Whether requests get outcomes. An unreachable etcd is no reason to restart the proxy."""
@@ -260,8 +253,10 @@ def _whole(status: int, parts: Sequence[bytes]) -> web.Response:
     return web.Response(status=status, body=b"".join(parts), content_type=_JSON, charset="utf-8")
 
 
-async def _in_parts(request: web.Request, status: int, parts: Sequence[bytes]) -> web.StreamResponse:
-    """JSON that is too long to be sent at a stretch. The client may go meanwhile."""
+async def _sent(request: web.Request, status: int, parts: Sequence[bytes]) -> web.StreamResponse:
+    """JSON that may be too long to be sent at a stretch. The client may go meanwhile."""
+    if len(parts) <= _AT_ONCE:
+        return _whole(status, parts)
     response = web.StreamResponse(status=status)
     response.content_type = _JSON
     response.charset = "utf-8"

@@ -4,8 +4,8 @@ Pure. The same text as `json.dumps(value, indent=2, separators=(",", " : "))`.
 """
 
 import json
-from collections.abc import Iterator
-from itertools import islice, repeat
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice, repeat
 from typing import Any
 
 from proxy.state.pause import Pause
@@ -18,8 +18,17 @@ _text_of = json.JSONEncoder().encode
 
 def encode(value: Any, pause: Pause) -> list[bytes]:
     """A value of dicts, lists and scalars as UTF-8, in parts of about 64 KiB."""
+    return _in_parts(_pieces(value, "\n"), pause)
+
+
+def encode_lines(name: str, lines: Iterable[str], pause: Pause) -> list[bytes]:
+    """An object whose one member is the text of some lines, without spaces, as Keeper writes it; in parts."""
+    texts = (_text_of(line)[1:-1] for line in lines if line)
+    return _in_parts(chain((f'{{{_text_of(name)}:"',), texts, ('"}',)), pause)
+
+
+def _in_parts(pieces: Iterator[str], pause: Pause) -> list[bytes]:
     parts: list[bytes] = []
-    pieces = _pieces(value, "\n")
     while some := "".join(islice(pieces, _TOGETHER)):
         parts.append(some.encode())
         pause()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from proxy.ctl import backup, budgets, changes, clickhouse, history, life, reading, sessions, top
+from proxy.ctl import backup, budgets, changes, clickhouse, history, life, reading, sessions, top, unseal
 from proxy.ctl.client import Refused, connected
 from proxy.ctl.options import PAST, endpoints, parser
 from proxy.ctl.output import CommandFailed, Output, WrongUsage, visible
@@ -157,6 +157,8 @@ async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
             return await changes.snapshot(etcd, keys)
         case "void":
             return await changes.void(etcd, keys, given.incarnation, given.number, force=given.force)
+        case "unseal":
+            return await _unseal(etcd, keys, given)
         case "raise-level":
             return await changes.level(etcd, keys, given.level)
         case "sessions":
@@ -173,6 +175,19 @@ async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
             return _show(await _load(etcd, keys, given, given.to), given.inner, given)
         case command:
             return _show(await _load(etcd, keys, given, 0), command, given)
+
+
+async def _unseal(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
+    """The etcd that the tree was moved to is reached with the same user and certificates."""
+    if given.force:
+        return await unseal.unseal(etcd, keys, None)
+    where = await unseal.sealed(etcd, keys)
+    access = Access(tuple(where.etcd.split(",")), EtcdAccess(**values_of(EtcdAccess, given)))
+    there = access.client(await asyncio.to_thread(access.tls))
+    try:
+        return await unseal.unseal(etcd, keys, there)
+    finally:
+        await there.close()
 
 
 async def _answers(etcd: Etcd, keys: Keyspace, timeout: float) -> None:
@@ -249,7 +264,9 @@ async def _loaded(etcd: Etcd, keys: Keyspace, given: Any, upto: int) -> Loaded:
     # What is loaded stays until the end: to look through it again and again takes a third of the time.
     gc.disable()
     try:
-        loaded = await load(etcd, keys, make=False, wanted=Wanted(upto=upto), timeout=given.patience)
+        loaded = await load(
+            etcd, keys, make=False, wanted=Wanted(upto=upto), timeout=given.patience, even_sealed=True
+        )
     finally:
         gc.enable()
     if upto > loaded.caught.revision:

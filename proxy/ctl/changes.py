@@ -77,10 +77,14 @@ async def void(etcd: Etcd, keys: Keyspace, incarnation: str, number: int, *, for
         requests = len(decode_entry(kv.value).requests)
     except BadValue:
         requests = -1
-    txn = Txn((Compare(key, kv.mod_revision),), (Txn((), (Put(key, encode_void(clock_ms())),)),))
+    compares = Compare(keys.tree, found.revision + 1, less=True), Compare(key, kv.mod_revision)
+    txn = Txn(compares, (Txn((), (Put(key, encode_void(clock_ms())),)),))
     answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
     if not answer.succeeded:
-        raise CommandFailed(f"entry {number} of {incarnation} was changed or truncated at the same moment")
+        raise CommandFailed(
+            f"entry {number} of {incarnation} was changed or truncated, or the tree's record was put, at the"
+            " same moment. Run the command again"
+        )
     lost = "its requests, which could not be read," if requests < 0 else counted(requests, "request")
     return Output(
         {"proxy": incarnation, "number": number, "requests": None if requests < 0 else requests},

@@ -13,7 +13,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
 from proxy.etcd.status_poller import ReadMetrics
 from proxy.log.follow.catch_up import entries_after
-from proxy.log.record import TIMEOUT, Look, incarnation_of, look, servable
+from proxy.log.record import TIMEOUT, Look, TreeSealed, incarnation_of, look, servable
 from proxy.log.upkeep.truncation import applied_in
 from proxy.state.feed import operation_name
 from proxy.state.level import KNOWN
@@ -60,6 +60,9 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
     found = await look(etcd, keys)
     if found.record is None:
         servable(found, keys, KNOWN)  # a tree that this release cannot serve has proxies too
+    moved = []
+    if found.record is not None and found.record.seal is not None and found.pair is not None:
+        moved = ["", str(TreeSealed(keys, found.record.seal, found.pair.mod_revision))]
     clocks = await asyncio.to_thread(ahead, homes_of(found, keys))
     rows: list[dict[str, Any]] = []
     for proxy in sorted(found.proxies, key=lambda each: each.create_revision):
@@ -109,7 +112,8 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
                 for row in rows
             ],
         )
-        + _combined(rows),
+        + _combined(rows)
+        + moved,
     )
 
 
@@ -172,7 +176,7 @@ async def sizes(etcd: Etcd, keys: Keyspace, read_metrics: ReadMetrics | None = N
     `read_metrics`: for an etcd that tells its size to root alone.
     """
     found, entries = await _entries(etcd, keys)
-    record = servable(found, keys, KNOWN)
+    record = servable(found, keys, KNOWN, even_sealed=True)
     logs: dict[str, list[int]] = {}
     since = [0, 0]
     oldest = 0
@@ -240,7 +244,7 @@ async def written(etcd: Etcd, keys: Keyspace) -> tuple[Look, list[Written]]:
 async def _entries(etcd: Etcd, keys: Keyspace) -> tuple[Look, list[KeyValue]]:
     """All entries that the log still holds, by position, with what else was there at that moment."""
     found = await look(etcd, keys)
-    record = servable(found, keys, KNOWN)
+    record = servable(found, keys, KNOWN, even_sealed=True)
     applied: Mapping[str, int] = {}
     if record.previous is not None:
         applied = await applied_in(etcd, keys, record.previous.name) or {}

@@ -268,6 +268,15 @@ def _void(parser: ArgumentParser) -> None:
     )
 
 
+def _unseal(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="do not ask the etcd that the tree was moved to. If the tree is served there, or will be,"
+        " clients write to two trees, and what one of them has is lost",
+    )
+
+
 def _raise_level(parser: ArgumentParser) -> None:
     parser.add_argument("level", type=values.positive, metavar="N", help="the new level")
 
@@ -287,5 +296,6 @@ _ARGUMENTS: dict[str, Callable[[ArgumentParser], None]] = {
     "replay": _replay,
     "log": _log,
     "void": _void,
+    "unseal": _unseal,
     "raise-level": _raise_level,
 }

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdError, Get, Put, RangeResult, Txn
-from proxy.log.record import TIMEOUT, Registered
+from proxy.log.record import TIMEOUT, Registered, complete, look
 from proxy.log.upkeep.truncation import until_known
 from proxy.support.environment import HOST, Clock, Randomness
 from proxy.support.tasks import Tasks
@@ -25,7 +25,7 @@ async def visit(
     version: str,
     randomness: Randomness = HOST.randomness,
 ) -> AsyncIterator[Registered]:
-    """Register an incarnation, and delete its key at the end. Raises EtcdError."""
+    """Register an incarnation, and delete its key at the end. Raises TreeNotServable, EtcdError."""
     lease = randomness.randbits(62) + 1
     granted = await etcd.lease_grant(lease, _LEASE, TIMEOUT)
     keep_alive_once = etcd.lease_keeper(lambda _lease, _ttl: None)
@@ -41,13 +41,19 @@ async def visit(
         incarnation = f"ctl.{randomness.token_hex(6)}"
         key = keys.proxy(incarnation)
         value = encode_proxy(ProxyValue(tuple(sorted(levels)), version))
-        txn = Txn((Compare(key, 0),), (Put(key, value, lease),), (Get(key, keys_only=True),))
-        answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
-        revision = answer.revision
-        if not answer.succeeded:  # an earlier try, whose answer was lost
-            (found,) = answer.responses
-            assert isinstance(found, RangeResult)
-            revision = found.kvs[0].create_revision
+        revision = 0
+        while not revision:
+            found = await until_known(lambda: look(etcd, keys))
+            complete(found, keys)
+            known = Compare(keys.tree, found.revision + 1, less=True)  # as for a proxy: it may be sealed now
+            txn = Txn((Compare(key, 0), known), (Put(key, value, lease),), (Get(key, keys_only=True),))
+            answer = await until_known(lambda txn=txn: etcd.txn(txn, TIMEOUT))  # type: ignore[misc]
+            revision = answer.revision
+            if not answer.succeeded:
+                (there,) = answer.responses
+                assert isinstance(there, RangeResult)
+                # An earlier try, whose answer was lost; or a record was put.
+                revision = there.kvs[0].create_revision if there.kvs else 0
         yield Registered(incarnation, revision)
     finally:
         await tasks.close()

@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._opening = Opening()
         self.inbound = Inbound(services.max_frame, extended=services.context.operations.extended)
-        self.inbound.unsampled = services.sampling.skip()
+        self.inbound.sampled = services.sampling.skip()
         self.outbound = Outbound(loop)
         self.identity = identity = ClientIdentity(
             services.auth, services.login, services.counters, services.request_logs, loop, self.negotiated
@@ -276,12 +276,12 @@ class Connection(asyncio.Protocol):
     def _take_requests(self, frames: list[bytes], received: int) -> None:
         count = len(frames)
         inbound = self.inbound
-        inbound.count += count
-        inbound.unsampled -= count
-        if inbound.unsampled < 0:
-            place = inbound.unsampled + count
-            inbound.unsampled = self.services.sampling.look(
-                self.identity, self.order.replies.wire, frames, place
+        before = inbound.count
+        inbound.count = now = before + count
+        if inbound.sampled < now:
+            wire = self.order.replies.wire
+            inbound.sampled = now + self.services.sampling.look(
+                self.identity, wire, frames, max(inbound.sampled - before, 0)
             )
         order = self.order
         order.receive(frames, received)

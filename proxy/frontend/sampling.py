@@ -6,7 +6,7 @@ its connection a subtraction for each chunk of requests.
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from codec.constants import OpCode
@@ -32,6 +32,8 @@ MOST = 200
 _KEPT = 256  # keys of a table, at least
 _LONGEST = 256  # characters of a path
 _LARGEST = 64 << 10  # bytes of a multi whose parts are counted
+_MOST_KEPT = 64  # requests that are counted together, which takes less than half of the time
+_LARGEST_KEPT = 4096  # bytes of such a request
 _BITS = 53
 _UPDATES = EXTENDED.updates  # of all opcodes that are counted
 _MULTIS = frozenset((OpCode.MULTI, OpCode.MULTI_READ))
@@ -42,6 +44,16 @@ class _Seen(NamedTuple):
 
     opcode: int
     path: str  # its prefix; "" if it has none
+
+
+class _Sampled(NamedTuple):
+    """A request that is counted later."""
+
+    session_id: int
+    address: str
+    wire: Wire
+    packet: bytes
+    seconds: float
 
 
 class Sampling:
@@ -63,6 +75,7 @@ class Sampling:
         self._sessions = fading.table(_KEPT)
         self._sessions_paths = fading.table(_KEPT)
         self._clients = fading.table(_KEPT)
+        self._kept: list[_Sampled] = []
 
     # -- counting ------------------------------------------------------------------------------------------
 
@@ -80,38 +93,47 @@ class Sampling:
         That place is counted from the end of the chunk.
         """
         while place < len(frames):
-            self._count(author, wire, frames[place])
+            packet = frames[place]
+            self._kept.append(_Sampled(author.session_id, author.address, wire, packet, self._seconds()))
+            if len(packet) > _LARGEST_KEPT or len(self._kept) >= _MOST_KEPT:
+                self._count_kept()
             place += 1 + self.skip()
         return place - len(frames)
 
-    def _count(self, author: Author, wire: Wire, packet: bytes) -> None:
+    def _count_kept(self) -> None:
+        kept, self._kept = self._kept, []
+        for sampled in kept:
+            self._count(sampled)
+
+    def _count(self, sampled: _Sampled) -> None:
+        session_id, client, wire, packet, seconds = sampled
         if len(packet) < wire.body:
             return
         _, opcode = wire.header(packet)
         if opcode not in _UPDATES:  # a ping, for instance
             return
+        seen: Collection[_Seen]
         try:
-            seen = set(self._seen(opcode, packet, wire.body))
+            if opcode in _MULTIS and len(packet) <= _LARGEST:
+                seen = set(self._parts(opcode, packet, wire.body))
+            else:
+                seen = (_Seen(opcode, self._prefix(path_in(opcode, packet, wire.body))),)
         except MalformedPacket:
-            seen = {_Seen(opcode, "")}
-        weight = self._fading.weight(self._seconds())
-        session, client = session_text(author.session_id), author.address
+            seen = (_Seen(opcode, ""),)
+        weight, session = self._fading.weight(seconds), session_text(session_id)
         is_write = _UPDATES[opcode]
-        for table, key in (
-            (self._all, ""),
-            (self._sessions, (session, client)),
-            (self._clients, client),
-            *((self._operations, each) for each in seen),
-            *((self._paths, path) for path in {each.path for each in seen}),
-            *((self._sessions_paths, (session, client, path)) for path in {each.path for each in seen}),
-        ):
-            table.add(key, is_write=is_write, weight=weight)
+        self._all.add("", is_write, weight)
+        self._sessions.add((session, client), is_write, weight)
+        self._clients.add(client, is_write, weight)
+        for each in seen:
+            self._operations.add(each, is_write, weight)
+        for path in {each.path for each in seen}:
+            self._paths.add(path, is_write, weight)
+            self._sessions_paths.add((session, client, path), is_write, weight)
 
-    def _seen(self, opcode: int, packet: bytes, position: int) -> Iterator[_Seen]:
-        """The operations of a request. Raises MalformedPacket."""
-        if opcode not in _MULTIS or len(packet) > _LARGEST:
-            yield _Seen(opcode, self._prefix(path_in(opcode, packet, position)))
-        elif opcode == OpCode.MULTI:
+    def _parts(self, opcode: int, packet: bytes, position: int) -> Iterator[_Seen]:
+        """The operations of a multi. Raises MalformedPacket."""
+        if opcode == OpCode.MULTI:
             for kind, fields in multi.decode(packet, position, NO_PAUSE)[0]:
                 yield _Seen(kind.opcode, self._prefix(_path_of_part(fields)))
         else:
@@ -155,6 +177,7 @@ class Sampling:
         return self._top(self._clients, most)
 
     def _top(self, table: Busiest[Any], most: int) -> list[tuple[Any, Rates]]:
+        self._count_kept()
         return table.top(most, self._fading.per_second(self._seconds()) * self.options.sample)
 
 

@@ -32,13 +32,13 @@ _LAST_WAIT = 5
 class Inbound:
     """The packets that one client sends."""
 
-    __slots__ = ("_start", "count", "framer", "parked", "unsampled")
+    __slots__ = ("_start", "count", "framer", "parked", "sampled")
 
     def __init__(self, max_frame: int, *, extended: bool) -> None:
         """`max_frame`: bytes. `extended`: the client may be Keeper's, whose handshake has another form."""
         self.framer: AnyFramer = OpeningFramer(max_frame, extended=extended)
         self.count = 0  # packets that were handled
-        self.unsampled = NEVER  # requests that pass before `sampling` looks at one
+        self.sampled = NEVER  # the `count` before the next request that `sampling` looks at
         #: Bytes that could not be handled when they were received, and when that was, in nanoseconds.
         self.parked: deque[tuple[bytes, int]] = deque()
         self._start = 0  # so many of the first ones are handled

@@ -37,6 +37,7 @@ log      puts the parts together, and handles what the applier notices
 load     from a snapshot and the log to a state
 upkeep   snapshots, truncation, due nodes, the archive: what one proxy does for all
 record   the tree's record in etcd, and whether this release can serve the tree
+seal     ends a tree that has moved: where it has gone, and at which position
 members  the other proxies: which live, by age; their clocks
 status   what this end of the log says of itself: to sessions, to operators, for metrics
 context  what each part works with; the settings

@@ -13,7 +13,7 @@ from proxy.etcd.model import Compare, Get, KeyValue, Put, RangeResult, Txn
 from schema.errors import BadValue
 from schema.json_values import HOW_TO_MIGRATE
 from schema.keys import Keyspace
-from schema.record import TreeRecord, decode_record, encode_record, is_incomplete_with_pages
+from schema.record import Seal, TreeRecord, decode_record, encode_record, is_incomplete_with_pages
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +22,19 @@ TIMEOUT = 10.0  # seconds for one request
 
 class TreeNotServable(Exception):
     """This release cannot serve what is stored under the prefix; the message says why and what to do."""
+
+
+class TreeSealed(TreeNotServable):
+    """The tree has moved to another etcd or prefix."""
+
+    def __init__(self, keys: Keyspace, seal: Seal, position: int) -> None:
+        """`position`: what lies above it takes no effect."""
+        super().__init__(
+            f"the tree under {keys.prefix.decode()} was moved to the prefix {seal.prefix} of the etcd at"
+            f" {seal.etcd}; it was sealed here at position {position}. Use the zketcd there"
+        )
+        self.seal = seal
+        self.position = position
 
 
 class Registered(NamedTuple):
@@ -38,7 +51,7 @@ class Look(NamedTuple):
     record: TreeRecord | None  # None: there is no record
     pair: KeyValue | None  # the record's key
     proxies: list[KeyValue]  # the keys of the living proxies
-    has_position: bool = False  # there is a position up to which the tree has followed a ZooKeeper
+    has_position: bool = False  # there is a position up to which the tree has followed another one
 
 
 async def look(etcd: Reads, keys: Keyspace) -> Look:
@@ -103,28 +116,42 @@ async def create(etcd: Reads, keys: Keyspace, level: int) -> None:
         )
 
 
-def servable(found: Look, keys: Keyspace, levels: Collection[int]) -> TreeRecord:
-    """The record, if a release that applies `levels` can serve the tree. Raises TreeNotServable."""
+def servable(
+    found: Look, keys: Keyspace, levels: Collection[int], *, even_sealed: bool = False
+) -> TreeRecord:
+    """The record, if a release that applies `levels` can serve the tree. Raises TreeNotServable.
+
+    `even_sealed`: the tree is only read.
+    """
+    record = complete(found, keys, even_sealed=even_sealed)
+    if record.level not in levels:
+        raise TreeNotServable(unknown_level(keys.prefix.decode(), record.level, levels))
+    return record
+
+
+def complete(found: Look, keys: Keyspace, *, even_sealed: bool = False) -> TreeRecord:
+    """The record of a complete tree. Raises TreeNotServable."""
     prefix = keys.prefix.decode()
     record = found.record
-    if record is None:
+    if record is None or found.pair is None:
         raise TreeNotServable(f"there is no tree under {prefix}: the key {keys.tree.decode()} is missing")
-    if is_following(found):
+    if record.seal is not None:
+        if not even_sealed:
+            raise TreeSealed(keys, record.seal, found.pair.mod_revision)
+    elif is_following(found):
         raise TreeNotServable(
-            f"the tree under {prefix} follows a ZooKeeper, and is not served before the cut-over:"
+            f"the tree under {prefix} follows another one, and is not served before the cut-over:"
             " `python -m pipeline follow ... --finish`"
         )
-    if not record.complete:
+    elif not record.complete:
         raise TreeNotServable(
             f"the import into {prefix} is not complete. Run the import again: it starts from the beginning"
         )
-    if record.level not in levels:
-        raise TreeNotServable(unknown_level(prefix, record.level, levels))
     return record
 
 
 def is_following(found: Look) -> bool:
-    """Whether the tree follows a ZooKeeper, so that it is not complete yet."""
+    """Whether the tree follows another one, so that it is not complete yet."""
     return found.has_position and is_incomplete_with_pages(found.record)
 
 
@@ -138,8 +165,13 @@ def unknown_level(prefix: str, level: int, levels: Collection[int]) -> str:
     )
 
 
-def no_longer_servable(keys: Keyspace, record: TreeRecord | None) -> TreeNotServable:
-    """The error for a tree that was served, and whose record is now missing or not complete."""
+def no_longer_servable(keys: Keyspace, record: TreeRecord | None, position: int) -> TreeNotServable:
+    """The error for a tree that was served, and whose record is now missing or not complete.
+
+    `position`: where the record was put.
+    """
+    if record is not None and record.seal is not None:
+        return TreeSealed(keys, record.seal, position)
     prefix = keys.prefix.decode()
     if record is None:
         return TreeNotServable(

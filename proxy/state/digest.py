@@ -88,6 +88,10 @@ class Digest:
 
     def settle(self, nodes: Mapping[str, Node], pause: Pause = NO_PAUSE) -> int:
         """The digest as of now; nothing may change meanwhile."""
+        return (self.without_budgets(nodes, pause) + self._budgets.hash()) & _MASK
+
+    def without_budgets(self, nodes: Mapping[str, Node], pause: Pause = NO_PAUSE) -> int:
+        """That of znodes and sessions."""
         total = self._total
         for path in pause.each(self.touched):
             node = nodes.get(path)
@@ -95,7 +99,7 @@ class Digest:
                 total += node_hash(path, node, pause)
         self.touched.clear()
         self._total = total & _MASK
-        return (self._total + self._budgets.hash()) & _MASK
+        return self._total
 
 
 def whole(nodes: Mapping[str, Node], sessions: Mapping[int, Session]) -> int:

@@ -66,7 +66,7 @@ class Busiest(Generic[_Key]):
     def __len__(self) -> int:
         return len(self._sums)
 
-    def add(self, key: _Key, *, is_write: bool, weight: float) -> None:
+    def add(self, key: _Key, is_write: bool, weight: float) -> None:
         """Count a request."""
         sums = self._sums.get(key)
         if sums is None:

@@ -2,9 +2,11 @@
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from console import directories
 from console.directories import _SMALL, Directories, Names, Window
 from console.pacing import Pace
 from proxy.state.node import FullNode, Node, full_node
@@ -58,10 +60,11 @@ async def test_sorted_names_are_kept_until_a_child_comes_or_goes() -> None:
     assert (await _names(known, node, Window("/d", limit=1))).matching == _SMALL + 1
 
 
-async def test_only_so_many_names_are_kept() -> None:
+async def test_only_so_many_names_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directories, "_MOST_KEPT", 3 * _SMALL)
     known = Directories()
     for place in range(5):
-        await _names(known, _directory(150_000), Window(f"/{place}", limit=1))
+        await _names(known, _directory(_SMALL + 1), Window(f"/{place}", limit=1))
     assert list(known._kept) == ["/3", "/4"]
 
 

@@ -192,6 +192,7 @@ class _Silent:
 
     def __init__(self, answers: int) -> None:
         self.identity = SimpleNamespace(identities=())
+        self.services = SimpleNamespace(max_frame=1 << 20)
         self._answers = answers
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

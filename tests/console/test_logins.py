@@ -27,6 +27,14 @@ def test_the_login_that_is_idle_for_longest_gives_way() -> None:
     assert logins.find(made[1].token, 302.0) is None
 
 
+def test_who_takes_all_places_pushes_out_no_login_of_another_address() -> None:
+    logins = Logins()
+    amy = logins.begin("amy", 0.0, "a")
+    for number in range(1000):
+        logins.begin("", 1.0 + number / 1000, "b")
+    assert logins.find(amy.token, 3.0) is amy
+
+
 def test_identities_are_named_without_their_proofs() -> None:
     login = Logins().begin("amy", 0.0)
     login.add((Identity("super", ""), Identity("digest", "joe:aGFzaA==")))

@@ -1,6 +1,7 @@
 """`/api/v1/storage`: as clickhouse-keeper's dashboard and tools ask for it."""
 
 import base64
+import io
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -27,14 +28,18 @@ class Tool:
         self._session = session
         self.where = where
 
+    @property
+    def url(self) -> str:
+        """The API's."""
+        return f"http://127.0.0.1:{self.where.port}/api/v1/storage"
+
     async def ask(self, path: str, method: str = "GET", **more: Any) -> tuple[int, bytes]:
         """(status, body)."""
         async with self.answer(path, method, **more) as answer:
             return answer.status, await answer.read()
 
     def answer(self, path: str, method: str = "GET", **more: Any) -> Any:
-        url = f"http://127.0.0.1:{self.where.port}/api/v1/storage{path}"
-        return self._session.request(method, url, **more)
+        return self._session.request(method, f"{self.url}{path}", **more)
 
     async def json(self, path: str) -> Any:
         """The JSON of a request that has to succeed."""
@@ -112,6 +117,16 @@ async def test_what_is_not_supported_says_so(tool: Tool) -> None:
     assert (await tool.ask("/app", "PATCH"))[0] == 405
     assert (await tool.ask("/app/..%2Fx"))[0] == 400
     assert (await tool.ask("/app/%00"))[0] == 400
+    assert (await tool.ask("/app/%ff"))[0] == 400
+
+
+async def test_what_is_too_large_is_refused_and_leaves_no_session(tool: Tool) -> None:
+    sessions = len(tool.where.server.machine.sessions)
+    limit = 1 << 20
+    for size in (limit - 10, limit + 1):
+        status, body = await tool.ask("/app/large", "POST", data=io.BytesIO(bytes(size)))
+        assert (status, b"--max-frame" in body) == (413, True)
+    assert len(tool.where.server.machine.sessions) == sessions
 
 
 async def test_a_page_of_another_site_changes_and_reads_nothing(tool: Tool) -> None:

@@ -23,7 +23,7 @@ from proxy.etcd.model import Status
 from proxy.frontend.certificate_ends import Certificate, CertificateEnds
 from tests.deploy.record import INCIDENTS as RECORDED
 from tests.deploy.series import EVERY, MEMBERS, PROXIES, RULES, Sample, notation, of_rules, recording
-from tests.deploy.test_monitoring import OF_ARCHIVERS, REPOSITORY
+from tests.deploy.test_monitoring import OF_ARCHIVERS, OF_FOLLOWERS, REPOSITORY
 from tests.proxy.admin.subjects import subject_of
 
 pytestmark = pytest.mark.real
@@ -81,6 +81,7 @@ _HEALTHY: dict[str, Series] = {
     "zketcd_certificate_end_seconds": always(90 * 86_400),
     "zketcd_archive_complete_timestamp_seconds": lambda at: max(0, at - 2),
 }
+_FOLLOWERS: dict[str, Series] = {name: lambda at: max(0, at - 1) for name in OF_FOLLOWERS}
 _ETCD: dict[str, Series] = {
     "up": always(1),
     "etcd_server_quota_backend_bytes": always(8 << 30),
@@ -123,6 +124,8 @@ def healthy() -> dict[Sample, Series]:
                     found[sample] = _HEALTHY.get(each.name, always(each.value))
     for proxy in PROXIES:
         found[Sample("up", proxy)] = always(1)
+        for name, series in _FOLLOWERS.items():  # on the hosts of the proxies
+            found[Sample(name, proxy)] = series
     for member in MEMBERS:
         for name, series in _ETCD.items():
             found[Sample(name, member)] = series
@@ -202,6 +205,7 @@ _INCIDENTS = {
     "the log is truncated before it is archived": Incident(
         {"zketcd_archive_gap_timestamp_seconds": then(0, _BEGIN)}
     ),
+    "a copy's source is away": Incident({"zketcd_copy_level_timestamp_seconds": lambda at: min(at, _BEGIN)}),
     "etcd's answers get lost": Incident({"zketcd_log_entries_resent_total": grows(0, 0.5)}),
     "a proxy stalls again and again": Incident({"zketcd_incarnations_total": counts(5 * _MINUTE)}),
     "etcd's disk is slow": Incident({"zketcd_etcd_call_seconds_bucket": times(0.001, 1)}, PROXIES),
@@ -276,7 +280,7 @@ def test_a_real_incident_fires_what_the_page_says(name: str, tmp_path: Path) -> 
     """The series were recorded from real processes: see record.py."""
     lines = recording(name).read_text().splitlines()
     series = dict(line.split("\t") for line in lines)
-    assert {line.partition("{")[0] for line in lines} == of_rules() - OF_ARCHIVERS - _OF_TLS
+    assert {line.partition("{")[0] for line in lines} == of_rules() - OF_ARCHIVERS - OF_FOLLOWERS - _OF_TLS
     assert _fired(tmp_path, series, 60 + RECORDED[name].lasts) == _promised()[name]
 
 

@@ -16,6 +16,7 @@ from tests.faults.conftest import Start
 _QUOTA = 4 << 20
 _DATA = random.Random(1).randbytes(100_000)
 _SHORT_MS = 2_000
+_LONG_MS = 40_000
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def test_a_proxy_that_starts_on_a_full_etcd(start: Start, small_etcd: EtcdServer
     first = start(small_etcd, etcd_reserve=0)
     lasting = start(small_etcd, etcd_reserve=0, admin_listen=f"127.0.0.1:{admin['lasting']}")
     with (
-        Client(first.port) as client,
+        Client(first.port, _LONG_MS) as client,
         Client(first.port, _SHORT_MS) as orphan,
         Client(lasting.port) as other,
     ):

@@ -12,6 +12,7 @@ from schema.json_values import pack_json
 from schema.record import (
     Home,
     ProxyValue,
+    Seal,
     SnapshotRef,
     TreeRecord,
     decode_proxy,
@@ -29,7 +30,10 @@ _SNAPSHOTS = st.none() | st.builds(
 )
 
 
-@given(st.builds(TreeRecord, st.booleans(), UNSIGNED, st.integers(0, 9), _SNAPSHOTS, _SNAPSHOTS))
+_SEALS = st.none() | st.builds(Seal, TEXTS, TEXTS, UNSIGNED, LONGS)
+
+
+@given(st.builds(TreeRecord, st.booleans(), UNSIGNED, st.integers(0, 9), _SNAPSHOTS, _SNAPSHOTS, _SEALS))
 def test_a_record_comes_back(record: TreeRecord) -> None:
     assert decode_record(encode_record(record)) == record
 
@@ -46,6 +50,14 @@ def test_a_record_is_readable() -> None:
         "previous": None,
     }
     assert list(members["current"].values())[:3] == ["0000000000000005-cafe", 5, "cafe"]
+
+
+def test_a_seal_is_readable_and_leads_to_a_tree_not_to_addresses() -> None:
+    seal = Seal("https://etcd-1:2379,https://etcd-2:2379", "/zketcd", 7, 1763898000000)
+    assert json.loads(encode_record(_RECORD._replace(seal=seal)))["seal"] == seal._asdict()
+    assert seal.leads_to(Seal("https://etcd-3:2379", "/zketcd", 7, 5))
+    assert not seal.leads_to(seal._replace(prefix="/other"))
+    assert not seal.leads_to(seal._replace(cluster_id=8))
 
 
 def test_damage_to_a_record_or_a_proxys_value_is_refused() -> None:

@@ -148,8 +148,10 @@ class Incarnation:
 class Membership:
     """Registers this proxy under one incarnation at a time, and keeps its lease alive."""
 
-    def __init__(self, context: Context, on_failure: Callable[[EtcdError], None]) -> None:
-        """`on_failure`: an attempt to register has failed."""
+    def __init__(
+        self, context: Context, on_failure: Callable[[EtcdError], None], passed: Callable[[], int]
+    ) -> None:
+        """`on_failure`: an attempt to register has failed. `passed`: as of `Follow`."""
         settings = context.settings
         self._etcd = context.etcd
         self._keys = context.keys
@@ -164,6 +166,7 @@ class Membership:
             )
         )
         self._on_failure = on_failure
+        self._passed = passed
         self._environment = context.environment
         self._throttled_log = ThrottledLog(log, context.environment.clock)
         # A stream that does not answer is replaced while the lease still has two thirds of its time.
@@ -229,24 +232,31 @@ class Membership:
         # Before 3.4.42, 3.5.28 and 3.6.9 etcd does not check the permission for a put in an inner Txn, and
         # proxies may not serve without it. It checks that for this deletion, of a key that never exists.
         may_write = Delete(key + b"\0")
-        txn = Txn(
-            (Compare(key, 0),),
-            (Txn((), (Put(key, self._value, lease),)),),
-            (Get(key, keys_only=True), may_write),
-        )
-        answer = None
-        while answer is None:
+        revision = 0
+        while not revision:
+            # A record that the stream has not passed may have a seal (rule 1.6).
+            known = Compare(self._keys.tree, self._passed() + 1, less=True)
+            txn = Txn(
+                (Compare(key, 0), known),
+                (Txn((), (Put(key, self._value, lease),)),),
+                (Get(key, keys_only=True), may_write),
+            )
             try:
                 answer = await self._etcd.txn(txn, _TIMEOUT)
             except EtcdError as error:
                 await self._failed("cannot register this proxy", error)
                 if isinstance(error, EtcdRefused) and error.kind is RefusalKind.LEASE_NOT_FOUND:
                     return False
-        revision = answer.revision
-        if not answer.succeeded:
-            found = answer.responses[0]
-            assert isinstance(found, RangeResult)
-            revision = found.kvs[0].create_revision  # an earlier try of this Txn
+                continue
+            revision = answer.revision
+            if not answer.succeeded:
+                found = answer.responses[0]
+                assert isinstance(found, RangeResult)
+                if found.kvs:  # an earlier try of this Txn
+                    revision = found.kvs[0].create_revision
+                else:
+                    revision = 0
+                    await asyncio.sleep(_PAUSE)
         log.info("registered as %s", name)
         incarnation.registered(revision, lease, granted, asked)
         return True

@@ -76,19 +76,23 @@ class Loaded(NamedTuple):
 async def catch_up(etcd: Reads, keys: Keyspace, applied: Mapping[str, int], position: int) -> Caught:
     """All entries above the numbers in `applied`: the last ones that took effect up to revision `position`.
 
-    Raises Truncated, EtcdError, TreeNotServable.
+    Of a sealed tree those before the seal. Raises Truncated, EtcdError, TreeNotServable.
     """
     before = await look(etcd, keys)
-    if before.record is None or before.pair is None or not before.record.complete:
-        raise no_longer_servable(keys, before.record)
-    await _check_reach(etcd, keys, before.record, applied, position)
+    record, pair = before.record, before.pair
+    if record is None or pair is None or not (record.complete or record.seal):
+        raise no_longer_servable(keys, record, before.revision)
+    if record.seal is not None:
+        # A proxy of a release that knows no seals may append behind one, before it ends itself.
+        before = before._replace(revision=pair.mod_revision, proxies=[])
+    await _check_reach(etcd, keys, record, applied, position)
     entries = await entries_after(etcd, keys, applied, before)
     after = await look(etcd, keys)
     if after.pair is None or after.record is None:
         raise Truncated("the tree's record was deleted")
-    if after.pair.mod_revision != before.pair.mod_revision:
+    if after.pair.mod_revision != pair.mod_revision:
         await _check_reach(etcd, keys, after.record, applied, position)
-    return Caught(before.revision, before.record, before.pair, before.proxies, entries)
+    return Caught(before.revision, record, pair, before.proxies, entries)
 
 
 async def took_effect(etcd: Reads, keys: Keyspace, incarnation: str, number: int) -> bool:

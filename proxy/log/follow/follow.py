@@ -104,10 +104,13 @@ class Follow:
         self.live = asyncio.Event()
         #: The newest record that was seen.
         self.record: TreeRecord | None = None
+        self._loaded_at = 0
+        self._ended = False  # the tree can no longer be served
 
     async def continue_from(self, loaded: Loaded) -> list[Item]:
         """Continue from a loaded state; returns the items that follow from the load. Called before `run`."""
         self.record = loaded.caught.record
+        self._loaded_at = loaded.caught.revision
         self.last_load = LastLoad(
             loaded.cluster_id, loaded.log_bytes, loaded.log_requests, fell_back=loaded.fell_back
         )
@@ -115,8 +118,18 @@ class Follow:
         return await self._caught_up(loaded.caught)
 
     async def run(self) -> None:
-        """Follow for ever. Raises TreeNotServable if the tree in etcd can no longer be served."""
+        """Follow for ever. Raises TreeNotServable if the tree in etcd can no longer be served.
+
+        Then the consumer has got everything before that; it is TreeSealed if the tree has moved.
+        """
+        if self.record is not None and self.record.seal is not None:
+            raise no_longer_servable(self._keys, self.record, self._loaded_at)
         await together([self._watch_and_repair(), self.staleness.run()])
+
+    @property
+    def passed(self) -> int:
+        """No record up to this revision ends the tree; 0 if one has."""
+        return 0 if self._ended else self.follower.revision
 
     def distrust(self) -> None:
         """The state is not what the log says: let no client see it, and load the tree anew."""
@@ -268,9 +281,15 @@ class Follow:
     # -- what takes effect ---------------------------------------------------------------------------------
 
     def _deliver(self, items: list[Item]) -> None:
-        for item in items:
+        for index, item in enumerate(items):
             if type(item) is RecordChanged:
-                self._record_changed(item)
+                try:
+                    self._record_changed(item)
+                except TreeNotServable:
+                    self._ended = True
+                    self._consumer.deliver(items[:index])
+                    self.staleness.ended("the tree in etcd is no longer served")
+                    raise
         self._consumer.deliver(items)
 
     def _record_changed(self, item: RecordChanged) -> None:
@@ -280,5 +299,5 @@ class Follow:
             prefix = self._keys.prefix.decode()
             raise TreeNotServable(f"the tree under {prefix} can no longer be served: {error}") from error
         if record is None or not record.complete:
-            raise no_longer_servable(self._keys, record)
+            raise no_longer_servable(self._keys, record, item.revision)
         self.record = record

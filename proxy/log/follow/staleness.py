@@ -100,8 +100,12 @@ class Staleness:
 
     def distrust(self) -> None:
         """The state differs from what the log makes: clients may not see it before it was loaded anew."""
+        self.ended("this proxy's state is not what the log says: loading the tree anew")
+
+    def ended(self, reason: str) -> None:
+        """Clients may not see the state, unless another one takes its place."""
         self.right = False
-        self._stopped("this proxy's state is not what the log says: loading the tree anew")
+        self._stopped(reason)
 
     def trust(self) -> None:
         """The state was loaded anew: clients may see it."""

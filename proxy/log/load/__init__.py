@@ -14,7 +14,7 @@ A load reads a snapshot, then the entries of the log that the snapshot does not 
   so this state, too, is compared with a snapshot, if one is named.
 * A tree with rules that this release does not know (its level) is not served. An entry raises the level, so
   the replay may find this out, and not only the record.
-* A tree that follows a ZooKeeper is not served before the cut-over. A proxy loads it, keeps it up to date,
+* A tree that follows another one is not served before the cut-over. A proxy loads it, keeps it up to date,
   and waits (`start.stand_by`), so that the cut-over does not wait for a load.
 
 In which order to read:

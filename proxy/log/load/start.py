@@ -15,7 +15,7 @@ from proxy.log import record as tree_record
 from proxy.log.follow.catch_up import Caught, Loaded, MonotonicReads, Truncated, catch_up, entries_after
 from proxy.log.load.pages import UnusableSnapshot, read_snapshot
 from proxy.log.load.replay import Execute, Replay
-from proxy.log.record import TIMEOUT, TreeNotServable, is_following, look, servable, unknown_level
+from proxy.log.record import TIMEOUT, Look, TreeNotServable, is_following, look, servable, unknown_level
 from proxy.state import capture
 from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel
 from proxy.state.machine import Machine
@@ -31,7 +31,7 @@ from schema.record import SnapshotRef, TreeRecord
 log = logging.getLogger(__name__)
 
 _RETRY = 0.2  # seconds before a load that failed is tried again
-_FOLLOWED = 0.2  # seconds between two reads of a tree that follows a ZooKeeper
+_FOLLOWED = 0.2  # seconds between two reads of a tree that follows another one
 
 
 class Wanted(NamedTuple):
@@ -58,12 +58,14 @@ async def load(
     timeout: float | None = None,
     executes: Callable[[], Execute] | None = None,
     wait: bool = False,
+    even_sealed: bool = False,
 ) -> Loaded:
     """Load, retrying failures of etcd for ever, or for `timeout` seconds.
 
-    `make`: make a tree where there is none. `wait`: for the end of following a ZooKeeper. `progress` gets
-    the number of znodes and entries about once a second. `executes` is called once for each try; its result
-    executes the log's requests. Raises TreeNotServable, EtcdRefused where etcd denies access, and EtcdError
+    `make`: make a tree where there is none. `wait`: for the end of following a ZooKeeper. `even_sealed`: a
+    sealed tree as of its seal, to be read only. `progress` gets the number of znodes and entries about once a
+    second. `executes` is called once for each try; its result executes the log's requests. Raises
+    TreeNotServable, EtcdRefused where etcd denies access, and EtcdError
     after the timeout.
     """
     throttled_log = ThrottledLog(log)
@@ -72,7 +74,8 @@ async def load(
     while True:
         try:
             execute = None if executes is None else executes()
-            return await _Load(etcd, keys, levels, progress, wanted, execute).run(make, wait=wait)
+            one_try = _Load(etcd, keys, levels, progress, wanted, execute, even_sealed=even_sealed)
+            return await one_try.run(make, wait=wait)
         except Truncated as overtaken:
             log.info("truncation overtook the load (%s); loading again", overtaken)
             await asyncio.sleep(_RETRY)
@@ -102,7 +105,7 @@ def forget_members(machine: Machine) -> None:
 async def stand_by(
     etcd: Reads, keys: Keyspace, progress: Callable[[int], None]
 ) -> tuple[Machine, SnapshotRef] | None:
-    """Load a tree that follows a ZooKeeper, and keep the state up to date, until the tree may be served.
+    """Load a tree that follows another one, and keep the state up to date, until the tree may be served.
 
     Meanwhile the proxy serves no client and writes nothing. At the cut-over (docs/decisions/0024) it only has
     to apply the last entries, however large the tree is.
@@ -137,7 +140,7 @@ async def stand_by(
         if record.complete:
             return machine, current
         throttled_log.warn(
-            "the tree under %s follows a ZooKeeper, now at zxid 0x%x: waiting for `python -m pipeline follow"
+            "the tree under %s follows another one, now at zxid 0x%x: waiting for `python -m pipeline follow"
             " --finish`",
             keys.prefix.decode(),
             machine.zxid,
@@ -156,6 +159,8 @@ class _Load:
         progress: Callable[[int], None] | None,
         wanted: Wanted,
         execute: Execute | None,
+        *,
+        even_sealed: bool,
     ) -> None:
         self._etcd = MonotonicReads(etcd)
         self._keys = keys
@@ -163,6 +168,7 @@ class _Load:
         self._progress = progress
         self._wanted = wanted
         self._execute = execute
+        self._even_sealed = even_sealed
         self._count = 0
         self._loop = asyncio.get_running_loop()
         self._reported = self._loop.time()
@@ -178,13 +184,13 @@ class _Load:
         if wait and is_following(found):
             ready = await stand_by(self._etcd, self._keys, self._report)
             found = await look(self._etcd, self._keys)
-        record = servable(found, self._keys, self._levels)
+        record = self._servable(found)
         machine, base = ready or await self._base(record)
         fell_back = not self._wants_old() and base != record.current
         applied = machine.applied if machine else {}
         caught = await catch_up(self._etcd, self._keys, applied, base.position if base else 0)
         # A newer record than the first may have raised the level.
-        servable(await look(self._etcd, self._keys), self._keys, self._levels)
+        self._servable(await look(self._etcd, self._keys))
         machine = machine or self._new_machine(caught)
         replay = Replay(self._keys, machine, caught, self._report, self._execute)
         lost = record.current
@@ -211,6 +217,9 @@ class _Load:
             log_requests=replay.requests,
             disagreements=tuple(replay.disagreements),
         )
+
+    def _servable(self, found: Look) -> TreeRecord:
+        return servable(found, self._keys, self._levels, even_sealed=self._even_sealed)
 
     def _wants_old(self) -> bool:
         return self._wanted != Wanted()

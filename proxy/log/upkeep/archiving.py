@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 _MODULE = "archive.child"
 _TICK = 1.0  # seconds
 _TIMEOUT = 5.0  # seconds for the child to end
+_FINISH = 30.0  # seconds for the child to archive what lies before the seal of a tree that has moved
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # seconds before a child that ended is replaced
 
 
@@ -42,6 +43,7 @@ class Archiving:
         self._log = replicated
         self._order = {**access.as_json(), "prefix": prefix, "url": url, "keep_ms": keep_ms}
         self._child: Process | None = None
+        self._finishes = False
         #: What the child has reported last; empty while another proxy archives.
         self.metrics: Sequence[Metric] = ()
 
@@ -57,10 +59,10 @@ class Archiving:
         return 0 if self._child is None else self._child.pid
 
     async def run(self) -> None:
-        """Archive whenever it is this proxy's turn, for ever."""
+        """Archive whenever it is this proxy's turn, until `finish`."""
         pause = _FIRST_PAUSE
         loop = asyncio.get_running_loop()
-        while True:
+        while not self._finishes:
             if not self.is_mine:
                 self.metrics = ()
                 pause = _FIRST_PAUSE
@@ -73,6 +75,13 @@ class Archiving:
                     pause = _FIRST_PAUSE
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def finish(self) -> None:
+        """The tree is sealed: wait until a child of this proxy has archived what lies before the seal."""
+        self._finishes = True
+        if self._child is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._child.wait(), _FINISH)
 
     async def _archive(self) -> None:
         """Run a child until it ends, or another proxy's turn has come."""
@@ -91,7 +100,7 @@ class Archiving:
         try:
             while self.is_mine and not reading.done():
                 await asyncio.wait((reading,), timeout=_TICK)
-            if reading.done() and self.is_mine:
+            if reading.done() and self.is_mine and not self._finishes:
                 log.error("the archiver has ended with status %d: another one is started", await child.wait())
             elif not self.is_mine:
                 log.info("another proxy archives the tree")

@@ -27,15 +27,17 @@ from pipeline.etcd.requests import LoadRefused
 from proxy.etcd.model import Get, Put, Txn
 from proxy.log.load import start
 from proxy.log.record import TreeNotServable
+from proxy.log.seal import seal as seal_tree
 from proxy.state.level import OF_NEW_TREES
 from proxy.state.machine import Machine
 from schema.entry import EntryWriter, Kind, encode_epoch
 from schema.fixed import fixed_nodes
 from schema.keys import Keyspace
-from schema.record import SnapshotRef, TreeRecord
+from schema.record import Seal, SnapshotRef, TreeRecord
 from tests.pipeline.etcd.rows import load_part, load_tree, row
 
 KEYS = Keyspace("/t")
+THERE = Seal("http://new:2379", "/moved", 1, 2)
 ROWS = [row(path) for path in ("/", "/a", "/a/b", "/a/c", "/d")]
 
 
@@ -79,11 +81,17 @@ async def test_a_tree_that_is_there_stays(etcd: FakeEtcdClient) -> None:
     with pytest.raises(LoadRefused, match="overwrite"):
         await begin(etcd, KEYS)
     assert etcd.store.snapshot() == before
+    await seal_tree(etcd, KEYS, THERE)
+    with pytest.raises(
+        LoadRefused, match="a tree that was moved to the prefix /moved of the etcd at http://new"
+    ):
+        await begin(etcd, KEYS)
     await begin(etcd, KEYS, overwrite=True)
     assert keys_in(etcd) == [KEYS.tree]
 
 
-async def test_zxids_go_on_above_those_of_the_tree_that_goes(etcd: FakeEtcdClient) -> None:
+@pytest.mark.parametrize("sealed", [False, True])
+async def test_zxids_go_on_above_those_of_the_tree_that_goes(etcd: FakeEtcdClient, *, sealed: bool) -> None:
     """A client refuses a server whose zxid lies below the last one that it saw, for good."""
     old = await begin(etcd, KEYS)
     part = await load_part(etcd, KEYS, old, ROWS)
@@ -92,13 +100,15 @@ async def test_zxids_go_on_above_those_of_the_tree_that_goes(etcd: FakeEtcdClien
     requests.add(Kind.EPOCH, 0, 0, (), encode_epoch(77, 0x6_0000_0000))
     requests.add(Kind.CLOSE, 1, 0, (), b"")
     await etcd.txn(Txn((), (Put(KEYS.entry("a" * 16, 1), requests.finish(1, 0, 0, 0)),)), 1)
+    if sealed:
+        await seal_tree(etcd, KEYS, THERE)
     new = await begin(etcd, KEYS, overwrite=True)
     assert new.zxid >= 0x7_0000_0001
     assert first_zxid(new.zxid) == 0x8_0000_0000
     # The log is gone now: who takes the load over learns it from the record, also after the seal.
     assert (await begin(etcd, KEYS)).zxid == new.zxid
-    sealed = await seal(etcd, KEYS, await begin(etcd, KEYS))
-    assert sealed.zxid == (await begin(etcd, KEYS)).zxid == new.zxid
+    fenced = await seal(etcd, KEYS, await begin(etcd, KEYS))
+    assert fenced.zxid == (await begin(etcd, KEYS)).zxid == new.zxid
 
 
 async def test_a_damaged_entry_counts_as_an_epoch(etcd: FakeEtcdClient) -> None:

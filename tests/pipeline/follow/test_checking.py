@@ -50,7 +50,7 @@ async def test_each_difference_is_shown(
 
 
 async def test_what_cannot_be_compared(etcd: FakeEtcdClient, tmp_path: Path) -> None:
-    with pytest.raises(Failure, match="does not follow a ZooKeeper"):
+    with pytest.raises(Failure, match="follows no other tree"):
         await check(etcd, Keyspace("/other"), str(tmp_path), None)
     write_snapshot(tmp_path / "late" / "version-2", 0, TREE)
     with pytest.raises(Failure, match="ends at zxid 0x0, before 0x5"):

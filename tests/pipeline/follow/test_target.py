@@ -58,7 +58,7 @@ class Killed(FakeEtcdClient):
         raise Stopped
 
 
-def fresh(cluster_id: int) -> tuple[Machine, Position]:
+async def fresh(cluster_id: int) -> tuple[Machine, Position]:
     return new_machine(cluster_id), Position("", 0, None, "/data", False)
 
 
@@ -94,9 +94,9 @@ def store() -> FakeEtcd:
 async def test_it_is_served_once_it_is_finished(store: FakeEtcd) -> None:
     etcd = FakeEtcdClient(store)
     await go_on(etcd, 3, finish=False)
-    with pytest.raises(TreeNotServable, match="follows a ZooKeeper, and is not served before the cut-over"):
+    with pytest.raises(TreeNotServable, match="follows another one, and is not served before the cut-over"):
         await start.load(etcd, KEYS)
-    assert "that follows a ZooKeeper, of 4 znodes" in (
+    assert "that follows another one, of 4 znodes" in (
         refusal(await look(etcd, KEYS), KEYS, overwrite=False) or ""
     )
     made = await go_on(etcd, 8)
@@ -179,7 +179,7 @@ async def test_a_following_tree_is_not_taken_over_by_an_import_unless_told(store
 async def test_changes_too_large_for_etcd_are_refused(store: FakeEtcd) -> None:
     etcd = FakeEtcdClient(store)
     limits = Limits(max_request_bytes=target._ROOM + 10)
-    machine, position = fresh(1)
+    machine, position = await fresh(1)
     follow = target.FollowedTree(etcd, KEYS, await begin_load(etcd, KEYS), None, 0, limits)  # type: ignore[arg-type]
     changes = Changes(machine)
     for rows in creates(1, 1):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.admin import json_text as module
-from proxy.admin.json_text import encode
+from proxy.admin.json_text import encode, encode_lines
 from proxy.state.pause import NO_PAUSE
 
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
@@ -30,3 +30,14 @@ def test_a_long_text_is_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = encode(value, NO_PAUSE)
     assert len(parts) > 100
     assert json.loads(b"".join(parts)) == value
+
+
+@given(st.lists(st.text(max_size=5)))
+def test_lines_make_one_text(lines: list[str]) -> None:
+    text = b"".join(encode_lines("result", lines, NO_PAUSE)).decode()
+    assert text == json.dumps({"result": "".join(lines)}, separators=(",", ":"))
+
+
+def test_many_lines_are_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_TOGETHER", 3)
+    assert len(encode_lines("result", ["ä\n"] * 100, NO_PAUSE)) > 30

@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
-from proxy.etcd.model import EtcdError, EtcdNoSpace, EtcdRefused, RefusalKind, Txn, TxnResult
+from proxy.etcd.model import EtcdError, EtcdNoSpace, EtcdRefused, Put, RefusalKind, Txn, TxnResult
 from proxy.log import status
 from proxy.log.append import membership as module
 from proxy.log.append.membership import Incarnation, Membership
@@ -29,7 +29,8 @@ class World:
         self.failures: list[EtcdError] = []
         self.tasks = Tasks()
         context = Context(self.etcd, KEYS, self.tasks, new_machine(0), Stats(), LogSettings(version="1"))
-        self.membership = Membership(context, self.failures.append)
+        self.seen = 1
+        self.membership = Membership(context, self.failures.append, lambda: self.seen)
 
     @property
     def current(self) -> Incarnation:
@@ -78,6 +79,19 @@ async def test_a_refused_registration_is_told_and_tried_again(world: World) -> N
     await registering
     assert set(world.failures) == {refusal}
     assert list(world.proxies()) == [KEYS.proxy(world.current.name)]
+
+
+async def test_nothing_registers_while_the_record_is_newer_than_what_the_stream_has_passed(
+    world: World,
+) -> None:
+    revision = world.store.txn(Txn((), (Put(KEYS.tree, b"sealed, perhaps"),))).revision
+    registering = asyncio.get_running_loop().create_task(world.membership.register())
+    for _ in range(50):
+        await asyncio.sleep(0.001)
+    assert not world.proxies()
+    world.seen = revision
+    await registering
+    assert world.proxies()
 
 
 @pytest.mark.parametrize("fate", [Fate.LOST, Fate.ANSWER_LOST])

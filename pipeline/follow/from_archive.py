@@ -1,0 +1,133 @@
+"""An archive of another zketcd as the source of a copy: files are listed and read, and etcd is not asked."""
+
+import asyncio
+from collections.abc import Sequence
+
+from typing_extensions import override
+
+from archive import container, past
+from archive.catalog import ArchiveError, Catalog, Run
+from archive.moment import NOW
+from archive.segment import Record
+from archive.store import Store, existing
+from pipeline.errors import Failure
+from pipeline.follow.output import print_progress
+from pipeline.follow.source import Again, NotThere, OtherSource, Reading
+from proxy.log.follow.follower import Apply
+from proxy.state.level import UnknownLevel
+from proxy.state.machine import Machine
+from proxy.support.memory import uncollected
+from schema.errors import BadValue
+from schema.record import Seal
+
+_INTERVAL = 1.0  # seconds between two listings
+_PAUSE = 5.0  # seconds after a failure
+_TOGETHER = 16  # segments of about a MiB that are read at once
+
+
+class InArchive:
+    """The newest run of an archive."""
+
+    def __init__(self, name: str, url: str) -> None:
+        self.name = name
+        self._url = url
+
+    async def open(self, entries: int | None, cluster_id: int | None) -> Reading:
+        """As `Source.open`."""
+        return await asyncio.to_thread(self._open, entries, cluster_id)
+
+    async def seal(self, where: Seal) -> None:
+        """As `Source.seal`: an archive does not know where its etcd is."""
+        raise Failure(
+            f"{self.name} cannot be sealed. Name the source as etcd://HOST:PORT/PREFIX, or if it is lost, add"
+            " --source-lost"
+        )
+
+    def _open(self, entries: int | None, cluster_id: int | None) -> Reading:
+        try:
+            store = existing(self._url)
+            catalog = Catalog(store.list())
+            catalog.check_filled()
+            run = catalog.runs[-1]
+            if cluster_id is not None and run.cluster != cluster_id:
+                raise OtherSource(
+                    f"{self.name} is of the etcd cluster {run.cluster:016x}, and the copy has followed"
+                    f" {cluster_id:016x}: it is the archive of another tree, or etcd was restored. Start"
+                    " over with --overwrite"
+                )
+            wanted = run.end.entries if entries is None else entries
+            if wanted < run.begin.entries or run.holes:
+                raise NotThere(f"{self.name}: its newest run begins after {run.begin.entries} entries")
+            if wanted > run.end.entries:
+                raise NotThere(f"{self.name}: it has {run.end.entries} entries so far")
+            return _Polling(self.name, store, run, _state(store, run, wanted))
+        except ArchiveError as error:
+            raise Failure(f"{self.name}: {error}") from error
+
+
+def _state(store: Store, run: Run, entries: int) -> Machine:
+    """The state after so many entries. Raises ArchiveError."""
+    snapshot = run.snapshot_before(entries)[0]
+    try:
+        with uncollected():
+            machine = container.load(store.get(run.path(snapshot)))
+            for each in run.segments:
+                if machine.entries < min(each.end.entries, entries):
+                    past.replay(machine, past.read(store, run, each), NOW, entries)
+    except (BadValue, UnknownLevel) as error:
+        raise ArchiveError(f"{run.path(snapshot)} cannot be read: {error}") from error
+    return machine
+
+
+class _Polling(Reading):
+    """Lists the archive again and again."""
+
+    def __init__(self, name: str, store: Store, run: Run, machine: Machine) -> None:
+        super().__init__(machine, run.cluster)
+        self._name = name
+        self._store = store
+        self._run = run
+        self._read = machine.entries  # entries that have arrived
+        self._level_at: float | None = None
+        self._failed = False
+
+    @override
+    def level_at(self) -> float | None:
+        return self._level_at
+
+    @override
+    async def run(self) -> None:
+        while True:
+            pause = _INTERVAL
+            if not self.waiting:
+                try:
+                    for content in await asyncio.to_thread(self._new):
+                        for record in content:
+                            self._arrive(Apply(*record))
+                            self._read += 1
+                        await asyncio.sleep(0)
+                    self._failed = False
+                except ArchiveError as error:
+                    if not self._failed:
+                        print_progress(f"{self._name} cannot be read, trying again: {error}")
+                    self._failed, pause = True, _PAUSE
+            await asyncio.sleep(pause)
+
+    def _new(self) -> list[Sequence[Record]]:
+        """The entries of some segments that were not read yet. Raises Again, ArchiveError."""
+        run = Catalog(self._store.list()).runs[-1]
+        if run.name != self._run.name:
+            raise Again(f"{self._name}: another run has begun")
+        self._run = run
+        read = self._read
+        found: list[Sequence[Record]] = []
+        for each in [each for each in run.segments if each.end.entries > read][:_TOGETHER]:
+            content = past.read(self._store, run, each)
+            if content.start.entries > read:
+                raise Again(f"{self._name}: entries after the first {read} are missing")
+            found.append(content.records[read - content.start.entries :])
+            read = content.end.entries
+        complete = past.complete(self._store, run)
+        if complete.entries <= self._read:
+            self._level_at = complete.clock / 1000
+        return found

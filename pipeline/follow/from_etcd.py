@@ -1,0 +1,146 @@
+"""Another zketcd's log in etcd as the source of a copy: one watch, and nothing is written.
+
+It is followed as a proxy follows it. After a break of the watch, what was missed is read. Whatever else
+happens (truncation, a restore, more entries than are taken), the reader ends, and another one begins where
+the copy is.
+"""
+
+import asyncio
+import logging
+import time
+
+from typing_extensions import override
+
+from pipeline.follow.source import Again, Arrived, NotThere, OtherSource, Reading
+from proxy.etcd.interface import Etcd
+from proxy.log.follow.catch_up import Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
+from proxy.log.follow.follow import Follow
+from proxy.log.follow.follower import Apply, Item
+from proxy.log.load.start import NotInLog, Wanted, load
+from proxy.log.record import TIMEOUT, TreeSealed, look, servable
+from proxy.log.seal import seal
+from proxy.state.level import KNOWN
+from proxy.state.machine import Machine
+from proxy.support.environment import HOST
+from schema.keys import Keyspace
+from schema.record import Seal
+
+log = logging.getLogger(__name__)
+
+_NOTHING = Wanted(upto=1)  # no entry is as old: the state before the first one
+
+
+class InEtcd:
+    """A tree in etcd."""
+
+    def __init__(self, name: str, etcd: Etcd, keys: Keyspace) -> None:
+        """`etcd`: a client that tries again until etcd answers."""
+        self.name = name
+        self._etcd = etcd
+        self._keys = keys
+
+    async def open(self, entries: int | None, cluster_id: int | None) -> Reading:
+        """As `Source.open`."""
+        # Before its log: what cannot be served is no source, whatever the log has. A copy of what was sealed
+        # for it may be completed.
+        even_sealed = cluster_id is not None
+        servable(await look(self._etcd, self._keys), self._keys, KNOWN, even_sealed=even_sealed)
+        if cluster_id is not None:
+            there = (await self._etcd.status(TIMEOUT)).cluster_id
+            if there != cluster_id:
+                raise OtherSource(
+                    f"{self.name} is in the etcd cluster {there:016x}, and the copy has followed"
+                    f" {cluster_id:016x}: it was restored from a backup, or it is another tree. Start over"
+                    " with --overwrite"
+                )
+        wanted = Wanted() if entries is None else Wanted(entries=entries) if entries else _NOTHING
+        try:
+            loaded = await load(self._etcd, self._keys, make=False, wanted=wanted, even_sealed=even_sealed)
+        except NotInLog as error:
+            raise NotThere(str(error)) from error
+        return _Following(self._etcd, self._keys, loaded)
+
+    async def seal(self, where: Seal) -> None:
+        """As `Source.seal`."""
+        await seal(self._etcd, self._keys, where)
+
+
+class _Full(Exception):
+    """More has arrived than is taken: the watch pauses."""
+
+
+class _Following(Reading):
+    """What is followed arrives here: `proxy.log.follow.follow.Consumer`."""
+
+    def __init__(self, etcd: Etcd, keys: Keyspace, loaded: Loaded) -> None:
+        super().__init__(loaded.machine, loaded.cluster_id)
+        self._etcd = etcd
+        self._keys = keys
+        self._loaded = loaded
+        self._began = HOST.clock.monotonic()
+        self._follow = Follow(etcd, keys, loaded.machine, self)
+
+    @override
+    async def run(self) -> None:
+        while True:
+            try:
+                self.deliver(await self._follow.continue_from(self._loaded))
+                caught = self._loaded.caught
+                self._loaded = self._loaded._replace(caught=caught._replace(entries=[]))
+                if caught.record.seal is not None:
+                    raise TreeSealed(self._keys, caught.record.seal, caught.pair.mod_revision)
+                await self._follow.run()
+            except _Full:
+                await self._wait_until_taken()
+            except TreeSealed as error:
+                self.sealed = error
+                self.arrived.set()
+                await asyncio.Event().wait()  # until the reader is cancelled
+
+    async def _wait_until_taken(self) -> None:
+        """Read on, as after a break, once all that has arrived is applied."""
+        await self.taken.wait()
+        revision = self._follow.follower.revision
+        reads = MonotonicReads(self._etcd, revision)
+        try:
+            caught = await catch_up(reads, self._keys, self.machine.applied, revision)
+        except (Truncated, OldAnswers) as error:
+            raise Again(f"the source's log cannot be read on: {error}") from error
+        self._loaded = self._loaded._replace(caught=caught)
+        self._follow = Follow(self._etcd, self._keys, self.machine, self)
+
+    @override
+    def level_at(self) -> float | None:
+        caught_up_at = self._follow.staleness.caught_up_at
+        if caught_up_at < self._began:
+            return None
+        return time.time() - (HOST.clock.monotonic() - caught_up_at)
+
+    @override
+    def take(self) -> Arrived | None:
+        taken = super().take()
+        if taken is None:
+            self._follow.follower.retain(self.machine.applied)
+        return taken
+
+    def deliver(self, items: list[Item]) -> None:
+        """Entries have taken effect."""
+        for item in items:
+            if isinstance(item, Apply):
+                self._arrive(item)
+        if self.is_full:
+            raise _Full
+
+    async def load_anew(self, *, is_wrong: bool) -> Loaded:
+        """What the copy lacks is not in the log any more, or the state is not the log's."""
+        if is_wrong:
+            raise Again("etcd's watch has left out an entry of the source's log")
+        raise Again("the source's log was truncated before it was read, or its etcd was restored")
+
+    async def replace(self, machine: Machine, *, restored: bool) -> None:
+        """Never called: `load_anew` loads nothing."""
+        raise NotImplementedError
+
+    def stopped_serving(self, reason: str) -> None:
+        """The copy may be old."""
+        log.warning("the source is not read in time: %s", reason)

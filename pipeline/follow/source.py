@@ -1,0 +1,107 @@
+"""Another zketcd's tree as the source of a copy: what its log in etcd and its archive have in common."""
+
+import asyncio
+from collections import deque
+from typing import NamedTuple, Protocol
+
+from pipeline.errors import Failure
+from proxy.log.follow.follower import Apply
+from proxy.log.record import TreeSealed
+from proxy.state.machine import Machine
+from schema.entry import Entry
+from schema.record import Seal
+
+MOST_WAITING = 64 << 20  # bytes of entries that are not applied yet
+
+
+class Again(Exception):
+    """Open the source again, where the copy is; the message says why."""
+
+
+class NotThere(Exception):
+    """The source does not reach back to where the copy is."""
+
+
+class OtherSource(Failure):
+    """This is not the tree that the copy follows."""
+
+
+class Arrived(NamedTuple):
+    """An entry that has taken effect."""
+
+    item: Apply
+    entry: Entry
+
+
+class Reading:
+    """One reader of the source: a state, and the entries after it, in order."""
+
+    def __init__(self, machine: Machine, cluster_id: int) -> None:
+        #: The reader's caller applies the entries to it.
+        self.machine = machine
+        self.cluster_id = cluster_id
+        #: Set when an entry has arrived.
+        self.arrived = asyncio.Event()
+        #: Set when all that has arrived is taken and applied.
+        self.taken = asyncio.Event()
+        #: Set when the source was sealed: no other entry will arrive.
+        self.sealed: TreeSealed | None = None
+        #: Requests of entries that were not taken yet.
+        self.waiting = 0
+        self._entries: deque[Arrived] = deque()
+        self._bytes = 0
+
+    async def run(self) -> None:
+        """Read for ever. Raises Again, Failure, EtcdError, TreeNotServable."""
+        raise NotImplementedError
+
+    def level_at(self) -> float | None:
+        """Unix time up to which all entries have arrived; None: not known since the reader began."""
+        raise NotImplementedError
+
+    @property
+    def has_more(self) -> bool:
+        """Whether an entry has arrived that was not taken."""
+        return bool(self._entries)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits that no more should be read."""
+        return self._bytes > MOST_WAITING
+
+    def take(self) -> Arrived | None:
+        """The next entry, of which the state has to be applied at once; None: none has arrived."""
+        if not self._entries:
+            self.arrived.clear()
+            self.taken.set()
+            return None
+        taken = self._entries.popleft()
+        self._bytes -= len(taken.item.value)
+        self.waiting -= len(taken.entry.requests)
+        return taken
+
+    def _arrive(self, item: Apply) -> None:
+        entry = item.decode()
+        self._entries.append(Arrived(item, entry))
+        self._bytes += len(item.value)
+        self.waiting += len(entry.requests)
+        self.arrived.set()
+        self.taken.clear()
+
+
+class Source(Protocol):
+    """Where the entries come from."""
+
+    @property
+    def name(self) -> str:
+        """As the command line has it."""
+
+    async def open(self, entries: int | None, cluster_id: int | None) -> Reading:
+        """A reader that begins after so many entries; None: as of now, or near it.
+
+        `cluster_id`: of the etcd that the entries were counted in; None: a copy begins. Raises NotThere,
+        OtherSource, Failure, EtcdError, TreeNotServable.
+        """
+
+    async def seal(self, where: Seal) -> None:
+        """Write into the source where its tree has gone. Raises Failure, EtcdError, TreeNotServable."""

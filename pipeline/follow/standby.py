@@ -1,0 +1,396 @@
+"""The loop that keeps a tree in etcd level with another zketcd's.
+
+The source's entries are applied to the source's state, whose recorder says what they have changed. That goes
+into the copy's log, together with the place in the source's log. So whichever process is killed, the copy is
+at that place. The follower then compares the copy with the source's state at that very place, and goes on.
+
+The move: the source is sealed (docs/decisions/0048), the copy gets all that lies before the seal, and is
+complete. A follower that finds its source sealed for its copy does the rest, whoever has sealed it.
+"""
+
+import asyncio
+import time
+from collections.abc import Container
+from typing import NamedTuple
+
+from archive.catalog import ArchiveError
+from pipeline.errors import Failure
+from pipeline.etcd.limits import Limits
+from pipeline.follow import target
+from pipeline.follow.base import digest_of
+from pipeline.follow.changed import Changed
+from pipeline.follow.copy import Copy, kept_of, new_of
+from pipeline.follow.finishing import Answering, Asked, finished_by_another, print_finished
+from pipeline.follow.output import DONE, Status, print_progress, within
+from pipeline.follow.retrying import RETRY, retrying
+from pipeline.follow.source import Again, Arrived, NotThere, OtherSource, Reading, Source
+from pipeline.follow.target import FollowedTree, Origin, Position, TooLarge, position_of
+from proxy.etcd.interface import Etcd
+from proxy.log.record import TreeNotServable, TreeSealed, unknown_level
+from proxy.state.level import KNOWN, UnknownLevel
+from proxy.state.machine import Machine
+from proxy.state.recording import Recording, What
+from proxy.support.tasks import together
+from schema.keys import Keyspace
+from schema.record import Seal
+
+# Limits of an entry of the copy, unless one entry of the source needs more.
+_ENTRY_CHANGES = 8000
+_ENTRY_BYTES = 512 << 10
+_CHANGE_BYTES = 100  # of a change, without path and data
+_CHECKPOINT_BYTES = 64 << 20  # of entries since the snapshot, or as many as it has
+_TURN = 0.02  # seconds that the event loop may be held
+_IDLE = 0.2  # seconds until the loop looks around while nothing arrives
+_ASK_EVERY = 0.5  # seconds between two looks for the request to finish
+# The source is sealed only when so little is left that clients wait for a moment.
+_SEAL_BEHIND = 2000  # requests
+_SEAL_AGE = 3.0  # seconds
+
+
+class Options(NamedTuple):
+    """The options of the command line."""
+
+    overwrite: bool = False
+    until_level: bool = False
+    finish: bool = False
+    zxid: int = 0  # level and finished mean at least this one
+    timeout: float | None = None  # seconds until the copy has to be level
+    limits: Limits = Limits()
+    metrics: str | None = None  # a file for the age of the copy
+    address: str = ""  # of the copy's etcd, for people who find the source sealed
+
+
+class _Done(Exception):
+    """Nothing is left to do."""
+
+
+async def follow(source: Source, etcd: Etcd, keys: Keyspace, options: Options) -> int:
+    """Follow until stopped, and wait for an etcd that is out of reach; returns the exit code.
+
+    Raises Failure, EtcdError, OSError.
+    """
+    return await within(options.timeout, _Standby(source, retrying(etcd), keys, options).run())
+
+
+class _Run(NamedTuple):
+    """The source's reader, and the copy at the same place."""
+
+    reading: Reading
+    tree: FollowedTree
+    copy: Copy
+    position: Position
+
+
+class _Standby:
+    """One run of the command."""
+
+    def __init__(self, source: Source, etcd: Etcd, keys: Keyspace, options: Options) -> None:
+        self._source = source
+        self._etcd = etcd
+        self._keys = keys
+        self._options = options
+        self._overwrite = options.overwrite
+        self._status = Status(options.metrics)
+        self._wrong: set[str] = set()  # the source's proxies whose digests are wrong
+        self._finishing = _Finishing(etcd, keys, options)
+
+    async def run(self) -> int:
+        """Returns the exit code."""
+        there = await self._position()
+        if there is not None and self._options.finish:
+            if there.finished:
+                print_finished(there)
+                return DONE
+            request = Asked(self._options.zxid, keep_sessions=True, answered=False)
+            if await finished_by_another(self._etcd, self._keys, there, request):
+                return DONE
+        while True:
+            try:
+                begun = await self._open()
+                work = _Work(begun, self._source, self._finishing, self._status, self._wrong)
+                await together([begun.reading.run(), work.run()])
+            except _Done:
+                return DONE
+            except Again as error:
+                print_progress(f"{error}: going on from what is in etcd")
+                await asyncio.sleep(RETRY)
+            except (TreeNotServable, ArchiveError) as error:
+                raise Failure(f"{self._source.name}: {error}") from error
+
+    async def _position(self) -> Position | None:
+        """How far the copy is; None: it has to begin. Raises Failure if it is the copy of a ZooKeeper."""
+        there = None if self._overwrite else await position_of(self._etcd, self._keys)
+        if there is not None and there.origin is None:
+            raise Failure(
+                f"{self._keys.prefix.decode()} follows the ZooKeeper of {there.source}. Start over with"
+                " --overwrite"
+            )
+        return there
+
+    async def _open(self) -> _Run:
+        there = await self._position()
+        if there is None:
+            return await self._begin()
+        if there.finished:
+            raise Failure(
+                f"{self._keys.prefix.decode()} has finished following, at zxid {there.zxid:#x}, and may be"
+                " served"
+            )
+        return await self._go_on()
+
+    async def _begin(self) -> _Run:
+        opened: list[Reading] = []
+
+        async def make(cluster_id: int) -> tuple[Machine, Position]:
+            opened[:] = [await self._source.open(None, None)]
+            machine = opened[0].machine
+            print_progress(f"loaded {len(machine.tree.nodes)} znodes at zxid 0x{machine.zxid:x}")
+            copy = Copy(machine, cluster_id, new_of(machine))
+            return copy, _position(self._source, opened[0], int(time.time() * 1000))
+
+        begun = await target.begin(
+            self._etcd,
+            self._keys,
+            make,
+            self._options.limits,
+            overwrite=self._overwrite,
+            progress=print_progress,
+        )
+        self._overwrite = False
+        assert isinstance(begun.machine, Copy)
+        return _Run(opened[0], begun.tree, begun.machine, begun.position)
+
+    async def _go_on(self) -> _Run:
+        """Continue a copy: only where the source's state, at the copy's place, is the copy's own."""
+        tree, stored, position = await target.resume(self._etcd, self._keys, self._options.limits)
+        origin = position.origin
+        assert origin is not None
+        cluster_id, kept, digest = stored.cluster_id, kept_of(stored), digest_of(stored)
+        del stored  # the source's state takes its place in memory
+        reason = ""
+        try:
+            reading = await self._source.open(origin.entries, origin.cluster_id)
+        except NotThere as error:
+            reason = str(error)
+            reading = await self._source.open(None, origin.cluster_id)
+        machine = reading.machine
+        same = machine.zxid == position.zxid and digest_of(machine) == digest
+        if same or not reason:
+            if not same:
+                raise OtherSource(
+                    f"{self._source.name} after {origin.entries} entries is not the tree that the copy has at"
+                    f" zxid {position.zxid:#x}: it was restored from a backup, or it is another tree. Start"
+                    " over with --overwrite"
+                )
+            print_progress(f"going on behind zxid 0x{position.zxid:x}, where it was")
+            return _Run(reading, tree, Copy(machine, cluster_id, kept), position)
+        if machine.entries < origin.entries or machine.zxid <= position.zxid:
+            raise OtherSource(
+                f"{self._source.name} ends after {machine.entries} entries, at zxid {machine.zxid:#x}; the"
+                f" copy has {origin.entries}, and zxid {position.zxid:#x}. Either the source is late (an"
+                " archive): run the command again; or it was restored from a backup: start over with"
+                " --overwrite"
+            )
+        print_progress(f"{reason}: loading all {len(machine.tree.nodes)} znodes anew")
+        copy = Copy(machine, cluster_id, new_of(machine, kept))
+        position = _position(self._source, reading, origin.clock)._replace(base=position.base)
+        return _Run(reading, tree, copy, await tree.checkpoint(copy, position))
+
+
+def _position(source: Source, reading: Reading, clock: int) -> Position:
+    machine = reading.machine
+    origin = Origin(reading.cluster_id, machine.entries, clock)
+    return Position("", machine.zxid, None, source.name, False, origin)
+
+
+class _Finishing:
+    """Whether the copy has to be completed, and what the source is sealed with."""
+
+    def __init__(self, etcd: Etcd, keys: Keyspace, options: Options) -> None:
+        self.options = options
+        self._prefix = keys.prefix.decode()
+        self._answering = Answering(etcd, keys)
+        self._asked = -_ASK_EVERY
+        self._request: Asked | None = None
+
+    async def wanted(self) -> int | None:
+        """The zxid at which to finish, at least; None: no request yet. Raises EtcdError."""
+        if self.options.finish:
+            return self.options.zxid
+        now = time.monotonic()
+        if now - self._asked >= _ASK_EVERY:
+            self._asked = now
+            self._request = await self._answering.wanted()
+        return None if self._request is None else self._request.zxid
+
+    def seal(self, cluster_id: int) -> Seal:
+        """The seal that leads to the copy in this cluster."""
+        return Seal(self.options.address, self._prefix, cluster_id, int(time.time() * 1000))
+
+
+class _Work:
+    """Takes what the source's reader has, and writes the copy's entries."""
+
+    def __init__(
+        self, begun: _Run, source: Source, finishing: _Finishing, status: Status, wrong: set[str]
+    ) -> None:
+        self._reading, self._tree, self._copy, self._position = begun
+        self._source = source
+        self._finishing = finishing
+        self._status = status
+        self._wrong = wrong
+        self._machine = self._reading.machine
+        self._machine.use_transaction(Recording)
+        transaction = self._machine.transaction
+        assert isinstance(transaction, Recording)
+        self._recorded = transaction.changes
+        self._changed = Changed(self._machine)
+        self._attached: set[int] = set(self._machine.sessions)  # whose timeouts may be others
+        self._changes = self._bytes = 0
+        self._clock = 0
+        self._has_sealed = False
+
+    async def run(self) -> None:
+        """Work until there is nothing left to do. Raises _Done, Again, Failure, EtcdError."""
+        await self._append()
+        while True:
+            await self._apply()
+            await self._append()
+            if self._tree.log_bytes > max(_CHECKPOINT_BYTES, self._tree.snapshot_bytes):
+                await self._checkpoint()
+            await self._seal_if_wanted()
+            if self._reading.has_more:
+                self._status.behind(self._position.zxid, self._reading.waiting)
+                continue
+            if self._reading.sealed is not None:
+                await self._finish(self._reading.sealed)
+            self._report()
+            try:
+                async with asyncio.timeout(_IDLE):
+                    await self._reading.arrived.wait()
+            except TimeoutError:
+                pass
+
+    def _report(self) -> None:
+        options, at = self._finishing.options, self._reading.level_at()
+        if at is None:
+            return
+        done = options.until_level and self._position.zxid >= options.zxid
+        self._status.level(self._position.zxid, now=done, age=max(0.0, time.time() - at))
+        if done:
+            raise _Done
+
+    async def _seal_if_wanted(self) -> None:
+        """Seal the source if the copy has to be completed, and nearly all is in it."""
+        wanted = None if self._has_sealed else await self._finishing.wanted()
+        at = self._reading.level_at()
+        if wanted is None or at is None or self._position.zxid < wanted:
+            return
+        if self._reading.waiting <= _SEAL_BEHIND and time.time() - at <= _SEAL_AGE:
+            await self._source.seal(self._finishing.seal(self._copy.cluster_id))
+            self._has_sealed = True
+            print_progress(f"{self._source.name} is sealed: its clients have to use the copy from now on")
+
+    async def _finish(self, sealed: TreeSealed) -> None:
+        """Everything before the seal is in the copy: complete it. Sessions and zxids go on."""
+        if not sealed.seal.leads_to(self._finishing.seal(self._copy.cluster_id)):
+            raise sealed
+        position = self._position
+        assert position.origin is not None
+        clock = max(self._clock, position.origin.clock)
+        await self._tree.finish(self._copy, self._changed.take(), clock, position)
+        print(f"sessions: {len(self._copy.sessions)} kept")
+        print_finished(position)
+        raise _Done
+
+    async def _apply(self) -> None:
+        """Apply as much as one entry of the copy takes."""
+        turn = time.monotonic() + _TURN
+        while self._changes < _ENTRY_CHANGES and self._bytes < _ENTRY_BYTES:
+            arrived = self._reading.take()
+            if arrived is None:
+                return
+            self._apply_entry(arrived)
+            if time.monotonic() > turn:
+                await asyncio.sleep(0)
+                turn = time.monotonic() + _TURN
+
+    def _apply_entry(self, arrived: Arrived) -> None:
+        item, entry = arrived
+        machine = self._machine
+        disagreement = machine.begin(
+            item.incarnation, item.number, entry.clock, entry.rules, entry.checkpoint, entry.digest
+        )
+        if disagreement is not None and item.incarnation not in self._wrong:
+            # Once the copy was compared with a state that was loaded anew, it is known who is right.
+            self._wrong.add(item.incarnation)
+            raise Again(f"the digest of the source's proxy {item.incarnation} differs ({disagreement})")
+        for request in entry.requests:
+            try:
+                machine.execute(request)
+            except UnknownLevel as error:
+                raise Failure(unknown_level(self._position.source, error.level, KNOWN)) from error
+            self._changes += len(self._recorded)
+            self._bytes += sum(
+                _CHANGE_BYTES + len(each.path) + len(each.data or b"") for each in self._recorded
+            )
+            note(self._changed, machine, self._copy.sessions, self._attached)
+        machine.end()
+        self._clock = max(self._clock, entry.clock)
+
+    async def _append(self) -> None:
+        """Put what was applied into the copy's log, if it is anything."""
+        self._changes = self._bytes = 0
+        reused = self._changed.reused
+        changes = self._changed.take()
+        self._copy.followed(changes)
+        settings = self._copy.settings(self._attached)
+        if changes.zxid == changes.after and not settings:
+            self._attached.clear()
+            return
+        machine, origin = self._machine, self._position.origin
+        assert origin is not None
+        clock = max(self._clock, origin.clock)
+        origin = Origin(origin.cluster_id, machine.entries, clock)
+        self._position = self._position._replace(zxid=machine.zxid, origin=origin)
+        try:
+            if reused:
+                raise TooLarge("a session's id was used again")
+            await self._tree.append(self._copy, changes, clock, self._position, settings)
+        except TooLarge as error:
+            print_progress(f"writing all {len(machine.tree.nodes)} znodes, since {error}")
+            await self._checkpoint()
+        else:
+            self._attached.clear()
+
+    async def _checkpoint(self) -> None:
+        self._position = await self._tree.checkpoint(self._copy, self._position)
+
+
+def note(changed: Changed, source: Machine, known: Container[int], attached: set[int]) -> None:
+    """Note what the source's last request has done. `known`: the copy's sessions.
+
+    `attached` gets those of them that may have another timeout.
+    """
+    recording = source.transaction
+    assert isinstance(recording, Recording)
+    for change in recording.changes:
+        if (of_kind := _NOTED.get(change.what)) is not None:
+            of_kind(changed, change.path)
+    recording.changes.clear()
+    for session in source.session_changes:
+        if session.incarnation is None:
+            changed.closed(session.session_id)
+        elif session.session_id in known and not changed.has_closed(session.session_id):
+            attached.add(session.session_id)
+        else:
+            changed.opened(session.session_id)
+
+
+_NOTED = {
+    What.CREATED: Changed.created,
+    What.DELETED: Changed.deleted,
+    What.DATA: Changed.data,
+    What.ACL: Changed.stat,
+    What.STAT: Changed.stat,
+}

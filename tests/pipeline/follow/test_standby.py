@@ -1,0 +1,516 @@
+"""The loop from a zketcd to its copy, on etcds in memory: kills, truncation, wrong sources."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from unittest import mock
+
+import pytest
+
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from lab.servers.waiting import eventually
+from pipeline.errors import Failure
+from pipeline.etcd.limits import Limits
+from pipeline.follow import finishing, standby
+from pipeline.follow import retrying as retrying_module
+from pipeline.follow import source as source_module
+from pipeline.follow.checking import EQUAL, check_with
+from pipeline.follow.from_etcd import InEtcd
+from pipeline.follow.inward import Options as OfZooKeeper
+from pipeline.follow.inward import follow as follow_zookeeper
+from pipeline.follow.output import DONE, NOT_LEVEL
+from pipeline.follow.retrying import retrying
+from pipeline.follow.source import OtherSource
+from pipeline.follow.standby import Options, follow
+from pipeline.follow.target import position_of, state_of
+from proxy.etcd.model import Delete, Put, Txn, TxnResult
+from proxy.log.load import start
+from proxy.log.record import TreeSealed
+from proxy.state.level import KNOWN
+from proxy.state.machine import Machine
+from schema.entry import (
+    EntryWriter,
+    Kind,
+    Request,
+    decode_entry,
+    encode_attach,
+    encode_epoch,
+    encode_level,
+)
+from schema.followed import decode_followed, encode_followed
+from schema.keys import Keyspace
+from schema.record import Seal, encode_record
+from schema.znode import Znode
+from tests.pipeline.follow.histories import node_pages
+from tests.pipeline.follow.running import Failing
+from tests.pipeline.follow.test_target import Killed, Stopped
+from tests.proxy.log.proxies import PASSWORD
+from tests.proxy.log.trees import Tree
+
+KEYS = Keyspace("/copy")
+LEVEL = Options(until_level=True, timeout=60.0)
+
+
+class World:
+    """A tree in one etcd, and its copy in another."""
+
+    def __init__(self) -> None:
+        self.client = FakeEtcdClient(FakeEtcd())
+        self.tree = Tree(self.client)
+        self.etcd = FakeEtcdClient(FakeEtcd())
+        self._made = 0
+
+    @property
+    def source(self) -> InEtcd:
+        return InEtcd("etcd://one/t", retrying(self.client), self.tree.keys)
+
+    async def write(self, count: int = 5) -> None:
+        """Creates, data, deletes, and a session that comes and goes."""
+        for _ in range(count):
+            self._made += 1
+            await self.tree.create("a", f"/n{self._made}", data=b"%d" % self._made)
+
+    async def level(self, etcd: FakeEtcdClient | None = None, **more: object) -> int:
+        return await follow(self.source, etcd or self.etcd, KEYS, LEVEL._replace(**more))  # type: ignore[arg-type]
+
+    async def check(self) -> Machine:
+        """The copy in etcd is the source's tree."""
+        there = (await start.load(self.client, self.tree.keys)).machine
+        here, position = await state_of(self.etcd, KEYS)
+        assert node_pages(here) == node_pages(there)
+        assert (here.zxid, here.level) == (there.zxid, there.level)
+        assert position.zxid == here.zxid
+        assert {s.id: (s.timeout_ms, s.password_hash) for s in here.sessions.values()} == {
+            s.id: (s.timeout_ms, s.password_hash) for s in there.sessions.values()
+        }
+        assert await check_with(self.source, self.etcd, KEYS) == EQUAL
+        return here
+
+
+@pytest.fixture
+async def world() -> World:
+    world = World()
+    await world.tree.make("a")
+    return world
+
+
+async def test_it_goes_on_where_it_was(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    before = world.client.store.snapshot()
+    assert await world.level() == DONE
+    assert world.client.store.snapshot() == before  # nothing is written there
+    assert capsys.readouterr().out == "level at zxid 0x1 (0 behind)\n"
+    for _ in range(3):
+        await world.write()
+        assert await world.level() == DONE
+        assert "going on behind zxid" in capsys.readouterr().err
+        await world.check()
+    assert "/n15" in (await world.check()).tree.nodes
+
+
+async def test_it_follows_what_is_written_meanwhile(world: World, tmp_path: Path) -> None:
+    metrics = tmp_path / "metrics"
+    running = asyncio.create_task(follow(world.source, world.etcd, KEYS, Options(metrics=str(metrics))))
+
+    async def reached() -> bool:
+        position = await position_of(world.etcd, KEYS)
+        return position is not None and position.zxid == world.tree.ran().zxid
+
+    for _ in range(5):
+        await world.write()
+        await eventually(reached, "it is level", 60)
+        await world.check()
+    await eventually(lambda: _has_metrics(metrics), "metrics are written", 60)
+    assert not running.done()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def _has_metrics(file: Path) -> bool:
+    if not await asyncio.to_thread(file.exists):
+        return False
+    text = await asyncio.to_thread(file.read_text)
+    return "zketcd_copy_level_timestamp_seconds 1" in text and "zketcd_copy_behind 0" in text
+
+
+@pytest.mark.parametrize("counts", [False, True])
+async def test_killed_at_any_txn_nothing_is_lost_or_doubled(counts: bool) -> None:
+    at = 0
+    while True:
+        at += 1
+        world = World()
+        await world.tree.make("a")
+        await world.write()
+        killed = Killed(world.etcd.store, at, counts=counts)
+        with (
+            mock.patch.object(standby, "_ENTRY_CHANGES", 3),
+            mock.patch.object(standby, "_CHECKPOINT_BYTES", 0),
+        ):
+            try:
+                await world.level(killed)
+                await world.write()
+                await world.level(killed)
+            except Stopped:
+                pass
+            else:
+                break
+            await world.write()
+            await world.level()
+        await world.check()
+    assert at > 10
+
+
+async def test_a_source_that_was_truncated_is_loaded_again(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await world.write()
+    await world.level()
+    for _ in range(3):
+        await world.write(40)
+        await world.tree.snapshot("a")
+    assert await world.level() == DONE
+    assert "loading all" in capsys.readouterr().err
+    await world.check()
+    await world.write()
+    await world.level()
+    await world.check()
+
+
+async def test_only_what_has_no_zxid_was_truncated(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    await world.write()
+    await world.level()
+    session = world.tree.session("a")
+    for timeout_ms in range(7000, 7120):
+        request = Request(Kind.ATTACH, session, 0, (), encode_attach(timeout_ms, PASSWORD))
+        await world.tree.send("a", [request])
+        if timeout_ms % 40 == 39:
+            await world.tree.snapshot("a")
+    await world.level()
+    assert "loading all" not in capsys.readouterr().err
+    assert (await world.check()).sessions[session].timeout_ms == 7119
+
+
+async def test_levels_epochs_and_settings(world: World) -> None:
+    await world.level()
+    await world.tree.send("a", [Request(Kind.LEVEL, 0, 0, (), encode_level(2))])
+    record = await world.tree.record()
+    await world.client.txn(Txn((), (Put(world.tree.keys.tree, encode_record(record._replace(level=2))),)), 5)
+    await world.write()
+    await world.level()
+    await world.check()
+    epoch = encode_epoch(world.client.store.cluster_id, 5 << 32)
+    await world.tree.send("a", [Request(Kind.EPOCH, 0, 0, (), epoch)])
+    await world.write()
+    await world.level()
+    assert (await world.check()).zxid > 5 << 32
+
+
+async def test_more_than_an_entry_holds(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    await world.level()
+    small = Options()._replace(until_level=True, limits=Limits(max_request_bytes=6000))
+    await world.tree.create("a", "/large", data=Random(1).randbytes(9000))
+    assert await follow(world.source, world.etcd, KEYS, small) == DONE
+    assert "writing all" in capsys.readouterr().err
+    await world.check()
+    await world.write()
+    await world.level()
+    await world.check()
+
+
+async def test_more_arrives_than_is_taken(world: World) -> None:
+    with (
+        mock.patch.object(source_module, "MOST_WAITING", 300),
+        mock.patch.object(standby, "_ENTRY_CHANGES", 1),
+    ):
+        await world.write(30)
+        await world.level()
+        running = asyncio.create_task(follow(world.source, world.etcd, KEYS, Options()))
+        await world.write(30)
+        zxid = world.tree.ran().zxid
+
+        async def reached() -> bool:
+            position = await position_of(world.etcd, KEYS)
+            return position is not None and position.zxid == zxid
+
+        await eventually(reached, "it is level", 60)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    await world.check()
+
+
+async def test_a_proxy_with_another_digest(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    await world.write(70)
+    await world.level()
+    await world.tree.send("a", [], checkpoint=64, digest=1)
+    await world.write()
+    assert await world.level() == DONE
+    assert "the digest of the source's proxy a differs" in capsys.readouterr().err
+    await world.check()
+
+
+async def _restored(world: World) -> None:
+    world.client.store.cluster_id = 77
+
+
+async def _another(world: World) -> None:
+    world.client = FakeEtcdClient(FakeEtcd())
+    world.tree = Tree(world.client)
+    await world.tree.make("a", "b")
+    await world.write(20)
+
+
+async def _went_back(world: World) -> None:
+    world.client = FakeEtcdClient(FakeEtcd())
+    world.tree = Tree(world.client)
+    await world.tree.make("a")
+
+
+async def _gone(world: World) -> None:
+    world.tree.change(Delete(world.tree.keys.tree))
+
+
+async def _incomplete(world: World) -> None:
+    record = await world.tree.record()
+    world.tree.change(Put(world.tree.keys.tree, encode_record(record._replace(complete=False))))
+
+
+async def _of_the_future(world: World) -> None:
+    record = await world.tree.record()
+    level = encode_record(record._replace(level=max(KNOWN) + 1))
+    world.tree.change(Put(world.tree.keys.tree, level))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_restored, "in the etcd cluster 000000000000004d, and the copy has followed 0000000000000001"),
+        (_another, "is not the tree that the copy has at zxid"),
+        (_went_back, "ends after 1 entries, at zxid 0x1; the copy has 6"),
+        (_gone, "there is no tree under /t"),
+        (_incomplete, "the import into /t is not complete"),
+        (_of_the_future, "this release of zketcd applies level"),
+    ],
+)
+async def test_a_source_that_is_not_the_one(
+    world: World, change: Callable[[World], object], message: str
+) -> None:
+    await world.write()
+    await world.level()
+    before = (await state_of(world.etcd, KEYS))[0]
+    await change(world)  # type: ignore[misc]
+    with pytest.raises(Failure, match=message) as raised:
+        await world.level()
+    assert isinstance(raised.value, OtherSource) == (change in (_restored, _another, _went_back))
+    assert node_pages((await state_of(world.etcd, KEYS))[0]) == node_pages(before)
+    if change in (_restored, _another, _went_back):
+        assert await world.level(overwrite=True) == DONE
+        await world.check()
+
+
+@pytest.mark.parametrize("change", [_gone, _incomplete, _of_the_future])
+async def test_a_source_that_changes_while_it_is_followed(
+    world: World, change: Callable[[World], object]
+) -> None:
+    running = asyncio.create_task(follow(world.source, world.etcd, KEYS, Options()))
+    await eventually(lambda: position_of(world.etcd, KEYS), "it follows", 60)
+    if change is _of_the_future:
+        await world.tree.send("a", [Request(Kind.LEVEL, 0, 0, (), encode_level(max(KNOWN) + 1))])
+    else:
+        await change(world)  # type: ignore[misc]
+    with pytest.raises(Failure, match="etcd://one/t"):
+        await asyncio.wait_for(running, 60)
+    assert (await state_of(world.etcd, KEYS))[0].zxid == 1
+
+
+async def test_the_newest_follower_wins(world: World) -> None:
+    first = asyncio.create_task(follow(world.source, world.etcd, KEYS, Options()))
+    await eventually(lambda: position_of(world.etcd, KEYS), "it follows", 60)
+    assert await world.level(FakeEtcdClient(world.etcd.store)) == DONE
+    await world.write()
+    with pytest.raises(Failure, match="another follower or import has taken /copy over"):
+        await asyncio.wait_for(first, 60)
+    await world.level()
+    await world.check()
+
+
+async def test_targets_that_are_something_else(world: World, tmp_path: Path) -> None:
+    other = Tree(world.etcd, "/copy")
+    await other.make("x")
+    with pytest.raises(Failure, match="is served by 1 zketcd"):
+        await world.level()
+    await other.go("x")
+    with pytest.raises(Failure, match="--overwrite"):
+        await world.level()
+    assert await world.level(overwrite=True) == DONE
+    await world.check()
+    with pytest.raises(Failure, match="/copy follows etcd://one/t, not a ZooKeeper"):
+        await follow_zookeeper(world.etcd, KEYS, OfZooKeeper(str(tmp_path)))
+
+
+async def test_an_entry_that_was_changed_in_etcd(world: World) -> None:
+    """Digests in the copy's own entries show it."""
+    await world.level()
+    with mock.patch.object(standby, "_ENTRY_CHANGES", 1):
+        await world.write(80)
+        await world.level()
+    here, _ = await state_of(world.etcd, KEYS)
+    assert here.entries > 64
+    store = world.etcd.store
+    key, value = next((each.key, each.value) for each in store.snapshot() if each.key.startswith(KEYS.log))
+    entry = decode_entry(value)
+    changes = decode_followed(entry.requests[0].body)
+    (path, node), *rest = changes.nodes
+    other = changes._replace(nodes=[(path, Znode(b"other", *node.fields()[1:])), *rest])
+    writer = EntryWriter()
+    writer.add(Kind.FOLLOWED, 0, 0, (), encode_followed(other))
+    store.txn(Txn((), (Put(key, writer.finish(entry.clock, 0, 0, 0)),)))
+    with pytest.raises(Failure, match="is not the one that its follower wrote"):
+        await world.level()
+
+
+async def test_both_etcds_are_away_for_a_while(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whichever request meets the outage first."""
+    await world.write()
+    await world.level()
+    target, source = world.etcd.store, world.client.store
+    counting = Failing(target, 0)
+    await world.write()
+    await world.level(counting)
+    with mock.patch.object(retrying_module, "RETRY", 0):
+        for at in range(1, counting.requests + 1):
+            await world.write(2)
+            assert await world.level(Failing(target, at)) == DONE
+            assert "etcd is out of reach, trying again: no member answers" in capsys.readouterr().err
+        for at in range(1, 6):
+            await world.write(2)
+            world.client = Failing(source, at)
+            world.tree.etcd = FakeEtcdClient(source)
+            assert await world.level() == DONE
+            assert "etcd is out of reach, trying again: no member answers" in capsys.readouterr().err
+    world.client = FakeEtcdClient(source)
+    await world.check()
+
+
+async def test_not_level_in_time(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert await world.level(zxid=99, timeout=0.3) == NOT_LEVEL
+    assert "not level within 0.3 s" in capsys.readouterr().err
+
+
+FINISH = Options(finish=True, timeout=60.0, address="http://two")
+
+
+async def moved(world: World) -> Machine:
+    """The copy as it is served, and all of the source is in it."""
+    with pytest.raises(TreeSealed, match="was moved to the prefix /copy of the etcd at http://two"):
+        await start.load(world.client, world.tree.keys, make=False)
+    there = await start.load(world.client, world.tree.keys, make=False, even_sealed=True)
+    here = (await start.load(world.etcd, KEYS, make=False)).machine
+    assert node_pages(here) == node_pages(there.machine)
+    assert here.zxid == there.machine.zxid
+    assert here.sessions.keys() == there.machine.sessions.keys()
+    position = await position_of(world.etcd, KEYS)
+    assert position is not None
+    assert position.finished
+    return here
+
+
+async def test_a_move(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.etcd.store.cluster_id = 2
+    await world.write()
+    assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE
+    assert "sessions: 1 kept\nfinished: zxids go on at 0x6\n" in capsys.readouterr().out
+    assert (await moved(world)).cluster_id == 2
+    assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE  # it is already
+    with pytest.raises(Failure, match="has finished following"):
+        await world.level()
+
+
+async def test_a_running_follower_is_asked_while_clients_write(world: World) -> None:
+    running = asyncio.create_task(follow(world.source, world.etcd, KEYS, Options(address="http://two")))
+    await eventually(lambda: position_of(world.etcd, KEYS), "it follows", 60)
+    asking = FakeEtcdClient(world.etcd.store)
+    asked = asyncio.create_task(follow(world.source, asking, KEYS, FINISH))
+    acknowledged = 0
+    while True:
+        try:
+            await world.write(1)
+        except AssertionError:  # the proxy's key is gone
+            break
+        acknowledged += 1
+        await asyncio.sleep(0.001)
+    assert await asyncio.wait_for(asked, 60) == await asyncio.wait_for(running, 60) == DONE
+    assert {f"/n{number}" for number in range(1, acknowledged + 1)} < (await moved(world)).tree.nodes.keys()
+
+
+@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize("where", ["source", "target"])
+async def test_a_move_that_is_killed_at_any_txn(where: str, counts: bool) -> None:
+    at = 0
+    with mock.patch.object(finishing, "_ANSWER_WITHIN", 0.0):
+        while True:
+            at += 1
+            world = World()
+            await world.tree.make("a")
+            await world.level()
+            await world.write()
+            store = world.client.store if where == "source" else world.etcd.store
+            killed = Killed(store, at, counts=counts)
+            first = InEtcd("one", killed if where == "source" else world.client, world.tree.keys)
+            target = killed if where == "target" else world.etcd
+            with contextlib.suppress(Stopped):
+                await follow(first, target, KEYS, FINISH)
+            if killed.left > 0:
+                break
+            assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE
+            await moved(world)
+    assert at > 1
+
+
+async def test_a_source_that_was_sealed_is_no_source_but_of_its_own_copy(world: World) -> None:
+    await world.write()
+    await world.level()
+    seal_elsewhere = Seal("http://three", "/x", 3, 0)
+    await world.source.seal(seal_elsewhere)
+    for options in (LEVEL, FINISH):
+        with (
+            mock.patch.object(finishing, "_ANSWER_WITHIN", 0.0),
+            pytest.raises(Failure, match="was moved to the prefix /x of the etcd at http://three"),
+        ):
+            await follow(world.source, world.etcd, KEYS, options)
+    with pytest.raises(Failure, match="was moved"):
+        await follow(world.source, world.etcd, Keyspace("/other"), LEVEL)
+
+
+async def test_whoever_has_sealed_it_the_copy_is_completed(world: World) -> None:
+    """Also from a snapshot, if the log was truncated meanwhile."""
+    await world.write()
+    await world.level()
+    for _ in range(3):
+        await world.write(40)
+        await world.tree.snapshot("a")
+    await world.source.seal(Seal("http://two", "/copy", world.etcd.store.cluster_id, 0))
+    assert await follow(world.source, world.etcd, KEYS, Options(timeout=60.0)) == DONE
+    await moved(world)
+
+
+class Slow(FakeEtcdClient):
+    """Other things happen before a Txn has its answer."""
+
+    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+        await asyncio.sleep(0.002)
+        return await super().txn(txn, timeout)
+
+
+async def test_writes_while_it_starts(world: World) -> None:
+    await world.write()
+    with mock.patch.object(standby, "_ENTRY_CHANGES", 2):
+        running = asyncio.create_task(world.level(Slow(world.etcd.store)))
+        for _ in range(20):
+            await world.write(1)
+            await asyncio.sleep(0.001)
+        assert await running == DONE
+        await world.level()
+    await world.check()

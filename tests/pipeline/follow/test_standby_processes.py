@@ -1,0 +1,199 @@
+"""A zketcd that follows another one: real etcds and clients, and processes that are killed at any moment."""
+
+import threading
+import time
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+from random import Random
+from typing import Self
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionLoss, NodeExistsError, OperationTimeoutError, SessionExpiredError
+from kazoo.retry import KazooRetry
+
+from lab.oracle.client import Client
+from lab.servers import EtcdServer, StartFailed, ZketcdServer, wait_until
+from pipeline.__main__ import main
+from schema.keys import Keyspace
+from tests.archive.archives import until_archived
+from tests.pipeline.ensembles import ephemerals, populate, zketcd
+from tests.pipeline.follow.running import Comer, PipelineCommand, wait_for_zxid
+
+COPY = "/copy"
+Capture = pytest.CaptureFixture[str]
+
+
+def url_of(etcd: EtcdServer, prefix: str) -> str:
+    """The name of a tree."""
+    return f"etcd://{etcd.address}{prefix}"
+
+
+def check(source: str, to: list[str], capsys: Capture) -> None:
+    """Every field of every znode is the same, and so are the sessions."""
+    capsys.readouterr()
+    assert main(["follow", source, *to, "--check"]) == 0
+    assert "equal at zxid" in capsys.readouterr().out
+
+
+def test_everything_is_killed_while_clients_write(
+    etcd_server: EtcdServer, own_etcd_server: EtcdServer, etcd_prefix: str, capsys: Capture
+) -> None:
+    to = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
+    source = url_of(own_etcd_server, COPY)
+    random = Random(20)
+    with zketcd(own_etcd_server.endpoint, COPY) as server:
+        client = Client(server.port)
+        populate(client)
+        ephemerals(client)
+        client.leave()
+        with Comer(server.port) as comer, PipelineCommand("follow", source, *to) as following:
+            for killed in (following, following, server, following, own_etcd_server, following):
+                comer.go_on()
+                threading.Event().wait(random.uniform(0.0, 0.3))
+                killed.kill()
+                threading.Event().wait(random.uniform(0.0, 0.3))
+                killed.start()
+            zxid = comer.go_on()
+            wait_for_zxid(etcd_server, Keyspace(etcd_prefix), zxid)
+            check(source, to, capsys)  # while clients write
+            comer.stop()
+            wait_for_zxid(etcd_server, Keyspace(etcd_prefix), comer.last_zxid)
+            assert following.alive
+        check(source, to, capsys)
+    assert main(["follow", source, *to, "--until-level", "--timeout", "60"]) == 0
+    check(source, to, capsys)
+
+
+def test_an_archive_is_followed(
+    etcd_server: EtcdServer, own_etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """Its etcd is not needed, and the two kinds of source may take turns."""
+    to = ["--etcd", own_etcd_server.endpoint, "--prefix", COPY]
+    url = tmp_path / "archive"
+    archive, log = f"archive:{url}", url_of(etcd_server, etcd_prefix)
+    server = ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, archive=url, tick_time=500)
+    with server, closing(Client(server.port)) as client:
+        populate(client)
+        until_archived(url, client.last_zxid)
+        with Comer(server.port) as comer:
+            with PipelineCommand("follow", archive, *to) as following:
+                following.wait_until_level()
+                zxid = comer.go_on()
+                wait_for_zxid(own_etcd_server, Keyspace(COPY), zxid)
+                check(archive, to, capsys)
+            for source in (log, archive, log):
+                zxid = comer.go_on()
+                until_archived(url, zxid)
+                options = ["--until-level", "--zxid", hex(zxid), "--timeout", "60"]
+                assert main(["follow", source, *to, *options]) == 0
+            check(log, to, capsys)
+
+
+class Mover:
+    """A client that knows the proxies of both sides, writes all the time, and keeps what was acknowledged."""
+
+    def __init__(self, *ports: int) -> None:
+        hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
+        again = KazooRetry(max_tries=-1, delay=0.02, backoff=1)
+        self.client = KazooClient(hosts, timeout=20.0, randomize_hosts=False, connection_retry=again)
+        self.acknowledged: list[str] = []
+        self.longest = 0.0  # seconds between two answers
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self.client.start(60)
+        self.session = self.client.client_id
+        self.client.create("/moved")
+        self.client.create("/moved/alive", ephemeral=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self.client.stop()
+        self.client.close()
+
+    def stop(self) -> None:
+        """Write no more."""
+        self._stop.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        last = time.monotonic()
+        while not self._stop.is_set():
+            path = f"/moved/n{len(self.acknowledged):06}"
+            with suppress(ConnectionLoss, OperationTimeoutError, SessionExpiredError):
+                with suppress(NodeExistsError):  # an earlier try took effect
+                    self.client.create(path)
+                self.acknowledged.append(path.rpartition("/")[2])
+                now = time.monotonic()
+                self.longest, last = max(self.longest, now - last), now
+
+    def go_on(self) -> None:
+        """Wait until some more was written."""
+        enough = len(self.acknowledged) + 30
+        wait_until(lambda: len(self.acknowledged) > enough, "clients write on", 60)
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_move_amid_writes(
+    etcd_server: EtcdServer,
+    own_etcd_server: EtcdServer,
+    etcd_prefix: str,
+    is_running: bool,
+    capsys: Capture,
+) -> None:
+    """With a follower that is asked, and without one."""
+    to = ["--etcd", own_etcd_server.endpoint, "--prefix", COPY]
+    source = url_of(etcd_server, etcd_prefix)
+    new = zketcd(own_etcd_server.endpoint, COPY)
+    with zketcd(etcd_server.endpoint, etcd_prefix) as old, closing(new), ExitStack() as stack:
+        mover = stack.enter_context(Mover(old.port, new.port))
+        mover.go_on()
+        assert main(["follow", source, *to, "--until-level", "--timeout", "60"]) == 0
+        following = PipelineCommand("follow", source, *to)
+        if is_running:
+            stack.enter_context(following)
+        new.launch()  # waits for the move
+        mover.go_on()
+        assert main(["follow", source, *to, "--finish", "--timeout", "60"]) == 0
+        assert "finished: zxids go on at" in capsys.readouterr().out
+        if is_running:
+            assert following.wait(60) == 0
+        assert old.wait(60) == 1  # it has seen the seal
+        new.wait_until_serving()
+        mover.go_on()
+        mover.stop()
+        print(f"the longest pause: {mover.longest:.2f} s")
+        assert mover.client.client_id == mover.session
+        children = mover.client.get_children("/moved")
+        assert sorted(children) == ["alive", *mover.acknowledged]
+        assert mover.client.get("/moved/alive")[1].ephemeralOwner == mover.session[0]
+        with pytest.raises(StartFailed, match=f"was moved to the prefix {COPY} of the etcd at"):
+            old.start()
+
+
+def test_what_is_refused(etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path, capsys: Capture) -> None:
+    with zketcd(etcd_server.endpoint, etcd_prefix):
+        pass
+    source = url_of(etcd_server, etcd_prefix)
+
+    def refused(*arguments: str) -> str:
+        assert main(["follow", *arguments]) == 2
+        return capsys.readouterr().err
+
+    for prefix in (etcd_prefix, f"{etcd_prefix}/below"):
+        to = ["--etcd", etcd_server.endpoint, "--prefix", prefix]
+        assert "are in one tree: name another --prefix" in refused(source, *to)
+    to = ["--etcd", etcd_server.endpoint, "--prefix", f"{etcd_prefix}-copy"]
+    assert "--repair is for a ZooKeeper's directory" in refused(source, *to, "--repair", "tail")
+    assert "cannot be reached" in refused("etcd://127.0.0.1:1/zketcd", *to)
+    assert "there is no tree under /none" in refused(f"etcd://{etcd_server.address}/none", *to)
+    assert "there is no directory" in refused(f"archive:{tmp_path}/none", *to)
+    assert "the archive is empty" in refused(f"archive:{tmp_path}", *to)
+    assert "is no directory, etcd://HOST:PORT/PREFIX or archive:URL" in refused(f"{tmp_path}/none", *to)
+    assert main(["follow", source, *to, "--until-level"]) == 0
+    assert "follows no other tree" in refused(source, *to[:2], "--prefix", etcd_prefix + "-none", "--check")
