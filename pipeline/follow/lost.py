@@ -4,11 +4,9 @@ Until the source is sealed, its proxies may serve clients as well as the copy's 
 """
 
 import asyncio
-import base64
 import json
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from archive.moment import shown
 from pipeline.errors import Failure
@@ -23,7 +21,8 @@ from pipeline.follow.source import NotThere, OtherSource, Reading, Source
 from pipeline.follow.target import Origin, Position, TooLarge, position_of
 from proxy.etcd.interface import Etcd
 from proxy.log.seal import seal
-from proxy.state.recording import NONE, Recorded, Recording, What
+from proxy.state.feed import made_by, row
+from proxy.state.recording import Recorded, Recording, What
 from proxy.state.sessions import session_text
 from proxy.support.tasks import together
 from schema.entry import Request
@@ -130,40 +129,15 @@ async def _list(reading: Reading, write: Callable[[str], None]) -> None:
         await asyncio.sleep(_IDLE)
 
 
-_WORDS = {
-    What.CREATED: "created",
-    What.DELETED: "deleted",
-    What.DATA: "set",
-    What.ACL: "setACL",
-    What.STAT: "set",
-}
-
-
 def _lines(changes: list[Recorded], zxid: int, clock: int, request: Request) -> Iterator[str]:
-    """The words are those of the other tables of changes (docs/tables.md)."""
-    for change in changes:
-        if change.what not in _WORDS:
-            continue
-        found: dict[str, Any] = {
-            "zxid": f"0x{zxid:x}",
-            "time": shown(clock),
-            "session": session_text(request.session_id),
-            "change": _WORDS[change.what],
-            "path": change.path,
-            "version_before": None if change.before == NONE else change.before,
-            "version_after": None if change.after == NONE else change.after,
-        }
-        if change.what in (What.CREATED, What.DATA):
-            found |= _data(change.data)
+    """In the form of the feed of changes (docs/tables.md), with what it takes to make them again."""
+    made = made_by(request, zxid, clock, changes)
+    if made is None:
+        return
+    for change in made.changes:
+        found = row(made, change, data=True) | {"session": session_text(request.session_id)}
         if change.what in (What.CREATED, What.ACL):
             found["acl"] = [list(each) for each in change.acl]
         if change.what == What.CREATED:
             found["ephemeral"] = bool(session_of(change.owner))
         yield json.dumps(found)
-
-
-def _data(data: bytes | None) -> dict[str, str | None]:
-    try:
-        return {"data": None if data is None else data.decode(), "data_base64": None}
-    except UnicodeDecodeError:
-        return {"data": None, "data_base64": base64.b64encode(data or b"").decode()}
