@@ -288,8 +288,8 @@ def _follow(parser: argparse.ArgumentParser) -> None:
     add(
         "source",
         help="the data directory (dataDir) of one member of the running ensemble, or a copy that grows"
-        " with it; or another zketcd: etcd://HOST:PORT/PREFIX (with the same options of access as --etcd)"
-        " or archive:URL",
+        " with it; or another zketcd: config:FILE (its server's TOML file), etcd://HOST:PORT/PREFIX (with the"
+        " same options of access as --etcd), or archive:URL",
     )
     add_etcd(parser)
     add("--data-log-dir", metavar="DIR", help="the member's dataLogDir, if it has one")
