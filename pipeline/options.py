@@ -28,7 +28,10 @@ MOST_ROWS = 1_000_000
 MOST_BYTES = 1 << 30
 
 _LISTED = 50
-_A_TREE = "a ZooKeeper directory, parquet:DIRECTORY, zk://HOST:PORT, etcd://HOST:PORT/PREFIX, config:FILE of a server"
+_A_TREE = (
+    "a ZooKeeper directory, parquet:DIRECTORY, zk://HOST:PORT, etcd://HOST:PORT/PREFIX,"
+    " config:FILE (the tree of a server with this TOML file)"
+)
 
 
 # -- values --------------------------------------------------------------------------------------------------
