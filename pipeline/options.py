@@ -28,7 +28,10 @@ MOST_ROWS = 1_000_000
 MOST_BYTES = 1 << 30
 
 _LISTED = 50
-_A_TREE = "a ZooKeeper directory, parquet:DIRECTORY, zk://HOST:PORT, etcd://HOST:PORT/PREFIX"
+_A_TREE = (
+    "a ZooKeeper directory, parquet:DIRECTORY, zk://HOST:PORT, etcd://HOST:PORT/PREFIX,"
+    " config:FILE (the tree of a server with this TOML file)"
+)
 
 
 # -- values --------------------------------------------------------------------------------------------------
@@ -288,8 +291,8 @@ def _follow(parser: argparse.ArgumentParser) -> None:
     add(
         "source",
         help="the data directory (dataDir) of one member of the running ensemble, or a copy that grows"
-        " with it; or another zketcd: etcd://HOST:PORT/PREFIX (with the same options of access as --etcd)"
-        " or archive:URL",
+        " with it; or another zketcd: config:FILE (its server's TOML file), etcd://HOST:PORT/PREFIX (with the"
+        " same options of access as --etcd), or archive:URL",
     )
     add_etcd(parser)
     add("--data-log-dir", metavar="DIR", help="the member's dataLogDir, if it has one")
