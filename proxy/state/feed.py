@@ -25,7 +25,7 @@ WORDS: Mapping[What, str] = {
     What.ACL: "setACL",
     What.STAT: "set",
 }
-_WRITTEN = (What.CREATED, What.DATA)
+_WRITTEN = (What.CREATED, What.DATA, What.STAT)
 _ALL = 1 << 62  # changes of one request
 _ID = re.compile(r"(0x[0-9a-f]{1,16}|[0-9]{1,19})(?:\.([0-9]{1,9}))?", re.ASCII)
 _OF_A_CHANGE = 400  # bytes in memory, besides its path and data
@@ -75,8 +75,13 @@ class Made(NamedTuple):
 
 def made_by(request: RequestFields, zxid: int, time: int, recorded: Iterable[Recorded]) -> Made | None:
     """What the request that was executed last has changed; None if no znode."""
-    changes = tuple([each for each in recorded if each.what in WORDS])
+    changes = tuple([each for each in recorded if each.what in WORDS and not _is_of_stat_only(each)])
     return Made(zxid, time, request_name(request), changes) if changes else None
+
+
+def _is_of_stat_only(change: Recorded) -> bool:
+    """A tree that follows another gets its Stats too: of these a line shows the version."""
+    return change.what is What.STAT and change.before == change.after
 
 
 class Wanted(NamedTuple):
@@ -129,8 +134,13 @@ def row(made: Made, change: Recorded, *, data: bool) -> dict[str, Any]:
         "version_after": None if change.after == NONE else change.after,
     }
     if data:
-        found |= data_members(change.data if change.what in _WRITTEN else None)
+        found |= data_members(written(change))
     return found
+
+
+def written(change: Recorded) -> bytes | None:
+    """The data that a change has written."""
+    return change.data if change.what in _WRITTEN else None
 
 
 def data_members(data: bytes | None) -> dict[str, str | None]:

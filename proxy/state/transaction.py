@@ -111,7 +111,8 @@ class Transaction:
         self.enter("", 0, 0)
 
     def succeed(self, former: "Transaction") -> None:
-        """Take the place of another kind of transaction."""
+        """Take the place of another kind of transaction, also between two requests of an entry."""
+        self.sender = former.sender
         self.pause = former.pause
         self.ended = former.ended
         self.ttl_nodes_created = former.ttl_nodes_created
