@@ -1,7 +1,7 @@
 """The order of one connection's requests and replies.
 
 Pure: no event loop, no transport, no log. Frames go in by `receive`, outcomes of writes by `answer_write`,
-watch events by `add_event`. All that the connection has to do comes out of `take_ready`.
+watch events by `add_events`. All that the connection has to do comes out of `take_ready`.
 
 The rules:
 
@@ -37,7 +37,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
-from codec.constants import ErrorCode, KeeperState, OpCode, Xid
+from codec.constants import ErrorCode, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer
 from proxy.frontend.life import TRANSITIONS, Event, Life
@@ -296,18 +296,17 @@ class Order:
         else:
             self.advance()
 
-    def add_event(self, kind: int, path: str, zxid: int) -> None:
-        """Add a watch event. Closes the connection if too many wait for a client that does not read."""
+    def add_events(self, packets: Sequence[bytes]) -> None:
+        """Add watch events. Closes the connection if too many wait for a client that does not read."""
         if self.is_closed:
             return
         replies = self.replies
-        packet = replies.wire.event(kind, KeeperState.SYNC_CONNECTED, path, zxid)
         if replies.is_paused:
-            replies.unsent += len(packet)
+            replies.unsent += sum(map(len, packets))
             if replies.are_too_many:
                 self._close_unread()
                 return
-        replies.packets.append(packet)
+        replies.packets += packets
 
     def add_packet(self, packet: bytes) -> None:
         """Add a packet that answers no request, after the replies so far."""
