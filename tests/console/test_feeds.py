@@ -216,6 +216,13 @@ async def test_a_proxy_that_stops_says_so_and_where_to_go_on() -> None:
         assert (await _first(where))[0] == 503
 
 
+async def test_an_admin_port_that_closes_ends_its_feeds() -> None:
+    async with place() as where, _asked(where) as answer:
+        await _line(answer)
+        where.feeds.stop()
+        assert (await _change(answer))["end"] == "this proxy stops: go on at another proxy"
+
+
 async def test_a_state_that_is_loaded_anew_ends_the_feed() -> None:
     async with place() as where, _asked(where) as answer:
         await _line(answer)
