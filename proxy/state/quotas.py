@@ -121,7 +121,8 @@ class Quotas(ByPath[Quota]):
 
     def limited(self, path: str, pause: Pause = NO_PAUSE) -> str | None:
         """The path itself or its nearest ancestor with limits (DataTree.getMaxPrefixWithQuota)."""
-        return next((above for above in self.upwards(path, pause) if self[above].has_limits), None)
+        found = pause.each(self.upwards(path, pause))
+        return next((above for above in found if self[above].has_limits), None)
 
     def _add(self, path: str, count: int, size: int) -> None:
         if count or size:
@@ -141,7 +142,7 @@ class Quotas(ByPath[Quota]):
             more, larger = by_parent.get(above, (0, 0))
             by_parent[above] = more + count, larger + size
         for parent, (count, size) in pause.each(by_parent.items()):
-            for above in self.upwards(parent, pause):
+            for above in pause.each(self.from_parent(parent, pause)):
                 self._add_to(above, count, size)
         self._added.clear()
 

@@ -116,7 +116,7 @@ def _stats(servant: Servant, path: str) -> bytes | None:
 def test_changes_below_many_quotas_are_added_up_first() -> None:
     paths = _deep(100)
     servant = _with_quotas(paths)
-    with mock.patch.object(Quotas, "upwards", autospec=True, side_effect=Quotas.upwards) as upwards:
+    with mock.patch.object(Quotas, "from_parent", autospec=True, side_effect=Quotas.from_parent) as looks:
         for number in range(300):
             servant.put(f"{paths[-1]}/{number}", b"123")
         for number in range(100):
@@ -124,7 +124,7 @@ def test_changes_below_many_quotas_are_added_up_first() -> None:
             servant.delete(f"{paths[-1]}/{number + 100}")
         servant.put(paths[-1], b"")
         servant.tx.commit()
-    assert upwards.call_count == 2, "one for each parent of a node that was changed"
+    assert looks.call_count == 2, "one for each parent of a node that was changed"
     for depth, path in enumerate(paths, 1):
         size = 100 + 300 + 5 * (100 - depth)
         assert _stats(servant, path) == b"count=%d,bytes=%d" % (301 - depth, size)
