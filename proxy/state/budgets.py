@@ -169,11 +169,14 @@ class Budgets(ByPath[Budget]):
 
     def spend(self, costs: Costs) -> str | None:
         """Take costs from all budgets, or from none; then the path of one that is spent."""
-        spent = next((path for path in costs if self[path].is_spent(self._clock)), None)
+        spent = self._spent(costs, self._clock)
         if spent is None:
             for path, (writes, size) in costs.items():
                 self[path].take(self._clock, writes, size)
         return spent
+
+    def _spent(self, costs: Costs, clock: int) -> str | None:
+        return next((path for path in costs if self[path].is_spent(clock)), None)
 
     # -- the whole -------------------------------------------------------------------------------------------
 
