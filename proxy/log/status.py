@@ -29,12 +29,18 @@ class Contact(NamedTuple):
     rank: int  # how many living proxies are older than this one
     serving: bool = True  # whether the state may be shown to clients: it is right, and recent
     right: bool = True  # if not, no client may see the state, however long etcd is out of reach
+    following: bool = False  # the tree follows another one, so nothing can be written
     ended: float = math.inf  # when that incarnation ended, if its sessions are not carried over yet
 
     @property
     def in_touch(self) -> bool:
         """Whether etcd has answered lately, and the state may be shown."""
         return self.silence <= OUTAGE and self.serving
+
+    @property
+    def writable(self) -> bool:
+        """Whether clients can have sessions of the tree, which may write."""
+        return self.in_touch and not self.following
 
 
 @dataclass(slots=True)
