@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from console import passwords
 from console.api import Api
 from console.assets import read_assets
+from console.feeds import Feeds
 from console.http import Console, ConsoleSettings
 from console.past import ArchivePlace
 from console.storage import Storage
@@ -48,14 +49,14 @@ class AdminSettings(NamedTuple):
                 place = settings.archive._replace(etcd=tuple(order["etcd"]))
                 settings = settings._replace(archive=place)
             console = console_of(server, settings)
-            tables = Tables(Source(order, self.url, self.at), console.call)
+            source = Source(order, self.url, self.at)
             admin = AdminServer(
                 server.facts,
                 commands,
                 changes,
                 server.words,
                 console.application,
-                tables.routes,
+                Tables(source, console.call).routes + Feeds(console, source).routes,
                 Storage(console).routes,
             )
         await admin.start(listener, self.tls, server.shares.admin)

@@ -203,6 +203,7 @@ class Facts:
             **_summary("updatelatency", latency.recent(updates=True)),
             **_summary("jvm_pause_time_ms", subject.pauses),
             **self._own(),
+            **self.copy(),
         }
 
     def _followers(self) -> dict[str, int]:
@@ -250,6 +251,17 @@ class Facts:
             "log_reloads": stats.reloads,
             "log_digest_disagreements": stats.disagreements,
         }
+
+    def copy(self) -> dict[str, int]:
+        """How far the tree is behind the one that it follows; empty if it follows none."""
+        reader = self.subject.replicated.lag
+        if reader is None:
+            return {}
+        lag, zxid = reader.value, {"copy_zxid": self.subject.machine.zxid}
+        if lag is None or not lag.level_ms:
+            return zxid
+        age = max(0, int(self.subject.clock.time() * 1000) - lag.level_ms)
+        return {**zxid, "copy_behind": lag.behind, "copy_lag_ms": age}
 
     def _uptime(self) -> int:
         return int((self.subject.clock.time() - self.subject.started) * 1000)

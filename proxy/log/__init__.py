@@ -31,6 +31,7 @@ append   from requests to entries in etcd
 combine  entries of several proxies in one Txn, if an operator wants that
 follow   from etcd's watch to items in the order in which they take effect
 applier  applies items to the state, in slices; answers own requests
+recent   the last changes of requests, while somebody reads them
 slices   long work in slices of 5 ms, and when clients may read the state
 log      puts the parts together, and handles what the applier notices
 load     from a snapshot and the log to a state

@@ -21,10 +21,12 @@ from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, 
 from proxy.log.combine.combining import Combining
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.catch_up import Loaded
+from proxy.log.follow.copy_lag import CopyLag
 from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Item, ProxyCame, ProxyGone
 from proxy.log.load.start import forget_members, load
 from proxy.log.members import Member, Members, Peer
+from proxy.log.recent import Recent
 from proxy.log.record import TreeNotServable, unknown_level
 from proxy.log.slices import StateWorker
 from proxy.log.status import Contact, LogStatus
@@ -80,6 +82,8 @@ class Log:
         )
         worker = StateWorker(clock, lengths=context.settings.lengths)
         self.applier = Applier(context, watches, self.outbox, sessions, self._notice, worker)
+        #: What requests have changed, for those that read it.
+        self.recent = Recent(machine, self.applier)
         self.follow = Follow(
             context.etcd,
             context.keys,
@@ -99,6 +103,8 @@ class Log:
         self.incarnations = Incarnations(
             context, self.outbox, self.head, self.follow, self.combining, sessions, stopped_serving
         )
+        #: How far the tree is behind the one that it follows; None if it follows none.
+        self.lag: CopyLag | None = None
         self._running: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._last_disagreement: Disagreement | None = None
@@ -259,9 +265,13 @@ class Log:
                 self.context.keys.prefix.decode(),
                 self.machine.zxid,
             )
+            self.lag = CopyLag(self.context.etcd, self.context.keys.lag)
+            reads = self.context.tasks.start(self.lag.run(), "read how far the tree is behind")
             following()
             await self._until(self.follow.complete.wait())
+            reads.cancel()
             await self.applier.worker.drained()
+            self.lag = None
             forget_members(self.machine)
             log.info("the tree is complete, at zxid 0x%x", self.machine.zxid)
         if self.follow.last_load.cluster_id != self.machine.cluster_id:
@@ -353,6 +363,7 @@ class Log:
     def _replaced(self, zxid: int, *, restored: bool) -> None:
         """The state was replaced. `zxid`: the last one of the former state, which clients have seen."""
         log.info("the state was loaded anew: zxid 0x%x in place of 0x%x", self.machine.zxid, zxid)
+        self.recent.replaced()
         self.follow.staleness.trust()
         if self.is_following:
             if restored:

@@ -110,6 +110,13 @@ class Transaction:
         self.work_on(tree, sessions, digest)
         self.enter("", 0, 0)
 
+    def succeed(self, former: "Transaction") -> None:
+        """Take the place of another kind of transaction."""
+        self.pause = former.pause
+        self.ended = former.ended
+        self.ttl_nodes_created = former.ttl_nodes_created
+        self.ttl_nodes_deleted = former.ttl_nodes_deleted
+
     def work_on(self, tree: Tree, sessions: dict[int, Session], digest: Digest) -> None:
         """Change this state from now on."""
         self.tree = tree

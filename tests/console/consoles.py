@@ -13,10 +13,12 @@ import aiohttp
 from codec import client as zk
 from codec.client import packet
 from console.assets import read_assets
+from console.feeds import Feeds
 from console.guard import HEADER
 from console.http import Console, ConsoleSettings
 from console.passwords import Secret, make
 from console.storage import Storage
+from console.tables import Source
 from lab.fakes.etcd import FakeEtcd
 from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
@@ -118,7 +120,7 @@ async def place(
         console = console_of(server, ConsoleSettings(known, certificates, write, ASSETS, 2 << 20))
         commands = Commands(server.facts, server.auth)
         changes = Changes(server.facts.subject, commands.guard, server.kill)
-        routes = Storage(console).routes
+        routes = Storage(console).routes + Feeds(console, Source({}, "", "")).routes
         admin = AdminServer(
             server.facts, commands, changes, server.words, console.application, storage=routes
         )

@@ -359,4 +359,3 @@ class Follow:
         self.follower.restart(machine.applied)  # what was delivered behind the snapshot comes again
         self.follower.revision = checkpoint.revision
         return True
-

@@ -1,0 +1,162 @@
+"""What requests change, as lines: JSON, or server-sent events. Pure.
+
+There is one line for each change of a znode, in the order of the log. Its `id` names the place behind it,
+where a reader that broke off goes on. A line with nothing but an `id`: nothing else has changed up to there.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from codec.constants import KeeperOpCode, OpCode, Perms
+from proxy.state.auth.scheme import Identities
+from proxy.state.recording import NONE, Recorded, What
+from proxy.state.rights import permits
+from schema.entry import Kind, RequestFields
+from schema.paths import ROOT
+
+#: What a change is, in the words of all tables of changes.
+WORDS: Mapping[What, str] = {
+    What.CREATED: "created",
+    What.DELETED: "deleted",
+    What.DATA: "set",
+    What.ACL: "setACL",
+    What.STAT: "set",
+}
+_WRITTEN = (What.CREATED, What.DATA)
+_ALL = 1 << 62  # changes of one request
+_ID = re.compile(r"(0x[0-9a-f]{1,16}|[0-9]{1,19})(?:\.([0-9]{1,9}))?", re.ASCII)
+_OF_A_CHANGE = 400  # bytes in memory, besides its path and data
+EVENTS = "text/event-stream"
+
+
+class Id(NamedTuple):
+    """The place behind the first `part` changes of a request, or behind all of them."""
+
+    zxid: int
+    part: int = _ALL
+
+    @property
+    def whole(self) -> int:
+        """The last zxid of which nothing is missing."""
+        return self.zxid if self.part == _ALL else self.zxid - 1
+
+    def __str__(self) -> str:
+        return f"0x{self.zxid:x}" if self.part == _ALL else f"0x{self.zxid:x}.{self.part}"
+
+
+def id_of(text: str) -> Id:
+    """A place as a line names it, or a zxid. Raises ValueError."""
+    found = _ID.fullmatch(text.lower())
+    zxid = int(found[1], 0 if found[1].startswith("0x") else 10) if found else _ALL
+    if found is None or zxid >= 1 << 63 or found[2] == "0":
+        raise ValueError(f"{text[:80]!r} is neither a zxid, such as 0x500000123, nor the id of a line")
+    return Id(zxid, int(found[2]) if found[2] else _ALL)
+
+
+class Made(NamedTuple):
+    """What one request has changed of znodes, in order."""
+
+    zxid: int
+    time: int  # milliseconds since 1970
+    operation: str
+    changes: tuple[Recorded, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory, about."""
+        return sum(
+            _OF_A_CHANGE + len(each.path) + len(each.data or b"") + len(each.data_before or b"")
+            for each in self.changes
+        )
+
+
+def made_by(request: RequestFields, zxid: int, time: int, recorded: Iterable[Recorded]) -> Made | None:
+    """What the request that was executed last has changed; None if no znode."""
+    changes = tuple([each for each in recorded if each.what in WORDS])
+    return Made(zxid, time, request_name(request), changes) if changes else None
+
+
+class Wanted(NamedTuple):
+    """Which changes a reader gets, and in which form."""
+
+    path: str  # and all below it
+    data: bool
+    identities: Identities  # only changes of znodes that these may read
+    events: bool  # server-sent events
+
+    def lines(self, made: Made, after: Id) -> Iterator[tuple[Id, bytes]]:
+        """The lines of a request's changes behind a place, each with its id."""
+        if made.zxid < after.zxid:
+            return
+        done = after.part if made.zxid == after.zxid else 0
+        count = len(made.changes)
+        below = self.path if self.path == ROOT else self.path + "/"
+        for part, each in enumerate(made.changes, 1):
+            if (
+                part > done
+                and (each.path == self.path or each.path.startswith(below))
+                and permits(each.rights, Perms.READ, self.identities)
+            ):
+                here = Id(made.zxid) if part == count else Id(made.zxid, part)
+                yield here, self._line(here, row(made, each, data=self.data))
+
+    def mark(self, here: Id) -> bytes:
+        """Nothing else has changed up to a place."""
+        return f"id: {here}\n\n".encode() if self.events else _json({"id": str(here)}) + b"\n"
+
+    def last(self, here: Id, why: str) -> bytes:
+        """The end: why, and where to go on."""
+        line = self._line(here, {"end": why})
+        return b"event: end\n" + line if self.events else line
+
+    def _line(self, here: Id, members: Mapping[str, Any]) -> bytes:
+        line = _json({"id": str(here), **members})
+        return b"id: %b\ndata: %b\n\n" % (str(here).encode(), line) if self.events else line + b"\n"
+
+
+def row(made: Made, change: Recorded, *, data: bool) -> dict[str, Any]:
+    """A change. The versions are those of the ACL for setACL; null: there is no znode."""
+    found = {
+        "zxid": made.zxid,
+        "time": made.time,
+        "operation": made.operation,
+        "change": WORDS[change.what],
+        "path": change.path,
+        "version_before": None if change.before == NONE else change.before,
+        "version_after": None if change.after == NONE else change.after,
+    }
+    if data:
+        found |= data_members(change.data if change.what in _WRITTEN else None)
+    return found
+
+
+def data_members(data: bytes | None) -> dict[str, str | None]:
+    """Data in JSON: as text, or in base64 if they are not UTF-8, so that nothing is lost."""
+    if data is None:
+        return {"data": None, "data_base64": None}
+    try:
+        return {"data": data.decode(), "data_base64": None}
+    except UnicodeDecodeError:
+        return {"data": None, "data_base64": base64.b64encode(data).decode()}
+
+
+def request_name(request: RequestFields) -> str:
+    """What a request is: MULTI, CLOSE_SESSION; of a proxy's own NODE_DUE, CLOSE."""
+    return operation_name(request.opcode) if request.kind == Kind.CLIENT else Kind(request.kind).name
+
+
+def operation_name(opcode: int) -> str:
+    """The name of an operation, or its number."""
+    for names in (OpCode, KeeperOpCode):
+        try:
+            return names(opcode).name
+        except ValueError:
+            continue
+    return str(opcode)
+
+
+def _json(members: Mapping[str, Any]) -> bytes:
+    return json.dumps(members, separators=(",", ":")).encode()
