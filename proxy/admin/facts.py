@@ -254,14 +254,14 @@ class Facts:
 
     def copy(self) -> dict[str, int]:
         """How far the tree is behind the one that it follows; empty if it follows none."""
-        reader = self.subject.replicated.lag
-        if reader is None:
+        log = self.subject.log
+        if not log.following:
             return {}
-        lag, zxid = reader.value, {"copy_zxid": self.subject.machine.zxid}
-        if lag is None or not lag.level_ms:
+        zxid = {"copy_zxid": self.subject.machine.zxid}
+        if log.lag is None or not log.lag.level_ms:
             return zxid
-        age = max(0, int(self.subject.clock.time() * 1000) - lag.level_ms)
-        return {**zxid, "copy_behind": lag.behind, "copy_lag_ms": age}
+        age = max(0, int(self.subject.clock.time() * 1000) - log.lag.level_ms)
+        return {**zxid, "copy_behind": log.lag.behind, "copy_lag_ms": age}
 
     def _uptime(self) -> int:
         return int((self.subject.clock.time() - self.subject.started) * 1000)

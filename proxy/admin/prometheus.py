@@ -255,22 +255,22 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
 
 def _of_copy(subject: Subject) -> Iterator[Metric]:
     """As the follower itself shows them with --metrics-file."""
-    reader = subject.replicated.lag
-    if reader is None:
+    log = subject.log
+    if not log.following:
         return
     yield GaugeMetricFamily(
         "zketcd_copy_zxid", "the last transaction that the copy holds", subject.machine.zxid
     )
-    if (lag := reader.value) is not None:
+    if log.lag is not None:
         yield GaugeMetricFamily(
             "zketcd_copy_level_timestamp_seconds",
             "Unix time at which the copy was last level with its source, as its follower says",
-            lag.level_ms / 1000,
+            log.lag.level_ms / 1000,
         )
         yield GaugeMetricFamily(
             "zketcd_copy_behind",
             "transactions or requests that the source is known to have and the copy has not",
-            lag.behind,
+            log.lag.behind,
         )
 
 

@@ -88,7 +88,8 @@ class Handshake:
         read_only = self._read_only if allowed and contact.right else None
         if read_only is None and (self._past or contact.following):
             what = "the past" if self._past else "a tree that follows another one"
-            self._send_elsewhere(connection, f"{what} is served read-only, which it does not allow")
+            why = f"{what} is served read-only, which it does not allow"
+            self._send_elsewhere(connection, why if contact.right else "this server loads the tree anew")
             return
         if contact.writable or (read_only is None and request.session_id):
             connection.limit_wait(self._sessions.negotiate(request.timeout_ms) / 1000)

@@ -103,8 +103,7 @@ class Log:
         self.incarnations = Incarnations(
             context, self.outbox, self.head, self.follow, self.combining, sessions, stopped_serving
         )
-        #: How far the tree is behind the one that it follows; None if it follows none.
-        self.lag: CopyLag | None = None
+        self._lag = CopyLag(context.etcd, context.keys.lag)
         self._running: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._last_disagreement: Disagreement | None = None
@@ -154,6 +153,8 @@ class Log:
             replayed=(follow.last_load.log_bytes, follow.last_load.log_requests),
             fell_back=follow.last_load.fell_back,
             combined=self.combining.state,
+            following=self.is_following,
+            lag=self._lag.value,
         )
 
     def learned_space(self, in_use: int, quota: int, log_bytes: int) -> float:
@@ -265,13 +266,11 @@ class Log:
                 self.context.keys.prefix.decode(),
                 self.machine.zxid,
             )
-            self.lag = CopyLag(self.context.etcd, self.context.keys.lag)
-            reads = self.context.tasks.start(self.lag.run(), "read how far the tree is behind")
+            reads = self.context.tasks.start(self._lag.run(), "read how far the tree is behind")
             following()
             await self._until(self.follow.complete.wait())
             reads.cancel()
             await self.applier.worker.drained()
-            self.lag = None
             forget_members(self.machine)
             log.info("the tree is complete, at zxid 0x%x", self.machine.zxid)
         if self.follow.last_load.cluster_id != self.machine.cluster_id:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from proxy.log.members import Members, Peers
 from proxy.support.latency import Histogram, RoundTrip
+from schema.followed import Lag
 from schema.record import TreeRecord
 
 #: Seconds without an answer after which etcd counts as out of reach.
@@ -104,6 +105,8 @@ class LogStatus(NamedTuple):
     replayed: tuple[int, int] = (0, 0)  # bytes and requests that the last load replayed after its snapshot
     fell_back: bool = False  # whether the last load could not use the current snapshot
     combined: Combined = Combined()
+    following: bool = False  # whether the tree follows another one
+    lag: Lag | None = None  # how far it is behind, as its follower has said
 
     @property
     def is_eldest(self) -> bool:
