@@ -87,8 +87,6 @@ class _Following(Reading):
                 self.deliver(await self._follow.continue_from(self._loaded))
                 caught = self._loaded.caught
                 self._loaded = self._loaded._replace(caught=caught._replace(entries=[]))
-                if caught.record.seal is not None:
-                    raise TreeSealed(self._keys, caught.record.seal, caught.pair.mod_revision)
                 await self._follow.run()
             except _Full:
                 await self._wait_until_taken()

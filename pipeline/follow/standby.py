@@ -174,7 +174,8 @@ class _Standby:
             reason = str(error)
             reading = await self._source.open(None, origin.cluster_id)
         machine = reading.machine
-        same = machine.zxid == position.zxid and digest_of(machine) == digest
+        same = (machine.zxid, digest_of(machine)) == (position.zxid, digest)
+        same = same and machine.sessions.keys() == {session.id for session in kept.sessions}
         if same or not reason:
             if not same:
                 raise OtherSource(
@@ -308,6 +309,8 @@ class _Work:
         """Apply as much as one entry of the copy takes."""
         turn = time.monotonic() + _TURN
         while self._changes < _ENTRY_CHANGES and self._bytes < _ENTRY_BYTES:
+            if self._bytes and self._bytes + self._reading.next_bytes > _ENTRY_BYTES:
+                return
             arrived = self._reading.take()
             if arrived is None:
                 return

@@ -8,6 +8,7 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from codec.constants import KeeperOpCode, OpCode, Perms
@@ -17,15 +18,10 @@ from proxy.state.rights import permits
 from schema.entry import Kind, RequestFields
 from schema.paths import ROOT
 
-#: What a change is, in the words of all tables of changes.
-WORDS: Mapping[What, str] = {
-    What.CREATED: "created",
-    What.DELETED: "deleted",
-    What.DATA: "set",
-    What.ACL: "setACL",
-    What.STAT: "set",
-}
-_WRITTEN = (What.CREATED, What.DATA)
+#: What a change of a znode is, by `What`, in the words of all tables of changes.
+WORDS = ("created", "deleted", "set", "setACL", "set")
+# Looking up an enum's member costs more than using it.
+_ACL, _DELETED, _STAT = What.ACL, What.DELETED, What.STAT
 _ALL = 1 << 62  # changes of one request
 _ID = re.compile(r"(0x[0-9a-f]{1,16}|[0-9]{1,19})(?:\.([0-9]{1,9}))?", re.ASCII)
 _OF_A_CHANGE = 400  # bytes in memory, besides its path and data
@@ -64,19 +60,28 @@ class Made(NamedTuple):
     operation: str
     changes: tuple[Recorded, ...]
 
-    @property
-    def size(self) -> int:
-        """Bytes in memory, about."""
-        return sum(
-            _OF_A_CHANGE + len(each.path) + len(each.data or b"") + len(each.data_before or b"")
-            for each in self.changes
-        )
-
 
 def made_by(request: RequestFields, zxid: int, time: int, recorded: Iterable[Recorded]) -> Made | None:
-    """What the request that was executed last has changed; None if no znode."""
-    changes = tuple([each for each in recorded if each.what in WORDS])
-    return Made(zxid, time, request_name(request), changes) if changes else None
+    """What the request that was executed last has changed; None if no znode.
+
+    A tree that follows another gets its Stats too: of these a line shows the version.
+    """
+    changes = tuple(
+        [each for each in recorded if each.path and (each.what is not _STAT or each.before != each.after)]
+    )
+    return Made(zxid, time, _request_name(request.kind, request.opcode), changes) if changes else None
+
+
+def size_of(made: Made) -> int:
+    """Bytes in memory, about."""
+    size = 0
+    for each in made.changes:
+        size += _OF_A_CHANGE + len(each.path)
+        if each.data:
+            size += len(each.data)
+        if each.data_before:
+            size += len(each.data_before)
+    return size
 
 
 class Wanted(NamedTuple):
@@ -129,8 +134,13 @@ def row(made: Made, change: Recorded, *, data: bool) -> dict[str, Any]:
         "version_after": None if change.after == NONE else change.after,
     }
     if data:
-        found |= data_members(change.data if change.what in _WRITTEN else None)
+        found |= data_members(written(change))
     return found
+
+
+def written(change: Recorded) -> bytes | None:
+    """The data that a change has written."""
+    return None if change.what is _DELETED or change.what is _ACL else change.data
 
 
 def data_members(data: bytes | None) -> dict[str, str | None]:
@@ -145,7 +155,12 @@ def data_members(data: bytes | None) -> dict[str, str | None]:
 
 def request_name(request: RequestFields) -> str:
     """What a request is: MULTI, CLOSE_SESSION; of a proxy's own NODE_DUE, CLOSE."""
-    return operation_name(request.opcode) if request.kind == Kind.CLIENT else Kind(request.kind).name
+    return _request_name(request.kind, request.opcode)
+
+
+@cache
+def _request_name(kind: int, opcode: int) -> str:
+    return operation_name(opcode) if kind == Kind.CLIENT else Kind(kind).name
 
 
 def operation_name(opcode: int) -> str:

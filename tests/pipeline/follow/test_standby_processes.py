@@ -1,5 +1,6 @@
 """A zketcd that follows another one: real etcds and clients, and processes that are killed at any moment."""
 
+import json
 import threading
 import time
 from contextlib import ExitStack, closing, suppress
@@ -17,7 +18,7 @@ from lab.servers import EtcdServer, StartFailed, ZketcdServer, wait_until
 from pipeline.__main__ import main
 from schema.keys import Keyspace
 from tests.archive.archives import until_archived
-from tests.pipeline.ensembles import ephemerals, populate, zketcd
+from tests.pipeline.ensembles import ephemerals, populate, view, zketcd
 from tests.pipeline.follow.running import Comer, PipelineCommand, wait_for_zxid
 
 COPY = "/copy"
@@ -176,6 +177,37 @@ def test_a_move_amid_writes(
             old.start()
 
 
+def test_the_source_is_gone_and_comes_back(
+    etcd_server: EtcdServer, own_etcd_server: EtcdServer, etcd_prefix: str, capsys: Capture
+) -> None:
+    to = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
+    source = url_of(own_etcd_server, COPY)
+    finish = ["follow", source, *to, "--finish", "--source-lost", "--timeout"]
+    with zketcd(own_etcd_server.endpoint, COPY) as old, closing(Client(old.port)) as client:
+        client.create("/copied", b"1")
+        assert main(["follow", source, *to, "--until-level", "--timeout", "60"]) == 0
+        client.create("/lost", b"2")
+        old.kill()
+    own_etcd_server.kill()
+    assert main([*finish, "0.2"]) == 3
+    told = capsys.readouterr()
+    assert "was not reached within 0.2 s: run this command again" in told.err
+    assert "finished: zxids go on at 0x100000000" in told.out
+    with zketcd(etcd_server.endpoint, etcd_prefix) as new, closing(Client(new.port)) as client:
+        client.create("/new", b"3")
+        assert client.last_zxid >> 32 == 1
+        assert {"/copied", "/new"} < view(new.port).keys()
+        assert "/lost" not in view(new.port)
+    own_etcd_server.start()
+    assert main([*finish, "60"]) == 0
+    assert "is sealed at position" in capsys.readouterr().out
+    with pytest.raises(StartFailed, match=f"was moved to the prefix {etcd_prefix} of the etcd at"):
+        zketcd(own_etcd_server.endpoint, COPY).start()
+    assert main(["lost", source, *to]) == 0
+    changes = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(each["change"], each["path"], each["data"]) for each in changes] == [("created", "/lost", "2")]
+
+
 def test_what_is_refused(etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path, capsys: Capture) -> None:
     with zketcd(etcd_server.endpoint, etcd_prefix):
         pass
@@ -190,6 +222,10 @@ def test_what_is_refused(etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Pa
         assert "are in one tree: name another --prefix" in refused(source, *to)
     to = ["--etcd", etcd_server.endpoint, "--prefix", f"{etcd_prefix}-copy"]
     assert "--repair is for a ZooKeeper's directory" in refused(source, *to, "--repair", "tail")
+    assert "--source-lost goes with --finish" in refused(source, *to, "--source-lost")
+    assert "does not follow another zketcd" in refused(source, *to, "--finish", "--source-lost")
+    assert main(["lost", str(tmp_path), *to]) == 2
+    assert "is not etcd://HOST:PORT/PREFIX or archive:URL" in capsys.readouterr().err
     assert "cannot be reached" in refused("etcd://127.0.0.1:1/zketcd", *to)
     assert "there is no tree under /none" in refused(f"etcd://{etcd_server.address}/none", *to)
     assert "there is no directory" in refused(f"archive:{tmp_path}/none", *to)
