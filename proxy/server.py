@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from codec.constants import ErrorCode
 from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
 from proxy.admin.subject import Subject
@@ -427,6 +428,8 @@ class Server:
 
     async def kill(self, session_id: int, who: str) -> int:
         """End a session of the tree in the name of an administrator; the error, or 0."""
+        if self.log.is_following or self._config.archive.read_only:
+            return ErrorCode.NOT_READ_ONLY
         outcome: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.log.outbox.submit(self.sessions.kill(session_id, who, outcome.set_result))
         return await asyncio.shield(outcome)
