@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -20,7 +21,7 @@ from pipeline.follow.checking import EQUAL, check_with
 from pipeline.follow.from_etcd import InEtcd
 from pipeline.follow.inward import Options as OfZooKeeper
 from pipeline.follow.inward import follow as follow_zookeeper
-from pipeline.follow.output import DONE, NOT_LEVEL
+from pipeline.follow.output import DONE, NOT_LEVEL, Status
 from pipeline.follow.retrying import retrying
 from pipeline.follow.source import OtherSource
 from pipeline.follow.standby import Options, follow
@@ -126,6 +127,16 @@ async def test_it_follows_what_is_written_meanwhile(world: World, tmp_path: Path
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+def test_a_copy_that_is_never_quite_level_is_not_old(tmp_path: Path) -> None:
+    """Clients write all the time: something always waits."""
+    metrics = tmp_path / "metrics"
+    before = time.time()
+    Status(str(metrics)).behind(5, 3, age=1000.0)
+    lines = dict(line.split() for line in metrics.read_text().splitlines() if not line.startswith("#"))
+    assert before - 1000.1 < float(lines["zketcd_copy_level_timestamp_seconds"]) < before - 900
+    assert (lines["zketcd_copy_zxid"], lines["zketcd_copy_behind"]) == ("5", "3")
 
 
 async def _has_metrics(file: Path) -> bool:

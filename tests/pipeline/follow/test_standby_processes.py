@@ -97,7 +97,7 @@ class Mover:
     def __init__(self, *ports: int) -> None:
         hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
         again = KazooRetry(max_tries=-1, delay=0.02, backoff=1)
-        self.client = KazooClient(hosts, timeout=20.0, randomize_hosts=False, connection_retry=again)
+        self.client = KazooClient(hosts, timeout=40.0, randomize_hosts=False, connection_retry=again)
         self.acknowledged: list[str] = []
         self.longest = 0.0  # seconds between two answers
         self._stop = threading.Event()
