@@ -29,7 +29,7 @@ from proxy.log.load.start import NotInLog, Wanted, load
 from proxy.log.record import TIMEOUT, TreeNotServable, TreeSealed, look
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
-from proxy.state.recording import Recording
+from proxy.state.recording import record
 from proxy.support.environment import HOST, Clock
 from proxy.support.tasks import together
 from schema.entry import decode_entry
@@ -208,10 +208,7 @@ class _Attempt:
         self._clock = archiver._clock
         self._machine: Machine = loaded.machine
         self._loaded = loaded
-        self._machine.use_transaction(Recording)
-        transaction = self._machine.transaction
-        assert isinstance(transaction, Recording)
-        self._changes = transaction.changes
+        self._changes = record(self._machine)
         self._writer = RunWriter(archiver._store, run, start)
         self._begin = start.entries
         self._copied = start.position  # of the newest snapshot that is archived, or will be

@@ -11,13 +11,19 @@ from archive.names import Point, Segment
 from archive.segment import Change, Content
 from archive.store import Missing, Store
 from codec.constants import OpCode
-from proxy.ctl.history import operation_name
+from proxy.state.feed import WORDS, request_name
 from proxy.state.ops import EXTENDED
+from proxy.state.recording import What
 from proxy.state.sessions import session_text
 from schema.entry import Entry, Kind, Request, decode_close, decode_entry
 from schema.errors import BadValue
 
-_KINDS = {segment.CREATED: "created", segment.DELETED: "deleted", segment.DATA: "set", segment.ACL: "setACL"}
+_KINDS = {
+    segment.CREATED: WORDS[What.CREATED],
+    segment.DELETED: WORDS[What.DELETED],
+    segment.DATA: WORDS[What.DATA],
+    segment.ACL: WORDS[What.ACL],
+}
 
 
 class Event(NamedTuple):
@@ -146,7 +152,7 @@ class History:
             position,
             change.path,
             _KINDS[change.kind],
-            operation_name(request.opcode) if request.kind == Kind.CLIENT else Kind(request.kind).name,
+            request_name(request),
             session_text(request.session_id),
             tuple(f"{identity.scheme}:{identity.id}" for identity in request.identities),
             content.records[change.entry].incarnation,

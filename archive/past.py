@@ -49,7 +49,7 @@ def complete(store: Store, run: Run) -> Point:
 
 
 def _state(store: Store, way: Way, moment: Moment) -> Machine:
-    machine = _base(store, way)
+    machine = base(store, way)
     for each in way.segments:
         if each.end.entries > machine.entries:
             replay(machine, read(store, way.run, each), moment)
@@ -57,8 +57,8 @@ def _state(store: Store, way: Way, moment: Moment) -> Machine:
     return machine
 
 
-def _base(store: Store, way: Way) -> Machine:
-    """The nearest snapshot that can be read."""
+def base(store: Store, way: Way) -> Machine:
+    """The nearest snapshot that can be read. Raises ArchiveError, StoreError."""
     for snapshot in way.snapshots:
         try:
             return container.load(store.get(way.run.path(snapshot)))

@@ -3,7 +3,6 @@
 Data that are text are in the column `data`; other data are in `data_base64`, so that nothing is lost.
 """
 
-import base64
 import csv
 import io
 import json
@@ -14,6 +13,7 @@ from archive.history import Event
 from codec.constants import Perms
 from codec.packets import STAT
 from proxy.state.auth.scheme import Identities
+from proxy.state.feed import data_members
 from proxy.state.machine import Machine
 from proxy.state.node import Node
 from proxy.state.rights import permits
@@ -162,15 +162,7 @@ def _texts(row: Row) -> Row:
         return row
     found: Row = {}
     for name, value in row.items():
-        found[name] = value
-        if name == "data":
-            found["data_base64"] = None
-            if value is not None:
-                try:
-                    found["data"] = value.decode()
-                except UnicodeDecodeError:
-                    found["data"] = None
-                    found["data_base64"] = base64.b64encode(value).decode()
+        found |= data_members(value) if name == "data" else {name: value}
     return found
 
 

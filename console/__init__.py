@@ -5,7 +5,7 @@
     past past_worker   the archive's answers, and the child that finds them
     reading          what these share: who may read what
     listing directories   order, paging, windows                pacing     slices of work in the loop
-    tables storage   addresses beside the console: /tree, /history, /api/v1/storage
+    tables feeds storage   addresses beside the console: /tree, /history, /changes, /api/v1/storage
     znodes clients   facts as JSON (pure)                       traffic cluster   the same
     subtrees         files of a subtree, copies                 recorder   the history of the traffic
     passwords logins throttle                                   who the operators are

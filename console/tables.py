@@ -65,7 +65,7 @@ class Tables:
             if self._running >= _MOST:
                 raise Refused(503, f"{_MOST} tables are being made: try again later")
         except Refused as error:
-            return _error(error.status, str(error), login_headers(error.status))
+            return error_answer(error.status, str(error), login_headers(error.status))
         self._running += 1
         try:
             return await self._relayed(request, order)
@@ -107,7 +107,7 @@ class Tables:
         try:
             child = await start(_MODULE, order)
         except OSError as error:
-            return _error(503, str(error))
+            return error_answer(503, str(error))
         try:
             return await self._answered(request, child, _FORMATS[order["format"]])
         finally:
@@ -118,9 +118,9 @@ class Tables:
         try:
             header: dict[str, Any] = json.loads(await child.stdout.readline())
         except ValueError:
-            return _error(503, f"the process that makes the table has ended with {await child.wait()}")
+            return error_answer(503, f"the process that makes the table has ended with {await child.wait()}")
         if "error" in header:
-            return _error(header["status"], header["error"])
+            return error_answer(header["status"], header["error"])
         response = web.StreamResponse(headers={**guard.HEADERS, "Cache-Control": "no-store"})
         response.content_type = form
         if header["zxid"]:
@@ -162,6 +162,9 @@ def basic(header: str) -> tuple[str, str] | None:
     return (name, password) if colon else None
 
 
-def _error(status: int, text: str, headers: Mapping[str, str] | None = None) -> web.Response:
-    body = json.dumps({"command": None, "error": text})
+def error_answer(
+    status: int, text: str, headers: Mapping[str, str] | None = None, **more: object
+) -> web.Response:
+    """A refusal, as the admin port has it."""
+    body = json.dumps({"command": None, "error": text, **more})
     return web.Response(status=status, text=body, content_type="application/json", headers=headers)

@@ -8,6 +8,7 @@ etcd://HOST:PORT,.../PREFIX         a tree of zketcd in etcd; its prefix begins 
 etcd://HOST:PORT,...?prefix=PREFIX  the same with any prefix, as --prefix has it
 etcds://...                         the same with TLS
 etcd://embedded/PREFIX              the same in the embedded etcd of --data-dir
+config:FILE                         the tree of a server with this configuration, and its access to etcd
 archive:/path, archive:s3://...     a moment of an archive of zketcd
 """
 
@@ -19,6 +20,7 @@ from proxy.support.addresses import servers
 
 PARQUET = "parquet:"
 ARCHIVE = "archive:"
+CONFIG = "config:"
 ADMIN = ("http://", "https://")
 ENSEMBLES = ("zk://", "zookeeper://")
 #: Schemes of names of trees in etcd, and etcd's own.
@@ -41,7 +43,7 @@ def is_ensemble(name: str) -> bool:
 
 def is_in_etcd(name: str) -> bool:
     """Whether a name is that of a tree in etcd."""
-    return name.startswith(tuple(f"{scheme}://" for scheme in ETCD))
+    return name.startswith((CONFIG, *(f"{scheme}://" for scheme in ETCD)))
 
 
 def servers_of(url: str) -> tuple[tuple[str, int], ...]:

@@ -18,6 +18,9 @@ COMMANDS = {
     "follow": Command(
         "pipeline.jobs.follow", "keep a tree in etcd level with a running ZooKeeper, or with another zketcd"
     ),
+    "lost": Command(
+        "pipeline.jobs.lost", "list what a lost source has and its copy has not, as lines of JSON"
+    ),
     "verify": Command("pipeline.jobs.verify", "compare two trees, node by node and field by field"),
     "inspect": Command(
         "pipeline.jobs.inspect", "report what a tree contains, and what its logs show about writes"

@@ -28,7 +28,10 @@ MOST_ROWS = 1_000_000
 MOST_BYTES = 1 << 30
 
 _LISTED = 50
-_A_TREE = "a ZooKeeper directory, parquet:DIRECTORY, zk://HOST:PORT, etcd://HOST:PORT/PREFIX"
+_A_TREE = (
+    "a ZooKeeper directory, parquet:DIRECTORY, zk://HOST:PORT, etcd://HOST:PORT/PREFIX,"
+    " config:FILE (the tree of a server with this TOML file)"
+)
 
 
 # -- values --------------------------------------------------------------------------------------------------
@@ -288,8 +291,8 @@ def _follow(parser: argparse.ArgumentParser) -> None:
     add(
         "source",
         help="the data directory (dataDir) of one member of the running ensemble, or a copy that grows"
-        " with it; or another zketcd: etcd://HOST:PORT/PREFIX (with the same options of access as --etcd)"
-        " or archive:URL",
+        " with it; or another zketcd: config:FILE (its server's TOML file), etcd://HOST:PORT/PREFIX (with the"
+        " same options of access as --etcd), or archive:URL",
     )
     add_etcd(parser)
     add("--data-log-dir", metavar="DIR", help="the member's dataLogDir, if it has one")
@@ -298,8 +301,16 @@ def _follow(parser: argparse.ArgumentParser) -> None:
     add(
         "--finish",
         action="store_true",
-        help="the cut-over: when the tree is level, complete it, so that zketcd serves it. A follower"
-        " that runs on the prefix does this and ends; otherwise this command follows up to there",
+        help="the cut-over: when the tree is level, complete it, so that zketcd serves it; another zketcd is"
+        " sealed first. A follower that runs on the prefix does this and ends; otherwise this command follows"
+        " up to there",
+    )
+    add(
+        "--source-lost",
+        action="store_true",
+        help="with --finish, for another zketcd that is gone: complete the tree as it is, without sessions"
+        " and in a new epoch of zxids; then wait until the source can be reached, and seal it. Stops a"
+        " follower that runs",
     )
     add(
         "--check",
@@ -342,6 +353,13 @@ def _follow(parser: argparse.ArgumentParser) -> None:
     )
     _add_metrics(parser)
     _add_max_request_bytes(parser)
+
+
+def _lost(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "source", help="the source that was lost: etcd://HOST:PORT/PREFIX, or archive:URL that it has written"
+    )
+    add_etcd(parser)
 
 
 def _verify(parser: argparse.ArgumentParser) -> None:
@@ -421,6 +439,7 @@ ADD_ARGUMENTS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "import": _import,
     "export": _export,
     "follow": _follow,
+    "lost": _lost,
     "verify": _verify,
     "inspect": _inspect,
 }

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from console import passwords
 from console.api import Api
 from console.assets import read_assets
+from console.feeds import Feeds
 from console.http import Console, ConsoleSettings
 from console.past import ArchivePlace
 from console.storage import Storage
@@ -40,6 +41,7 @@ class AdminSettings(NamedTuple):
         """Start the admin HTTP server; `stack` stops it. `order`: how a child reaches etcd."""
         commands = Commands(server.facts, server.auth)
         changes = Changes(server.facts.subject, commands.guard, server.kill)
+        feeds = None
         if self.console is None:
             admin = AdminServer(server.facts, commands, changes, server.words)
         else:
@@ -48,14 +50,15 @@ class AdminSettings(NamedTuple):
                 place = settings.archive._replace(etcd=tuple(order["etcd"]))
                 settings = settings._replace(archive=place)
             console = console_of(server, settings)
-            tables = Tables(Source(order, self.url, self.at), console.call)
+            source = Source(order, self.url, self.at)
+            feeds = Feeds(console, source)
             admin = AdminServer(
                 server.facts,
                 commands,
                 changes,
                 server.words,
                 console.application,
-                tables.routes,
+                Tables(source, console.call).routes + feeds.routes,
                 Storage(console).routes,
             )
         await admin.start(listener, self.tls, server.shares.admin)
@@ -65,6 +68,8 @@ class AdminSettings(NamedTuple):
             stack.push_async_callback(tasks.close)
         # It ends last: it reports that this proxy is not ready while it drains.
         stack.push_async_callback(admin.stop)
+        if feeds is not None:
+            stack.callback(feeds.stop)
 
 
 def admin_settings(config: Config) -> AdminSettings:

@@ -394,6 +394,7 @@ class Server:
         if self.request_logs is not None:
             self.request_logs.server("serverStop")
         self._handshake.is_open = False
+        self.log.recent.wake()
         self.ports.close()
         self.connections.drain()
         if not await self.log.drain(_DRAIN_TIMEOUT):

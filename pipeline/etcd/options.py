@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import astuple
 from typing import NamedTuple
 
-from pipeline.addresses import etcd_and_prefix
+from pipeline.addresses import CONFIG, etcd_and_prefix
 from pipeline.options import ACCESS, PREFIX, default_of
 from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
 from proxy.options.etcd import DATA_DIR, DEFAULTS, TRANSPORTS, EtcdAccess, check, embedded_url
+from proxy.options.file import options_in
 from proxy.options.table import values_of
 from proxy.options.values import EMBEDDED
 from schema.keys import Keyspace
@@ -44,10 +45,20 @@ class Connection(NamedTuple):
     def from_url(cls, url: str, arguments: argparse.Namespace) -> "Connection":
         """From the name of a tree in etcd, with a command line that has the other options.
 
-        Raises ValueError.
+        `config:FILE` needs none of them. Raises ValueError, and OSError for that file.
         """
+        if url.startswith(CONFIG):
+            return cls._from_file(url.removeprefix(CONFIG))
         endpoints, prefix = etcd_and_prefix(url)
         return cls.from_options({"etcd": _found(endpoints, arguments), "prefix": prefix, **_given(arguments)})
+
+    @classmethod
+    def _from_file(cls, file: str) -> "Connection":
+        texts = {name: str(value) for name, value in options_in(file).items()}
+        etcd = texts.pop("etcd", EMBEDDED)
+        if etcd == EMBEDDED:
+            etcd = embedded_url(texts.get("data-dir", DATA_DIR))
+        return cls.from_options({**texts, "etcd": etcd})
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> "Connection":

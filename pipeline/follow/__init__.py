@@ -12,7 +12,8 @@ checking  compares the tree in etcd with its source while both change
 From another zketcd, into the same target:
 source    its entries, as they take effect: `from_etcd`, `from_archive`
 copy      the state of the target, which shares the znodes with the source's
-standby   the loop between them
+standby   the loop between them, up to the move of the clients
+lost      what is done when the source is lost, and when it is back
 
 Back (`python -m pipeline export --follow`):
 recording the state machine's changes, request by request, as ZooKeeper's transactions. Pure.

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from pipeline.etcd.load import look
 from pipeline.etcd.requests import TIMEOUT, commit, until_known
-from pipeline.follow.target import position_of
+from pipeline.follow.output import print_progress
+from pipeline.follow.target import Position, position_of
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, Put, Txn
 from schema.json_values import boolean, number, pack_json, unpack_json
@@ -61,6 +62,23 @@ class Answering:
             await commit(self._etcd, Txn((guard,), (Put(self._keys.finish, value),)))
             self._answered = time.monotonic()
         return request
+
+
+async def finished_by_another(etcd: Etcd, keys: Keyspace, there: Position, request: Asked) -> bool:
+    """Have the follower that runs finish; False: none runs, and the caller takes over. Raises EtcdError."""
+    print_progress(f"at zxid 0x{there.zxid:x}: asking the follower that runs on this prefix to finish")
+    if await ask(etcd, keys, request):
+        finished = await position_of(etcd, keys)
+        assert finished is not None
+        print_finished(finished)
+        return True
+    print_progress("no follower has answered: it does not run any more, and this command takes over")
+    return False
+
+
+def print_finished(position: Position) -> None:
+    """Print that the tree may be served."""
+    print(f"finished: zxids go on at 0x{position.zxid:x}", flush=True)
 
 
 async def ask(etcd: Etcd, keys: Keyspace, request: Asked) -> bool:

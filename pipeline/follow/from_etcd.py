@@ -5,6 +5,7 @@ happens (truncation, a restore, more entries than are taken), the reader ends, a
 the copy is.
 """
 
+import asyncio
 import logging
 import time
 
@@ -16,11 +17,13 @@ from proxy.log.follow.catch_up import Loaded, MonotonicReads, OldAnswers, Trunca
 from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Apply, Item
 from proxy.log.load.start import NotInLog, Wanted, load
-from proxy.log.record import TIMEOUT, look, servable
+from proxy.log.record import TIMEOUT, TreeSealed, look, servable
+from proxy.log.seal import seal
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
 from proxy.support.environment import HOST
 from schema.keys import Keyspace
+from schema.record import Seal
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +41,10 @@ class InEtcd:
 
     async def open(self, entries: int | None, cluster_id: int | None) -> Reading:
         """As `Source.open`."""
-        # Before its log: what cannot be served is no source, whatever the log has.
-        servable(await look(self._etcd, self._keys), self._keys, KNOWN)
+        # Before its log: what cannot be served is no source, whatever the log has. A copy of what was sealed
+        # for it may be completed.
+        even_sealed = cluster_id is not None
+        servable(await look(self._etcd, self._keys), self._keys, KNOWN, even_sealed=even_sealed)
         if cluster_id is not None:
             there = (await self._etcd.status(TIMEOUT)).cluster_id
             if there != cluster_id:
@@ -50,10 +55,14 @@ class InEtcd:
                 )
         wanted = Wanted() if entries is None else Wanted(entries=entries) if entries else _NOTHING
         try:
-            loaded = await load(self._etcd, self._keys, make=False, wanted=wanted)
+            loaded = await load(self._etcd, self._keys, make=False, wanted=wanted, even_sealed=even_sealed)
         except NotInLog as error:
             raise NotThere(str(error)) from error
         return _Following(self._etcd, self._keys, loaded)
+
+    async def seal(self, where: Seal) -> None:
+        """As `Source.seal`."""
+        await seal(self._etcd, self._keys, where)
 
 
 class _Full(Exception):
@@ -76,10 +85,15 @@ class _Following(Reading):
         while True:
             try:
                 self.deliver(await self._follow.continue_from(self._loaded))
-                self._loaded = self._loaded._replace(caught=self._loaded.caught._replace(entries=[]))
+                caught = self._loaded.caught
+                self._loaded = self._loaded._replace(caught=caught._replace(entries=[]))
                 await self._follow.run()
             except _Full:
                 await self._wait_until_taken()
+            except TreeSealed as error:
+                self.sealed = error
+                self.arrived.set()
+                await asyncio.Event().wait()  # until the reader is cancelled
 
     async def _wait_until_taken(self) -> None:
         """Read on, as after a break, once all that has arrived is applied."""

@@ -11,7 +11,7 @@ from pipeline.etcd.load import first_zxid
 from pipeline.follow import target
 from pipeline.follow.base import Same, compare_digest, load_base
 from pipeline.follow.changes import Changes
-from pipeline.follow.finishing import Answering, Asked, ask
+from pipeline.follow.finishing import Answering, Asked, finished_by_another, print_finished
 from pipeline.follow.output import DONE, Status, print_progress, within
 from pipeline.follow.retrying import retrying
 from pipeline.follow.tail import Found, Tail, Unsettled
@@ -58,31 +58,27 @@ async def follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
 
 async def _follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
     there = await position_of(etcd, keys)
+    if there is not None and there.origin is not None and not options.overwrite:
+        raise Failure(
+            f"{keys.prefix.decode()} follows {there.source}, not a ZooKeeper. Start over with --overwrite"
+        )
     if there is not None and there.finished and not options.overwrite:
         if not options.finish:
             raise Failure(
                 f"{keys.prefix.decode()} has finished following, at zxid {there.zxid:#x}, and may be served"
             )
-        print(f"finished: zxids go on at 0x{there.zxid:x}", flush=True)
+        print_finished(there)
         return DONE
     if options.finish and there is not None and not options.overwrite:
-        print_progress(f"at zxid 0x{there.zxid:x}: asking the follower that runs on this prefix to finish")
-        if await ask(etcd, keys, Asked(options.zxid, options.keep_sessions, False)):
-            finished = await position_of(etcd, keys)
-            assert finished is not None
-            print(f"finished: zxids go on at 0x{finished.zxid:x}", flush=True)
+        request = Asked(options.zxid, options.keep_sessions, False)
+        if await finished_by_another(etcd, keys, there, request):
             return DONE
-        print_progress("no follower has answered: it does not run any more, and this command takes over")
     found = await _open(etcd, keys, options, there)
     return await _Following(etcd, keys, options, found).run()
 
 
 async def _open(etcd: Etcd, keys: Keyspace, options: Options, there: Position | None) -> Start:
     if there is not None and not options.overwrite:
-        if there.origin is not None:
-            raise Failure(
-                f"{keys.prefix.decode()} follows {there.source}, not a ZooKeeper. Start over with --overwrite"
-            )
         found = await target.resume(etcd, keys, options.limits)
         print_progress(f"going on behind zxid 0x{found.position.zxid:x}, where it was")
         return found
@@ -229,5 +225,5 @@ class _Following:
         await self._tree.finish(self._machine, self._changes.take(), now, self._position)
         what = "kept" if self._keep_sessions else "ended, with their ephemerals"
         print(f"sessions: {sessions} {what}")
-        print(f"finished: zxids go on at 0x{zxid:x}", flush=True)
+        print_finished(self._position)
         return DONE

@@ -58,12 +58,17 @@ class Status:
         self._metrics = None if metrics is None else MetricsFile(metrics)
         self._written = 0.0
 
-    def behind(self, zxid: int, count: int, unit: str = "") -> None:
-        """More has to be applied: at least `count` transactions, or another `unit`."""
+    def behind(self, zxid: int, count: int, unit: str = "", *, age: float | None = None) -> None:
+        """More has to be applied: at least `count` transactions, or another `unit`.
+
+        `age`: all that the source had so many seconds ago is applied.
+        """
         now = time.monotonic()
+        if age is not None:
+            self._level_at = now - age
         if now - self._at > self._EVERY:
-            age = "" if self._level_at is None else f", level {now - self._level_at:.0f} s ago"
-            self._print(f"at zxid 0x{zxid:x} ({count}{unit and ' ' + unit} behind{age})")
+            last = "" if self._level_at is None else f", level {now - self._level_at:.0f} s ago"
+            self._print(f"at zxid 0x{zxid:x} ({count}{unit and ' ' + unit} behind{last})")
             self._is_level = False
         self._write(zxid, count)
 

@@ -6,8 +6,10 @@ from typing import NamedTuple, Protocol
 
 from pipeline.errors import Failure
 from proxy.log.follow.follower import Apply
+from proxy.log.record import TreeSealed
 from proxy.state.machine import Machine
 from schema.entry import Entry
+from schema.record import Seal
 
 MOST_WAITING = 64 << 20  # bytes of entries that are not applied yet
 
@@ -42,6 +44,8 @@ class Reading:
         self.arrived = asyncio.Event()
         #: Set when all that has arrived is taken and applied.
         self.taken = asyncio.Event()
+        #: Set when the source was sealed: no other entry will arrive.
+        self.sealed: TreeSealed | None = None
         #: Requests of entries that were not taken yet.
         self.waiting = 0
         self._entries: deque[Arrived] = deque()
@@ -59,6 +63,11 @@ class Reading:
     def has_more(self) -> bool:
         """Whether an entry has arrived that was not taken."""
         return bool(self._entries)
+
+    @property
+    def next_bytes(self) -> int:
+        """About how many bytes the next entry's requests have; 0 without one."""
+        return sum(len(each.body) for each in self._entries[0].entry.requests) if self._entries else 0
 
     @property
     def is_full(self) -> bool:
@@ -95,6 +104,9 @@ class Source(Protocol):
     async def open(self, entries: int | None, cluster_id: int | None) -> Reading:
         """A reader that begins after so many entries; None: as of now, or near it.
 
-        `cluster_id`: of the etcd that the entries were counted in. Raises NotThere, OtherSource, Failure,
-        EtcdError, TreeNotServable.
+        `cluster_id`: of the etcd that the entries were counted in; None: a copy begins. Raises NotThere,
+        OtherSource, Failure, EtcdError, TreeNotServable.
         """
+
+    async def seal(self, where: Seal) -> None:
+        """Write into the source where its tree has gone. Raises Failure, EtcdError, TreeNotServable."""

@@ -3,6 +3,9 @@
 The source's entries are applied to the source's state, whose recorder says what they have changed. That goes
 into the copy's log, together with the place in the source's log. So whichever process is killed, the copy is
 at that place. The follower then compares the copy with the source's state at that very place, and goes on.
+
+The move: the source is sealed (docs/decisions/0048), the copy gets all that lies before the seal, and is
+complete. A follower that finds its source sealed for its copy does the rest, whoever has sealed it.
 """
 
 import asyncio
@@ -17,17 +20,19 @@ from pipeline.follow import target
 from pipeline.follow.base import digest_of
 from pipeline.follow.changed import Changed
 from pipeline.follow.copy import Copy, kept_of, new_of
+from pipeline.follow.finishing import Answering, Asked, finished_by_another, print_finished
 from pipeline.follow.output import DONE, Status, print_progress, within
 from pipeline.follow.retrying import RETRY, retrying
 from pipeline.follow.source import Again, Arrived, NotThere, OtherSource, Reading, Source
 from pipeline.follow.target import FollowedTree, Origin, Position, TooLarge, position_of
 from proxy.etcd.interface import Etcd
-from proxy.log.record import TreeNotServable, unknown_level
+from proxy.log.record import TreeNotServable, TreeSealed, unknown_level
 from proxy.state.level import KNOWN, UnknownLevel
 from proxy.state.machine import Machine
 from proxy.state.recording import Recording, What
 from proxy.support.tasks import together
 from schema.keys import Keyspace
+from schema.record import Seal
 
 # Limits of an entry of the copy, unless one entry of the source needs more.
 _ENTRY_CHANGES = 8000
@@ -36,6 +41,10 @@ _CHANGE_BYTES = 100  # of a change, without path and data
 _CHECKPOINT_BYTES = 64 << 20  # of entries since the snapshot, or as many as it has
 _TURN = 0.02  # seconds that the event loop may be held
 _IDLE = 0.2  # seconds until the loop looks around while nothing arrives
+_ASK_EVERY = 0.5  # seconds between two looks for the request to finish
+# The source is sealed only when so little is left that clients wait for a moment.
+_SEAL_BEHIND = 2000  # requests
+_SEAL_AGE = 3.0  # seconds
 
 
 class Options(NamedTuple):
@@ -43,10 +52,12 @@ class Options(NamedTuple):
 
     overwrite: bool = False
     until_level: bool = False
-    zxid: int = 0  # level means at least this one
+    finish: bool = False
+    zxid: int = 0  # level and finished mean at least this one
     timeout: float | None = None  # seconds until the copy has to be level
     limits: Limits = Limits()
     metrics: str | None = None  # a file for the age of the copy
+    address: str = ""  # of the copy's etcd, for people who find the source sealed
 
 
 class _Done(Exception):
@@ -81,13 +92,22 @@ class _Standby:
         self._overwrite = options.overwrite
         self._status = Status(options.metrics)
         self._wrong: set[str] = set()  # the source's proxies whose digests are wrong
+        self._finishing = _Finishing(etcd, keys, options)
 
     async def run(self) -> int:
         """Returns the exit code."""
+        there = await self._position()
+        if there is not None and self._options.finish:
+            if there.finished:
+                print_finished(there)
+                return DONE
+            request = Asked(self._options.zxid, keep_sessions=True, answered=False)
+            if await finished_by_another(self._etcd, self._keys, there, request):
+                return DONE
         while True:
             try:
                 begun = await self._open()
-                work = _Work(begun, self._options, self._status, self._wrong)
+                work = _Work(begun, self._source, self._finishing, self._status, self._wrong)
                 await together([begun.reading.run(), work.run()])
             except _Done:
                 return DONE
@@ -97,15 +117,20 @@ class _Standby:
             except (TreeNotServable, ArchiveError) as error:
                 raise Failure(f"{self._source.name}: {error}") from error
 
-    async def _open(self) -> _Run:
-        there = await position_of(self._etcd, self._keys)
-        if there is None or self._overwrite:
-            return await self._begin()
-        if there.origin is None:
+    async def _position(self) -> Position | None:
+        """How far the copy is; None: it has to begin. Raises Failure if it is the copy of a ZooKeeper."""
+        there = None if self._overwrite else await position_of(self._etcd, self._keys)
+        if there is not None and there.origin is None:
             raise Failure(
                 f"{self._keys.prefix.decode()} follows the ZooKeeper of {there.source}. Start over with"
                 " --overwrite"
             )
+        return there
+
+    async def _open(self) -> _Run:
+        there = await self._position()
+        if there is None:
+            return await self._begin()
         if there.finished:
             raise Failure(
                 f"{self._keys.prefix.decode()} has finished following, at zxid {there.zxid:#x}, and may be"
@@ -149,7 +174,8 @@ class _Standby:
             reason = str(error)
             reading = await self._source.open(None, origin.cluster_id)
         machine = reading.machine
-        same = machine.zxid == position.zxid and digest_of(machine) == digest
+        same = (machine.zxid, digest_of(machine)) == (position.zxid, digest)
+        same = same and machine.sessions.keys() == {session.id for session in kept.sessions}
         if same or not reason:
             if not same:
                 raise OtherSource(
@@ -178,12 +204,40 @@ def _position(source: Source, reading: Reading, clock: int) -> Position:
     return Position("", machine.zxid, None, source.name, False, origin)
 
 
+class _Finishing:
+    """Whether the copy has to be completed, and what the source is sealed with."""
+
+    def __init__(self, etcd: Etcd, keys: Keyspace, options: Options) -> None:
+        self.options = options
+        self._prefix = keys.prefix.decode()
+        self._answering = Answering(etcd, keys)
+        self._asked = -_ASK_EVERY
+        self._request: Asked | None = None
+
+    async def wanted(self) -> int | None:
+        """The zxid at which to finish, at least; None: no request yet. Raises EtcdError."""
+        if self.options.finish:
+            return self.options.zxid
+        now = time.monotonic()
+        if now - self._asked >= _ASK_EVERY:
+            self._asked = now
+            self._request = await self._answering.wanted()
+        return None if self._request is None else self._request.zxid
+
+    def seal(self, cluster_id: int) -> Seal:
+        """The seal that leads to the copy in this cluster."""
+        return Seal(self.options.address, self._prefix, cluster_id, int(time.time() * 1000))
+
+
 class _Work:
     """Takes what the source's reader has, and writes the copy's entries."""
 
-    def __init__(self, begun: _Run, options: Options, status: Status, wrong: set[str]) -> None:
+    def __init__(
+        self, begun: _Run, source: Source, finishing: _Finishing, status: Status, wrong: set[str]
+    ) -> None:
         self._reading, self._tree, self._copy, self._position = begun
-        self._options = options
+        self._source = source
+        self._finishing = finishing
         self._status = status
         self._wrong = wrong
         self._machine = self._reading.machine
@@ -195,6 +249,7 @@ class _Work:
         self._attached: set[int] = set(self._machine.sessions)  # whose timeouts may be others
         self._changes = self._bytes = 0
         self._clock = 0
+        self._has_sealed = False
 
     async def run(self) -> None:
         """Work until there is nothing left to do. Raises _Done, Again, Failure, EtcdError."""
@@ -204,9 +259,12 @@ class _Work:
             await self._append()
             if self._tree.log_bytes > max(_CHECKPOINT_BYTES, self._tree.snapshot_bytes):
                 await self._checkpoint()
+            await self._seal_if_wanted()
             if self._reading.has_more:
-                self._status.behind(self._position.zxid, self._reading.waiting)
+                self._status.behind(self._position.zxid, self._reading.waiting, age=self._age())
                 continue
+            if self._reading.sealed is not None:
+                await self._finish(self._reading.sealed)
             self._report()
             try:
                 async with asyncio.timeout(_IDLE):
@@ -214,19 +272,49 @@ class _Work:
             except TimeoutError:
                 pass
 
+    def _age(self) -> float | None:
+        """What the source had so many seconds ago is applied; None: unknown."""
+        at = self._reading.level_at()
+        return None if at is None else max(0.0, time.time() - at)
+
     def _report(self) -> None:
-        options, at = self._options, self._reading.level_at()
-        if at is None:
+        options, age = self._finishing.options, self._age()
+        if age is None:
             return
         done = options.until_level and self._position.zxid >= options.zxid
-        self._status.level(self._position.zxid, now=done, age=max(0.0, time.time() - at))
+        self._status.level(self._position.zxid, now=done, age=age)
         if done:
             raise _Done
+
+    async def _seal_if_wanted(self) -> None:
+        """Seal the source if the copy has to be completed, and nearly all is in it."""
+        wanted = None if self._has_sealed else await self._finishing.wanted()
+        age = self._age()
+        if wanted is None or age is None or self._position.zxid < wanted:
+            return
+        if self._reading.waiting <= _SEAL_BEHIND and age <= _SEAL_AGE:
+            await self._source.seal(self._finishing.seal(self._copy.cluster_id))
+            self._has_sealed = True
+            print_progress(f"{self._source.name} is sealed: its clients have to use the copy from now on")
+
+    async def _finish(self, sealed: TreeSealed) -> None:
+        """Everything before the seal is in the copy: complete it. Sessions and zxids go on."""
+        if not sealed.seal.leads_to(self._finishing.seal(self._copy.cluster_id)):
+            raise sealed
+        position = self._position
+        assert position.origin is not None
+        clock = max(self._clock, position.origin.clock)
+        await self._tree.finish(self._copy, self._changed.take(), clock, position)
+        print(f"sessions: {len(self._copy.sessions)} kept")
+        print_finished(position)
+        raise _Done
 
     async def _apply(self) -> None:
         """Apply as much as one entry of the copy takes."""
         turn = time.monotonic() + _TURN
         while self._changes < _ENTRY_CHANGES and self._bytes < _ENTRY_BYTES:
+            if self._bytes and self._bytes + self._reading.next_bytes > _ENTRY_BYTES:
+                return
             arrived = self._reading.take()
             if arrived is None:
                 return

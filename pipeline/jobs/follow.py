@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,18 +18,21 @@ from pipeline.follow import inward, standby
 from pipeline.follow.checking import check, check_with
 from pipeline.follow.from_archive import InArchive
 from pipeline.follow.from_etcd import InEtcd
-from pipeline.follow.output import STUCK, print_progress
+from pipeline.follow.lost import promote, seal_source
+from pipeline.follow.output import DONE, NOT_LEVEL, STUCK, print_progress
 from pipeline.follow.retrying import retrying
 from pipeline.follow.source import OtherSource, Source
 from pipeline.follow.tail import Unsettled
 from pipeline.formats.errors import TAIL
 from proxy.etcd.interface import Etcd
 from proxy.log.record import TreeNotServable
+from schema.record import Seal
 
 # Options that say what to do, and what a check does without.
-_NOT_WITH_CHECK = ("overwrite", "until_level", "finish", "zxid", "keep_sessions", "timeout", "metrics")
-# Options for the files of a ZooKeeper, or for a cut-over from them.
-_OF_ZOOKEEPER = ("data_log_dir", "repair", "finish", "keep_sessions")
+_NOT_WITH_CHECK = (
+    *("overwrite", "until_level", "finish", "source_lost", "zxid", "keep_sessions", "timeout", "metrics"),
+)
+_OF_ZOOKEEPER = ("data_log_dir", "repair", "keep_sessions")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -41,9 +45,13 @@ def run(arguments: argparse.Namespace) -> int:
         _refuse(arguments, _NOT_WITH_CHECK, "does not go with --check")
     if of_zketcd:
         _refuse(arguments, _OF_ZOOKEEPER, "is for a ZooKeeper's directory")
+    if arguments.source_lost and not (arguments.finish and of_zketcd):
+        raise Failure("--source-lost goes with --finish, for another zketcd")
     if arguments.timeout is not None and not (arguments.until_level or arguments.finish):
         raise Failure("--timeout goes with --until-level or --finish")
     try:
+        if arguments.source_lost:
+            return asyncio.run(_without(connection, arguments))
         return asyncio.run(_of_zketcd(connection, arguments) if of_zketcd else _inward(connection, arguments))
     except (Unsettled, OtherSource) as error:
         print_progress(f"python -m pipeline: {error}")
@@ -81,12 +89,14 @@ async def _of_zketcd(connection: Connection, arguments: argparse.Namespace) -> i
     options = standby.Options(
         arguments.overwrite,
         arguments.until_level,
+        arguments.finish,
         arguments.zxid,
         arguments.timeout,
         Limits(max_request_bytes=arguments.max_request_bytes),
         arguments.metrics,
+        connection.etcd,
     )
-    async with reached(connection) as etcd, _source(connection, etcd, arguments) as source:
+    async with reached(connection) as etcd, source_of(connection, etcd, arguments) as source:
         if not arguments.check:
             return await standby.follow(source, etcd, connection.keys, options)
         try:
@@ -95,13 +105,43 @@ async def _of_zketcd(connection: Connection, arguments: argparse.Namespace) -> i
             raise Failure(f"{source.name}: {error}") from error
 
 
+async def _without(connection: Connection, arguments: argparse.Namespace) -> int:
+    """Complete the copy without its source, then seal that as soon as it can be reached."""
+    name: str = arguments.source
+    lost = None if name.startswith(ARCHIVE) else Connection.from_url(name, arguments)
+    async with reached(connection) as etcd:
+        limits = Limits(max_request_bytes=arguments.max_request_bytes)
+        position = await promote(retrying(etcd), connection.keys, limits)
+        if lost is None:
+            print_progress(
+                f"{name} does not know where its etcd is. Run this command with etcd://HOST:PORT/PREFIX: it"
+                " seals the source as soon as it can be reached"
+            )
+            return DONE
+        cluster_id = (await etcd.status(TIMEOUT)).cluster_id
+    assert position.origin is not None
+    where = Seal(connection.etcd, connection.prefix, cluster_id, int(time.time() * 1000))
+    try:
+        async with asyncio.timeout(arguments.timeout), lost.client() as client:
+            there = retrying(client, "the source's etcd")
+            await seal_source(there, lost.keys, name, position.origin, where)
+    except TimeoutError:
+        print_progress(f"{name} was not reached within {arguments.timeout:g} s: run this command again")
+        return NOT_LEVEL
+    except TreeNotServable as error:
+        raise Failure(f"{name} is not sealed: {error}") from error
+    return DONE
+
+
 @asynccontextmanager
-async def _source(target: Connection, etcd: Etcd, arguments: argparse.Namespace) -> AsyncIterator[Source]:
-    """What the command line names. Raises Failure, ValueError."""
+async def source_of(target: Connection, etcd: Etcd, arguments: argparse.Namespace) -> AsyncIterator[Source]:
+    """The zketcd that the command line names. Raises Failure, ValueError."""
     name: str = arguments.source
     if name.startswith(ARCHIVE):
         yield InArchive(name, name.removeprefix(ARCHIVE))
         return
+    if not is_in_etcd(name):
+        raise Failure(f"{name} is not etcd://HOST:PORT/PREFIX or {ARCHIVE}URL")
     connection = Connection.from_url(name, arguments)
     async with reached(connection) as source:
         prefixes = sorted((target.keys.prefix, connection.keys.prefix))

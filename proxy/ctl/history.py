@@ -6,7 +6,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from codec.constants import KeeperOpCode, OpCode
 from proxy.ctl.clocks import DIFFER, ahead
 from proxy.ctl.life import Written
 from proxy.ctl.output import Output, counted, date, size, table
@@ -16,6 +15,7 @@ from proxy.etcd.status_poller import ReadMetrics
 from proxy.log.follow.catch_up import entries_after
 from proxy.log.record import TIMEOUT, Look, TreeSealed, incarnation_of, look, servable
 from proxy.log.upkeep.truncation import applied_in
+from proxy.state.feed import operation_name
 from proxy.state.level import KNOWN
 from proxy.state.ops import EXTENDED
 from proxy.state.sessions import session_text
@@ -330,16 +330,6 @@ def _request(request: Request) -> dict[str, Any]:
     else:
         shown["path"] = _path(fields)
     return shown
-
-
-def operation_name(opcode: int) -> str:
-    """The name of an operation, or its number."""
-    for names in (OpCode, KeeperOpCode):
-        try:
-            return names(opcode).name
-        except ValueError:
-            continue
-    return str(opcode)
 
 
 def _path(fields: object) -> str:

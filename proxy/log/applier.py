@@ -28,6 +28,7 @@ from proxy.state.machine import Disagreement, Machine
 from proxy.state.tree import free
 from proxy.state.watches import TreeEvent, WatchTable
 from proxy.support import probe
+from schema.entry import RequestFields
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +61,12 @@ class Broken(NamedTuple):
     error: Exception
 
 
+class Between(NamedTuple):
+    """Work to be done between two entries."""
+
+    work: Callable[[], None]
+
+
 #: What the applier notices besides outcomes and changes of sessions, at its place in the order of entries.
 Notice = ProxyCame | ProxyGone | Disagreement | QuotaExceeded | BudgetSpent | OwnApplied | Broken
 _OWN_APPLIED = OwnApplied()
@@ -88,7 +95,7 @@ class Applier:
         self._outbox = outbox
         self._sessions = sessions
         self._notice = notice
-        self._backlog: deque[Item | Proven] = deque()
+        self._backlog: deque[Item | Proven | Between] = deque()
         self._apply_all = partial(self._do, self._apply_backlog)
         #: Runs the applier in slices. Readers of the state ask it whether the state is whole.
         self.worker = worker
@@ -99,6 +106,8 @@ class Applier:
         self.position = 0
         #: When the last entry of our own, or the last read for syncs, was sent, by the clock's perf_counter.
         self.sent_at = 0.0
+        #: Called after each request, while somebody reads what requests change. Set it between two entries.
+        self.record: Callable[[RequestFields], None] | None = None
         #: An item could not be applied, so nothing more is.
         self.broken = False
 
@@ -107,7 +116,7 @@ class Applier:
         """Items that wait."""
         return len(self._backlog)
 
-    def apply(self, items: Sequence[Item | Proven]) -> None:
+    def apply(self, items: Sequence[Item | Proven | Between]) -> None:
         """Apply items: the first slice at once, the rest in later turns of the loop."""
         if self.broken:
             return
@@ -159,6 +168,8 @@ class Applier:
                 if outbox.incarnation:
                     self._answer_syncs(syncs.proven(item.asked), item.began)
                     self._notice(_OWN_APPLIED)
+            elif type(item) is Between:
+                item.work()
             elif type(item) is not RecordChanged:  # `Follow` has the record
                 self._notice(item)  # type: ignore[arg-type]
             if self._backlog:
@@ -190,10 +201,12 @@ class Applier:
             machine.transaction.warnings,
             machine.session_changes,
         )
-        worker, now = self.worker, self._clock.perf_counter
+        worker, now, record = self.worker, self._clock.perf_counter, self.record
         machine.watched = bool(self._watches)
         for request in requests:
             machine.execute(request)
+            if record is not None:
+                record(request)
             if events:
                 self._fire(events, machine.zxid)
             if not worker.is_whole:
@@ -226,7 +239,7 @@ class Applier:
             machine.transaction.warnings,
             machine.session_changes,
         )
-        worker, now = self.worker, self._clock.perf_counter
+        worker, now, record = self.worker, self._clock.perf_counter, self.record
         watches = self._watches
         for index, pending in enumerate(sent.requests):
             if kept is not None and not kept[index]:
@@ -237,6 +250,8 @@ class Applier:
             machine.watched = bool(watches)
             err, body = machine.execute(pending, pending.fields, True)
             zxid = machine.zxid
+            if record is not None:
+                record(pending)
             if events:
                 self._fire(events, zxid)
             if not worker.is_whole:
@@ -311,8 +326,7 @@ class Applier:
 
     def _fire(self, events: Sequence[TreeEvent], zxid: int) -> None:
         """Notify the clients that watch."""
-        for event in self.worker.each(events):
-            self._watches.fire(event, zxid, self.worker)
+        self._watches.fire(events, zxid, self.worker)
 
     def _settle(self, number: int, sent: Sent | None = None) -> None:
         """An entry of ours is applied: answer the requests that were refused after it."""

@@ -24,6 +24,7 @@ from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Item, ProxyCame, ProxyGone
 from proxy.log.load.start import load
 from proxy.log.members import Member, Members, Peer
+from proxy.log.recent import Recent
 from proxy.log.record import TreeNotServable, unknown_level
 from proxy.log.slices import StateWorker
 from proxy.log.status import Contact, LogStatus
@@ -79,6 +80,8 @@ class Log:
         )
         worker = StateWorker(clock, lengths=context.settings.lengths)
         self.applier = Applier(context, watches, self.outbox, sessions, self._notice, worker)
+        #: What requests have changed, for those that read it.
+        self.recent = Recent(machine, self.applier)
         self.follow = Follow(context.etcd, context.keys, machine, self, context.settings.max_staleness, clock)
         #: Reads for the syncs that are in no entry.
         self.head = HeadReader(context, self.outbox, self.follow, lambda proven: self.applier.apply([proven]))
@@ -309,6 +312,7 @@ class Log:
     def _replaced(self, zxid: int, *, restored: bool) -> None:
         """The state was replaced. `zxid`: the last one of the former state, which clients have seen."""
         log.info("the state was loaded anew: zxid 0x%x in place of 0x%x", self.machine.zxid, zxid)
+        self.recent.replaced()
         self.follow.staleness.trust()
         self.incarnations.check_known(restored=restored)
         if restored:

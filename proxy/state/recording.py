@@ -1,6 +1,6 @@
 """A transaction that records what each request has changed: the one stream of changes. Pure.
 
-The archive and `export --follow` take what they need of it.
+The archive, `export --follow` and the feed of changes take what they need of it.
 """
 
 from enum import IntEnum
@@ -11,8 +11,9 @@ from typing_extensions import override
 from codec.jute import Acl
 from proxy.state.digest import Digest, session_hash
 from proxy.state.node import Node
-from proxy.state.rights import Rights
+from proxy.state.rights import OPEN, Rights
 from proxy.state.sessions import Session
+from proxy.state.state import State
 from proxy.state.transaction import Transaction
 from proxy.state.tree import Tree
 from schema.znode import Stored
@@ -47,6 +48,7 @@ class Recorded(NamedTuple):
     parent_created: int = 0  # the parent's counter, behind a create
     timeout_ms: int = 0  # of a session that was opened
     sessions_digest: int = 0  # by how much the sessions' part of the digest has grown
+    rights: Rights = OPEN  # of the node: after the change, of one that was deleted before it
 
 
 class Recording(Transaction):
@@ -65,34 +67,37 @@ class Recording(Transaction):
     ) -> Node:
         node = super().create(path, above, parent, data, rights, owner)
         created = self.nodes[above].created  # the parent of a first child takes another form
-        change = Recorded(What.CREATED, path, NONE, 0, None, data, rights.acl, owner, created)
+        change = Recorded(What.CREATED, path, NONE, 0, None, data, rights.acl, owner, created, rights=rights)
         self.changes.append(change)
         return node
 
     @override
     def delete(self, path: str, above: str, parent: Node, node: Node) -> None:
-        self.changes.append(Recorded(What.DELETED, path, node.version, NONE, node.data))
+        self.changes.append(Recorded(What.DELETED, path, node.version, NONE, node.data, rights=node.rights))
         super().delete(path, above, parent, node)
 
     @override
     def set_data(self, path: str, node: Node, data: bytes | None) -> Node:
         version, former = node.version, node.data
         node = super().set_data(path, node, data)
-        self.changes.append(Recorded(What.DATA, path, version, node.version, former, data))
+        change = Recorded(What.DATA, path, version, node.version, former, data, rights=node.rights)
+        self.changes.append(change)
         return node
 
     @override
     def set_acl(self, path: str, node: Node, rights: Rights) -> Node:
         version, data = node.aversion, node.data
         node = super().set_acl(path, node, rights)
-        self.changes.append(Recorded(What.ACL, path, version, node.aversion, data, data, rights.acl))
+        change = Recorded(What.ACL, path, version, node.aversion, data, data, rights.acl, rights=rights)
+        self.changes.append(change)
         return node
 
     @override
     def assign(self, path: str, node: Node, value: Stored) -> Node:
         version, data = node.version, node.data
         node = super().assign(path, node, value)
-        self.changes.append(Recorded(What.STAT, path, version, node.version, data, data, node.acl))
+        change = Recorded(What.STAT, path, version, node.version, data, data, node.acl, rights=node.rights)
+        self.changes.append(change)
         return node
 
     @override
@@ -118,3 +123,11 @@ class Recording(Transaction):
     def rollback(self) -> None:
         super().rollback()
         self.changes.clear()
+
+
+def record(state: State) -> list[Recorded]:
+    """From now on the state's changes are recorded in this list. The one that takes them clears it."""
+    state.use_transaction(Recording)
+    transaction = state.transaction
+    assert isinstance(transaction, Recording)
+    return transaction.changes

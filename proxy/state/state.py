@@ -44,7 +44,9 @@ class State:
 
     def use_transaction(self, make: Callable[[Tree, dict[int, Session], Digest], Transaction]) -> None:
         """Use another kind of transaction from now on, such as one that records changes."""
+        former = self.transaction
         self.transaction = make(self.tree, self.sessions, self.digest)
+        self.transaction.succeed(former)
 
     def compute_digest(self) -> int:
         """The digest from scratch."""

@@ -121,6 +121,14 @@ class Transaction:
         """Begin the next entry: its sender's incarnation, its clock in ms since 1970, its rules."""
         self.sender = Sender(incarnation, clock, *_settings(rules))
 
+    def succeed(self, former: "Transaction") -> None:
+        """Take the place of another kind of transaction, also between two requests of an entry."""
+        self.sender = former.sender
+        self.pause = former.pause
+        self.ended = former.ended
+        self.ttl_nodes_created = former.ttl_nodes_created
+        self.ttl_nodes_deleted = former.ttl_nodes_deleted
+
     # -- for operations --------------------------------------------------------------------------------------
 
     def reserves(self, path: str) -> bool:

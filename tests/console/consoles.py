@@ -13,10 +13,12 @@ import aiohttp
 from codec import client as zk
 from codec.client import packet
 from console.assets import read_assets
+from console.feeds import Feeds
 from console.guard import HEADER
 from console.http import Console, ConsoleSettings
 from console.passwords import Secret, make
 from console.storage import Storage
+from console.tables import Source
 from lab.fakes.etcd import FakeEtcd
 from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
@@ -77,10 +79,11 @@ class Operator:
 class Place:
     """A server and its console."""
 
-    def __init__(self, server: Server, console: Console, port: int) -> None:
+    def __init__(self, server: Server, console: Console, port: int, feeds: Feeds) -> None:
         self.server = server
         self.console = console
         self.port = port
+        self.feeds = feeds
 
     @property
     def nodes(self) -> dict[str, Node]:
@@ -118,13 +121,14 @@ async def place(
         console = console_of(server, ConsoleSettings(known, certificates, write, ASSETS, 2 << 20))
         commands = Commands(server.facts, server.auth)
         changes = Changes(server.facts.subject, commands.guard, server.kill)
-        routes = Storage(console).routes
+        feeds = Feeds(console, Source({}, "", ""))
+        routes = Storage(console).routes + feeds.routes
         admin = AdminServer(
             server.facts, commands, changes, server.words, console.application, storage=routes
         )
         await admin.start(listener, tls)
         try:
-            yield Place(server, console, port)
+            yield Place(server, console, port, feeds)
         finally:
             await admin.stop()
 

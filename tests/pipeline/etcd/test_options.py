@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.__main__ import parser
+from pipeline.addresses import is_in_etcd
 from pipeline.commands import COMMANDS
 from pipeline.etcd.options import Connection
 from pipeline.options import add_etcd, check_trees
@@ -41,6 +42,26 @@ def test_the_embedded_etcd_is_found_by_its_data_directory() -> None:
     assert Connection.from_url(url, given) == Connection(f"unix://{Path.cwd()}/data/sockets/client:0", "/p")
     with pytest.raises(ValueError, match="--etcd is missing"):
         _parsed()
+
+
+def test_another_servers_file_names_its_tree_and_its_access(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ZKETCD_ETCD_USER", "ours")
+    file = tmp_path / "north.toml"
+    url = f"config:{file}"
+    given = parser("inspect").parse_args([url])
+    file.write_text(
+        '[zketcd]\netcd = "http://n:1"\nprefix = "/n"\netcd-user = "me"\netcd-password = "word"\n'
+    )
+    access = replace(DEFAULTS, user="me", password="word")
+    assert is_in_etcd(url)
+    assert Connection.from_url(url, given) == Connection("http://n:1", "/n", access)
+    file.write_text('[zketcd]\ndata-dir = "/there"\n')
+    assert Connection.from_url(url, given) == Connection("unix:///there/sockets/client:0")
+    file.unlink()
+    with pytest.raises(OSError, match=r"north\.toml"):
+        Connection.from_url(url, given)
 
 
 def test_the_password_may_be_in_a_file(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """The loop from a zketcd to its copy, on etcds in memory: kills, truncation, wrong sources."""
 
 import asyncio
+import contextlib
+import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -12,20 +14,21 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
+from pipeline.follow import finishing, standby
 from pipeline.follow import retrying as retrying_module
 from pipeline.follow import source as source_module
-from pipeline.follow import standby
 from pipeline.follow.checking import EQUAL, check_with
 from pipeline.follow.from_etcd import InEtcd
 from pipeline.follow.inward import Options as OfZooKeeper
 from pipeline.follow.inward import follow as follow_zookeeper
-from pipeline.follow.output import DONE, NOT_LEVEL
+from pipeline.follow.output import DONE, NOT_LEVEL, Status
 from pipeline.follow.retrying import retrying
 from pipeline.follow.source import OtherSource
 from pipeline.follow.standby import Options, follow
 from pipeline.follow.target import position_of, state_of
 from proxy.etcd.model import Delete, Put, Txn, TxnResult
 from proxy.log.load import start
+from proxy.log.record import TreeSealed
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
 from schema.entry import (
@@ -39,7 +42,7 @@ from schema.entry import (
 )
 from schema.followed import decode_followed, encode_followed
 from schema.keys import Keyspace
-from schema.record import encode_record
+from schema.record import Seal, encode_record
 from schema.znode import Znode
 from tests.pipeline.follow.histories import node_pages
 from tests.pipeline.follow.running import Failing
@@ -124,6 +127,16 @@ async def test_it_follows_what_is_written_meanwhile(world: World, tmp_path: Path
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+def test_a_copy_that_is_never_quite_level_is_not_old(tmp_path: Path) -> None:
+    """Clients write all the time: something always waits."""
+    metrics = tmp_path / "metrics"
+    before = time.time()
+    Status(str(metrics)).behind(5, 3, age=1000.0)
+    lines = dict(line.split() for line in metrics.read_text().splitlines() if not line.startswith("#"))
+    assert before - 1000.1 < float(lines["zketcd_copy_level_timestamp_seconds"]) < before - 900
+    assert (lines["zketcd_copy_zxid"], lines["zketcd_copy_behind"]) == ("5", "3")
 
 
 async def _has_metrics(file: Path) -> bool:
@@ -395,6 +408,103 @@ async def test_both_etcds_are_away_for_a_while(world: World, capsys: pytest.Capt
 async def test_not_level_in_time(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert await world.level(zxid=99, timeout=0.3) == NOT_LEVEL
     assert "not level within 0.3 s" in capsys.readouterr().err
+
+
+FINISH = Options(finish=True, timeout=60.0, address="http://two")
+
+
+async def moved(world: World) -> Machine:
+    """The copy as it is served, and all of the source is in it."""
+    with pytest.raises(TreeSealed, match="was moved to the prefix /copy of the etcd at http://two"):
+        await start.load(world.client, world.tree.keys, make=False)
+    there = await start.load(world.client, world.tree.keys, make=False, even_sealed=True)
+    here = (await start.load(world.etcd, KEYS, make=False)).machine
+    assert node_pages(here) == node_pages(there.machine)
+    assert here.zxid == there.machine.zxid
+    assert here.sessions.keys() == there.machine.sessions.keys()
+    position = await position_of(world.etcd, KEYS)
+    assert position is not None
+    assert position.finished
+    return here
+
+
+async def test_a_move(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.etcd.store.cluster_id = 2
+    await world.write()
+    assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE
+    assert "sessions: 1 kept\nfinished: zxids go on at 0x6\n" in capsys.readouterr().out
+    assert (await moved(world)).cluster_id == 2
+    assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE  # it is already
+    with pytest.raises(Failure, match="has finished following"):
+        await world.level()
+
+
+async def test_a_running_follower_is_asked_while_clients_write(world: World) -> None:
+    running = asyncio.create_task(follow(world.source, world.etcd, KEYS, Options(address="http://two")))
+    await eventually(lambda: position_of(world.etcd, KEYS), "it follows", 60)
+    asking = FakeEtcdClient(world.etcd.store)
+    asked = asyncio.create_task(follow(world.source, asking, KEYS, FINISH))
+    acknowledged = 0
+    while True:
+        try:
+            await world.write(1)
+        except AssertionError:  # the proxy's key is gone
+            break
+        acknowledged += 1
+        await asyncio.sleep(0.001)
+    assert await asyncio.wait_for(asked, 60) == await asyncio.wait_for(running, 60) == DONE
+    assert {f"/n{number}" for number in range(1, acknowledged + 1)} < (await moved(world)).tree.nodes.keys()
+
+
+@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize("where", ["source", "target"])
+async def test_a_move_that_is_killed_at_any_txn(where: str, counts: bool) -> None:
+    at = 0
+    with mock.patch.object(finishing, "_ANSWER_WITHIN", 0.0):
+        while True:
+            at += 1
+            world = World()
+            await world.tree.make("a")
+            await world.level()
+            await world.write()
+            store = world.client.store if where == "source" else world.etcd.store
+            killed = Killed(store, at, counts=counts)
+            first = InEtcd("one", killed if where == "source" else world.client, world.tree.keys)
+            target = killed if where == "target" else world.etcd
+            with contextlib.suppress(Stopped):
+                await follow(first, target, KEYS, FINISH)
+            if killed.left > 0:
+                break
+            assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE
+            await moved(world)
+    assert at > 1
+
+
+async def test_a_source_that_was_sealed_is_no_source_but_of_its_own_copy(world: World) -> None:
+    await world.write()
+    await world.level()
+    seal_elsewhere = Seal("http://three", "/x", 3, 0)
+    await world.source.seal(seal_elsewhere)
+    for options in (LEVEL, FINISH):
+        with (
+            mock.patch.object(finishing, "_ANSWER_WITHIN", 0.0),
+            pytest.raises(Failure, match="was moved to the prefix /x of the etcd at http://three"),
+        ):
+            await follow(world.source, world.etcd, KEYS, options)
+    with pytest.raises(Failure, match="was moved"):
+        await follow(world.source, world.etcd, Keyspace("/other"), LEVEL)
+
+
+async def test_whoever_has_sealed_it_the_copy_is_completed(world: World) -> None:
+    """Also from a snapshot, if the log was truncated meanwhile."""
+    await world.write()
+    await world.level()
+    for _ in range(3):
+        await world.write(40)
+        await world.tree.snapshot("a")
+    await world.source.seal(Seal("http://two", "/copy", world.etcd.store.cluster_id, 0))
+    assert await follow(world.source, world.etcd, KEYS, Options(timeout=60.0)) == DONE
+    await moved(world)
 
 
 class Slow(FakeEtcdClient):

@@ -4,7 +4,8 @@ import inspect
 
 from codec.jute import Acl
 from proxy.state.capture import new_machine
-from proxy.state.recording import NONE, Recorded, Recording, What
+from proxy.state.pause import Pause
+from proxy.state.recording import NONE, Recorded, Recording, What, record
 from proxy.state.rights import OPEN, rights_of
 from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
@@ -25,9 +26,23 @@ def test_every_change_is_recorded() -> None:
 
 def _recording() -> Recording:
     machine = new_machine(1)
-    machine.use_transaction(Recording)
+    assert record(machine) == []
     assert isinstance(machine.transaction, Recording)
     return machine.transaction
+
+
+def test_another_kind_of_transaction_goes_on_as_the_one_before() -> None:
+    machine = new_machine(1)
+    machine.transaction.pause = pause = Pause()
+    machine.transaction.ttl_nodes_created, machine.transaction.ttl_nodes_deleted = 5, 3
+    machine.transaction.ended = ["/e"]
+    machine.transaction.enter("proxy", 5, 0)
+    for make in (Recording, Transaction):
+        machine.use_transaction(make)
+        tx = machine.transaction
+        assert (type(tx), tx.pause, tx.ended) == (make, pause, ["/e"])
+        assert (tx.sender.incarnation, tx.sender.clock) == ("proxy", 5)
+        assert (tx.ttl_nodes_created, tx.ttl_nodes_deleted) == (5, 3)
 
 
 def test_changes_of_nodes_say_what_was_and_what_is() -> None:
@@ -40,8 +55,8 @@ def test_changes_of_nodes_say_what_was_and_what_is() -> None:
     assert tx.changes == [
         Recorded(What.CREATED, "/a", NONE, 0, None, b"one", _ACL, parent_created=nodes["/"].created),
         Recorded(What.DATA, "/a", 0, 1, b"one", None),
-        Recorded(What.ACL, "/a", 0, 1, None, None, _OTHER_ACL),
-        Recorded(What.DELETED, "/a", 1, NONE, None),
+        Recorded(What.ACL, "/a", 0, 1, None, None, _OTHER_ACL, rights=rights_of(_OTHER_ACL)),
+        Recorded(What.DELETED, "/a", 1, NONE, None, rights=rights_of(_OTHER_ACL)),
     ]
     tx.rollback()
     assert tx.changes == []

@@ -1,0 +1,286 @@
+"""`GET /changes` on the admin port: what changes in the tree, as it changes.
+
+What is recent is recorded where it is applied (`proxy.log.recent`). Older changes are replayed by a child
+process (`archive.feed`), until its reader has reached the recent ones. Who may ask is as for the tables.
+"""
+
+import json
+import logging
+import time
+from asyncio.subprocess import Process
+from contextlib import suppress
+from typing import Any
+
+from aiohttp import web
+
+from console import guard
+from console.http import Console
+from console.logins import Call, Refused
+from console.tables import Source, error_answer, identities_of, login_headers
+from proxy.state.feed import EVENTS, Id, Wanted, id_of
+from proxy.support import child
+from proxy.support.logs import form_in_use
+from schema.paths import is_valid
+
+log = logging.getLogger(__name__)
+
+_MODULE = "archive.feed"
+_MOST = 16  # feeds at a time
+_MOST_PAST = 2  # of them, that read the log: each needs the memory of a proxy
+_PARAMETERS = ("data", "path", "since")
+_MARK = 10.0  # seconds without a line until one says up to where there was nothing
+_LOOK = 1.0  # seconds until a feed without news looks whether it has to end
+_AHEAD = 5.0  # seconds that this proxy has to reach a zxid that another one has shown
+_CHUNK = 1 << 16
+_AT_ONCE = 1 << 18  # bytes of changes that are made to lines together
+
+
+class Feeds:
+    """The feeds of one proxy."""
+
+    def __init__(self, console: Console, source: Source) -> None:
+        self.console = console
+        self.source = source
+        self.reading = console.api.reading
+        self.recent = console.api.reading.subject.replicated.recent
+        self.stopped = False
+        self._open = 0
+        self._past = 0
+
+    @property
+    def routes(self) -> list[web.RouteDef]:
+        """For the admin server."""
+        return [web.get("/changes", self._answer, allow_head=False)]
+
+    def stop(self) -> None:
+        """The admin port closes: end all feeds."""
+        self.stopped = True
+        self.recent.wake()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        try:
+            call = await self.console.call(request)
+            wanted, since = _asked(request, call)
+            if self.source.at:
+                raise Refused(400, "this server shows the past, in which nothing changes")
+            self.reading.demand_serving()
+            if self._open >= _MOST:
+                raise Refused(503, f"this proxy has {_MOST} feeds, which is the most: use another one")
+            self._open += 1
+            try:
+                return await self._fed(request, call, wanted, since)
+            finally:
+                self._open -= 1
+        except Refused as error:
+            more = {"oldest": error.oldest} if isinstance(error, _Gone) else {}
+            return error_answer(error.status, str(error), login_headers(error.status), **more)
+
+    async def _fed(
+        self, request: web.Request, call: Call, wanted: Wanted, since: Id | None
+    ) -> web.StreamResponse:
+        recent = self.recent
+        try:
+            await recent.open()
+            if since is None:
+                since = Id(recent.zxid)
+            deadline = time.monotonic() + _AHEAD
+            while since.zxid > recent.zxid:
+                if time.monotonic() > deadline:
+                    raise Refused(
+                        409, f"since={since} is in the future: this proxy has applied 0x{recent.zxid:x}"
+                    )
+                await recent.news(0.1)
+            feed = _Feed(self, request, call, wanted, since)
+            try:
+                return await feed.run()
+            finally:
+                await feed.close()
+        finally:
+            recent.close()
+
+    # -- children --------------------------------------------------------------------------------------------
+
+    async def replay(self, wanted: Wanted, after: Id) -> Process:
+        """A child that writes what is behind a place. Raises Refused; `end_replay` has to follow."""
+        if self._past >= _MOST_PAST:
+            raise Refused(503, f"{_MOST_PAST} feeds read older changes already: try again later")
+        self._past += 1
+        process = None
+        serves = False
+        try:
+            process = await child.start(_MODULE, self._order(wanted, after))
+            assert process.stdout is not None
+            header: dict[str, Any] = json.loads(await process.stdout.readline())
+            if serves := "error" not in header:
+                return process
+        except (OSError, ValueError) as error:
+            header = {"status": 503, "error": f"the process that reads older changes has ended: {error}"}
+        finally:
+            if not serves:
+                await self.end_replay(process)
+        if header["status"] == 410:
+            raise _Gone(header["error"], header.get("oldest"))
+        raise Refused(header["status"], header["error"])
+
+    async def end_replay(self, process: Process | None) -> None:
+        """Such a child is not needed any more."""
+        self._past -= 1
+        if process is not None:
+            await child.end(process)
+
+    def _order(self, wanted: Wanted, after: Id) -> dict[str, Any]:
+        return {
+            **self.source.order,
+            "log_format": form_in_use(),
+            "log_level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
+            "url": self.source.url,
+            "since": str(after),
+            **wanted._asdict(),
+        }
+
+
+class _Gone(Refused):
+    """What is wanted is not kept any more."""
+
+    def __init__(self, text: str, oldest: str | None) -> None:
+        super().__init__(410, text)
+        self.oldest = oldest
+
+
+class _Feed:
+    """One reader."""
+
+    def __init__(self, feeds: Feeds, request: web.Request, call: Call, wanted: Wanted, since: Id) -> None:
+        self._feeds = feeds
+        self._recent = feeds.recent
+        self._request = request
+        self._login = call.login
+        self._wanted = wanted
+        self._here = since  # the reader has everything up to here
+        self._response = web.StreamResponse(headers={**guard.HEADERS, "Cache-Control": "no-store"})
+        self._response.content_type = EVENTS if wanted.events else "application/x-ndjson"
+        self._child: Process | None = None
+        self._replacements = feeds.recent.replacements
+
+    async def run(self) -> web.StreamResponse:
+        """Feed until something ends it. Raises Refused before the first line."""
+        response = self._response
+        if self._is_behind:
+            self._child = await self._feeds.replay(self._wanted, self._here)
+        await response.prepare(self._request)
+        with suppress(ConnectionError):
+            await response.write(self._wanted.mark(self._here))
+            why = ""
+            while not why:
+                why = await (self._replayed() if self._is_behind else self._live())
+            await response.write(self._wanted.last(self._here, why))
+            await response.write_eof()
+        return response
+
+    async def close(self) -> None:
+        """End the child."""
+        if self._child is not None:
+            process, self._child = self._child, None
+            await self._feeds.end_replay(process)
+
+    @property
+    def _is_behind(self) -> bool:
+        return self._here.whole < self._recent.floor
+
+    def _why_end(self) -> str:
+        """Why the feed has to end; "" if it has not."""
+        if self._recent.replacements != self._replacements:
+            return "this proxy has loaded its state anew: go on"
+        if self._feeds.stopped:
+            return "this proxy stops: go on at another proxy"
+        if self._login.is_over:
+            return "the login is over: log in again, and go on"
+        try:
+            self._feeds.reading.demand_serving()
+        except Refused as error:
+            return f"{error}: go on at another proxy"
+        transport = self._request.transport
+        if transport is None or transport.is_closing():
+            raise ConnectionError
+        return ""
+
+    async def _live(self) -> str:
+        """The recent changes, until the reader is behind, or why the feed ends."""
+        recent, pace = self._recent, self._feeds.reading.pace()
+        written = time.monotonic()
+        while not (why := self._why_end()) and not self._is_behind:
+            found = recent.after(self._here.whole, _AT_ONCE)
+            if not found:
+                self._here = max(self._here, Id(recent.zxid))
+                if time.monotonic() - written >= _MARK:
+                    await self._response.write(self._wanted.mark(self._here))
+                    written = time.monotonic()
+                await recent.news(_LOOK)
+                await pace.rest()
+                continue
+            lines = bytearray()
+            for made in found:
+                for here, line in self._wanted.lines(made, self._here):
+                    lines += line
+                    self._here = here
+                    await pace.rest()
+                    if len(lines) >= _CHUNK:
+                        await self._response.write(bytes(lines))
+                        lines.clear()
+                self._here = Id(made.zxid)
+                await pace.rest()
+            if lines:
+                await self._response.write(bytes(lines))
+                written = time.monotonic()
+        return why
+
+    async def _replayed(self) -> str:
+        """Older changes, until the reader has reached the recent ones, or why the feed ends."""
+        try:
+            process = self._child = self._child or await self._feeds.replay(self._wanted, self._here)
+        except Refused as error:
+            return f"{error}: go on behind {self._here}"
+        assert process.stdin is not None
+        assert process.stdout is not None
+        while not (why := self._why_end()):
+            try:
+                header = json.loads(await process.stdout.readline())
+                lines = await process.stdout.readexactly(header["bytes"])
+            except (ValueError, EOFError):
+                return "the process that reads older changes has ended: go on"
+            if lines:
+                await self._response.write(lines)
+            self._here = id_of(header["id"])
+            if "end" in header:
+                return f"{header['end']}: go on"
+            if "caught_up" in header:
+                if not self._is_behind:
+                    await self.close()
+                    return ""
+                with suppress(ConnectionError):
+                    process.stdin.write(b"\n")
+                    await process.stdin.drain()
+        return why
+
+
+def _asked(request: web.Request, call: Call) -> tuple[Wanted, Id | None]:
+    """Which changes, and where they begin: None for now. Raises Refused."""
+    query = request.query
+    for name in query:
+        if name not in _PARAMETERS:
+            raise Refused(400, f"unknown parameter {name[:80]!r}: /changes has {', '.join(_PARAMETERS)}")
+        if len(query.getall(name)) > 1:
+            raise Refused(400, f"{name} is given more than once")
+    path, data = query.get("path", "/"), query.get("data", "no")
+    if not is_valid(path):
+        raise Refused(400, f"path={path[:200]!r} is no path of a node, such as /a/b")
+    if data not in ("yes", "no"):
+        raise Refused(400, f"data={data[:80]!r} is neither yes nor no")
+    # A browser's EventSource asks again with the id of the last event.
+    since = request.headers.get("Last-Event-ID") or query.get("since")
+    events = EVENTS in request.headers.get("Accept", "")
+    try:
+        begin = None if since is None else id_of(since)
+    except ValueError as error:
+        raise Refused(400, f"since: {error}") from None
+    return Wanted(path, data == "yes", identities_of(call), events), begin

@@ -1,0 +1,31 @@
+"""Follows the changes of a tree, each once, whatever breaks: python -m examples.changes http://127.0.0.1:8080"""
+
+import json
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from http.client import HTTPException
+from time import sleep
+from typing import Any
+
+
+def changes(url: str, query: str = "path=/") -> Iterator[dict[str, Any]]:
+    """The changes from now on. `url`: of a proxy's admin port, or of what balances several."""
+    since = ""
+    while True:
+        try:
+            with urllib.request.urlopen(f"{url}/changes?{query}{since}", timeout=60) as lines:
+                for line in map(json.loads, lines):
+                    since = f"&since={line['id']}"
+                    if "path" in line:
+                        yield line
+        except (OSError, HTTPException, ValueError) as error:
+            if isinstance(error, urllib.error.HTTPError) and error.code == 410:
+                raise  # too old: read the tree again
+        sleep(1)
+
+
+if __name__ == "__main__":
+    for change in changes(*sys.argv[1:]):
+        print(change["zxid"], change["change"], change["path"], flush=True)

@@ -1,0 +1,143 @@
+"""The source is lost: the copy is completed as it is. Later the source is sealed, and its changes are listed.
+
+Until the source is sealed, its proxies may serve clients as well as the copy's do.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+
+from archive.moment import shown
+from pipeline.errors import Failure
+from pipeline.etcd.limits import Limits
+from pipeline.etcd.load import first_zxid
+from pipeline.etcd.requests import TIMEOUT
+from pipeline.follow import target
+from pipeline.follow.changes import Changes
+from pipeline.follow.finishing import print_finished
+from pipeline.follow.output import print_progress
+from pipeline.follow.source import NotThere, OtherSource, Reading, Source
+from pipeline.follow.target import Origin, Position, TooLarge, position_of
+from proxy.etcd.interface import Etcd
+from proxy.log.seal import seal
+from proxy.state.feed import made_by, row
+from proxy.state.recording import Recorded, Recording, What
+from proxy.state.sessions import session_text
+from proxy.support.tasks import together
+from schema.entry import Request
+from schema.keys import Keyspace
+from schema.record import Seal
+from schema.znode import session_of
+
+_IDLE = 0.1  # seconds between two looks whether all has been read
+
+
+async def promote(etcd: Etcd, keys: Keyspace, limits: Limits) -> Position:
+    """Complete the copy as it is, in a new epoch of zxids, without sessions; or see that it is complete.
+
+    Whichever follower runs is stopped by the fence. Raises Failure, EtcdError.
+    """
+    there = await position_of(etcd, keys)
+    if there is None or there.origin is None:
+        raise Failure(f"{keys.prefix.decode()} does not follow another zketcd")
+    if there.finished:
+        print_finished(there)
+        return there
+    tree, machine, position = await target.resume(etcd, keys, limits)
+    assert position.origin is not None
+    print(
+        f"{position.source} is lost: its last change here has zxid 0x{position.zxid:x}, of"
+        f" {shown(position.origin.clock)}, after {position.origin.entries} entries of its log"
+    )
+    now = int(time.time() * 1000)
+    sessions = len(machine.sessions)
+    changes = Changes(machine)
+    changes.end_sessions(first_zxid(position.zxid), now)
+    position = position._replace(zxid=machine.zxid)
+    try:
+        await tree.finish(machine, changes.take(), now, position)
+    except TooLarge:  # very many ephemerals
+        position = await tree.checkpoint(machine, position)
+        await tree.finish(machine, changes.take(), now, position)
+    print(f"sessions: {sessions} ended, with their ephemerals")
+    print_finished(position)
+    return position
+
+
+async def seal_source(etcd: Etcd, keys: Keyspace, name: str, origin: Origin, where: Seal) -> None:
+    """Seal the source as soon as `etcd`, its client that tries again, reaches it.
+
+    Raises OtherSource, TreeNotServable, EtcdError.
+    """
+    print_progress(f"{name} is not sealed yet: its proxies may serve clients")
+    there = (await etcd.status(TIMEOUT)).cluster_id
+    if there != origin.cluster_id:
+        raise OtherSource(
+            f"{name} is in the etcd cluster {there:016x}, and the copy has followed {origin.cluster_id:016x}:"
+            " it is not sealed"
+        )
+    position = await seal(etcd, keys, where)
+    print(f"{name} is sealed at position {position}: no zketcd serves it any more", flush=True)
+
+
+# -- what only the source has -------------------------------------------------------------------------------
+
+
+async def list_lost(source: Source, etcd: Etcd, keys: Keyspace, write: Callable[[str], None]) -> None:
+    """Write a line of JSON for each change of the source that the copy has not got.
+
+    Raises Failure, EtcdError, TreeNotServable.
+    """
+    there = await position_of(etcd, keys)
+    if there is None or there.origin is None or not there.finished:
+        raise Failure(f"{keys.prefix.decode()} is no copy of another zketcd that is complete")
+    try:
+        reading = await source.open(there.origin.entries, there.origin.cluster_id)
+    except NotThere as error:
+        raise Failure(
+            f"{source.name} does not have all since then: {error}. Name its archive, if it has one"
+        ) from error
+    try:
+        await together([reading.run(), _list(reading, write)])
+    except _Listed:
+        if reading.sealed is None:
+            print_progress(f"{source.name} is not sealed: there may be more")
+
+
+class _Listed(Exception):
+    """All was read."""
+
+
+async def _list(reading: Reading, write: Callable[[str], None]) -> None:
+    machine = reading.machine
+    machine.use_transaction(Recording)
+    recording = machine.transaction
+    assert isinstance(recording, Recording)
+    while True:
+        while (arrived := reading.take()) is not None:
+            item, entry = arrived
+            machine.begin(item.incarnation, item.number, entry.clock, entry.rules)
+            for request in entry.requests:
+                machine.execute(request)
+                for line in _lines(recording.changes, machine.zxid, entry.clock, request):
+                    write(line)
+                recording.changes.clear()
+            machine.end()
+        if reading.sealed is not None or reading.level_at() is not None:
+            raise _Listed
+        await asyncio.sleep(_IDLE)
+
+
+def _lines(changes: list[Recorded], zxid: int, clock: int, request: Request) -> Iterator[str]:
+    """In the form of the feed of changes (docs/tables.md), with what it takes to make them again."""
+    made = made_by(request, zxid, clock, changes)
+    if made is None:
+        return
+    for change in made.changes:
+        found = row(made, change, data=True) | {"session": session_text(request.session_id)}
+        if change.what in (What.CREATED, What.ACL):
+            found["acl"] = [list(each) for each in change.acl]
+        if change.what == What.CREATED:
+            found["ephemeral"] = bool(session_of(change.owner))
+        yield json.dumps(found)

@@ -1,0 +1,27 @@
+"""`python -m pipeline lost`: what a lost source has, and its copy, which serves now, has not."""
+
+import argparse
+import asyncio
+
+from archive.catalog import ArchiveError
+from pipeline.errors import Failure
+from pipeline.etcd.options import Connection
+from pipeline.etcd.reach import reached
+from pipeline.follow.lost import list_lost
+from pipeline.jobs.follow import source_of
+from proxy.log.record import TreeNotServable
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Returns 0. Raises Failure, EtcdError."""
+    connection = Connection.from_arguments(arguments)
+
+    async def listed() -> None:
+        async with reached(connection) as etcd, source_of(connection, etcd, arguments) as source:
+            try:
+                await list_lost(source, etcd, connection.keys, print)
+            except (TreeNotServable, ArchiveError) as error:
+                raise Failure(f"{source.name}: {error}") from error
+
+    asyncio.run(listed())
+    return 0

@@ -1,0 +1,177 @@
+"""What requests change, as lines: JSON, or server-sent events. Pure.
+
+There is one line for each change of a znode, in the order of the log. Its `id` names the place behind it,
+where a reader that broke off goes on. A line with nothing but an `id`: nothing else has changed up to there.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from codec.constants import KeeperOpCode, OpCode, Perms
+from proxy.state.auth.scheme import Identities
+from proxy.state.recording import NONE, Recorded, What
+from proxy.state.rights import permits
+from schema.entry import Kind, RequestFields
+from schema.paths import ROOT
+
+#: What a change of a znode is, by `What`, in the words of all tables of changes.
+WORDS = ("created", "deleted", "set", "setACL", "set")
+# Looking up an enum's member costs more than using it.
+_ACL, _DELETED, _STAT = What.ACL, What.DELETED, What.STAT
+_ALL = 1 << 62  # changes of one request
+_ID = re.compile(r"(0x[0-9a-f]{1,16}|[0-9]{1,19})(?:\.([0-9]{1,9}))?", re.ASCII)
+_OF_A_CHANGE = 400  # bytes in memory, besides its path and data
+EVENTS = "text/event-stream"
+
+
+class Id(NamedTuple):
+    """The place behind the first `part` changes of a request, or behind all of them."""
+
+    zxid: int
+    part: int = _ALL
+
+    @property
+    def whole(self) -> int:
+        """The last zxid of which nothing is missing."""
+        return self.zxid if self.part == _ALL else self.zxid - 1
+
+    def __str__(self) -> str:
+        return f"0x{self.zxid:x}" if self.part == _ALL else f"0x{self.zxid:x}.{self.part}"
+
+
+def id_of(text: str) -> Id:
+    """A place as a line names it, or a zxid. Raises ValueError."""
+    found = _ID.fullmatch(text.lower())
+    zxid = int(found[1], 0 if found[1].startswith("0x") else 10) if found else _ALL
+    if found is None or zxid >= 1 << 63 or found[2] == "0":
+        raise ValueError(f"{text[:80]!r} is neither a zxid, such as 0x500000123, nor the id of a line")
+    return Id(zxid, int(found[2]) if found[2] else _ALL)
+
+
+class Made(NamedTuple):
+    """What one request has changed of znodes, in order."""
+
+    zxid: int
+    time: int  # milliseconds since 1970
+    operation: str
+    changes: tuple[Recorded, ...]
+
+
+def made_by(request: RequestFields, zxid: int, time: int, recorded: Iterable[Recorded]) -> Made | None:
+    """What the request that was executed last has changed; None if no znode.
+
+    A tree that follows another gets its Stats too: of these a line shows the version.
+    """
+    changes = tuple(
+        [each for each in recorded if each.path and (each.what is not _STAT or each.before != each.after)]
+    )
+    return Made(zxid, time, _request_name(request.kind, request.opcode), changes) if changes else None
+
+
+def size_of(made: Made) -> int:
+    """Bytes in memory, about."""
+    size = 0
+    for each in made.changes:
+        size += _OF_A_CHANGE + len(each.path)
+        if each.data:
+            size += len(each.data)
+        if each.data_before:
+            size += len(each.data_before)
+    return size
+
+
+class Wanted(NamedTuple):
+    """Which changes a reader gets, and in which form."""
+
+    path: str  # and all below it
+    data: bool
+    identities: Identities  # only changes of znodes that these may read
+    events: bool  # server-sent events
+
+    def lines(self, made: Made, after: Id) -> Iterator[tuple[Id, bytes]]:
+        """The lines of a request's changes behind a place, each with its id."""
+        if made.zxid < after.zxid:
+            return
+        done = after.part if made.zxid == after.zxid else 0
+        count = len(made.changes)
+        below = self.path if self.path == ROOT else self.path + "/"
+        for part, each in enumerate(made.changes, 1):
+            if (
+                part > done
+                and (each.path == self.path or each.path.startswith(below))
+                and permits(each.rights, Perms.READ, self.identities)
+            ):
+                here = Id(made.zxid) if part == count else Id(made.zxid, part)
+                yield here, self._line(here, row(made, each, data=self.data))
+
+    def mark(self, here: Id) -> bytes:
+        """Nothing else has changed up to a place."""
+        return f"id: {here}\n\n".encode() if self.events else _json({"id": str(here)}) + b"\n"
+
+    def last(self, here: Id, why: str) -> bytes:
+        """The end: why, and where to go on."""
+        line = self._line(here, {"end": why})
+        return b"event: end\n" + line if self.events else line
+
+    def _line(self, here: Id, members: Mapping[str, Any]) -> bytes:
+        line = _json({"id": str(here), **members})
+        return b"id: %b\ndata: %b\n\n" % (str(here).encode(), line) if self.events else line + b"\n"
+
+
+def row(made: Made, change: Recorded, *, data: bool) -> dict[str, Any]:
+    """A change. The versions are those of the ACL for setACL; null: there is no znode."""
+    found = {
+        "zxid": made.zxid,
+        "time": made.time,
+        "operation": made.operation,
+        "change": WORDS[change.what],
+        "path": change.path,
+        "version_before": None if change.before == NONE else change.before,
+        "version_after": None if change.after == NONE else change.after,
+    }
+    if data:
+        found |= data_members(written(change))
+    return found
+
+
+def written(change: Recorded) -> bytes | None:
+    """The data that a change has written."""
+    return None if change.what is _DELETED or change.what is _ACL else change.data
+
+
+def data_members(data: bytes | None) -> dict[str, str | None]:
+    """Data in JSON: as text, or in base64 if they are not UTF-8, so that nothing is lost."""
+    if data is None:
+        return {"data": None, "data_base64": None}
+    try:
+        return {"data": data.decode(), "data_base64": None}
+    except UnicodeDecodeError:
+        return {"data": None, "data_base64": base64.b64encode(data).decode()}
+
+
+def request_name(request: RequestFields) -> str:
+    """What a request is: MULTI, CLOSE_SESSION; of a proxy's own NODE_DUE, CLOSE."""
+    return _request_name(request.kind, request.opcode)
+
+
+@cache
+def _request_name(kind: int, opcode: int) -> str:
+    return operation_name(opcode) if kind == Kind.CLIENT else Kind(kind).name
+
+
+def operation_name(opcode: int) -> str:
+    """The name of an operation, or its number."""
+    for names in (OpCode, KeeperOpCode):
+        try:
+            return names(opcode).name
+        except ValueError:
+            continue
+    return str(opcode)
+
+
+def _json(members: Mapping[str, Any]) -> bytes:
+    return json.dumps(members, separators=(",", ":")).encode()

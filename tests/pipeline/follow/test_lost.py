@@ -1,0 +1,184 @@
+"""A copy that is completed without its source, and what is done when the source is back."""
+
+import asyncio
+import contextlib
+import json
+import re
+from unittest import mock
+
+import pytest
+
+from codec import client as zk
+from codec.jute import Acl
+from lab.fakes.etcd import FakeEtcdClient
+from lab.servers.waiting import eventually
+from pipeline.errors import Failure
+from pipeline.etcd.limits import Limits
+from pipeline.follow import retrying as retrying_module
+from pipeline.follow.lost import list_lost, promote, seal_source
+from pipeline.follow.retrying import retrying
+from pipeline.follow.source import OtherSource
+from pipeline.follow.standby import Options, follow
+from pipeline.follow.target import position_of
+from proxy.log.load import start
+from proxy.log.record import TreeSealed
+from schema.record import Seal
+from tests.pipeline.follow.test_standby import KEYS, World
+from tests.pipeline.follow.test_target import Killed, Stopped
+from tests.proxy.log.trees import CLOCK, asked, created
+
+WHERE = Seal("http://two", "/copy", 2, 0)
+
+
+@pytest.fixture
+async def world() -> World:
+    """A copy that is level, and a source that goes on."""
+    world = World()
+    world.etcd.store.cluster_id = 2
+    await world.tree.make("a")
+    session = world.tree.session("a")
+    await world.tree.send("a", [created(session, "/mine", flags=1)])
+    await world.write()
+    await world.level()
+    return world
+
+
+async def listed(world: World) -> list[dict[str, object]]:
+    lines: list[str] = []
+    await list_lost(world.source, world.etcd, KEYS, lines.append)
+    return [json.loads(line) for line in lines]
+
+
+async def test_the_copy_goes_on_without_the_source(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    session = world.tree.session("a")
+    await world.write(1)
+    await world.tree.send(
+        "a",
+        [
+            asked(session, zk.set_data("/n1", b"\xff", -1)),
+            asked(session, zk.set_data("/none", b"refused", -1)),
+            created(session, "/mine/x"),
+            created(session, "/e", b"text", flags=1),
+            asked(session, zk.delete("/n2")),
+            asked(session, zk.set_acl("/n3", (Acl(1, "world", "anyone"),), -1)),
+        ],
+    )
+    await promote(world.etcd, KEYS, Limits())
+    told = capsys.readouterr().out
+    assert re.match(
+        r"etcd://one/t is lost: its last change here has zxid 0x7, of 20\S+Z, after 7 entries", told
+    )
+    assert "sessions: 1 ended, with their ephemerals\nfinished: zxids go on at 0x100000000\n" in told
+    machine = (await start.load(world.etcd, KEYS, make=False)).machine
+    assert (machine.zxid, machine.sessions) == (1 << 32, {})
+    assert "/n5" in machine.tree.nodes
+    assert not {"/mine", "/n6", "/e"} & machine.tree.nodes.keys()
+    await promote(world.etcd, KEYS, Limits())  # it is already
+    assert capsys.readouterr().out == "finished: zxids go on at 0x100000000\n"
+
+    assert [each["path"] for each in await listed(world)] == ["/n6", "/n1", "/e", "/n2", "/n3"]
+    assert "is not sealed: there may be more" in capsys.readouterr().err
+    position = await position_of(world.etcd, KEYS)
+    assert position is not None
+    assert position.origin is not None
+    await seal_source(world.client, world.tree.keys, "one", position.origin, WHERE)
+    assert "one is sealed at position" in capsys.readouterr().out
+    with pytest.raises(TreeSealed):
+        await start.load(world.client, world.tree.keys, make=False)
+    made, changed, ephemeral, gone, acl = await listed(world)
+    assert not capsys.readouterr().err
+    assert made == {
+        "zxid": 8,
+        "time": CLOCK,
+        "operation": "CREATE",
+        "session": f"0x{session:x}",
+        "change": "created",
+        "path": "/n6",
+        "version_before": None,
+        "version_after": 0,
+        "data": "6",
+        "data_base64": None,
+        "acl": [[31, "world", "anyone"]],
+        "ephemeral": False,
+    }
+    assert (changed["change"], changed["data"], changed["data_base64"]) == ("set", None, "/w==")
+    assert (ephemeral["zxid"], ephemeral["ephemeral"]) == (12, True)
+    assert (gone["change"], gone["version_after"]) == ("deleted", None)
+    assert (acl["change"], acl["acl"]) == ("setACL", [[1, "world", "anyone"]])
+
+
+async def test_a_running_follower_is_stopped(world: World) -> None:
+    running = asyncio.create_task(follow(world.source, world.etcd, KEYS, Options()))
+    await world.write(1)
+
+    async def reached() -> bool:
+        position = await position_of(world.etcd, KEYS)
+        return position is not None and position.zxid == 8
+
+    await eventually(reached, "it follows", 60)
+    await promote(FakeEtcdClient(world.etcd.store), KEYS, Limits())
+    await world.write(1)
+    with pytest.raises(Failure, match="has taken /copy over"):
+        await asyncio.wait_for(running, 60)
+    assert "/n7" not in (await start.load(world.etcd, KEYS, make=False)).machine.tree.nodes
+
+
+@pytest.mark.parametrize("counts", [False, True])
+async def test_killed_at_any_txn(counts: bool) -> None:
+    at = 0
+    while True:
+        at += 1
+        world = World()
+        await world.tree.make("a")
+        await world.write()
+        await world.level()
+        killed = Killed(world.etcd.store, at, counts=counts)
+        with contextlib.suppress(Stopped):
+            await promote(killed, KEYS, Limits())
+        if killed.left > 0:
+            break
+        await promote(world.etcd, KEYS, Limits())
+        machine = (await start.load(world.etcd, KEYS, make=False)).machine
+        assert (machine.zxid, len(machine.tree.nodes)) == (1 << 32, 9)
+    assert at > 2
+
+
+async def test_more_ephemerals_than_an_entry_holds(world: World) -> None:
+    session = world.tree.session("a")
+    names = [f"/{'e' * 50}{number:x}{number * 7919:x}" for number in range(200)]
+    await world.tree.send("a", [created(session, name, flags=1) for name in names])
+    await world.level()
+    await promote(world.etcd, KEYS, Limits(max_request_bytes=5000))
+    machine = (await start.load(world.etcd, KEYS, make=False)).machine
+    assert (len(machine.tree.nodes), machine.sessions) == (9, {})
+
+
+async def test_the_source_is_sealed_when_it_is_back(world: World) -> None:
+    world.client.unreachable = True
+    await promote(world.etcd, KEYS, Limits())
+    position = await position_of(world.etcd, KEYS)
+    assert position is not None
+    assert position.origin is not None
+    back = retrying(world.client, "the source's etcd")
+    with mock.patch.object(retrying_module, "RETRY", 0.001):
+        sealing = asyncio.create_task(seal_source(back, world.tree.keys, "one", position.origin, WHERE))
+        await asyncio.sleep(0.05)
+        assert not sealing.done()
+        world.client.unreachable = False
+        await asyncio.wait_for(sealing, 60)
+    world.client.store.cluster_id = 9
+    with pytest.raises(OtherSource, match="it is not sealed"):
+        await seal_source(world.client, world.tree.keys, "one", position.origin, WHERE)
+
+
+async def test_what_is_refused(world: World) -> None:
+    with pytest.raises(Failure, match="is no copy of another zketcd that is complete"):
+        await listed(world)
+    with pytest.raises(Failure, match="/t does not follow another zketcd"):
+        await promote(world.client, world.tree.keys, Limits())
+    await promote(world.etcd, KEYS, Limits())
+    for _ in range(3):
+        await world.write(40)
+        await world.tree.snapshot("a")
+    with pytest.raises(Failure, match="does not have all since then: "):
+        await listed(world)
