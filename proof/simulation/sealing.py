@@ -96,6 +96,8 @@ class Sealing:
         if not self._until(lambda: bool(operated)):
             return self._wrong("the tree is not sealed")
         (position,) = operated
+        if isinstance(position, Exception):
+            return self._wrong(f"to seal the tree answers {position!r}")
         world.trace("operator", f"the tree is sealed at {position}")
         if not self._until(self._all_have_seen_it):
             for proxy in self._subject.proxies:
