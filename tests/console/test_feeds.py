@@ -257,7 +257,7 @@ async def test_a_slow_reader_costs_bounded_memory_and_hears_where_to_go_on(
         monkeypatch.setattr(recent, "_most", most)
         mirror = Mirror()
         reader, writer = await asyncio.open_connection("127.0.0.1", where.port, limit=1 << 12)
-        writer.write(b"GET /changes?data=yes HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        writer.write(b"GET /changes?data=yes HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         await until(lambda: recent.readers == 2)
         await _line(fast)
         client = await where.client(("/a", b""))
