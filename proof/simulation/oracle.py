@@ -26,6 +26,7 @@ from proxy.state.node import Node
 from schema.entry import Kind, Request, decode_close, decode_entry, decode_node_due
 from schema.errors import ForeignKey
 from schema.keys import KeyKind, Keyspace
+from schema.record import decode_record
 
 _REQUESTS = "requests"
 
@@ -92,6 +93,7 @@ class Oracle:
         self._early: dict[str, dict[int, bytes]] = {}
         #: Incarnations whose keys are gone.
         self.over: set[str] = set()
+        self._sealed = False  # the tree has moved
 
     def begin(self, machine: Machine) -> None:
         """Continue from a state that was loaded."""
@@ -138,6 +140,8 @@ class Oracle:
                     self.over.add(incarnation)
                     if self._early.pop(incarnation, None):
                         self.counts[sometimes.GAP_STAYS] += 1
+            elif kind is KeyKind.TREE and event.type != DELETE:
+                self._sealed = decode_record(event.kv.value).seal is not None
             elif kind is KeyKind.ENTRY and event.type != DELETE:
                 senders.add(incarnation)
                 self._entry(incarnation, number, event)
@@ -145,6 +149,9 @@ class Oracle:
 
     def _entry(self, incarnation: str, number: int, event: Event) -> None:
         if self._is_late(incarnation, number):
+            return
+        if self._sealed:
+            self._wrong(f"entry {number} of {incarnation} was appended behind the seal")
             return
         following = self._numbers.get(incarnation, 0) + 1
         if number < following:

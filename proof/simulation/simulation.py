@@ -31,6 +31,7 @@ from proof.simulation.outcome import Outcome
 from proof.simulation.proxies import Hardware, Proxy, config
 from proof.simulation.reserve import ReserveJudge
 from proof.simulation.rolling_upgrade import Upgrade
+from proof.simulation.sealing import Sealing
 from proof.simulation.sometimes import Sometimes
 from proof.simulation.syncing_readers import SyncingReaders
 from proof.simulation.world import Host, World, running_host
@@ -41,6 +42,7 @@ from proxy.support.probe import Probe, listening
 RECOVERY_LIMIT = 120.0  # seconds of simulated time after the end of faults until everything works again
 _SETTLE_LIMIT = 300.0  # seconds at the end, until no session of a dead client is left
 _POLL = 0.5
+_MOVED_CLIENTS = 3
 _COLLECTED_EACH = 4  # episodes; each that is not collected after keeps its dead servers in memory until then
 
 
@@ -139,6 +141,8 @@ class Simulation:
 
     # -- parts -----------------------------------------------------------------------------------------------
 
+    #: Whether a world without a restore ends with a seal.
+    _seals = True
     #: Options of the servers besides those of the knobs.
     _options: Sequence[str] = ()
 
@@ -320,12 +324,25 @@ class Simulation:
         self._live(self.world.now + self._hours * 3600)
         if not self.broken:
             self._settle()
+        if self._seals and self._backup is None and not self.broken:
+            self._seal()
         if not self.broken:
             self.answers.judge(self.history, self._writes(), self.expiry)
         if self._backup is not None and not self.broken:
             self._is_judged = True
             for wrong in self._backup.restore(self.proxies, self.clients_host, self.oracle.machine.zxid):
                 self.violate(wrong)
+
+    def _seal(self) -> None:
+        """The tree moves away, while new clients write, and the move is called off."""
+        clients = [self._make_client(self._timeouts[-1]) for _ in range(_MOVED_CLIENTS)]
+        for client in clients:
+            client.think = 0.1  # so that something is being written when the seal comes
+        Sealing(self, clients, self._kinds).run()
+        for client in clients:
+            client.stopped = True
+        self.dead_clients += clients
+        self._until_level()
 
     def _writes(self) -> dict[int, list[Logged]]:
         """What the log has of the sessions that the history knows."""
@@ -456,9 +473,7 @@ class Simulation:
         self._judge_end()
         for client in self._everybody:
             client.stopped = True
-        deadline = world.now + _SETTLE_LIMIT
-        while not self._level() and world.now < deadline:
-            world.run(world.now + _POLL)
+        self._until_level()
         for proxy in self.proxies:
             if proxy.server is not None:
                 if outstanding := proxy.server.log.outbox.outstanding:
@@ -470,6 +485,11 @@ class Simulation:
         elif fresh.entries == self.oracle.machine.entries:  # sessions may end between the two looks
             self.oracle.compare_bytes("a fresh start", fresh)
         self.naive.compare(self.oracle.machine)
+
+    def _until_level(self) -> None:
+        deadline = self.world.now + _SETTLE_LIMIT
+        while not self._level() and self.world.now < deadline:
+            self.world.run(self.world.now + _POLL)
 
     def _judge_end(self) -> None:
         """Look at a world in which nothing goes wrong any more, while its clients still work."""

@@ -326,8 +326,7 @@ class Applier:
 
     def _fire(self, events: Sequence[TreeEvent], zxid: int) -> None:
         """Notify the clients that watch."""
-        for event in self.worker.each(events):
-            self._watches.fire(event, zxid, self.worker)
+        self._watches.fire(events, zxid, self.worker)
 
     def _settle(self, number: int, sent: Sent | None = None) -> None:
         """An entry of ours is applied: answer the requests that were refused after it."""

@@ -28,6 +28,7 @@ from schema.record import SnapshotRef, TreeRecord, decode_record, is_incomplete_
 
 log = logging.getLogger(__name__)
 
+_NO_REVISION = -1
 _TRIES = 10  # of a load that finds an older state than this proxy has
 # Seconds between two tries to repair a broken watch. One that lived for so long is repaired at once: clients'
 # writes wait for that.
@@ -123,13 +124,12 @@ class Follow:
         self.record: TreeRecord | None = None
         #: Set once the tree is complete: until then it follows another one.
         self.complete = asyncio.Event()
-        self._loaded_at = 0
+        self._record_revision = 0
         self._ended = False  # the tree can no longer be served
 
     async def continue_from(self, loaded: Loaded) -> list[Item]:
         """Continue from a loaded state; returns the items that follow from the load. Called before `run`."""
-        self._take_record(loaded.caught.record)
-        self._loaded_at = loaded.caught.revision
+        self._take_record(loaded.caught.record, loaded.caught.pair.mod_revision)
         self.last_load = LastLoad(
             loaded.cluster_id, loaded.log_bytes, loaded.log_requests, fell_back=loaded.fell_back
         )
@@ -142,13 +142,13 @@ class Follow:
         Then the consumer has got everything before that; it is TreeSealed if the tree has moved.
         """
         if self.record is not None and self.record.seal is not None:
-            raise no_longer_servable(self._keys, self.record, self._loaded_at)
+            raise no_longer_servable(self._keys, self.record, self._record_revision)
         await together([self._watch_and_repair(), self.staleness.run()])
 
     @property
-    def passed(self) -> int:
-        """No record up to this revision ends the tree; 0 if one has."""
-        return 0 if self._ended else self.follower.revision
+    def record_revision(self) -> int:
+        """The mod_revision of the newest record that was seen; one that none has if that ended the tree."""
+        return _NO_REVISION if self._ended else self._record_revision
 
     def distrust(self) -> None:
         """The state is not what the log says: let no client see it, and load the tree anew."""
@@ -330,10 +330,11 @@ class Follow:
             raise no_longer_servable(self._keys, record, item.revision)
         if known is not None and record.current != known:
             raise _Checkpoint(record, item.revision)
-        self._take_record(record)
+        self._take_record(record, item.revision)
 
-    def _take_record(self, record: TreeRecord) -> None:
+    def _take_record(self, record: TreeRecord, revision: int) -> None:
         self.record = record
+        self._record_revision = revision
         if record.complete:
             self.complete.set()
 
@@ -355,7 +356,7 @@ class Follow:
         assert wanted is not None
         if (machine.zxid, machine.digest.settle(machine.tree.nodes)) != (wanted.zxid, wanted.digest):
             return False
-        self._take_record(checkpoint.record)
+        self._take_record(checkpoint.record, checkpoint.revision)
         self.follower.restart(machine.applied)  # what was delivered behind the snapshot comes again
         self.follower.revision = checkpoint.revision
         return True
