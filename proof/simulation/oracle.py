@@ -64,6 +64,8 @@ class Listeners:
     gap: Callable[[str], None] = lambda _incarnation: None
     #: A request was applied: incarnation, clock and rules of its sender, request, outcome, the machine.
     applied: Callable[[str, int, int, Request, Outcome, Machine], None] = lambda *_applied: None
+    #: An entry was applied: the machine.
+    ended: Callable[[Machine], None] = lambda _machine: None
 
 
 class Oracle:
@@ -101,6 +103,7 @@ class Oracle:
         self.machine.session_changes.clear()
         self._numbers = dict(machine.applied)
         self._early.clear()
+        self._sealed = False
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -199,6 +202,7 @@ class Oracle:
         self.steps.append(Step(incarnation, number, machine.zxid, digest))
         self.times.append(self._world.now)
         self.zxids.append(machine.zxid)
+        self.listeners.ended(machine)
 
     def _note(self, request: Request, before: int, outcome: Outcome) -> None:
         machine = self.machine

@@ -94,22 +94,7 @@ class Simulation:
         listeners = self.oracle.listeners
         listeners.expired, listeners.attached = self._expired, self.expiry.attached
         listeners.entered, listeners.applied = self.naive.entered, self._applied
-        self.proxies = [
-            Proxy(
-                self.cluster,
-                f"proxy{number}",
-                config(self.knobs, *self._options, number=number),
-                self.knobs.tuning,
-            )
-            for number in range(1, self.knobs.proxies + 1)
-        ]
-        for proxy in self.proxies:
-            proxy.hardware = Hardware(
-                skew=rng.choice((0.0, 0.0, rng.uniform(-60, 60))),
-                drift=rng.uniform(-1e-4, 1e-4),
-                burn=rng.choice((0.0, 0.0001, 0.004)),
-            )
-            proxy.on_heard = self.expiry.heard
+        self.proxies = self._make_proxies(self.cluster, "proxy", rng)
         self.reserve = ReserveJudge(self.world, self.proxies, self.knobs.quota, self.violate)
         self.clients_host = Host(self.world, "clients")
         self._syncing_readers = SyncingReaders(self.world, self.clients_host)
@@ -145,6 +130,28 @@ class Simulation:
     _seals = True
     #: Options of the servers besides those of the knobs.
     _options: Sequence[str] = ()
+    #: What is replaced in such a world besides `seams`.
+    _replaced: Sequence[tuple[Any, str, Any]] = ()
+
+    def _make_proxies(self, cluster: Cluster, name: str, rng: Random) -> list[Proxy]:
+        """The proxies of an etcd; their names begin with `name`."""
+        proxies = [
+            Proxy(
+                cluster,
+                f"{name}{number}",
+                config(self.knobs, *self._options, number=number),
+                self.knobs.tuning,
+            )
+            for number in range(1, self.knobs.proxies + 1)
+        ]
+        for proxy in proxies:
+            proxy.hardware = Hardware(
+                skew=rng.choice((0.0, 0.0, rng.uniform(-60, 60))),
+                drift=rng.uniform(-1e-4, 1e-4),
+                burn=rng.choice((0.0, 0.0001, 0.004)),
+            )
+            proxy.on_heard = self.expiry.heard
+        return proxies
 
     def _drawn(self, rng: Random) -> Knobs:
         """Draw the knobs of this world."""
@@ -155,9 +162,14 @@ class Simulation:
         for _ in range(rng.randint(3, 5)):
             self._new_client()
         self._new_client(reads_only=True)
-        self._features = featured(self.world, self.clients_host, self.proxies, rng.choice(self._timeouts))
+        self._features = featured(self.world, self.clients_host, self._addresses, rng.choice(self._timeouts))
         for client in self._features:
             self._begin_client(client)
+
+    @property
+    def _addresses(self) -> Sequence[Proxy]:
+        """What clients know."""
+        return self.proxies
 
     @property
     def _everybody(self) -> list[Client]:
@@ -179,7 +191,7 @@ class Simulation:
             self.world,
             self.clients_host,
             f"client{self._names}",
-            self.proxies,
+            self._addresses,
             self.history,
             timeout_ms,
             reads_only=reads_only,
@@ -272,7 +284,7 @@ class Simulation:
         # When the collector runs depends on what else the process has done; what it finds must not matter.
         gc.disable()
         try:
-            with seams.installed(self.world, self.knobs), listening(_Probe(self)):
+            with seams.installed(self.world, self.knobs, self._replaced), listening(_Probe(self)):
                 try:
                     self._run()
                 except RuntimeError as error:
@@ -377,7 +389,7 @@ class Simulation:
         rng, world = self.plan, self.world
         faults: list[Fault] = []
         for _ in range(rng.choice((1, 1, 2, 3, 5))):
-            fault = self.nemesis.begin(rng.choice(self._kinds))
+            fault = self._begin_fault(rng.choice(self._kinds))
             if fault is not None:
                 faults.append(fault)
             world.run(world.now + rng.expovariate(1 / rng.choice((0.05, 1.0, 5.0))))
@@ -388,6 +400,9 @@ class Simulation:
             fault.end()
             world.run(world.now + rng.expovariate(1.0) * rng.choice((0.0, 0.1, 1.0)))
         self._recover_from(faults)
+
+    def _begin_fault(self, name: str) -> Fault | None:
+        return self.nemesis.begin(name)
 
     def _recover_from(self, faults: list[Fault]) -> None:
         """End the faults."""
