@@ -70,7 +70,7 @@ class TransactionRow(NamedTuple):
 _NARROW = frozenset(
     (
         *("perms", "version", "created", "aversion", "timeout_ms"),
-        *("part", "cxid", "type", "parent_cversion", "error", "request"),
+        *("part", "cxid", "type", "parent_cversion", "error", "request", "version_before", "version_after"),
     )
 )
 

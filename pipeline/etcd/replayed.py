@@ -47,9 +47,7 @@ async def replayed(
 ) -> list[TrafficRow]:
     """The rows of the requests after `start`, up to `end`, with their outcomes.
 
-    The tree and all rows are in memory meanwhile, and the tree also afterwards if there is `kept`: a replay
-    that begins where the last one ended needs no load. `lossy`: if entries after `start` were truncated,
-    begin with the oldest that exists. Raises DataLost, NotReadable, EtcdError.
+    All of them are in memory meanwhile. Otherwise as `replay`.
     """
     rows: list[TrafficRow] = []
 
@@ -57,12 +55,33 @@ async def replayed(
         rows.clear()
         return Recorder(start.applied, rows.append).execute
 
+    await replay(etcd, keys, start, end, again, lossy=lossy, kept=kept)
+    return rows
+
+
+async def replay(
+    etcd: Etcd,
+    keys: Keyspace,
+    start: Mark,
+    end: Mark,
+    again: Callable[[], Execute],
+    *,
+    lossy: bool = False,
+    kept: KeptState | None = None,
+) -> None:
+    """Execute the requests up to `end`, from a state that is not newer than `start`.
+
+    `again` is called for each try; its result executes the requests. The tree is in memory meanwhile, and
+    also afterwards if there is `kept`: a replay that begins where the last one ended needs no load. `lossy`:
+    if entries after `start` were truncated, begin with the oldest that exists. Raises DataLost, NotReadable,
+    EtcdError.
+    """
     # The loaded objects live until the end: garbage collection of them would take a third of the time.
     gc.disable()
     try:
         if kept is None:
             await _loaded(etcd, keys, start, end, lossy, again)
-            return rows
+            return
         cluster_id = (await until_known(lambda: etcd.status(TIMEOUT))).cluster_id
         machine = kept.take(keys, cluster_id, start)
         if machine is None or not await _went_on(etcd, keys, machine, start, end, again()):
@@ -73,7 +92,6 @@ async def replayed(
         raise NotReadable(str(error)) from error
     finally:
         gc.enable()
-    return rows
 
 
 async def _loaded(

@@ -46,23 +46,30 @@ class InArchive:
     def _open(self, entries: int | None, cluster_id: int | None) -> Reading:
         try:
             store = existing(self._url)
-            catalog = Catalog(store.list())
-            catalog.check_filled()
-            run = catalog.runs[-1]
+            run = _newest(store)
             if cluster_id is not None and run.cluster != cluster_id:
                 raise OtherSource(
                     f"{self.name} is of the etcd cluster {run.cluster:016x}, and the copy has followed"
                     f" {cluster_id:016x}: it is the archive of another tree, or etcd was restored. Start"
                     " over with --overwrite"
                 )
+            if run.holes:
+                raise ArchiveError("files are missing (`zketcd archive verify` says which)")
             wanted = run.end.entries if entries is None else entries
-            if wanted < run.begin.entries or run.holes:
+            if wanted < run.begin.entries:
                 raise NotThere(f"{self.name}: its newest run begins after {run.begin.entries} entries")
             if wanted > run.end.entries:
                 raise NotThere(f"{self.name}: it has {run.end.entries} entries so far")
             return _Polling(self.name, store, run, _state(store, run, wanted))
         except ArchiveError as error:
             raise Failure(f"{self.name}: {error}") from error
+
+
+def _newest(store: Store) -> Run:
+    """The run that is being written. Raises ArchiveError."""
+    catalog = Catalog(store.list())
+    catalog.check_filled()
+    return catalog.runs[-1]
 
 
 def _state(store: Store, run: Run, entries: int) -> Machine:
@@ -115,7 +122,7 @@ class _Polling(Reading):
 
     def _new(self) -> list[Sequence[Record]]:
         """The entries of some segments that were not read yet. Raises Again, ArchiveError."""
-        run = Catalog(self._store.list()).runs[-1]
+        run = _newest(self._store)
         if run.name != self._run.name:
             raise Again(f"{self._name}: another run has begun")
         self._run = run

@@ -65,6 +65,11 @@ class Reading:
         return bool(self._entries)
 
     @property
+    def next_bytes(self) -> int:
+        """About how many bytes the next entry's requests have; 0 without one."""
+        return sum(len(each.body) for each in self._entries[0].entry.requests) if self._entries else 0
+
+    @property
     def is_full(self) -> bool:
         """Whether so much waits that no more should be read."""
         return self._bytes > MOST_WAITING

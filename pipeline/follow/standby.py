@@ -174,7 +174,8 @@ class _Standby:
             reason = str(error)
             reading = await self._source.open(None, origin.cluster_id)
         machine = reading.machine
-        same = machine.zxid == position.zxid and digest_of(machine) == digest
+        same = (machine.zxid, digest_of(machine)) == (position.zxid, digest)
+        same = same and machine.sessions.keys() == {session.id for session in kept.sessions}
         if same or not reason:
             if not same:
                 raise OtherSource(
@@ -258,9 +259,10 @@ class _Work:
             await self._append()
             if self._tree.log_bytes > max(_CHECKPOINT_BYTES, self._tree.snapshot_bytes):
                 await self._checkpoint()
+            await self._status.report(self._tree.report)
             await self._seal_if_wanted()
             if self._reading.has_more:
-                self._status.behind(self._position.zxid, self._reading.waiting)
+                self._status.behind(self._position.zxid, self._reading.waiting, age=self._age())
                 continue
             if self._reading.sealed is not None:
                 await self._finish(self._reading.sealed)
@@ -271,22 +273,27 @@ class _Work:
             except TimeoutError:
                 pass
 
+    def _age(self) -> float | None:
+        """What the source had so many seconds ago is applied; None: unknown."""
+        at = self._reading.level_at()
+        return None if at is None else max(0.0, time.time() - at)
+
     def _report(self) -> None:
-        options, at = self._finishing.options, self._reading.level_at()
-        if at is None:
+        options, age = self._finishing.options, self._age()
+        if age is None:
             return
         done = options.until_level and self._position.zxid >= options.zxid
-        self._status.level(self._position.zxid, now=done, age=max(0.0, time.time() - at))
+        self._status.level(self._position.zxid, now=done, age=age)
         if done:
             raise _Done
 
     async def _seal_if_wanted(self) -> None:
         """Seal the source if the copy has to be completed, and nearly all is in it."""
         wanted = None if self._has_sealed else await self._finishing.wanted()
-        at = self._reading.level_at()
-        if wanted is None or at is None or self._position.zxid < wanted:
+        age = self._age()
+        if wanted is None or age is None or self._position.zxid < wanted:
             return
-        if self._reading.waiting <= _SEAL_BEHIND and time.time() - at <= _SEAL_AGE:
+        if self._reading.waiting <= _SEAL_BEHIND and age <= _SEAL_AGE:
             await self._source.seal(self._finishing.seal(self._copy.cluster_id))
             self._has_sealed = True
             print_progress(f"{self._source.name} is sealed: its clients have to use the copy from now on")
@@ -307,6 +314,8 @@ class _Work:
         """Apply as much as one entry of the copy takes."""
         turn = time.monotonic() + _TURN
         while self._changes < _ENTRY_CHANGES and self._bytes < _ENTRY_BYTES:
+            if self._bytes and self._bytes + self._reading.next_bytes > _ENTRY_BYTES:
+                return
             arrived = self._reading.take()
             if arrived is None:
                 return

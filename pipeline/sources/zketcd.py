@@ -1,9 +1,9 @@
 """Spark's data source "zketcd": an etcd prefix as tables, and the guarded load of one.
 
-Reading: option `table` is `znodes` (default), `sessions`, or `traffic`: the log, also as a stream
-(zketcd_log.py). A DataFrame of znodes or sessions is the tree at the position of its `load()`, in all scans
-of all actions. `subtree`: only rows of this path and those below it. Reading writes nothing: the log after
-the newest snapshot is replayed in memory.
+Reading: option `table` is `znodes` (default), `sessions`, or `traffic` or `changes`: the log, also as a
+stream (zketcd_log.py). A DataFrame of znodes or sessions is the tree at the position of its `load()`, in all
+scans of all actions. `subtree`: only rows of this path and those below it. Reading writes nothing: the log
+after the newest snapshot is replayed in memory.
 Writing: znodes only. mode("overwrite") deletes an existing tree; `zxid` is the old server's last. The tree is
 served only after all is written.
 Both take the options of pipeline.etcd.options.Connection.
@@ -26,7 +26,7 @@ from pipeline.etcd.limits import Limits
 from pipeline.etcd.options import Connection
 from pipeline.sources.log_options import number
 from pipeline.sources.spark import SparkReader, SparkWriter, struct_of
-from pipeline.sources.zketcd_log import TABLE, TrafficOptions, TrafficReader
+from pipeline.sources.zketcd_log import SCHEMAS, TrafficOptions, TrafficReader
 from pipeline.sources.zketcd_stream import TrafficStream
 from pipeline.sources.zketcd_tree import (
     PARTITION,
@@ -38,10 +38,9 @@ from pipeline.sources.zketcd_tree import (
     survey,
 )
 from pipeline.table import SESSIONS, ZNODES, ZnodeRow
-from pipeline.traffic.arrow import TRAFFIC
 from schema.paths import ROOT
 
-_TABLES = {"znodes": ZNODES, "sessions": SESSIONS, TABLE: TRAFFIC}
+_TABLES = {"znodes": ZNODES, "sessions": SESSIONS, **SCHEMAS}
 
 
 class ZketcdSource(DataSource):
@@ -62,7 +61,7 @@ class ZketcdSource(DataSource):
         table = self.options.get("table", "znodes")
         if table not in _TABLES:
             raise ValueError(f"the option table must be one of {', '.join(_TABLES)}, not {table!r}")
-        if table != TABLE and not self._revision:
+        if table not in SCHEMAS and not self._revision:
             # Spark keeps this object with the DataFrame, and plans each scan of it with a copy.
             self._revision = asyncio.run(revision_of(Connection.from_options(self.options)))
         return struct_of(_TABLES[table])
@@ -70,10 +69,9 @@ class ZketcdSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the whole prefix at one position, or of the log."""
         subtree = self.options.get("subtree", ROOT)
-        if self.options.get("table") == TABLE:
-            return SparkReader(
-                TrafficReader(TrafficOptions.of(self.options, results=True)), TRAFFIC, schema, subtree
-            )
+        if (log := SCHEMAS.get(self.options.get("table", ""))) is not None:
+            options = TrafficOptions.of(self.options, results=True)
+            return SparkReader(TrafficReader(options), log, schema, subtree)
         size = number(self.options, "partition-size", PARTITION)
         if not size:
             raise ValueError("the option partition-size must be above 0")

@@ -1,4 +1,4 @@
-"""The log of a tree in etcd as a table of traffic, and as a stream: option `table` = `traffic`.
+"""The log of a tree in etcd as a table, and as a stream: option `table` = `traffic`, or `changes` of znodes.
 
     spark.read.format("zketcd").option("table", "traffic").option("etcd", "http://etcd-1:2379").load()
     spark.readStream. ... the same
@@ -6,7 +6,7 @@
 Options:
 results              true: replay the log from the snapshot before it, for zxid, result, paths as made and
                      growth; one task. false: rows say what the requests say; many tasks. By default true
-                     for a table, false for a stream
+                     for a table, false for a stream. Changes are always replayed
 startingOffsets      earliest (default) or latest: where a new stream begins
 failOnDataLoss       true (default): end with an error if entries were truncated before the stream read them
 maxEntriesPerTrigger entries of the log in one batch of a stream; default: all there are
@@ -21,18 +21,23 @@ from typing import NamedTuple
 
 import pyarrow
 
+from pipeline.batches import of_rows
 from pipeline.etcd import log as etcd_log
 from pipeline.etcd.log import Mark, Share
 from pipeline.etcd.options import Connection
-from pipeline.etcd.replayed import KeptState, replayed
+from pipeline.etcd.replayed import KeptState, replay, replayed
 from pipeline.sources.log_options import LogOptions
-from pipeline.traffic.arrow import batches
+from pipeline.table import schema_of
+from pipeline.traffic.arrow import TRAFFIC, batches
+from pipeline.traffic.changes import ChangeRecorder, ChangeRow
 from pipeline.traffic.requests import row
 from pipeline.traffic.table import TrafficRow
-from proxy.log.load.replay import Place
+from proxy.log.load.replay import Execute, Place
 from schema.entry import decode_entry
 
 TABLE = "traffic"
+CHANGES = "changes"
+SCHEMAS = {TABLE: TRAFFIC, CHANGES: schema_of(ChangeRow)}
 _ENTRIES = 2000
 
 
@@ -41,12 +46,16 @@ class TrafficOptions(NamedTuple):
 
     connection: Connection
     log: LogOptions
+    table: str
 
     @classmethod
     def of(cls, given: Mapping[str, str], *, results: bool) -> "TrafficOptions":
         """Parse the options. `results`: the default of that option. Raises ValueError for invalid ones."""
-        log = LogOptions.of(given, "entriesPerPartition", _ENTRIES, results=results)
-        return cls(Connection.from_options(given), log)
+        table = given.get("table", TABLE)
+        log = LogOptions.of(given, "entriesPerPartition", _ENTRIES, results=results or table == CHANGES)
+        if table == CHANGES and not log.results:
+            raise ValueError("table=changes replays the log: it needs results=true")
+        return cls(Connection.from_options(given), log, table)
 
 
 class Sent(NamedTuple):
@@ -100,7 +109,7 @@ def batches_of(
     Raises DataLost, NotReadable, BadValue, EtcdError.
     """
     if isinstance(partition, Applied):
-        yield from batches(asyncio.run(_applied(options, partition, kept)))
+        yield from of_rows(asyncio.run(_applied(options, partition, kept)), SCHEMAS[options.table])
     else:
         with asyncio.Runner() as runner:
             entries = _sent(options, partition.shares)
@@ -121,7 +130,18 @@ async def _sent(options: TrafficOptions, shares: Sequence[Share]) -> AsyncIterat
                 ]
 
 
-async def _applied(options: TrafficOptions, wanted: Applied, kept: KeptState | None) -> list[TrafficRow]:
+async def _applied(
+    options: TrafficOptions, wanted: Applied, kept: KeptState | None
+) -> Sequence[TrafficRow] | Sequence[ChangeRow]:
     async with options.connection.client() as etcd:
         keys = options.connection.keys
+        if options.table == CHANGES:
+            rows: list[ChangeRow] = []
+
+            def again() -> Execute:
+                rows.clear()
+                return ChangeRecorder(wanted.start.applied, rows).execute
+
+            await replay(etcd, keys, wanted.start, wanted.end, again, lossy=options.log.lossy, kept=kept)
+            return rows
         return await replayed(etcd, keys, wanted.start, wanted.end, lossy=options.log.lossy, kept=kept)

@@ -1,4 +1,4 @@
-"""zketcd's log as a stream: `spark.readStream.format("zketcd").option("table", "traffic")`.
+"""zketcd's log as a stream: `spark.readStream.format("zketcd").option("table", "traffic")`, or `changes`.
 
 The options are those of zketcd_log.py. A stream's offset is a mark of pipeline.etcd.log: the same two offsets
 always give the same rows, so a query that starts again from its checkpoint gives each row once.
@@ -23,7 +23,7 @@ from pipeline.etcd.log import DataLost, Mark
 from pipeline.etcd.replayed import KeptState
 from pipeline.etcd.requests import until_known
 from pipeline.sources.log_options import EARLIEST
-from pipeline.sources.zketcd_log import TABLE, TrafficOptions, batches_of, partitions_of
+from pipeline.sources.zketcd_log import SCHEMAS, TrafficOptions, batches_of, partitions_of
 
 _log = logging.getLogger(__name__)
 # Spark gives the batches of a stream to the same few Python workers, as long as these are busy once a minute.
@@ -39,9 +39,8 @@ class TrafficStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _options(self) -> TrafficOptions:
         # Not in the constructor: Spark 4 loses errors that are raised there.
-        table = self._given.get("table")
-        if table != TABLE:
-            raise ValueError(f"only table={TABLE} can be read as a stream")
+        if self._given.get("table") not in SCHEMAS:
+            raise ValueError(f"only table={' and table='.join(SCHEMAS)} can be read as a stream")
         return TrafficOptions.of(self._given, results=False)
 
     def initialOffset(self) -> dict[str, Any]:

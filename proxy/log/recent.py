@@ -8,7 +8,7 @@ from bisect import bisect_right
 from contextlib import suppress
 
 from proxy.log.applier import Applier, Between
-from proxy.state.feed import Made, made_by
+from proxy.state.feed import Made, made_by, size_of
 from proxy.state.machine import Machine
 from proxy.state.recording import Recorded, record
 from proxy.state.transaction import Transaction
@@ -66,7 +66,7 @@ class Recent:
         found = []
         for place in range(bisect_right(self._zxids, zxid, self._first), len(self._made)):
             found.append(self._made[place])
-            most -= found[-1].size
+            most -= size_of(found[-1])
             if most <= 0:
                 break
         return found
@@ -124,14 +124,15 @@ class Recent:
             return
         self._made.append(made)
         self._zxids.append(zxid)
-        self._bytes += made.size
+        self._bytes += size_of(made)
         while self._bytes > self._most and self._first < len(self._made) - 1:
             dropped, self._made[self._first] = self._made[self._first], _DROPPED
-            self._bytes -= dropped.size
+            self._bytes -= size_of(dropped)
             self.floor = dropped.zxid
             self._first += 1
         if self._first >= max(_CLEAN, len(self._made) // 2):
             del self._made[: self._first]
             del self._zxids[: self._first]
             self._first = 0
-        self.wake()
+        if self._waiting:
+            self.wake()

@@ -17,15 +17,11 @@ from proxy.state.rights import permits
 from schema.entry import Kind, RequestFields
 from schema.paths import ROOT
 
-#: What a change is, in the words of all tables of changes.
-WORDS: Mapping[What, str] = {
-    What.CREATED: "created",
-    What.DELETED: "deleted",
-    What.DATA: "set",
-    What.ACL: "setACL",
-    What.STAT: "set",
-}
-_WRITTEN = (What.CREATED, What.DATA)
+#: What a change of a znode is, by `What`, in the words of all tables of changes.
+WORDS = ("created", "deleted", "set", "setACL", "set")
+# Looking up an enum's member costs more than using it.
+_CLIENT = int(Kind.CLIENT)
+_ACL, _DELETED, _STAT = What.ACL, What.DELETED, What.STAT
 _ALL = 1 << 62  # changes of one request
 _ID = re.compile(r"(0x[0-9a-f]{1,16}|[0-9]{1,19})(?:\.([0-9]{1,9}))?", re.ASCII)
 _OF_A_CHANGE = 400  # bytes in memory, besides its path and data
@@ -64,19 +60,28 @@ class Made(NamedTuple):
     operation: str
     changes: tuple[Recorded, ...]
 
-    @property
-    def size(self) -> int:
-        """Bytes in memory, about."""
-        return sum(
-            _OF_A_CHANGE + len(each.path) + len(each.data or b"") + len(each.data_before or b"")
-            for each in self.changes
-        )
-
 
 def made_by(request: RequestFields, zxid: int, time: int, recorded: Iterable[Recorded]) -> Made | None:
-    """What the request that was executed last has changed; None if no znode."""
-    changes = tuple([each for each in recorded if each.what in WORDS])
+    """What the request that was executed last has changed; None if no znode.
+
+    A tree that follows another gets its Stats too: of these a line shows the version.
+    """
+    changes = tuple(
+        [each for each in recorded if each.path and (each.what is not _STAT or each.before != each.after)]
+    )
     return Made(zxid, time, request_name(request), changes) if changes else None
+
+
+def size_of(made: Made) -> int:
+    """Bytes in memory, about."""
+    size = 0
+    for each in made.changes:
+        size += _OF_A_CHANGE + len(each.path)
+        if each.data:
+            size += len(each.data)
+        if each.data_before:
+            size += len(each.data_before)
+    return size
 
 
 class Wanted(NamedTuple):
@@ -129,8 +134,13 @@ def row(made: Made, change: Recorded, *, data: bool) -> dict[str, Any]:
         "version_after": None if change.after == NONE else change.after,
     }
     if data:
-        found |= data_members(change.data if change.what in _WRITTEN else None)
+        found |= data_members(written(change))
     return found
+
+
+def written(change: Recorded) -> bytes | None:
+    """The data that a change has written."""
+    return None if change.what is _DELETED or change.what is _ACL else change.data
 
 
 def data_members(data: bytes | None) -> dict[str, str | None]:
@@ -143,19 +153,18 @@ def data_members(data: bytes | None) -> dict[str, str | None]:
         return {"data": None, "data_base64": base64.b64encode(data).decode()}
 
 
+_NAMES = {int(member): member.name for names in (KeeperOpCode, OpCode) for member in names}
+_KINDS = {int(kind): kind.name for kind in Kind}
+
+
 def request_name(request: RequestFields) -> str:
     """What a request is: MULTI, CLOSE_SESSION; of a proxy's own NODE_DUE, CLOSE."""
-    return operation_name(request.opcode) if request.kind == Kind.CLIENT else Kind(request.kind).name
+    return operation_name(request.opcode) if request.kind == _CLIENT else _KINDS[request.kind]
 
 
 def operation_name(opcode: int) -> str:
     """The name of an operation, or its number."""
-    for names in (OpCode, KeeperOpCode):
-        try:
-            return names(opcode).name
-        except ValueError:
-            continue
-    return str(opcode)
+    return _NAMES.get(opcode, str(opcode))
 
 
 def _json(members: Mapping[str, Any]) -> bytes:

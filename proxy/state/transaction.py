@@ -110,13 +110,6 @@ class Transaction:
         self.work_on(tree, sessions, digest)
         self.enter("", 0, 0)
 
-    def succeed(self, former: "Transaction") -> None:
-        """Take the place of another kind of transaction."""
-        self.pause = former.pause
-        self.ended = former.ended
-        self.ttl_nodes_created = former.ttl_nodes_created
-        self.ttl_nodes_deleted = former.ttl_nodes_deleted
-
     def work_on(self, tree: Tree, sessions: dict[int, Session], digest: Digest) -> None:
         """Change this state from now on."""
         self.tree = tree
@@ -127,6 +120,14 @@ class Transaction:
     def enter(self, incarnation: str, clock: int, rules: int) -> None:
         """Begin the next entry: its sender's incarnation, its clock in ms since 1970, its rules."""
         self.sender = Sender(incarnation, clock, *_settings(rules))
+
+    def succeed(self, former: "Transaction") -> None:
+        """Take the place of another kind of transaction, also between two requests of an entry."""
+        self.sender = former.sender
+        self.pause = former.pause
+        self.ended = former.ended
+        self.ttl_nodes_created = former.ttl_nodes_created
+        self.ttl_nodes_deleted = former.ttl_nodes_deleted
 
     # -- for operations --------------------------------------------------------------------------------------
 

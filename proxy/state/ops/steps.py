@@ -4,9 +4,10 @@ If the write were in the log, and the read took long, the log could not be appli
 What cannot be known without the work itself counts as `MANY`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from codec.constants import KeeperOpCode, OpCode
+from codec.jute import Acl
 from codec.packets import MULTI_HEADER, decode_path
 from proxy.state.node import Node
 from proxy.state.operation import Client, Reading
@@ -15,6 +16,8 @@ from schema.paths import ROOT
 MANY = 1 << 20
 # A watch, or a part of a multiRead, has at least so many bytes.
 _BYTES_PER_ITEM = 32
+_CHARACTERS_PER_STEP = 64  # of an id that is encoded
+_FEW = 512  # entries
 # The headers of a multiRead's parts of which a single one can be slow.
 _LISTS = tuple(
     MULTI_HEADER.pack(opcode, False, -1)
@@ -58,7 +61,13 @@ def of_parts(reading: Reading, _client: Client, frame: bytes, position: int) -> 
 def of_acl(reading: Reading, _client: Client, frame: bytes, position: int) -> int:
     """An ACL."""
     node = _node(reading, frame, position)
-    return 0 if node is None else len(node.acl)
+    return 0 if node is None else of_entries(node.acl)
+
+
+def of_entries(acl: Collection[Acl]) -> int:
+    """The entries of an ACL, of which few may have very long ids."""
+    count = len(acl)
+    return count if count > _FEW else count + sum(len(entry.id) for entry in acl) // _CHARACTERS_PER_STEP
 
 
 def of_owned(reading: Reading, client: Client, _frame: bytes, _position: int) -> int:

@@ -1,5 +1,6 @@
 """zketcd's log on Spark: a table with results, and a stream that gives each row once."""
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from pipeline.etcd import log as etcd_log
 from pipeline.etcd.options import Connection
 from pipeline.sources.zketcd_stream import TrafficStream
 from proxy.etcd.model import EtcdUnknown
+from proxy.state.feed import Id, Made, Wanted
+from proxy.state.recording import NONE, Recorded, What
 from tests.pipeline.sources.streams import World, run_to_end
 
 Row = tuple[int, str, int, int]
@@ -39,6 +42,46 @@ def test_a_table_with_and_without_results(spark: SparkSession, world: World) -> 
     sent = frame.option("results", "false").option("entriesPerPartition", "1").load()
     assert [row.path for row in sent.orderBy("position", "request").collect()] == [row.path for row in rows]
     assert {(row.result, row.zxid) for row in sent.collect()} == {(None, None)}
+
+
+@pytest.mark.real
+def test_the_stream_of_changes_has_the_lines_of_the_feed(world: World) -> None:
+    world.options["table"] = "changes"
+    world.create("/a", "/a/1", "/a")
+    source = stream(world)
+    start = source.initialOffset()
+    first = source.latestOffset(start, ReadAllAvailable())
+    world.create("/b")
+    end = source.latestOffset(first, ReadAllAvailable())
+    rows = [
+        row
+        for batch in (source.partitions(start, first), source.partitions(first, end))
+        for partition in batch
+        for found in source.read(partition)
+        for row in found.to_pylist()
+    ]
+    assert [(row["id"], row["zxid"], row["path"]) for row in rows] == [
+        ("0x2", 2, "/a"),
+        ("0x3", 3, "/a/1"),
+        ("0x5", 5, "/b"),
+    ]
+    made = Made(5, rows[2]["time"], "CREATE", (Recorded(What.CREATED, "/b", NONE, 0, None, b""),))
+    wanted = Wanted("/", data=True, identities=(), events=False)
+    (feed,) = [json.loads(each) for _, each in wanted.lines(made, Id(0))]
+    assert {name: feed[name] for name in rows[2]} == {**rows[2], "data": rows[2]["data"].decode()}
+    with pytest.raises(ValueError, match="table=changes replays the log"):
+        stream(world, results="false").initialOffset()
+
+
+def test_changes_as_a_table(spark: SparkSession, world: World) -> None:
+    world.options["table"] = "changes"
+    world.create("/a", "/b/none", "/a/1")
+    frame = spark.read.format("zketcd").options(**world.options, subtree="/a").load()
+    rows = frame.orderBy("zxid").collect()
+    assert [(row.change, row.path, row.version_after, bytes(row.data)) for row in rows] == [
+        ("created", "/a", 0, b""),
+        ("created", "/a/1", 0, b""),
+    ]
 
 
 def test_a_stream_that_is_started_again_gives_each_row_once(
@@ -164,7 +207,7 @@ def test_etcd_is_away_for_a_moment(world: World, method: str, monkeypatch: pytes
         ("failOnDataLoss", "no", "true or false, not 'no'"),
         ("maxEntriesPerTrigger", "-1", "a whole number, not '-1'"),
         ("entriesPerPartition", "0", "above 0"),
-        ("table", "znodes", "only table=traffic can be read as a stream"),
+        ("table", "znodes", "only table=traffic and table=changes can be read as a stream"),
     ],
 )
 def test_options_that_cannot_be(option: str, value: str, reason: str) -> None:

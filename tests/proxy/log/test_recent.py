@@ -11,7 +11,7 @@ from proof import naive
 from proxy.log.recent import Recent
 from proxy.state import capture
 from proxy.state.auth.scheme import Identity
-from proxy.state.feed import Wanted, id_of
+from proxy.state.feed import Wanted, id_of, size_of
 from proxy.state.recording import Recording, What
 from proxy.state.transaction import Transaction
 from schema.entry import Kind, Request, encode_close, encode_epoch
@@ -98,7 +98,7 @@ async def test_what_is_kept_has_a_bound() -> None:
     assert 60 < len(kept) < 100
     assert kept[0].zxid == place.recent.floor + 1
     assert kept[-1].zxid == place.recent.zxid == 3001
-    assert sum(made.size for made in place.recent._made) <= 100_000
+    assert sum(map(size_of, place.recent._made)) <= 100_000
     assert len(place.recent._made) < 2500
     place.apply(created(1, "/large", b"x" * 200_000))
     assert place.paths(place.recent.floor) == ["/large"]

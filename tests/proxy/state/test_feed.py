@@ -10,6 +10,7 @@ from proxy.state.feed import Id, Made, Wanted, id_of, made_by
 from proxy.state.recording import NONE, Recorded, What
 from proxy.state.rights import OPEN, rights_of
 from schema.entry import Kind, Request
+from tests.mirror import Mirror
 
 _AMY = rights_of((Acl(1, "digest", "amy:hash"),))
 _BEGINNING = Id(0)
@@ -98,6 +99,19 @@ def test_ids(text: str, zxid: int, part: int | None) -> None:
 def test_what_is_no_id(text: str) -> None:
     with pytest.raises(ValueError, match="is neither a zxid"):
         id_of(text)
+
+
+def test_a_tree_that_follows_another_gets_the_versions_of_the_other() -> None:
+    """A node's Stat is no change that a line shows, except its version."""
+    followed = Request(Kind.FOLLOWED, 0, 0, (), b"")
+    created = Recorded(What.CREATED, "/a/b", NONE, 0, None, b"x")
+    version = Recorded(What.STAT, "/a/b", 0, 7, b"x", b"x")
+    made = made_by(followed, 5, 6, [created, version, Recorded(What.STAT, "/a", 3, 3, b"y", b"y")])
+    assert made == Made(5, 6, "FOLLOWED", (created, version))
+    mirror = Mirror()
+    for line in _lines(_ALL._replace(data=True), made=made):
+        mirror.take(line)
+    assert mirror.nodes["/a/b"] == (7, b"x")
 
 
 def test_changes_of_sessions_are_none_of_nodes() -> None:

@@ -1,0 +1,144 @@
+"""The loop from an archive of a zketcd to its copy: gaps, missing files, and an archive that is late."""
+
+import asyncio
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from archive import follower
+from archive.catalog import Catalog
+from archive.follower import Archiver
+from archive.store import Directory
+from lab.servers.waiting import eventually
+from pipeline.errors import Failure
+from pipeline.follow import from_archive
+from pipeline.follow.from_archive import InArchive
+from pipeline.follow.output import DONE
+from pipeline.follow.source import OtherSource
+from pipeline.follow.standby import Options, follow
+from schema.record import Seal
+from tests.pipeline.follow.test_standby import KEYS, LEVEL, World
+
+
+class Archived(World):
+    """A tree, its archive, and a copy that follows the archive."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        self.store = Directory(str(folder))
+
+    @property
+    def archive(self) -> InArchive:
+        return InArchive(f"archive:{self.folder}", str(self.folder))
+
+    async def archived(self) -> None:
+        """Run an archiver until it has everything."""
+        zxid = self.tree.ran().zxid
+        archiving = asyncio.create_task(Archiver(self.client, self.tree.keys, self.store).run())
+
+        async def reached() -> bool:
+            runs = Catalog(self.store.list()).runs
+            return (
+                bool(runs) and runs[-1].end.zxid >= zxid and f"{runs[-1].name}/complete" in self.store.list()
+            )
+
+        await eventually(reached, "it is archived", 60)
+        archiving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await archiving
+
+    async def follow(self, **more: object) -> int:
+        return await follow(self.archive, self.etcd, KEYS, LEVEL._replace(**more))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> Archived:
+    world = Archived(tmp_path / "archive")
+    await world.tree.make("a")
+    await world.write()
+    await world.archived()
+    return world
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(from_archive, "_INTERVAL", 0.01)
+    monkeypatch.setattr(from_archive, "_PAUSE", 0.01)
+    monkeypatch.setattr(follower, "_INTERVAL", 0.05)
+    monkeypatch.setattr(follower, "_COMPLETE_EVERY", 0.05)
+
+
+async def test_it_goes_on_where_it_was(world: Archived) -> None:
+    for _ in range(3):
+        assert await world.follow() == DONE
+        await world.check()
+        await world.write()
+        await world.archived()
+
+
+async def test_it_reads_what_is_archived_meanwhile(
+    world: Archived, capsys: pytest.CaptureFixture[str]
+) -> None:
+    following = asyncio.create_task(follow(world.archive, world.etcd, KEYS, Options()))
+    for _ in range(3):
+        await world.write()
+        await world.archived()
+    folder = world.folder.rename(world.folder.with_name("away"))
+
+    async def told() -> bool:
+        return "cannot be read, trying again" in capsys.readouterr().err
+
+    await eventually(told, "it says that the archive is away", 60)
+    folder.rename(world.folder)
+    await world.write()
+    await world.archived()
+    assert not following.done()
+    following.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await following
+    await world.follow()
+    await world.check()
+
+
+async def test_a_gap_of_the_archive(world: Archived, capsys: pytest.CaptureFixture[str]) -> None:
+    await world.follow()
+    for _ in range(3):
+        await world.write(40)
+        await world.tree.snapshot("a")
+    await world.archived()
+    await world.follow()
+    assert "loading all" in capsys.readouterr().err
+    await world.check()
+
+
+async def test_files_are_missing(world: Archived) -> None:
+    await world.follow()
+    with mock.patch.object(follower, "_INTERVAL", 0.0):
+        for _ in range(2):
+            await world.write()
+            await world.archived()
+    run = Catalog(world.store.list()).runs[-1]
+    world.store.delete(run.path(run.segments[-2]))
+    with pytest.raises(Failure, match="files are missing"):
+        await world.follow()
+
+
+async def test_an_archive_that_is_late_or_of_another_tree(world: Archived) -> None:
+    await world.write()
+    await world.level()
+    with pytest.raises(OtherSource, match="Either the source is late"):
+        await world.follow()
+    await world.archived()
+    await world.follow()
+    await world.check()
+    other = Archived(world.folder.with_name("other"))
+    other.client.store.cluster_id = 8
+    await other.tree.make("a")
+    await other.write()
+    await other.archived()
+    with pytest.raises(OtherSource, match="is of the etcd cluster 0000000000000008"):
+        await follow(other.archive, world.etcd, KEYS, LEVEL)
+    with pytest.raises(Failure, match="cannot be sealed"):
+        await world.archive.seal(Seal("", "/copy", 1, 0))
