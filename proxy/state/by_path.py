@@ -83,7 +83,8 @@ class ByPath(dict[str, Value]):
         last, found = self._last
         if last == path:
             return found
-        self._last = searching = ("", [])
+        searching: tuple[str, list[str]] = ("", [])
+        self._last = searching
         found = [ROOT] if path != ROOT and ROOT in self else []
         raw = path.encode("utf-8", "surrogatepass")
         size = len(raw)

@@ -323,6 +323,6 @@ def test_recursive_watches_above_a_deep_node_may_go_while_they_are_looked_for(ro
             pauses.append(1)
             room.table.drop(room.b)
 
-    room.table.fire(TreeEvent(CHANGED, path, NODE_ACL, PARENT_ACL), 7, Dropping(Lengths(every=500)))
+    room.table.fire([TreeEvent(CHANGED, path, NODE_ACL, PARENT_ACL)], 7, Dropping(Lengths(every=500)))
     assert len(pauses) >= 1
     assert room.told[0] == ("a", CHANGED, path)
