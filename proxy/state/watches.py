@@ -22,6 +22,7 @@ from proxy.state.rights import Rights
 from schema.paths import parent_of
 
 _ALL = 1 << 62  # more watches than there can be
+_MERGED_PER_STEP = 16  # watchers
 _COMPARED = 50_000  # of the smaller tables, which takes a few milliseconds
 # The key of a null path, which ZooKeeper's tables hold like any other; no node has it, so it never fires.
 _NULL = "null"
@@ -216,8 +217,11 @@ class WatchTable:
         watchers.update(self.persistent.by_path.get(path, {}))
         recursive = self.recursive.by_path
         if recursive:
-            for step in recursive.upwards(path, pause):
-                watchers.update(recursive[step])
+            for step in pause.each(recursive.upwards(path, pause)):
+                some = recursive.get(step)
+                if some is not None:  # None: they were dropped meanwhile
+                    watchers.update(some)
+                    pause.spend(len(some) // _MERGED_PER_STEP)
         return watchers
 
     def _take_children(self, path: str, pause: Pause) -> Collection[Watcher]:

@@ -54,7 +54,7 @@ class World(NamedTuple):
         asked = f"http://127.0.0.1:{admin}/changes?{query}"
         asked += f"&since={mirror.id}" if mirror.id else ""
         try:
-            with urllib.request.urlopen(asked, timeout=60) as answer:
+            with urllib.request.urlopen(asked, timeout=300) as answer:
                 while not mirror.id or int(mirror.id.partition(".")[0], 16) < until or "." in mirror.id:
                     line = answer.readline()
                     most -= len(line)
@@ -110,14 +110,14 @@ def test_readers_that_break_off_have_each_change_once(world: World) -> None:
     mirror, random = Mirror(), Random(7)
     assert world.read(world.admins[0], "data=yes&since=0", mirror, begin) == 200
     # While it is there, the changes are recent at the second proxy. At the first one a child reads the log.
-    steady = http.client.HTTPConnection("127.0.0.1", world.admins[1], timeout=60)
+    steady = http.client.HTTPConnection("127.0.0.1", world.admins[1], timeout=300)
     steady.request("GET", "/changes")
     assert steady.getresponse().readline().startswith(b'{"id":')
     with ThreadPoolExecutor() as pool, Client(world.proxies[1].port, _SESSION_MS) as client:
         writers = [pool.submit(_write, world.proxies[seed % 2], seed) for seed in range(3)]
         while not all(writer.done() for writer in writers):
             admin = random.choice((world.admins[0], *(world.admins[1],) * 5))
-            assert world.read(admin, "data=yes", mirror, 1 << 62, random.randrange(20_000)) in (200, 503)
+            assert world.read(admin, "data=yes", mirror, 1 << 62, random.randrange(20_000)) in (200, 409, 503)
         for writer in writers:
             writer.result()
         client.write("/app", b"end")
@@ -125,9 +125,9 @@ def test_readers_that_break_off_have_each_change_once(world: World) -> None:
         whole = Mirror()
         whole.id = "0"
         for each in (mirror, whole):
-            # 503: children of readers that broke off are not noticed at once.
+            # 503: children of readers that broke off are not noticed at once. 409: a proxy is behind.
             while (status := world.read(world.admins[0], "data=yes", each, last)) != 200:
-                assert status == 503, each.end
+                assert status in (409, 503), each.end
                 time.sleep(0.2)
         assert mirror.ids == whole.ids
         assert mirror.nodes == whole.nodes
@@ -183,7 +183,7 @@ def test_what_the_log_has_not_is_in_the_archive_or_gone(world: World) -> None:
 
 def test_a_reader_that_falls_behind_is_served_from_the_log(world: World) -> None:
     """More changes than are kept as recent ones, and than sockets take."""
-    connection = http.client.HTTPConnection("127.0.0.1", world.admins[1], timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", world.admins[1], timeout=300)
     connection.request("GET", "/changes?path=/app&data=yes")
     answer = connection.getresponse()
     mirror = Mirror("/app")
@@ -199,7 +199,7 @@ def test_a_reader_that_falls_behind_is_served_from_the_log(world: World) -> None
                 mirror.take(line)
         connection.close()
         while int(mirror.id, 16) < last:
-            assert world.read(world.admins[1], "path=/app&data=yes", mirror, last) in (200, 503)
+            assert world.read(world.admins[1], "path=/app&data=yes", mirror, last) in (200, 409, 503)
         assert len(mirror.ids) == 91
         assert mirror.nodes == {"/app": (90, b"89" + b"x" * 400_000)}
 
@@ -267,7 +267,7 @@ async def test_the_log_from_its_beginning_and_behind_each_snapshot(monkeypatch: 
 
 def test_a_proxy_that_drains_sends_its_readers_on(world: World) -> None:
     first, second = world.admins
-    connection = http.client.HTTPConnection("127.0.0.1", first, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", first, timeout=300)
     connection.request("GET", "/changes?data=yes")
     answer = connection.getresponse()
     mirror = Mirror("/app")
