@@ -148,9 +148,10 @@ async def test_a_tree_that_is_written_anew_is_loaded(proxy: Standby, follower: F
     await follower.jump()
     for _ in range(more):
         await follower.follow()
-    while not proxy.log.stats.reloads:
-        assert node_pages(machine) == before
-        await asyncio.sleep(0)
+    async with asyncio.timeout(20):
+        while not proxy.log.stats.reloads:
+            assert node_pages(machine) == before
+            await asyncio.sleep(0)
     await proxy.has(follower.machine)
     assert proxy.log.contact().right
     assert proxy.log.stats.reloads == 1
