@@ -12,7 +12,7 @@ from typing_extensions import override
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
 from codec.jute import INT, LONG, Acl, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
-from lab.oracle.requests import CloseSession, Create, Delete, Multi
+from lab.oracle.requests import CloseSession, Create, Delete, Multi, RemoveRecursive
 from proxy.state.machine import Machine
 from proxy.state.node import FullNode, Node, full_node, pack_names
 from proxy.state.ops import EXTENDED
@@ -156,6 +156,14 @@ def test_a_quota_over_many_nodes_is_counted_with_pauses() -> None:
     assert stats.data == b"count=3001,bytes=9000"
     assert _compare(first, second, Ask(1, Create("/a/more", b"1"))) == 0
     assert stats.data == b"count=3002,bytes=9001"
+
+
+def test_the_nodes_below_one_are_sorted_with_pauses() -> None:
+    first, second = World(), World()
+    for world in (first, second):
+        world.do(Create("/a"), *(Create(f"/a/{number}") for number in range(3000)), Create("/a/0/b"))
+    assert _compare(first, second, Ask(1, RemoveRecursive("/a", 3001))) >= 3000 // 512
+    assert first.outcomes[-1].err == ErrorCode.NOT_EMPTY
 
 
 # -- reads ---------------------------------------------------------------------------------------------------
