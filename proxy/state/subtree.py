@@ -7,7 +7,7 @@ from proxy.state.pause import Pause
 from schema.paths import ROOT
 
 # So many nodes, and paths, are visited in about the time of one step.
-_WALKED_PER_STEP = 2
+WALKED_PER_STEP = 2
 _SCANNED_PER_STEP = 4
 # To find a node by its parent takes as long as to compare so many paths of the tree.
 _WALK_COSTS = 8
@@ -21,14 +21,14 @@ def subtree(nodes: Mapping[str, Node], path: str, pause: Pause) -> Iterator[list
     if path not in nodes:
         return
     found = [path]
-    most = max(len(nodes) // _WALK_COSTS, _WALKED_PER_STEP * pause.every)
+    most = max(len(nodes) // _WALK_COSTS, WALKED_PER_STEP * pause.every)
     for above in found:
         children = nodes[above].children or ()
         if path == ROOT or len(found) + len(children) > most:
             break
         found += pause.each(children)
     else:
-        for batch in pause.batches(found, _WALKED_PER_STEP):
+        for batch in pause.batches(found, WALKED_PER_STEP):
             yield [(below, nodes[below]) for below in batch]
         return
     # Much of the tree is below the node: to search all paths is faster.

@@ -6,25 +6,17 @@ What cannot be known without the work itself counts as `MANY`.
 
 from collections.abc import Callable
 
-from codec.constants import KeeperOpCode, OpCode
-from codec.packets import MULTI_HEADER, decode_path
+from codec.errors import NullString
+from codec.packets import decode_path
 from proxy.state.node import Node
 from proxy.state.operation import Client, Reading
+from proxy.state.ops.keeper_multi_read import expect_parts
+from proxy.state.pause import TooLong
 from schema.paths import ROOT
 
 MANY = 1 << 20
 # A watch, or a part of a multiRead, has at least so many bytes.
 _BYTES_PER_ITEM = 32
-# The headers of a multiRead's parts of which a single one can be slow.
-_LISTS = tuple(
-    MULTI_HEADER.pack(opcode, False, -1)
-    for opcode in (
-        OpCode.GET_CHILDREN,
-        OpCode.GET_CHILDREN2,
-        KeeperOpCode.FILTERED_LIST,
-        KeeperOpCode.LIST_WITH_STAT_AND_DATA,
-    )
-)
 
 
 def of_bytes(_reading: Reading, _client: Client, frame: bytes, _position: int) -> int:
@@ -43,16 +35,11 @@ def of_children(per_step: int) -> Callable[[Reading, Client, bytes, int], int]:
 
 
 def of_parts(reading: Reading, _client: Client, frame: bytes, position: int) -> int:
-    """A multiRead: its parts, and the children that those list."""
-    steps = len(frame) // _BYTES_PER_ITEM
-    for header in _LISTS:
-        start = frame.find(header, position)
-        while start >= 0:
-            start += MULTI_HEADER.size
-            node = _node(reading, frame, start)
-            steps += 0 if node is None else len(node.children or ()) // 2
-            start = frame.find(header, start)
-    return steps
+    """A multiRead: its parts, the children that those list, and the data. Long ones are not looked at."""
+    try:
+        return expect_parts(reading, frame, position)[1]
+    except (TooLong, NullString):  # ZooKeeper answers the parts before a null path
+        return MANY
 
 
 def of_acl(reading: Reading, _client: Client, frame: bytes, position: int) -> int:

@@ -53,3 +53,17 @@ async def test_a_process_of_another_form_sees_the_end_of_this_process_not_of_the
     del channel, ours
     gc.collect()
     os.close(number)  # still open
+
+
+@pytest.mark.parametrize(
+    ("read", "why"), [(None, "etcd has not"), ("a read", "reads that take long were not")]
+)
+async def test_what_was_not_answered_in_time_is_named(
+    monkeypatch: pytest.MonkeyPatch, read: str | None, why: str
+) -> None:
+    monkeypatch.setattr("proxy.handover.sender._ANSWERED", -1.0)
+    server = MagicMock(place={}, connections=[], thaw=AsyncMock())
+    server.log.outbox.outstanding = 1
+    server.state_gate.first_slow_read = read
+    with pytest.raises(HandoverError, match=why):
+        await Sender(server, {}).run(AsyncMock(return_value=MagicMock(channel=_channel(), end=AsyncMock())))
