@@ -14,8 +14,8 @@ from proxy.admin.clients import operation_name
 from proxy.admin.subject import Subject
 from proxy.frontend.connection import Connection
 from proxy.state.auth.schemes import SCHEMES
+from proxy.state.notifications import Watcher
 from proxy.state.sessions import Session, session_text
-from proxy.state.watches import Watcher
 from proxy.support.addresses import socket_address
 from proxy.support.latency import MILLISECOND
 

@@ -43,6 +43,7 @@ class Feeds:
         self.source = source
         self.reading = console.api.reading
         self.recent = console.api.reading.subject.replicated.recent
+        self.stopped = False
         self._open = 0
         self._past = 0
 
@@ -50,6 +51,11 @@ class Feeds:
     def routes(self) -> list[web.RouteDef]:
         """For the admin server."""
         return [web.get("/changes", self._answer, allow_head=False)]
+
+    def stop(self) -> None:
+        """The admin port closes: end all feeds."""
+        self.stopped = True
+        self.recent.wake()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         try:
@@ -185,6 +191,8 @@ class _Feed:
         """Why the feed has to end; "" if it has not."""
         if self._recent.replacements != self._replacements:
             return "this proxy has loaded its state anew: go on"
+        if self._feeds.stopped:
+            return "this proxy stops: go on at another proxy"
         if self._login.is_over:
             return "the login is over: log in again, and go on"
         try:

@@ -362,7 +362,17 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         gc.disable()  # nothing that a load creates is garbage, and collecting takes a third of its time
         main, secure = listeners.get("main"), listeners.get("secure")
         taking = None if channel is None else partial(_take, config, channel, server, listeners)
-        started = loop.create_task(server.start(_print_progress, main, secure, taking))
+        tasks = Tasks()
+        stack.push_async_callback(tasks.close)
+        interval = watchdog_interval()
+        if interval is not None:
+            tasks.start(report_alive(interval), "report to systemd")
+
+        def reading() -> None:
+            collect_rarely()
+            _report_ready(config, server, endpoints, listeners.get("admin"))
+
+        started = loop.create_task(server.start(_print_progress, main, secure, taking, reading))
         signalled = loop.create_task(stopped.wait())
         etcd_ended = loop.create_task(_end_of(embedded))
         await asyncio.wait((started, signalled, etcd_ended), return_when=asyncio.FIRST_COMPLETED)
@@ -370,6 +380,8 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
             started.cancel()
             if etcd_ended.done():
                 raise etcd_ended.result()
+            if server.log.is_following:
+                await server.stop()
             return 0
         await started
         if "peer" in listeners and config.peer_listen is not None:
@@ -377,8 +389,6 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         if channel is not None and "admin" in listeners and prepared.admin is not None:
             await prepared.admin.start(server, listeners["admin"], stack, order)
         collect_rarely()
-        tasks = Tasks()
-        stack.push_async_callback(tasks.close)
         tasks.start(watch_pauses(server.facts.subject.pauses, config.pause_warn / 1000), "watch for pauses")
         _watch_certificates(config, prepared, server, tasks)
         if config.archive.url:
@@ -388,7 +398,7 @@ async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel
         watchdog = WatchdogThread(Watchdog(server, loop, limit_of(config.max_staleness)))
         watchdog.start()
         stack.callback(watchdog.stop)
-        _report_ready(config, server, endpoints, listeners.get("admin"), tasks)
+        _report_ready(config, server, endpoints, listeners.get("admin"))
         if channel is not None:
             await report_serving(channel)
         failed = loop.create_task(server.failed())
@@ -444,18 +454,15 @@ def _report_ready(
     server: Server,
     endpoints: Sequence[str],
     admin_listener: socket.socket | None,
-    tasks: Tasks,
 ) -> None:
-    """Tell systemd and the terminal that clients are served, and keep the watchdog quiet from now on."""
+    """Tell systemd and the terminal that clients are served."""
     notify(READY)
-    interval = watchdog_interval()
-    if interval is not None:
-        tasks.start(report_alive(interval), "report to systemd")
     place = f"at {','.join(endpoints)}"
     if not config.etcd:
         place = f"of --data-dir {Path(config.data_dir).absolute()}"  # as tools take it
     _print_line(
         f"ready: serving ZooKeeper clients on {listening_address(config.host, server.port)},"
+        f"{' read-only while the tree follows another one,' if server.log.is_following else ''}"
         f" etcd {place}, prefix {config.prefix},"
         f" {len(server.machine.tree.nodes)} znodes, {_admin_address(admin_listener)}"
     )

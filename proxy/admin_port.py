@@ -41,6 +41,7 @@ class AdminSettings(NamedTuple):
         """Start the admin HTTP server; `stack` stops it. `order`: how a child reaches etcd."""
         commands = Commands(server.facts, server.auth)
         changes = Changes(server.facts.subject, commands.guard, server.kill)
+        feeds = None
         if self.console is None:
             admin = AdminServer(server.facts, commands, changes, server.words)
         else:
@@ -50,13 +51,14 @@ class AdminSettings(NamedTuple):
                 settings = settings._replace(archive=place)
             console = console_of(server, settings)
             source = Source(order, self.url, self.at)
+            feeds = Feeds(console, source)
             admin = AdminServer(
                 server.facts,
                 commands,
                 changes,
                 server.words,
                 console.application,
-                Tables(source, console.call).routes + Feeds(console, source).routes,
+                Tables(source, console.call).routes + feeds.routes,
                 Storage(console).routes,
             )
         await admin.start(listener, self.tls, server.shares.admin)
@@ -66,6 +68,8 @@ class AdminSettings(NamedTuple):
             stack.push_async_callback(tasks.close)
         # It ends last: it reports that this proxy is not ready while it drains.
         stack.push_async_callback(admin.stop)
+        if feeds is not None:
+            stack.callback(feeds.stop)
 
 
 def admin_settings(config: Config) -> AdminSettings:

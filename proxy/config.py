@@ -240,8 +240,8 @@ class Config:
         metavar="NAME",
     )
     read_only_mode: bool = switch(
-        "while etcd is out of reach, whether clients that allow it are served read-only"
-        " (readonlymode.enabled)",
+        "while etcd is out of reach, or the tree follows another one, whether clients that allow it are"
+        " served read-only (readonlymode.enabled)",
         zoo={"readonlymode.enabled": zoo.switch},
     )
     proxy_protocol_mode: str = option(

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from codec.constants import ErrorCode
 from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
 from proxy.admin.subject import Subject
@@ -294,6 +295,7 @@ class Server:
         listener: socket.socket | None = None,
         secure: socket.socket | None = None,
         take: Callable[[], Awaitable[Mapping[str, socket.socket]]] | None = None,
+        reading: Callable[[], None] = lambda: None,
     ) -> None:
         """Listen, load the state, follow the log until caught up with etcd, then give clients sessions.
 
@@ -302,12 +304,13 @@ class Server:
 
         `listener`: a bound socket to listen on, in place of one for the configured address; `secure`: one
         that takes only TLS. `take` takes clients over from another process, and returns such sockets by name;
-        they listen already, and nothing is accepted before.
+        they listen already, and nothing is accepted before. `reading` is called when read-only sessions are
+        given, if the tree follows another one; this returns when it is complete.
         """
         if take is None:
             await self._listen(listener, secure)
         await self.log.load(progress, None if take is None else _LOAD_TIMEOUT)
-        await self.log.start()
+        await self.log.start(partial(self._follows, reading))
         self._handshake.is_open = True
         self._begin(*self._periodic)
         self._tasks.start(self._status_poller.run(), "ask etcd for its status")
@@ -324,6 +327,13 @@ class Server:
         self.log.propose_budgets(self._config.budget.rules)
         if self.request_logs is not None:
             self.request_logs.server("serverStart")
+
+    def _follows(self, reading: Callable[[], None]) -> None:
+        """The tree follows another one: give read-only sessions, if the operator wants them."""
+        if self._config.read_only_mode:
+            self._handshake.is_open = True
+            self._begin(_SESSIONS)
+            reading()
 
     async def _listen(self, listener: socket.socket | None, secure: socket.socket | None) -> None:
         listener = listener or bound_socket(self._config.host, self._config.port)
@@ -349,8 +359,11 @@ class Server:
         self._begin(_SESSIONS)
 
     def _begin(self, *names: str) -> None:
-        """Begin periodic work."""
-        self._running += (self._tasks.start(self._periodic[name](), name) for name in names)
+        """Begin periodic work that has not begun."""
+        begun = {task.get_name() for task in self._running}
+        self._running += (
+            self._tasks.start(self._periodic[name](), name) for name in names if name not in begun
+        )
 
     def _learned_space(self, in_use: int, quota: int) -> float:
         return self.log.learned_space(in_use, quota, self.snapshots.log_bytes)
@@ -415,6 +428,8 @@ class Server:
 
     async def kill(self, session_id: int, who: str) -> int:
         """End a session of the tree in the name of an administrator; the error, or 0."""
+        if self.log.is_following or self._config.archive.read_only:
+            return ErrorCode.NOT_READ_ONLY
         outcome: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.log.outbox.submit(self.sessions.kill(session_id, who, outcome.set_result))
         return await asyncio.shield(outcome)

@@ -9,6 +9,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from schema.errors import BadValue
+from schema.json_values import number, pack_json, unpack_json
 from schema.pages import SessionValue, decode_nodes, decode_sessions, encode_nodes, encode_sessions
 from schema.text import Fields, to_bytes, to_text
 from schema.znode import Znode
@@ -62,6 +63,27 @@ def decode_followed(body: bytes) -> Followed:
         decode_sessions(opened) if opened else [],
         [session_id for (session_id,) in _SESSION.iter_unpack(closed)],
     )
+
+
+class Lag(NamedTuple):
+    """How far a tree is behind the one that it follows, as its follower last said."""
+
+    level_ms: int  # when it was last level with its source: milliseconds since 1970; 0: not yet
+    behind: int  # transactions or requests that the source is known to have, and the tree has not
+
+
+def encode_lag(lag: Lag) -> bytes:
+    """The value of the key `follow/lag`."""
+    return pack_json(lag._asdict())
+
+
+def decode_lag(value: bytes) -> Lag:
+    """Raises BadValue."""
+    members = unpack_json(value, "the lag of the tree that follows")
+    try:
+        return Lag(*(number(members[name]) for name in Lag._fields))
+    except (KeyError, TypeError) as error:
+        raise BadValue(f"the lag of the tree that follows is wrong: {error!r}") from None
 
 
 class Counts(NamedTuple):

@@ -60,6 +60,7 @@ class Keyspace:
         "finish",
         "follower",
         "follows",
+        "lag",
         "live",
         "live_end",
         "log",
@@ -86,10 +87,11 @@ class Keyspace:
         self.proxies, self.proxies_end = base + b"/live/proxy/", base + b"/live/proxy0"
         self.log, self.log_end = base + b"/live/log/", base + b"/live/log0"
         self.snapshots, self.snapshots_end = base + b"/snapshot/", base + b"/snapshot0"
-        # While the tree follows another one: how far it is, who follows, and who asks for the end.
+        # While the tree follows another one: how far it is, who follows, who asks for the end, its lag.
         self.follows = base + b"/follow/position"
         self.follower = base + b"/follow/follower"
         self.finish = base + b"/follow/finish"
+        self.lag = base + b"/follow/lag"
         # By what comes before the number: entries come by the thousand from a few incarnations.
         self._senders: dict[bytes, str] = {}
 

@@ -111,6 +111,7 @@ RUN = {
     "migration": "test_move_here_and_back",
     "monitoring": "test_a_proxy_that_is_not_ready",
     "operating": "test_operate",
+    "region": "test_a_region_is_gone",
     "troubleshooting": "test_symptoms",
     "upgrading": "test_upgrade_and_go_back",
 }
@@ -518,7 +519,7 @@ def _empty(host: Host) -> None:
 
 
 @contextmanager
-def _started(host: Host, command: str, log: Path) -> Iterator[Callable[[], int]]:
+def _started(host: Host, command: str, log: Path, says: str = "level at zxid") -> Iterator[Callable[[], int]]:
     """A command of a page that runs until it is asked to end, and what waits for that."""
     for named, used in host.real.items():
         command = command.replace(named, used)
@@ -527,8 +528,69 @@ def _started(host: Host, command: str, log: Path) -> Iterator[Callable[[], int]]
             shlex.split(command), env={"PATH": host.path, **host.environment}, stdout=output, stderr=output
         )
     try:
-        wait_until(lambda: "level at zxid" in log.read_text(), "the command to be level", 60)
+        wait_until(lambda: says in log.read_text(), f"the command to say {says!r}", 60)
         yield lambda: running.wait(60)
     finally:
         running.kill()
         running.wait()
+
+
+@pytest.mark.real
+def test_a_region_is_gone(tmp_path: Path) -> None:
+    """A move on purpose, the way back, and the night in which the north is lost."""
+    page = (DOCS / "region.md").read_text()
+    for side in ("north", "south"):
+        (tmp_path / side).mkdir()
+    with _host(tmp_path / "north") as north, _host(tmp_path / "south") as south:
+        for here, name, there in ((south, "north", north), (north, "south", south)):
+            shutil.copy(there.config, here.config.with_name(f"{name}.toml"))
+        south.zketcd.stop()
+        with kazoo(north.zketcd, south.zketcd, timeout=30) as client:
+            client.create("/app", b"color=blue")
+            client.create("/app/worker", b"", ephemeral=True)
+            _stand_by(south, page)
+            follow = page.partition("`zketcd follow")[2].partition(" --metrics")[0]
+            with _started(south, "zketcd follow" + follow, tmp_path / "follow") as end:
+                south.run(pages.section(page, "See that it works"))
+                south.run(pages.section(page, "Move on purpose"))
+                assert end() == 0  # it was asked to finish
+            south.zketcd.start()
+            assert client.exists("/app/worker").ephemeralOwner == client.client_id[0]
+            client.set("/app", b"color=red")
+            north.zketcd.wait()
+            north.run(pages.section(page, "Go back"))
+            south.zketcd.wait()
+            north.zketcd.start()
+            assert client.get("/app")[0] == b"color=red"
+            assert client.exists("/app/worker")
+            _stand_by(south, page)
+            client.create("/app/late", b"")
+        _lose(north, south, page, tmp_path / "lost")
+        with kazoo(south.zketcd) as client:
+            assert client.get_children("/app") == []
+
+
+def _stand_by(south: Host, page: str) -> None:
+    _empty(south)
+    south.run(pages.section(page, "What to set up today"))
+
+
+def _lose(north: Host, south: Host, page: str, log: Path) -> None:
+    """The north's etcd does not answer while the south is promoted, and then again."""
+    with ExitStack() as stack:
+        running = []
+
+        def run(words: list[str]) -> None:
+            command = shlex.join(words[2:])
+            running.append(stack.enter_context(_started(south, command, log, "is not sealed yet")))
+
+        north.etcd.pause()
+        try:
+            south.run(pages.section(page, "That night"), {"systemd-run": run})
+            south.zketcd.start()
+        finally:
+            north.etcd.resume()
+        (end,) = running
+        assert end() == 0
+    (((_, lost),)) = south.run(pages.section(page, "What is lost"))
+    assert [json.loads(line)["path"] for line in lost] == ["/app/late", "/app/worker"]

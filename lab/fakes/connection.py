@@ -259,8 +259,7 @@ class FakeHost:
                 pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body
             )
             outcome = machine.execute(request, pending.fields, own=True)
-            for event in machine.transaction.events:
-                self.watches.fire(event, machine.zxid)
+            self.watches.fire(machine.transaction.events, machine.zxid)
             pending.callback(pending, machine.zxid, outcome.err, outcome.body)
             self.changes += machine.session_changes
         machine.end()

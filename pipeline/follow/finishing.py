@@ -86,25 +86,31 @@ async def ask(etcd: Etcd, keys: Keyspace, request: Asked) -> bool:
 
     If this is cancelled, the request is withdrawn. Raises EtcdError.
     """
-    there = await look(etcd, keys)
-    value = pack_json(request._asdict())
-    await commit(etcd, Txn((Compare(keys.tree, there.record_mod),), (Put(keys.finish, value),)))
     try:
-        return await _finished(etcd, keys)
+        return await _finished(etcd, keys, Put(keys.finish, pack_json(request._asdict())))
     except asyncio.CancelledError:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_WITHDRAW_WITHIN):  # etcd may be out of reach
-                await commit(etcd, Txn((Compare(keys.tree, there.record_mod),), (Delete(keys.finish),)))
+                await _write(etcd, keys, Delete(keys.finish))
         raise
 
 
-async def _finished(etcd: Etcd, keys: Keyspace) -> bool:
+async def _write(etcd: Etcd, keys: Keyspace, request: Put | Delete) -> None:
+    """Put or withdraw the request, unless the tree is complete."""
+    there = await look(etcd, keys)
+    if there.follows:
+        await commit(etcd, Txn((Compare(keys.tree, there.record_mod),), (request,)))
+
+
+async def _finished(etcd: Etcd, keys: Keyspace, request: Put) -> bool:
     heard, zxid, revision = time.monotonic(), -1, 0
     while True:
         position = await position_of(etcd, keys)
         if position is not None and position.finished:
             return True
         found = await asked(etcd, keys)
+        if found is None:  # or a follower that has just started has deleted it
+            await _write(etcd, keys, request)
         now = time.monotonic()
         if position is not None and position.zxid != zxid:  # it is working, and has not read the request yet
             zxid, heard = position.zxid, now

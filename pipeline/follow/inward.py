@@ -137,6 +137,7 @@ class _Following:
                     return DONE
                 if wanted is not None and found.entries:
                     self._print_writers(wanted)
+            await self._status.report(self._tree.report)
             if found is None or not (found.more or found.entries):
                 await asyncio.sleep(options.interval)
 

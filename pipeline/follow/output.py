@@ -3,10 +3,11 @@
 import asyncio
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from archive.stats import MetricsFile
+from schema.followed import Lag
 
 DONE, STUCK, NOT_LEVEL = 0, 1, 3  # exit codes
 
@@ -57,6 +58,8 @@ class Status:
         self._is_level = False
         self._metrics = None if metrics is None else MetricsFile(metrics)
         self._written = 0.0
+        self._behind = 0
+        self._reported = 0.0
 
     def behind(self, zxid: int, count: int, unit: str = "", *, age: float | None = None) -> None:
         """More has to be applied: at least `count` transactions, or another `unit`.
@@ -86,7 +89,17 @@ class Status:
             self._printed = line
             self._at = time.monotonic()
 
+    async def report(self, to: Callable[[Lag], Awaitable[None]]) -> None:
+        """Report the lag, about once a second."""
+        now = time.monotonic()
+        if now - self._reported < self._METRICS_EVERY:
+            return
+        self._reported = now
+        level = 0 if self._level_at is None else int((time.time() - (now - self._level_at)) * 1000)
+        await to(Lag(level, self._behind))
+
     def _write(self, zxid: int, behind: int) -> None:
+        self._behind = behind
         now = time.monotonic()
         if self._metrics is None or now - self._written < self._METRICS_EVERY:
             return

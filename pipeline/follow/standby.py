@@ -259,6 +259,7 @@ class _Work:
             await self._append()
             if self._tree.log_bytes > max(_CHECKPOINT_BYTES, self._tree.snapshot_bytes):
                 await self._checkpoint()
+            await self._status.report(self._tree.report)
             await self._seal_if_wanted()
             if self._reading.has_more:
                 self._status.behind(self._position.zxid, self._reading.waiting, age=self._age())

@@ -25,7 +25,7 @@ from proxy.state import capture
 from proxy.state.machine import Machine
 from schema.entry import EntryWriter, Kind, Request
 from schema.errors import BadValue
-from schema.followed import Followed, encode_followed
+from schema.followed import Followed, Lag, encode_followed, encode_lag
 from schema.json_values import boolean, number, pack_json, text, unpack_json
 from schema.keys import Keyspace, snapshot_name
 from schema.record import SnapshotRef, TreeRecord, encode_record
@@ -258,8 +258,15 @@ class FollowedTree:
             Put(keys.tree, encode_record(record)),
             Delete(keys.finish),
             Delete(keys.follower),
+            Delete(keys.lag),
         ]
         await self._put(machine, changes, clock, rest)
+
+    async def report(self, lag: Lag) -> None:
+        """Put how far the tree is behind, for those that read it meanwhile."""
+        txn = Txn((self._load.guard(self._keys),), (Put(self._keys.lag, encode_lag(lag)),))
+        if not (await commit(self._etcd, txn)).succeeded:
+            raise taken_over(self._keys)
 
     async def _put(
         self,

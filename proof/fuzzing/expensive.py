@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from typing_extensions import override
 
-from codec.constants import CREATES, ErrorCode, KeeperOpCode, OpCode, Perms
+from codec.constants import CREATES, ErrorCode, KeeperOpCode, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT, LONG, Acl, pack_acls, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER, STAT, encode_event
@@ -24,13 +24,13 @@ from proxy.frontend.replies import LIMITS
 from proxy.frontend.requests import expanded
 from proxy.state.capture import new_machine
 from proxy.state.machine import CHECKPOINT_EVERY
+from proxy.state.notifications import Notifications
 from proxy.state.operation import Cost, Reading
 from proxy.state.ops import EXTENDED
 from proxy.state.ops.multi import END_OF_PARTS, PARTS
 from proxy.state.ops.remove_recursive import REMOVE_RECURSIVE
 from proxy.state.outcome import Refusal
 from proxy.state.pause import BRIEFLY, LENGTHS, Lengths, Pause, TooLong
-from proxy.state.rights import Rights, permits
 from proxy.state.watches import WatchTable
 from schema.entry import Identities, Identity, Kind, Request, Rules, encode_open
 from schema.znode import OPEN_ACL
@@ -192,10 +192,10 @@ class _Client:
         self.knows_keeper = True
         self.received = 0
 
-    def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
+    def notify(self, notifications: Notifications) -> None:
         """Count the bytes of an event."""
-        if permits(rights, Perms.READ, self.identities):
-            self.received += len(encode_event(kind, 3, path, zxid))
+        if notifications.are_for(self.identities):
+            self.received += sum(map(len, notifications.packets(encode_event)))
 
     def local_session_closed(self) -> None:
         """The session is closed."""
@@ -321,8 +321,7 @@ class World:
         request = Request(Kind.CLIENT, _OWN, opcode, self.identities, body)
         outcome = machine.execute(request, fields, own=True)
         changes = len(machine.transaction.events)
-        for event in meter.each(machine.transaction.events):
-            self.watches.fire(event, machine.zxid, meter)
+        self.watches.fire(machine.transaction.events, machine.zxid, meter)
         meter()
         machine.end()
         meter()

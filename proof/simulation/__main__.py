@@ -124,7 +124,8 @@ def _parser() -> argparse.ArgumentParser:
         help=f"stormy: worlds of {STORMY_HOURS} hours with faults nearly all the time. calm: worlds of"
         f" {lengths} hours in turn, with few requests and a fault now and then. mixed: {STORMY_SHARE:.0%}%"
         " of the hours are stormy. etcd-bugs: stormy worlds in which etcd has its known bugs, too."
-        " defects: stormy worlds with exceptions at any line of the servers' code (default: mixed)",
+        " defects: stormy worlds with exceptions at any line of the servers' code. standby: stormy worlds"
+        " with a copy in a second etcd, to which the tree may move (default: mixed)",
     )
     add(
         "--minutes",

@@ -28,7 +28,7 @@ from proof.simulation.packets import Look
 from proof.simulation.wrong_servers import WrongServers
 
 _DRIFT = 1e-3  # seconds in a second by which clocks of hosts may differ
-_STALENESS_TOLERANCE = 5.0  # seconds: how often etcd is asked and the answer looked at, and a slow network
+STALENESS_TOLERANCE = 5.0  # seconds: how often etcd is asked and the answer looked at, and a slow network
 OF_A_LOAD = "watch events of a state that was loaded anew"
 EARLY_END = "ends of sessions that did not count from their clients' answers"
 DECEIVED = "what sessions saw that got answers of a wrong state"
@@ -77,7 +77,7 @@ class Answers:
         if isinstance(request, GetData | GetChildren | Exists | Look):
             # Until the proxy stops serving since its state is old, or one of the two closes the connection
             # because of a silence of the other's or of etcd's.
-            stalest = self._max_staleness + client.timeout + _STALENESS_TOLERANCE
+            stalest = self._max_staleness + client.timeout + STALENESS_TOLERANCE
             oldest = self._oracle.zxid_at(client.came_at - stalest)
             if answer.zxid < oldest:
                 self._violate(

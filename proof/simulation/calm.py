@@ -45,6 +45,7 @@ class Calm(Simulation):
     """One calm world."""
 
     kind = "calm"
+    _seals = False  # it has proxies whose clocks stand for hours, and sessions that last for hours
 
     # -- parts -----------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from proof.simulation.planted import ROOT, Planted, planted
 from proof.simulation.record import World
 from proof.simulation.sometimes import BRANCHES, never_taken
 
-KINDS = ("mixed", "stormy", "calm", "etcd-bugs", "defects")
+KINDS = ("mixed", "stormy", "calm", "etcd-bugs", "defects", "standby")
 STORMY_HOURS = 0.25
 """Simulated hours of one stormy world. Its history is judged as a whole."""
 CALM_HOURS = (8.0, 12.0, 24.0)
@@ -144,7 +144,7 @@ def _plan(kind: str, seed: int, hours: float, minutes: float | None) -> Iterator
     calm = cycle(CALM_HOURS)
     left, stormy, total = hours, 0.0, 0.0
     while (time.monotonic() - begun < minutes * 60) if minutes is not None else left > 0:
-        is_stormy = kind in ("stormy", "etcd-bugs", "defects") or (
+        is_stormy = kind in ("stormy", "etcd-bugs", "defects", "standby") or (
             kind == "mixed" and stormy <= STORMY_SHARE * total
         )
         of_this = STORMY_HOURS if is_stormy else next(calm)

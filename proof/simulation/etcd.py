@@ -22,7 +22,6 @@ from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.model import Event, Get
 from proxy.etcd.transport import RpcError
 
-NAMES = ("etcd1", "etcd2", "etcd3")
 # The first of its line whose linearizable reads are never old, and the last one with issue 20418.
 _VERSION, READS_OLD_DATA = "3.4.42", "3.4.41"
 _SERVER_TIMEOUT = 7.0  # seconds until a member gives a request up (5 s and two election timeouts)
@@ -160,18 +159,19 @@ class Troubles:
 class Cluster:
     """Three members and their one store."""
 
-    def __init__(self, world: World, network: Network) -> None:
+    def __init__(self, world: World, network: Network, name: str = "etcd") -> None:
+        """`name` begins the names of its members."""
         self.world = world
         self.network = network
-        self.host = Host(world, "etcd")
+        self.host = Host(world, name)
         self.store = Store()
-        self.members = [Member(name) for name in NAMES]
+        self.members = [Member(f"{name}{number}") for number in (1, 2, 3)]
         self.leader: Member | None = self.members[0]
         self.term = 1
         self.elections = 0
-        self.random = world.random("etcd")
+        self.random = world.random(name)
         self.troubles = Troubles()
-        self.bugs = EtcdBugs(world.random("bugs of etcd"))
+        self.bugs = EtcdBugs(world.random(f"bugs of {name}"))
         self.watches: dict[OpenWatch, None] = {}
         self.store.on_commit = self._committed
         #: Called with each commit.
@@ -312,7 +312,7 @@ class Cluster:
         self._electing = False
         self.leader = self.random.choice(candidates)
         self.elections += 1
-        self.world.trace("etcd", f"{self.leader.name} leads in term {self.term}")
+        self.world.trace(self.host.name, f"{self.leader.name} leads in term {self.term}")
         self.store.now = self.world.now
         self.store.extend_leases()
         # What was in the old leader's log is in the new one's, or is lost without an answer.

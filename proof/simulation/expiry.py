@@ -64,6 +64,10 @@ class ExpiryJudge:
                     self._leases[parsed.incarnation] = event.kv.lease
                     self._came[parsed.incarnation] = self._world.now
 
+    def moved(self, cluster: Cluster) -> None:
+        """The tree goes on in another etcd."""
+        self._cluster = cluster
+
     def attached(self, session: int, incarnation: str, timeout_ms: int, carried: bool) -> None:
         """The log attaches a session: its client has sent something, unless it was carried over."""
         self._closing.pop((session, incarnation), None)

@@ -10,7 +10,7 @@ from schema.keys import Keyspace
 _LIMIT = 60.0  # seconds
 
 
-def fresh_start(world: World, proxy: Proxy) -> Machine | None:
+def fresh_start(world: World, proxy: Proxy, *, even_sealed: bool = False) -> Machine | None:
     """The state that a fresh start has, with the etcd of a proxy; None if it does not come to an end."""
     loaded: list[Machine] = []
     operator = Host(world, "operator")
@@ -18,7 +18,7 @@ def fresh_start(world: World, proxy: Proxy) -> Machine | None:
 
     async def fresh() -> None:
         etcd = proxy.client(operator)
-        loaded.append((await load(etcd, Keyspace(PREFIX), make=False)).machine)
+        loaded.append((await load(etcd, Keyspace(PREFIX), make=False, even_sealed=even_sealed)).machine)
         await etcd.close()
         world.stop()
 

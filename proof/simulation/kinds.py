@@ -7,6 +7,7 @@ from proof.simulation.calm import simulate_calm
 from proof.simulation.outcome import Outcome
 from proof.simulation.record import World
 from proof.simulation.simulation import Simulation, simulate
+from proof.simulation.standby import simulate_standby
 
 
 def _with_bugs(seed: int, hours: float, faults: tuple[str, ...]) -> Outcome:
@@ -22,6 +23,7 @@ _SIMULATED: dict[str, Callable[[int, float, tuple[str, ...]], Outcome]] = {
     "calm": simulate_calm,
     "etcd-bugs": _with_bugs,
     "defects": _with_defects,
+    "standby": simulate_standby,
 }
 
 

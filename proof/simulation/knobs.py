@@ -21,7 +21,7 @@ _BUDGETS = (
     ("/f=2/s,40B/s,/f/a=1/s", "/f=1/s,/f/limited=9B/s"),
     ("/f/a=5B/s,/f/b=1/s", "", "/f/a=1/s,/f/b=3B/s,/f/limited=1/s"),
 )
-_QUOTA = 8 << 30  # bytes, much more than a world needs
+QUOTA = 8 << 30  # bytes, much more than a world needs
 _CALM_LEASES = (5, 10)
 _CALM_TICKS = (2000, 3000)
 
@@ -42,10 +42,10 @@ class Knobs(NamedTuple):
     combining: int = 0  # so many proxies take the entries of others, --peer-listen
     budgets: tuple[str, ...] = ("",)  # of each proxy in turn, --budget
     limits: Limits = LIMITS
-    quota: int = _QUOTA  # bytes of etcd's database, --quota-backend-bytes
+    quota: int = QUOTA  # bytes of etcd's database, --quota-backend-bytes
     compaction: float = 0.0  # seconds, --auto-compaction-retention; 0: etcd compacts at faults only
     upgrade: float = (
-        0.5  # share of the time after which the servers are upgraded, and the tree's level raised
+        0.5  # share of the time after which the servers are upgraded, and the tree's level raised; inf: never
     )
 
     backup: float = (
@@ -80,7 +80,7 @@ class Knobs(NamedTuple):
         return f" {self.combining} take others' entries," if self.combining else ""
 
     def _room(self) -> str:
-        if self.quota == _QUOTA:
+        if self.quota == QUOTA:
             return ""
         return f" etcd's quota {self.quota // 1000} kB, compaction each {self.compaction:.0f} s,"
 
@@ -96,7 +96,8 @@ class Knobs(NamedTuple):
             f" {'shortest' if self.lengths == _SHORTEST else 'usual'} slices,"
             f" {'tight' if self.limits == _TIGHT else 'usual'} limits,"
             f"{' quotas enforced,' if self.enforces_quotas else ''}"
-            f"{self._room()} level {self.level}, budgets {budgets}, level raised after {self.upgrade:.0%}"
+            f"{self._room()} level {self.level}, budgets {budgets}"
+            + (f", level raised after {self.upgrade:.0%}" if self.upgrade <= 1 else "")
             + (f", backup after {self.backup:.0%}" if self.backup < 1 else "")
         )
 
@@ -107,7 +108,7 @@ def drawn(seed: int, rng: Random) -> Knobs:
     # own leave the other knobs as they are.
     room, peers = Random(f"{seed}/room"), Random(f"{seed}/peers")
     proxies = rng.randint(2, 4)
-    quota = room.choice((_QUOTA, _QUOTA, 400_000, 800_000))
+    quota = room.choice((QUOTA, QUOTA, 400_000, 800_000))
     return Knobs(
         proxies=proxies,
         tick=rng.choice((500, 1000, 2000)),
@@ -123,7 +124,7 @@ def drawn(seed: int, rng: Random) -> Knobs:
         budgets=rng.choice(_BUDGETS),
         limits=rng.choice((LIMITS, _TIGHT)),
         quota=quota,
-        compaction=0.0 if quota == _QUOTA else room.choice((2.0, 5.0)),
+        compaction=0.0 if quota == QUOTA else room.choice((2.0, 5.0)),
         upgrade=rng.choice((0.0, rng.random(), rng.random())),
         backup=rng.choice((1.0, 1.0, rng.random())),
     )
@@ -135,7 +136,7 @@ def drawn_calm(seed: int, rng: Random) -> Knobs:
         tick=rng.choice(_CALM_TICKS),
         lease=rng.choice(_CALM_LEASES),
         snapshot_requests=rng.choice((100, 300)),
-        quota=_QUOTA,
+        quota=QUOTA,
         compaction=0.0,
     )
 

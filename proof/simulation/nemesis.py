@@ -265,7 +265,7 @@ class Nemesis:
                     if rng.random() < 0.5:
                         link.abort()
 
-        return Fault("", f"each {seconds} s", _every(self._subject.cluster.host, seconds, reset))
+        return Fault("", f"each {seconds} s", every(self._subject.cluster.host, seconds, reset))
 
     def _slow_network(self) -> Fault:
         hosts = [
@@ -372,13 +372,13 @@ class Nemesis:
     def _compact(self) -> Fault:
         cluster, rng = self._subject.cluster, self._random
         seconds = rng.choice((0.05, 1.0, 5.0))
-        end = _every(cluster.host, seconds, lambda: cluster.compact(rng.choice((0, 0, 1, 10))))
+        end = every(cluster.host, seconds, lambda: cluster.compact(rng.choice((0, 0, 1, 10))))
         return Fault("", f"each {seconds} s", end)
 
     def _break_streams(self) -> Fault:
         cluster = self._subject.cluster
         seconds = self._random.choice((0.3, 2.0, 10.0))
-        return Fault("", f"each {seconds} s", _every(cluster.host, seconds, cluster.break_streams))
+        return Fault("", f"each {seconds} s", every(cluster.host, seconds, cluster.break_streams))
 
     def _stall_watch(self) -> Fault | None:
         cluster, proxy = self._subject.cluster, self._proxy()
@@ -423,7 +423,7 @@ class Nemesis:
                 if store.full or room < 2.5 * wanted:
                     break  # the proxies look at the size once a second
 
-        stop = _every(subject.cluster.host, 0.5, fill)
+        stop = every(subject.cluster.host, 0.5, fill)
 
         def delete() -> None:
             stop()
@@ -505,7 +505,7 @@ class Nemesis:
                 proxy.host.call_soon(proxy.server.log.follow.distrust)
 
         seconds = self._random.choice((0.3, 1.0, 5.0))
-        return Fault("", f"a proxy each {seconds} s", _every(self._subject.cluster.host, seconds, distrust))
+        return Fault("", f"a proxy each {seconds} s", every(self._subject.cluster.host, seconds, distrust))
 
 
 def _as_fault(begin: Callable[[], Begun | None]) -> Fault | None:
@@ -516,7 +516,7 @@ def _as_fault(begin: Callable[[], Begun | None]) -> Fault | None:
     return Fault("", what, end)
 
 
-def _every(host: Host, seconds: float, act: Callable[[], object]) -> Callable[[], None]:
+def every(host: Host, seconds: float, act: Callable[[], object]) -> Callable[[], None]:
     """Do something periodically; returns what ends that."""
     ended = False
 

@@ -26,6 +26,7 @@ from proxy.state.node import Node
 from schema.entry import Kind, Request, decode_close, decode_entry, decode_node_due
 from schema.errors import ForeignKey
 from schema.keys import KeyKind, Keyspace
+from schema.record import decode_record
 
 _REQUESTS = "requests"
 
@@ -63,6 +64,8 @@ class Listeners:
     gap: Callable[[str], None] = lambda _incarnation: None
     #: A request was applied: incarnation, clock and rules of its sender, request, outcome, the machine.
     applied: Callable[[str, int, int, Request, Outcome, Machine], None] = lambda *_applied: None
+    #: An entry was applied: the machine.
+    ended: Callable[[Machine], None] = lambda _machine: None
 
 
 class Oracle:
@@ -92,6 +95,7 @@ class Oracle:
         self._early: dict[str, dict[int, bytes]] = {}
         #: Incarnations whose keys are gone.
         self.over: set[str] = set()
+        self._sealed = False  # the tree has moved
 
     def begin(self, machine: Machine) -> None:
         """Continue from a state that was loaded."""
@@ -99,6 +103,7 @@ class Oracle:
         self.machine.session_changes.clear()
         self._numbers = dict(machine.applied)
         self._early.clear()
+        self._sealed = False
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -138,6 +143,8 @@ class Oracle:
                     self.over.add(incarnation)
                     if self._early.pop(incarnation, None):
                         self.counts[sometimes.GAP_STAYS] += 1
+            elif kind is KeyKind.TREE and event.type != DELETE:
+                self._sealed = decode_record(event.kv.value).seal is not None
             elif kind is KeyKind.ENTRY and event.type != DELETE:
                 senders.add(incarnation)
                 self._entry(incarnation, number, event)
@@ -145,6 +152,9 @@ class Oracle:
 
     def _entry(self, incarnation: str, number: int, event: Event) -> None:
         if self._is_late(incarnation, number):
+            return
+        if self._sealed:
+            self._wrong(f"entry {number} of {incarnation} was appended behind the seal")
             return
         following = self._numbers.get(incarnation, 0) + 1
         if number < following:
@@ -192,6 +202,7 @@ class Oracle:
         self.steps.append(Step(incarnation, number, machine.zxid, digest))
         self.times.append(self._world.now)
         self.zxids.append(machine.zxid)
+        self.listeners.ended(machine)
 
     def _note(self, request: Request, before: int, outcome: Outcome) -> None:
         machine = self.machine

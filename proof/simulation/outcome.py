@@ -8,7 +8,7 @@ from typing import NamedTuple
 class Outcome(NamedTuple):
     """The result of one simulated world."""
 
-    kind: str  # "stormy", "calm", "etcd-bugs" or "defects"
+    kind: str  # "stormy", "calm", "etcd-bugs", "defects" or "standby"
     seed: int
     seconds: float  # simulated
     operations: int  # answered requests of clients

@@ -33,7 +33,7 @@ class Planted(NamedTuple):
     what: str
     faults: Sequence[str]  # of the environment: they show it
     changes: Sequence[Change]
-    world: str  # which kind of worlds has to find it: "stormy"; "calm": it shows only after hours
+    world: str  # which kind of worlds has to find it: "stormy", "standby"; "calm": it shows only after hours
     tests: str  # the file of tests that has to find it, since no world has what it is in; else ""
 
 

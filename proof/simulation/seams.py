@@ -10,12 +10,13 @@ knobs         the level of a new tree, as the seed has it; other knobs are optio
 ACLs          the table of equal ACLs belongs to the world and holds them: an ACL that is in it costs fewer
               steps, and what the process did before, and its garbage collector, must not count
 log           messages of `proxy` go into the trace; one with a traceback is a violation
+more          what only some worlds replace
 """
 
 import logging
 import re
 from asyncio import events
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -85,8 +86,8 @@ class _Trace(logging.Handler):
 
 
 @contextmanager
-def installed(world: World, knobs: Knobs) -> Iterator[None]:
-    """Replace everything that is listed above. Not to be nested."""
+def installed(world: World, knobs: Knobs, more: Sequence[tuple[Any, str, Any]] = ()) -> Iterator[None]:
+    """Replace everything that is listed above. Not to be nested. `more`: owners, names and replacements."""
     levels = _Levels()
     opening = PROXY_REQUESTS[Kind.OPEN]
 
@@ -113,6 +114,7 @@ def installed(world: World, knobs: Knobs) -> Iterator[None]:
             "__kwdefaults__",
             {**(Machine.__init__.__kwdefaults__ or {}), "known_levels": levels},
         ),
+        *more,
     ]
     former = [(owner, name, vars(owner).get(name, getattr(owner, name))) for owner, name, _ in replaced]
     logger = logging.getLogger("proxy")

@@ -31,6 +31,7 @@ from proof.simulation.outcome import Outcome
 from proof.simulation.proxies import Hardware, Proxy, config
 from proof.simulation.reserve import ReserveJudge
 from proof.simulation.rolling_upgrade import Upgrade
+from proof.simulation.sealing import Sealing
 from proof.simulation.sometimes import Sometimes
 from proof.simulation.syncing_readers import SyncingReaders
 from proof.simulation.world import Host, World, running_host
@@ -41,6 +42,7 @@ from proxy.support.probe import Probe, listening
 RECOVERY_LIMIT = 120.0  # seconds of simulated time after the end of faults until everything works again
 _SETTLE_LIMIT = 300.0  # seconds at the end, until no session of a dead client is left
 _POLL = 0.5
+_MOVED_CLIENTS = 3
 _COLLECTED_EACH = 4  # episodes; each that is not collected after keeps its dead servers in memory until then
 
 
@@ -92,22 +94,7 @@ class Simulation:
         listeners = self.oracle.listeners
         listeners.expired, listeners.attached = self._expired, self.expiry.attached
         listeners.entered, listeners.applied = self.naive.entered, self._applied
-        self.proxies = [
-            Proxy(
-                self.cluster,
-                f"proxy{number}",
-                config(self.knobs, *self._options, number=number),
-                self.knobs.tuning,
-            )
-            for number in range(1, self.knobs.proxies + 1)
-        ]
-        for proxy in self.proxies:
-            proxy.hardware = Hardware(
-                skew=rng.choice((0.0, 0.0, rng.uniform(-60, 60))),
-                drift=rng.uniform(-1e-4, 1e-4),
-                burn=rng.choice((0.0, 0.0001, 0.004)),
-            )
-            proxy.on_heard = self.expiry.heard
+        self.proxies = self._make_proxies(self.cluster, "proxy", rng)
         self.reserve = ReserveJudge(self.world, self.proxies, self.knobs.quota, self.violate)
         self.clients_host = Host(self.world, "clients")
         self._syncing_readers = SyncingReaders(self.world, self.clients_host)
@@ -139,8 +126,32 @@ class Simulation:
 
     # -- parts -----------------------------------------------------------------------------------------------
 
+    #: Whether a world without a restore ends with a seal.
+    _seals = True
     #: Options of the servers besides those of the knobs.
     _options: Sequence[str] = ()
+    #: What is replaced in such a world besides `seams`.
+    _replaced: Sequence[tuple[Any, str, Any]] = ()
+
+    def _make_proxies(self, cluster: Cluster, name: str, rng: Random) -> list[Proxy]:
+        """The proxies of an etcd; their names begin with `name`."""
+        proxies = [
+            Proxy(
+                cluster,
+                f"{name}{number}",
+                config(self.knobs, *self._options, number=number),
+                self.knobs.tuning,
+            )
+            for number in range(1, self.knobs.proxies + 1)
+        ]
+        for proxy in proxies:
+            proxy.hardware = Hardware(
+                skew=rng.choice((0.0, 0.0, rng.uniform(-60, 60))),
+                drift=rng.uniform(-1e-4, 1e-4),
+                burn=rng.choice((0.0, 0.0001, 0.004)),
+            )
+            proxy.on_heard = self.expiry.heard
+        return proxies
 
     def _drawn(self, rng: Random) -> Knobs:
         """Draw the knobs of this world."""
@@ -151,9 +162,14 @@ class Simulation:
         for _ in range(rng.randint(3, 5)):
             self._new_client()
         self._new_client(reads_only=True)
-        self._features = featured(self.world, self.clients_host, self.proxies, rng.choice(self._timeouts))
+        self._features = featured(self.world, self.clients_host, self._addresses, rng.choice(self._timeouts))
         for client in self._features:
             self._begin_client(client)
+
+    @property
+    def _addresses(self) -> Sequence[Proxy]:
+        """What clients know."""
+        return self.proxies
 
     @property
     def _everybody(self) -> list[Client]:
@@ -175,7 +191,7 @@ class Simulation:
             self.world,
             self.clients_host,
             f"client{self._names}",
-            self.proxies,
+            self._addresses,
             self.history,
             timeout_ms,
             reads_only=reads_only,
@@ -268,7 +284,7 @@ class Simulation:
         # When the collector runs depends on what else the process has done; what it finds must not matter.
         gc.disable()
         try:
-            with seams.installed(self.world, self.knobs), listening(_Probe(self)):
+            with seams.installed(self.world, self.knobs, self._replaced), listening(_Probe(self)):
                 try:
                     self._run()
                 except RuntimeError as error:
@@ -320,12 +336,25 @@ class Simulation:
         self._live(self.world.now + self._hours * 3600)
         if not self.broken:
             self._settle()
+        if self._seals and self._backup is None and not self.broken:
+            self._seal()
         if not self.broken:
             self.answers.judge(self.history, self._writes(), self.expiry)
         if self._backup is not None and not self.broken:
             self._is_judged = True
             for wrong in self._backup.restore(self.proxies, self.clients_host, self.oracle.machine.zxid):
                 self.violate(wrong)
+
+    def _seal(self) -> None:
+        """The tree moves away, while new clients write, and the move is called off."""
+        clients = [self._make_client(self._timeouts[-1]) for _ in range(_MOVED_CLIENTS)]
+        for client in clients:
+            client.think = 0.1  # so that something is being written when the seal comes
+        Sealing(self, clients, self._kinds).run()
+        for client in clients:
+            client.stopped = True
+        self.dead_clients += clients
+        self._until_level()
 
     def _writes(self) -> dict[int, list[Logged]]:
         """What the log has of the sessions that the history knows."""
@@ -360,7 +389,7 @@ class Simulation:
         rng, world = self.plan, self.world
         faults: list[Fault] = []
         for _ in range(rng.choice((1, 1, 2, 3, 5))):
-            fault = self.nemesis.begin(rng.choice(self._kinds))
+            fault = self._begin_fault(rng.choice(self._kinds))
             if fault is not None:
                 faults.append(fault)
             world.run(world.now + rng.expovariate(1 / rng.choice((0.05, 1.0, 5.0))))
@@ -371,6 +400,9 @@ class Simulation:
             fault.end()
             world.run(world.now + rng.expovariate(1.0) * rng.choice((0.0, 0.1, 1.0)))
         self._recover_from(faults)
+
+    def _begin_fault(self, name: str) -> Fault | None:
+        return self.nemesis.begin(name)
 
     def _recover_from(self, faults: list[Fault]) -> None:
         """End the faults."""
@@ -456,9 +488,7 @@ class Simulation:
         self._judge_end()
         for client in self._everybody:
             client.stopped = True
-        deadline = world.now + _SETTLE_LIMIT
-        while not self._level() and world.now < deadline:
-            world.run(world.now + _POLL)
+        self._until_level()
         for proxy in self.proxies:
             if proxy.server is not None:
                 if outstanding := proxy.server.log.outbox.outstanding:
@@ -470,6 +500,11 @@ class Simulation:
         elif fresh.entries == self.oracle.machine.entries:  # sessions may end between the two looks
             self.oracle.compare_bytes("a fresh start", fresh)
         self.naive.compare(self.oracle.machine)
+
+    def _until_level(self) -> None:
+        deadline = self.world.now + _SETTLE_LIMIT
+        while not self._level() and self.world.now < deadline:
+            self.world.run(self.world.now + _POLL)
 
     def _judge_end(self) -> None:
         """Look at a world in which nothing goes wrong any more, while its clients still work."""

@@ -28,6 +28,7 @@ Killer: TypeAlias = Callable[[int, str], Awaitable[int]]
 _ANSWERS = {
     0: (HTTPStatus.OK, None),
     ErrorCode.SESSION_EXPIRED: (HTTPStatus.NOT_FOUND, "there is no such session"),
+    ErrorCode.NOT_READ_ONLY: (HTTPStatus.SERVICE_UNAVAILABLE, "this proxy only reads"),
 }
 _UNKNOWN = HTTPStatus.SERVICE_UNAVAILABLE, "etcd did not take the request: look whether the session is there"
 

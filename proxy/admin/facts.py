@@ -54,27 +54,32 @@ class Facts:
     @property
     def why_not_ready(self) -> str:
         """Why clients should not connect to this server; "" if they should."""
+        contact = self.subject.contact
+        if contact.following and not self.subject.config.read_only_mode:
+            return (
+                "the tree follows another one: it is served after `pipeline follow --finish`, and before it"
+                " with --read-only-mode on"
+            )
         if not self.subject.handshake.is_open:
             return "this proxy is loading the tree, or stopping"
         if self.subject.config.archive.read_only:
             return ""
-        contact = self.subject.contact
         if not contact.right:
             return "this proxy's state is not what the log says: it loads the tree anew"
         if not contact.in_touch:
             return "etcd does not answer, or refuses, or has entries that this proxy has not applied in time"
         log = self.subject.log
-        if log.is_registered:
+        if contact.following or log.is_registered:
             return ""
         full = ": etcd's quota is used up, and it grants no lease" if log.is_full else ""
         return f"this proxy is not registered in etcd, so it cannot open or continue sessions{full}"
 
     @property
     def read_only(self) -> bool:
-        """Whether etcd is out of reach and clients are served read-only meanwhile."""
+        """Whether clients are served read-only: etcd is out of reach, or the tree follows another one."""
         subject, contact = self.subject, self.subject.contact
         is_allowed = subject.config.read_only_mode or bool(subject.config.archive.read_only)
-        return is_allowed and subject.handshake.is_open and contact.right and not contact.in_touch
+        return is_allowed and subject.handshake.is_open and contact.right and not contact.writable
 
     @property
     def takes_new_clients(self) -> bool:
@@ -198,6 +203,7 @@ class Facts:
             **_summary("updatelatency", latency.recent(updates=True)),
             **_summary("jvm_pause_time_ms", subject.pauses),
             **self._own(),
+            **self.copy(),
         }
 
     def _followers(self) -> dict[str, int]:
@@ -245,6 +251,17 @@ class Facts:
             "log_reloads": stats.reloads,
             "log_digest_disagreements": stats.disagreements,
         }
+
+    def copy(self) -> dict[str, int]:
+        """How far the tree is behind the one that it follows; empty if it follows none."""
+        log = self.subject.log
+        if not log.following:
+            return {}
+        zxid = {"copy_zxid": self.subject.machine.zxid}
+        if log.lag is None or not log.lag.level_ms:
+            return zxid
+        age = max(0, int(self.subject.clock.time() * 1000) - log.lag.level_ms)
+        return {**zxid, "copy_behind": log.lag.behind, "copy_lag_ms": age}
 
     def _uptime(self) -> int:
         return int((self.subject.clock.time() - self.subject.started) * 1000)

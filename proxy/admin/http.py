@@ -183,6 +183,8 @@ class AdminServer:
         subject = facts.subject
         serving = facts.takes_new_clients
         details = {"role": facts.state, "hasLeader": subject.contact.in_touch, "serving": serving}
+        if copy := facts.copy():
+            details |= {"follows": copy}
         reason = facts.why_not_ready
         if not reason:
             return _json(Response(HTTPStatus.OK, {"status": "ok", "details": details}))

@@ -96,6 +96,7 @@ class Exposition(Collector):
         yield from _of_process(subject)
         yield from _of_server(facts, subject)
         yield from _of_log(subject.log)
+        yield from _of_copy(subject)
         yield from _of_messages()
         yield from _of_budgets(subject)
         yield from _of_busiest(subject)
@@ -250,6 +251,27 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
     )
     combiner.add_metric(log.combined, 1)
     yield combiner
+
+
+def _of_copy(subject: Subject) -> Iterator[Metric]:
+    """As the follower itself shows them with --metrics-file."""
+    log = subject.log
+    if not log.following:
+        return
+    yield GaugeMetricFamily(
+        "zketcd_copy_zxid", "the last transaction that the copy holds", subject.machine.zxid
+    )
+    if log.lag is not None:
+        yield GaugeMetricFamily(
+            "zketcd_copy_level_timestamp_seconds",
+            "Unix time at which the copy was last level with its source, as its follower says",
+            log.lag.level_ms / 1000,
+        )
+        yield GaugeMetricFamily(
+            "zketcd_copy_behind",
+            "transactions or requests that the source is known to have and the copy has not",
+            log.lag.behind,
+        )
 
 
 def _of_messages() -> Iterator[Metric]:

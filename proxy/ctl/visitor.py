@@ -45,7 +45,8 @@ async def visit(
         while not revision:
             found = await until_known(lambda: look(etcd, keys))
             complete(found, keys)
-            known = Compare(keys.tree, found.revision + 1, less=True)  # as for a proxy: it may be sealed now
+            assert found.pair is not None
+            known = Compare(keys.tree, found.pair.mod_revision)  # as for a proxy: another one may have a seal
             txn = Txn((Compare(key, 0), known), (Put(key, value, lease),), (Get(key, keys_only=True),))
             answer = await until_known(lambda txn=txn: etcd.txn(txn, TIMEOUT))  # type: ignore[misc]
             revision = answer.revision

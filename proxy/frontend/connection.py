@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Concatenate, NamedTuple, ParamSpec, cast
 
-from codec.constants import OpCode, Perms, ProtocolVersion
+from codec.constants import OpCode, ProtocolVersion
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.packets import ConnectRequest
 from proxy.frontend.identity import ClientIdentity
@@ -55,8 +55,8 @@ from proxy.log.append.outbox import Outbox
 from proxy.sasl.login import Login
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.schemes import AuthSchemes
+from proxy.state.notifications import Notifications
 from proxy.state.ops import reads_alone
-from proxy.state.rights import OPEN, Rights, permits
 from proxy.state.sessions import session_text
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST, Environment
@@ -330,12 +330,13 @@ class Connection(asyncio.Protocol):
         except Exception as error:  # noqa: BLE001 - `_broken` logs it
             self._broken(error)
 
-    def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
-        """Send a watch event at the end of this slice, if the ACL shows the node (NIOServerCnxn.process)."""
+    def notify(self, notifications: Notifications) -> None:
+        """Send watch events at the end of this slice, if the ACL shows the nodes (NIOServerCnxn.process)."""
         try:
-            if rights is OPEN or permits(rights, Perms.READ, self.identity.identities):
-                self.services.counters.notifications += 1
-                self.order.add_event(kind, path, zxid)
+            if notifications.are_for(self.identity.identities):
+                packets = notifications.packets(self.order.replies.wire.event)
+                self.services.counters.notifications += len(packets)
+                self.order.add_events(packets)
                 if not self._is_in_flush_queue:
                     self._flush_soon()
         except Exception as error:  # noqa: BLE001 - `_broken` logs it

@@ -86,10 +86,12 @@ class Handshake:
         allowed = self._past == "all" or (request.read_only and not connection.is_keepers)
         contact = self._contact()
         read_only = self._read_only if allowed and contact.right else None
-        if self._past and read_only is None:
-            self._send_elsewhere(connection, "the past is served read-only, which it does not allow")
+        if read_only is None and (self._past or contact.following):
+            what = "the past" if self._past else "a tree that follows another one"
+            why = f"{what} is served read-only, which it does not allow"
+            self._send_elsewhere(connection, why if contact.right else "this server loads the tree anew")
             return
-        if contact.in_touch or (read_only is None and request.session_id):
+        if contact.writable or (read_only is None and request.session_id):
             connection.limit_wait(self._sessions.negotiate(request.timeout_ms) / 1000)
             self._start_or_wait(connection, request, contact)
             if read_only is not None and request.session_id == 0:

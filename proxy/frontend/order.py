@@ -1,7 +1,7 @@
 """The order of one connection's requests and replies.
 
 Pure: no event loop, no transport, no log. Frames go in by `receive`, outcomes of writes by `answer_write`,
-watch events by `add_event`. All that the connection has to do comes out of `take_ready`.
+watch events by `add_events`. All that the connection has to do comes out of `take_ready`.
 
 The rules:
 
@@ -37,7 +37,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
-from codec.constants import ErrorCode, KeeperState, OpCode, Xid
+from codec.constants import ErrorCode, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer
 from proxy.frontend.life import TRANSITIONS, Event, Life
@@ -296,18 +296,17 @@ class Order:
         else:
             self.advance()
 
-    def add_event(self, kind: int, path: str, zxid: int) -> None:
-        """Add a watch event. Closes the connection if too many wait for a client that does not read."""
+    def add_events(self, packets: Sequence[bytes]) -> None:
+        """Add watch events. Closes the connection if too many wait for a client that does not read."""
         if self.is_closed:
             return
         replies = self.replies
-        packet = replies.wire.event(kind, KeeperState.SYNC_CONNECTED, path, zxid)
         if replies.is_paused:
-            replies.unsent += len(packet)
+            replies.unsent += sum(map(len, packets))
             if replies.are_too_many:
                 self._close_unread()
                 return
-        replies.packets.append(packet)
+        replies.packets += packets
 
     def add_packet(self, packet: bytes) -> None:
         """Add a packet that answers no request, after the replies so far."""
@@ -337,9 +336,11 @@ class Order:
         self._drop(closing)
         if items and isinstance(items[0], Awaited) and items[0].opcode == OpCode.SASL:
             return  # the client has not authenticated yet
+        made = 0
         for item in items:
             if isinstance(item, Held):
-                self._make_write(item.xid, item.opcode, item.packet, item.received)
+                self._make_write(item.xid, item.opcode, item.packet, item.received, made)
+                made += len(item.packet)
             elif isinstance(item, Single) and not (item.opcode in self._reads or self._try_to_pass(item)):
                 break
 
@@ -405,7 +406,7 @@ class Order:
         while gate and not (self.queue.items or self.again or self.is_closed):
             if gate.is_open:
                 self._gate = None
-                self._enqueue(gate.take_all(), received)
+                self._enqueue(gate.take_all(), received, self._hold_write)  # there may be very many
                 return
             packet = gate.take()
             is_whole = len(packet) >= self.replies.wire.body
@@ -418,8 +419,14 @@ class Order:
         if self.is_closed:
             self._drop()
 
-    def _enqueue(self, frames: Sequence[bytes], received: int) -> None:
+    def _enqueue(
+        self,
+        frames: Sequence[bytes],
+        received: int,
+        take_write: Callable[[int, int, bytes, int], None] | None = None,
+    ) -> None:
         """Process requests of which the first is not a read that can be answered at once."""
+        take_write = take_write or self._take_write
         wire = self.replies.wire
         body, header = wire.body, wire.header
         short, writes = self._short, self._writes
@@ -433,7 +440,7 @@ class Order:
             if opcode in short:
                 queue.add_read(packet, received)
             elif opcode in writes:
-                self._take_write(xid, opcode, packet, received)
+                take_write(xid, opcode, packet, received)
             else:
                 weight = self._weight(opcode, packet)
                 if opcode in self._light and weight == self._limits.heavy_weight:
@@ -463,7 +470,7 @@ class Order:
         queue = self.queue
         ahead = 0 if self.replies.is_paused else self._limits.ahead
         if queue.items and not (queue.in_log and queue.weight <= ahead):
-            queue.add(Held(xid, opcode, packet, received), len(packet), BLOCKING)
+            self._hold_write(xid, opcode, packet, received)
             return
         write = self._make_write(xid, opcode, packet, received)
         if not isinstance(write, Refused):
@@ -473,15 +480,24 @@ class Order:
         else:
             self.replies.add(xid, write.code)
 
-    def _make_write(self, xid: int, opcode: int, packet: bytes, received: int) -> Write | Refused:
-        """Make a write, which the next `Ready` has for the log, unless it cannot be decoded."""
+    def _hold_write(self, xid: int, opcode: int, packet: bytes, received: int) -> None:
+        """Put a write in the queue; `_send_held` sends it."""
+        self.queue.add(Held(xid, opcode, packet, received), len(packet), BLOCKING)
+
+    def _make_write(
+        self, xid: int, opcode: int, packet: bytes, received: int, made: int = 0
+    ) -> Write | Refused:
+        """Make a write, which the next `Ready` has for the log, unless it cannot be decoded.
+
+        `made`: bytes of the writes that were made at the same time. All share what is decoded at once.
+        """
         operation = self._writes[opcode]
         position = self.replies.wire.body
         if len(self._author.identities) > FEW_IDENTITIES and self._is_too_much(packet):
             return self._refused(xid, opcode, packet, received, ErrorCode.INVALID_ACL)
         fields = None
         try:
-            if not operation.in_steps or len(packet) <= self._limits.decoded_at_once:
+            if not operation.in_steps or made + len(packet) <= self._limits.decoded_at_once:
                 fields, _ = operation.decode(packet, position)
             else:
                 fields, _ = operation.decode(packet, position, BRIEFLY)
@@ -510,7 +526,7 @@ class Order:
         queue = self.queue
         # No write overtakes requests whose replies wait for the client.
         limit = 0 if self.replies.is_paused else self._limits.ahead
-        queue.weight = heavy = 0
+        queue.weight = heavy = made = 0
         for place, item in enumerate(queue.items):
             if not isinstance(item, Held):
                 queue.weight += queue.weight_of(item)
@@ -519,7 +535,8 @@ class Order:
                 queue.weight = BLOCKING
                 return
             else:
-                write = self._make_write(item.xid, item.opcode, item.packet, item.received)
+                write = self._make_write(item.xid, item.opcode, item.packet, item.received, made)
+                made += len(item.packet)
                 queue.items[place] = write
                 if isinstance(write, Write):
                     queue.in_log += 1

@@ -1,8 +1,9 @@
-"""Sessions that may only read, while etcd is out of reach: what ZooKeeper's ReadOnlyZooKeeperServer does.
+"""Sessions that may only read, while etcd is out of reach or the tree follows another one: what ZooKeeper's
+ReadOnlyZooKeeperServer does.
 
-They exist only in this server: the log does not have them, and they own no ephemerals. They end when etcd is
-back, so that their clients look for a server that accepts writes (which they find by the word `isro`). They
-also end when the state of this server turns out to be wrong.
+They exist only in this server: the log does not have them, and they own no ephemerals. They end when the tree
+can be written, so that their clients look for a server that accepts writes (which they find by the word
+`isro`). They also end when the state of this server turns out to be wrong.
 """
 
 import logging
@@ -78,9 +79,12 @@ class ReadOnlySessions:
             self._standing_by.append((connection, request))
 
     def check(self) -> None:
-        """End sessions whose clients have timed out, and all when etcd is back; called periodically."""
+        """End sessions whose clients have timed out, and all when the tree can be written.
+
+        Called periodically.
+        """
         contact = self._contact()
-        back = contact.in_touch
+        back = contact.writable
         if self._standing_by:
             waiting = [one for one in self._standing_by if one[0].wants_session]
             self._standing_by = waiting if back else []
@@ -88,7 +92,7 @@ class ReadOnlySessions:
                 for connection, request in waiting:
                     self.serve(connection, request)
         if back and self._local:
-            log.info("etcd is back: %d read-only sessions end", len(self._local))
+            log.info("the tree can be written: %d read-only sessions end", len(self._local))
         now = self._time()
         for session, _ in list(self._local.values()):
             if back or not contact.right or session.is_due(now):

@@ -192,7 +192,7 @@ class Applier:
         clock, rules, checkpoint, digest, requests = item.decode()
         self._begin(item, clock, rules, checkpoint, digest)
         own = self._outbox.incarnation
-        if item.incarnation != own:
+        if own and item.incarnation != own:  # no proxy writes a tree that follows another one
             milliseconds = self._clock.time_ns() // 1_000_000
             self.peers.note(item.incarnation, clock, checkpoint, machine.entries, milliseconds)
         # Always the same lists: each `execute` empties and fills them.
@@ -326,8 +326,7 @@ class Applier:
 
     def _fire(self, events: Sequence[TreeEvent], zxid: int) -> None:
         """Notify the clients that watch."""
-        for event in self.worker.each(events):
-            self._watches.fire(event, zxid, self.worker)
+        self._watches.fire(events, zxid, self.worker)
 
     def _settle(self, number: int, sent: Sent | None = None) -> None:
         """An entry of ours is applied: answer the requests that were refused after it."""

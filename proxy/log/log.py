@@ -6,8 +6,9 @@ of sessions and proxies are reported to the keeper of sessions, in the order of 
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
+from typing import Any
 
 from proxy.etcd.model import Delete, EtcdError, Txn
 from proxy.log.append.head_reader import HeadReader
@@ -20,9 +21,10 @@ from proxy.log.applier import Applier, Broken, BudgetSpent, Notice, OwnApplied, 
 from proxy.log.combine.combining import Combining
 from proxy.log.context import Context, SessionKeeper
 from proxy.log.follow.catch_up import Loaded
+from proxy.log.follow.copy_lag import CopyLag
 from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Item, ProxyCame, ProxyGone
-from proxy.log.load.start import load
+from proxy.log.load.start import forget_members, load
 from proxy.log.members import Member, Members, Peer
 from proxy.log.recent import Recent
 from proxy.log.record import TreeNotServable, unknown_level
@@ -82,7 +84,15 @@ class Log:
         self.applier = Applier(context, watches, self.outbox, sessions, self._notice, worker)
         #: What requests have changed, for those that read it.
         self.recent = Recent(machine, self.applier)
-        self.follow = Follow(context.etcd, context.keys, machine, self, context.settings.max_staleness, clock)
+        self.follow = Follow(
+            context.etcd,
+            context.keys,
+            machine,
+            self,
+            context.settings.max_staleness,
+            clock,
+            self.applier.worker.drained,
+        )
         #: Reads for the syncs that are in no entry.
         self.head = HeadReader(context, self.outbox, self.follow, lambda proven: self.applier.apply([proven]))
         peers = self.applier.peers
@@ -93,6 +103,7 @@ class Log:
         self.incarnations = Incarnations(
             context, self.outbox, self.head, self.follow, self.combining, sessions, stopped_serving
         )
+        self._lag = CopyLag(context.etcd, context.keys.lag)
         self._running: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._last_disagreement: Disagreement | None = None
@@ -102,6 +113,11 @@ class Log:
     def incarnation(self) -> str:
         """The name under which this proxy appends, or did so last."""
         return self.incarnations.membership.current.name
+
+    @property
+    def is_following(self) -> bool:
+        """Whether the tree follows another one: it is loaded, and not complete yet."""
+        return self.follow.record is not None and not self.follow.complete.is_set()
 
     def contact(self) -> Contact:
         """The contact to etcd now."""
@@ -113,6 +129,7 @@ class Log:
             rank=self.members.rank(current.name),
             serving=self.follow.staleness.serving,
             right=self.follow.staleness.right,
+            following=self.is_following,
             ended=incarnations.ended,
         )
 
@@ -136,6 +153,8 @@ class Log:
             replayed=(follow.last_load.log_bytes, follow.last_load.log_requests),
             fell_back=follow.last_load.fell_back,
             combined=self.combining.state,
+            following=self.is_following,
+            lag=self._lag.value,
         )
 
     def learned_space(self, in_use: int, quota: int, log_bytes: int) -> float:
@@ -214,36 +233,62 @@ class Log:
     # -- life ----------------------------------------------------------------------------------------------
 
     async def load(self, progress: Callable[[int], None] | None = None, timeout: float | None = None) -> None:
-        """Load the state; retried until etcd answers, or for `timeout` seconds.
+        """Load the state, also of a tree that follows another one; retried until etcd answers, or for
+        `timeout` seconds.
 
         Raises TreeNotServable, EtcdRefused where etcd denies access, and EtcdError after the timeout.
         """
         levels = self.context.settings.levels
         loaded = await load(
-            self.context.etcd, self.context.keys, levels=levels, progress=progress, wait=True, timeout=timeout
+            self.context.etcd,
+            self.context.keys,
+            levels=levels,
+            progress=progress,
+            even_following=True,
+            timeout=timeout,
         )
         self.machine.become(loaded.machine)
         self.machine.session_changes.clear()
         self.deliver(await self.follow.continue_from(loaded))
-        if loaded.cluster_id != self.machine.cluster_id:
-            log.warning("this tree was restored into another etcd cluster; zxids continue in a new epoch")
-            self.incarnations.new_epoch(loaded.cluster_id, self.machine.zxid)
 
-    async def start(self) -> None:
-        """Follow the log and register; returns when the state is caught up with etcd as of now."""
-        for work, what in (
-            (self.follow.run(), "follow the log"),
-            (
-                self.incarnations.membership.keep_alive(lambda: self.follow.staleness.cut_off),
-                "keep this proxy's lease alive",
-            ),
-            (self.incarnations.run(), "be a member of the cluster"),
-        ):
-            self._running.append(self.context.tasks.start(work, what, reported=(TreeNotServable, EtcdError)))
-        waits = [
-            self.context.tasks.start(self.incarnations.ready.wait(), "wait to be registered"),
-            self.context.tasks.start(self.follow.staleness.caught_up(), "wait until the state is recent"),
-        ]
+    async def start(self, following: Callable[[], None] = lambda: None) -> None:
+        """Follow the log and register; returns when the state is caught up with etcd as of now.
+
+        If the tree follows another one, `following` is called when the state is caught up, and this proxy
+        writes nothing until the tree is complete.
+        """
+        self._run(self.follow.run(), "follow the log")
+        if self.is_following:
+            await self._until(self.follow.staleness.caught_up())
+            log.warning(
+                "the tree under %s follows another one, now at zxid 0x%x: waiting for `python -m pipeline"
+                " follow --finish`",
+                self.context.keys.prefix.decode(),
+                self.machine.zxid,
+            )
+            reads = self.context.tasks.start(self._lag.run(), "read how far the tree is behind")
+            following()
+            await self._until(self.follow.complete.wait())
+            reads.cancel()
+            await self.applier.worker.drained()
+            forget_members(self.machine)
+            log.info("the tree is complete, at zxid 0x%x", self.machine.zxid)
+        if self.follow.last_load.cluster_id != self.machine.cluster_id:
+            log.warning("this tree was restored into another etcd cluster; zxids continue in a new epoch")
+            self.incarnations.new_epoch(self.follow.last_load.cluster_id, self.machine.zxid)
+        keep_alive = self.incarnations.membership.keep_alive(lambda: self.follow.staleness.cut_off)
+        self._run(keep_alive, "keep this proxy's lease alive")
+        self._run(self.incarnations.run(), "be a member of the cluster")
+        await self._until(self.incarnations.ready.wait(), self.follow.staleness.caught_up())
+        self._loaded()
+
+    def _run(self, work: Coroutine[Any, Any, None], what: str) -> None:
+        """Run some work until `stop`. The proxy cannot continue if it ends."""
+        self._running.append(self.context.tasks.start(work, what, reported=(TreeNotServable, EtcdError)))
+
+    async def _until(self, *awaited: Coroutine[Any, Any, object]) -> None:
+        """Wait for all of these. Raises what ends the proxy's work."""
+        waits = [self.context.tasks.start(each, "wait for the log") for each in awaited]
         failure = self.context.tasks.start(self.failed(), "wait for a failure")
         try:
             while not all(wait.done() for wait in waits):
@@ -254,7 +299,6 @@ class Log:
         finally:
             for task in (*waits, failure):
                 task.cancel()
-        self._loaded()
 
     async def failed(self) -> BaseException:
         """Wait for a fault after which the proxy cannot continue.
@@ -301,7 +345,13 @@ class Log:
         if not self.applier.worker.is_whole:
             probe.current.reached("a reload during a long write")
         context = self.context
-        return await load(context.etcd, context.keys, levels=context.settings.levels, make=False)
+        return await load(
+            context.etcd,
+            context.keys,
+            levels=context.settings.levels,
+            make=False,
+            even_following=self.is_following,
+        )
 
     async def replace(self, machine: Machine, *, restored: bool) -> None:
         """Continue with a state that was loaded anew."""
@@ -314,6 +364,10 @@ class Log:
         log.info("the state was loaded anew: zxid 0x%x in place of 0x%x", self.machine.zxid, zxid)
         self.recent.replaced()
         self.follow.staleness.trust()
+        if self.is_following:
+            if restored:
+                self.stopped_serving("etcd was restored from a backup: clients may have seen what is undone")
+            return
         self.incarnations.check_known(restored=restored)
         if restored:
             self.incarnations.new_epoch(self.follow.last_load.cluster_id, zxid)
@@ -387,4 +441,7 @@ class Log:
             found.theirs,
             found.ours,
         )
-        self._disagreed(found)
+        if self.is_following:
+            self.follow.distrust()  # only the follower of the other tree writes here
+        else:
+            self._disagreed(found)

@@ -117,13 +117,22 @@ async def create(etcd: Reads, keys: Keyspace, level: int) -> None:
 
 
 def servable(
-    found: Look, keys: Keyspace, levels: Collection[int], *, even_sealed: bool = False
+    found: Look,
+    keys: Keyspace,
+    levels: Collection[int],
+    *,
+    even_sealed: bool = False,
+    even_following: bool = False,
 ) -> TreeRecord:
     """The record, if a release that applies `levels` can serve the tree. Raises TreeNotServable.
 
-    `even_sealed`: the tree is only read.
+    `even_sealed`, `even_following`: the tree is only read.
     """
-    record = complete(found, keys, even_sealed=even_sealed)
+    if even_following and is_following(found):
+        assert found.record is not None
+        record = found.record
+    else:
+        record = complete(found, keys, even_sealed=even_sealed)
     if record.level not in levels:
         raise TreeNotServable(unknown_level(keys.prefix.decode(), record.level, levels))
     return record

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from proxy.log.members import Members, Peers
 from proxy.support.latency import Histogram, RoundTrip
+from schema.followed import Lag
 from schema.record import TreeRecord
 
 #: Seconds without an answer after which etcd counts as out of reach.
@@ -29,12 +30,18 @@ class Contact(NamedTuple):
     rank: int  # how many living proxies are older than this one
     serving: bool = True  # whether the state may be shown to clients: it is right, and recent
     right: bool = True  # if not, no client may see the state, however long etcd is out of reach
+    following: bool = False  # the tree follows another one, so nothing can be written
     ended: float = math.inf  # when that incarnation ended, if its sessions are not carried over yet
 
     @property
     def in_touch(self) -> bool:
         """Whether etcd has answered lately, and the state may be shown."""
         return self.silence <= OUTAGE and self.serving
+
+    @property
+    def writable(self) -> bool:
+        """Whether clients can have sessions of the tree, which may write."""
+        return self.in_touch and not self.following
 
 
 @dataclass(slots=True)
@@ -98,6 +105,8 @@ class LogStatus(NamedTuple):
     replayed: tuple[int, int] = (0, 0)  # bytes and requests that the last load replayed after its snapshot
     fell_back: bool = False  # whether the last load could not use the current snapshot
     combined: Combined = Combined()
+    following: bool = False  # whether the tree follows another one
+    lag: Lag | None = None  # how far it is behind, as its follower has said
 
     @property
     def is_eldest(self) -> bool:

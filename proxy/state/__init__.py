@@ -9,7 +9,8 @@ outcome depends on the order in which a set is iterated.
 - `tree`, `sessions`: the state. `transaction` changes it, and undoes one request's changes.
 - `operation`, `ops/`: the requests, one file each. `auth/`, `acl`, `quotas`, `budgets`: what they use.
 - `digest`: a number that two servers compare. `capture`: the state as pages of a snapshot, and back.
-- `watches`: which connections get an event. `expiry`: which containers and TTL nodes are due.
+- `watches`: which connections get an event. `notifications`: what they get.
+- `expiry`: which containers and TTL nodes are due.
 - `by_path`: which recursive watches, quotas and budgets a path is below.
 - `level`: the version of all these rules. `difference`: what a client missed while a state was loaded.
 

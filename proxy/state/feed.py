@@ -8,7 +8,6 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from typing import Any, NamedTuple
 
 from codec.constants import KeeperOpCode, OpCode, Perms
@@ -21,6 +20,7 @@ from schema.paths import ROOT
 #: What a change of a znode is, by `What`, in the words of all tables of changes.
 WORDS = ("created", "deleted", "set", "setACL", "set")
 # Looking up an enum's member costs more than using it.
+_CLIENT = int(Kind.CLIENT)
 _ACL, _DELETED, _STAT = What.ACL, What.DELETED, What.STAT
 _ALL = 1 << 62  # changes of one request
 _ID = re.compile(r"(0x[0-9a-f]{1,16}|[0-9]{1,19})(?:\.([0-9]{1,9}))?", re.ASCII)
@@ -69,7 +69,7 @@ def made_by(request: RequestFields, zxid: int, time: int, recorded: Iterable[Rec
     changes = tuple(
         [each for each in recorded if each.path and (each.what is not _STAT or each.before != each.after)]
     )
-    return Made(zxid, time, _request_name(request.kind, request.opcode), changes) if changes else None
+    return Made(zxid, time, request_name(request), changes) if changes else None
 
 
 def size_of(made: Made) -> int:
@@ -153,24 +153,18 @@ def data_members(data: bytes | None) -> dict[str, str | None]:
         return {"data": None, "data_base64": base64.b64encode(data).decode()}
 
 
+_NAMES = {int(member): member.name for names in (KeeperOpCode, OpCode) for member in names}
+_KINDS = {int(kind): kind.name for kind in Kind}
+
+
 def request_name(request: RequestFields) -> str:
     """What a request is: MULTI, CLOSE_SESSION; of a proxy's own NODE_DUE, CLOSE."""
-    return _request_name(request.kind, request.opcode)
-
-
-@cache
-def _request_name(kind: int, opcode: int) -> str:
-    return operation_name(opcode) if kind == Kind.CLIENT else Kind(kind).name
+    return operation_name(request.opcode) if request.kind == _CLIENT else _KINDS[request.kind]
 
 
 def operation_name(opcode: int) -> str:
     """The name of an operation, or its number."""
-    for names in (OpCode, KeeperOpCode):
-        try:
-            return names(opcode).name
-        except ValueError:
-            continue
-    return str(opcode)
+    return _NAMES.get(opcode, str(opcode))
 
 
 def _json(members: Mapping[str, Any]) -> bytes:

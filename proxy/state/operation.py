@@ -11,10 +11,11 @@ from typing import Any, NamedTuple, Protocol
 from proxy.state.auth.scheme import Identities
 from proxy.state.effect import Effect as Effect
 from proxy.state.node import Node
+from proxy.state.notifications import Watcher
 from proxy.state.pause import AtOnce, Pause
 from proxy.state.transaction import Transaction
 from proxy.state.tree import Tree
-from proxy.state.watches import Watcher, WatchTable
+from proxy.state.watches import WatchTable
 
 
 class Client(Watcher, Protocol):

@@ -12,10 +12,11 @@ recursive one only in that of data.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from codec.constants import EventType, WatcherType
 from proxy.state.by_path import ByPath
+from proxy.state.notifications import Sending, Watcher
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.rights import Rights
 from schema.paths import parent_of
@@ -36,17 +37,6 @@ class TreeEvent(NamedTuple):
     path: str
     rights: Rights  # the node's at that moment
     parent_rights: Rights
-
-
-class Watcher(Protocol):
-    """A connection, as far as the watch table uses it."""
-
-    @property
-    def session_id(self) -> int:
-        """The connection's session."""
-
-    def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
-        """Send one watch event, unless the rights withhold the node from this client."""
 
 
 class _Table:
@@ -191,30 +181,31 @@ class WatchTable:
                 table.add(path, watcher)
         self._some_last = bool(self.persistent.by_path or self.recursive.by_path)
 
-    def fire(self, event: TreeEvent, zxid: int, pause: Pause = NO_PAUSE) -> None:
-        """Notify the watchers of the change, in ZooKeeper's order (DataTree.createNode, deleteNode, setData).
+    def fire(self, events: Collection[TreeEvent], zxid: int, pause: Pause = NO_PAUSE) -> None:
+        """Notify the watchers of changes, in ZooKeeper's order (DataTree.createNode, deleteNode, setData).
 
         A client that may not READ the node gets no event (3.9.3). No watches may be set meanwhile.
         """
-        kind, path, rights, parent_rights = event
-        if kind == EventType.NODE_CHILDREN_CHANGED:  # nothing more is known after a load
-            for watcher in pause.each(self._take_children(path, pause)):
-                watcher.notify(kind, path, zxid, rights)
-            return
-        notified = self.data.take(path, pause)
-        if self._some_last:
-            notified = self._with_lasting(path, notified, pause)
-        for watcher in pause.each(notified):
-            watcher.notify(kind, path, zxid, rights)
-        if kind == EventType.NODE_DATA_CHANGED:
-            return
-        if kind == EventType.NODE_DELETED:
-            for watcher in pause.each(self._take_children(path, pause)):
-                if watcher not in notified:
-                    watcher.notify(kind, path, zxid, rights)
-        parent = parent_of(path)
-        for watcher in pause.each(self._take_children(parent, pause)):
-            watcher.notify(EventType.NODE_CHILDREN_CHANGED, parent, zxid, parent_rights)
+        sending = Sending(zxid, pause)
+        for kind, path, rights, parent_rights in pause.each(events):
+            if kind == EventType.NODE_CHILDREN_CHANGED:  # nothing more is known after a load
+                sending.add(self._take_children(path, pause), kind, path, rights)
+                continue
+            notified = self.data.take(path, pause)
+            if self._some_last:
+                notified = self._with_lasting(path, notified, pause)
+            sending.add(notified, kind, path, rights)
+            if kind == EventType.NODE_DATA_CHANGED:
+                continue
+            if kind == EventType.NODE_DELETED:
+                others = self._take_children(path, pause)
+                if others and notified:
+                    others = {each: None for each in pause.each(others) if each not in notified}
+                sending.add(others, kind, path, rights)
+            parent = parent_of(path)
+            watchers = self._take_children(parent, pause)
+            sending.add(watchers, EventType.NODE_CHILDREN_CHANGED, parent, parent_rights)
+        sending.end()
 
     def _with_lasting(self, path: str, taken: Collection[Watcher], pause: Pause) -> Collection[Watcher]:
         """Also the persistent watchers of a path, and the recursive ones of it and of its ancestors.

@@ -1,29 +1,35 @@
 """`GET /changes` of real proxies: older changes from the log and the archive, and readers that break off."""
 
+import gc
 import http.client
 import json
 import os
 import signal
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from archive import feed
 from codec.client import create as creation
 from codec.client import delete, set_data
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.ports import free_port
 from proxy.ctl.__main__ import main as ctl
+from schema.entry import Kind, Request, encode_epoch
 from tests.archive.archives import until_archived
 from tests.kazoo import kazoo
 from tests.mirror import Mirror
+from tests.proxy.log.trees import Tree
 
 _SESSION_MS = 300_000
 
@@ -48,7 +54,7 @@ class World(NamedTuple):
         asked = f"http://127.0.0.1:{admin}/changes?{query}"
         asked += f"&since={mirror.id}" if mirror.id else ""
         try:
-            with urllib.request.urlopen(asked, timeout=60) as answer:
+            with urllib.request.urlopen(asked, timeout=300) as answer:
                 while not mirror.id or int(mirror.id.partition(".")[0], 16) < until or "." in mirror.id:
                     line = answer.readline()
                     most -= len(line)
@@ -104,14 +110,14 @@ def test_readers_that_break_off_have_each_change_once(world: World) -> None:
     mirror, random = Mirror(), Random(7)
     assert world.read(world.admins[0], "data=yes&since=0", mirror, begin) == 200
     # While it is there, the changes are recent at the second proxy. At the first one a child reads the log.
-    steady = http.client.HTTPConnection("127.0.0.1", world.admins[1], timeout=60)
+    steady = http.client.HTTPConnection("127.0.0.1", world.admins[1], timeout=300)
     steady.request("GET", "/changes")
     assert steady.getresponse().readline().startswith(b'{"id":')
     with ThreadPoolExecutor() as pool, Client(world.proxies[1].port, _SESSION_MS) as client:
         writers = [pool.submit(_write, world.proxies[seed % 2], seed) for seed in range(3)]
         while not all(writer.done() for writer in writers):
             admin = random.choice((world.admins[0], *(world.admins[1],) * 5))
-            assert world.read(admin, "data=yes", mirror, 1 << 62, random.randrange(20_000)) in (200, 503)
+            assert world.read(admin, "data=yes", mirror, 1 << 62, random.randrange(20_000)) in (200, 409, 503)
         for writer in writers:
             writer.result()
         client.write("/app", b"end")
@@ -119,9 +125,9 @@ def test_readers_that_break_off_have_each_change_once(world: World) -> None:
         whole = Mirror()
         whole.id = "0"
         for each in (mirror, whole):
-            # 503: children of readers that broke off are not noticed at once.
+            # 503: children of readers that broke off are not noticed at once. 409: a proxy is behind.
             while (status := world.read(world.admins[0], "data=yes", each, last)) != 200:
-                assert status == 503, each.end
+                assert status in (409, 503), each.end
                 time.sleep(0.2)
         assert mirror.ids == whole.ids
         assert mirror.nodes == whole.nodes
@@ -175,9 +181,93 @@ def test_what_the_log_has_not_is_in_the_archive_or_gone(world: World) -> None:
         assert gone.ids == mirror.ids[-len(gone.ids) :]
 
 
+def test_a_reader_that_falls_behind_is_served_from_the_log(world: World) -> None:
+    """More changes than are kept as recent ones, and than sockets take."""
+    connection = http.client.HTTPConnection("127.0.0.1", world.admins[1], timeout=300)
+    connection.request("GET", "/changes?path=/app&data=yes")
+    answer = connection.getresponse()
+    mirror = Mirror("/app")
+    mirror.take(answer.readline())
+    with Client(world.proxies[0].port, _SESSION_MS) as client:
+        client.create("/app")
+        for number in range(90):
+            client.write("/app", b"%d" % number + b"x" * 400_000)
+        last = client.zxid
+        # Where this takes half a minute, the proxy has closed the connection, and the next one goes on.
+        with suppress(OSError, http.client.HTTPException):
+            while int(mirror.id, 16) < last and (line := answer.readline()).endswith(b"\n"):
+                mirror.take(line)
+        connection.close()
+        while int(mirror.id, 16) < last:
+            assert world.read(world.admins[1], "path=/app&data=yes", mirror, last) in (200, 409, 503)
+        assert len(mirror.ids) == 91
+        assert mirror.nodes == {"/app": (90, b"89" + b"x" * 400_000)}
+
+
+class _Caught(Exception):
+    """All that etcd has was read."""
+
+
+class _Asked(threading.Semaphore):
+    """The reader wants no more."""
+
+    def acquire(self, *_: object) -> bool:
+        raise _Caught
+
+
+async def _read(tree: Tree, since: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], str]:
+    """The ids of the lines that a child writes, and why there are no more. Raises Gone."""
+    lines: list[bytes] = []
+    ends: list[str] = []
+
+    def say(header: dict[str, Any], found: bytes = b"") -> None:
+        lines.extend(found.splitlines())
+        ends.append(header.get("end", ""))
+
+    monkeypatch.setattr(feed, "say", say)
+    given = {"prefix": "/t", "url": "", "since": since, "path": "/", "data": False, "events": False}
+    with suppress(_Caught):
+        await feed.Feed(tree.etcd, {**given, "identities": []}, _Asked()).run()
+    gc.unfreeze()
+    return [json.loads(line)["id"] for line in lines], ends[-1]
+
+
+async def test_a_reader_of_what_a_restore_has_undone_gets_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = await Tree().make("a")
+    await tree.create("a", "/a", "/b")
+    await tree.send("a", [Request(Kind.EPOCH, 0, 0, (), encode_epoch(tree.store.cluster_id, 50))])
+    await tree.create("a", "/c")
+    after = f"0x{(1 << 32) + 1:x}"
+    assert await _read(tree, "0x1", monkeypatch) == (["0x2", "0x3", after], "")
+    assert await _read(tree, "0x3", monkeypatch) == ([after], "")
+    assert await _read(tree, f"0x{1 << 32:x}", monkeypatch) == ([after], "")
+    lines, end = await _read(tree, "0x28", monkeypatch)
+    assert lines == []
+    assert end.startswith("etcd was restored from a backup: what had changed behind 0x3 is undone, also 0x28")
+
+
+async def test_the_log_from_its_beginning_and_behind_each_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = await Tree().make("a")
+    await tree.create("a", "/a", "/b")
+    await tree.snapshot("a")
+    await tree.create("a", "/c")
+    assert await _read(tree, "0x0", monkeypatch) == (["0x2", "0x3", "0x4"], "")
+    assert await _read(tree, "0x3", monkeypatch) == (["0x4"], "")
+    await tree.snapshot("a")
+    await tree.create("a", "/d")
+    assert await _read(tree, "0x3", monkeypatch) == (["0x4", "0x5"], "")
+    assert await _read(tree, "0x4", monkeypatch) == (["0x5"], "")
+    with pytest.raises(feed.Gone, match="the log reaches back to 0x3, and not to 0x2") as gone:
+        await _read(tree, "0x2", monkeypatch)
+    assert gone.value.oldest == 3
+    # Of the request before that, the rest is not there either.
+    with pytest.raises(feed.Gone, match=r"not to 0x3\.1"):
+        await _read(tree, "0x3.1", monkeypatch)
+
+
 def test_a_proxy_that_drains_sends_its_readers_on(world: World) -> None:
     first, second = world.admins
-    connection = http.client.HTTPConnection("127.0.0.1", first, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", first, timeout=300)
     connection.request("GET", "/changes?data=yes")
     answer = connection.getresponse()
     mirror = Mirror("/app")

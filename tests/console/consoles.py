@@ -79,10 +79,11 @@ class Operator:
 class Place:
     """A server and its console."""
 
-    def __init__(self, server: Server, console: Console, port: int) -> None:
+    def __init__(self, server: Server, console: Console, port: int, feeds: Feeds) -> None:
         self.server = server
         self.console = console
         self.port = port
+        self.feeds = feeds
 
     @property
     def nodes(self) -> dict[str, Node]:
@@ -120,13 +121,14 @@ async def place(
         console = console_of(server, ConsoleSettings(known, certificates, write, ASSETS, 2 << 20))
         commands = Commands(server.facts, server.auth)
         changes = Changes(server.facts.subject, commands.guard, server.kill)
-        routes = Storage(console).routes + Feeds(console, Source({}, "", "")).routes
+        feeds = Feeds(console, Source({}, "", ""))
+        routes = Storage(console).routes + feeds.routes
         admin = AdminServer(
             server.facts, commands, changes, server.words, console.application, storage=routes
         )
         await admin.start(listener, tls)
         try:
-            yield Place(server, console, port)
+            yield Place(server, console, port, feeds)
         finally:
             await admin.stop()
 

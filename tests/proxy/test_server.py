@@ -18,7 +18,19 @@ from unittest import mock
 import pytest
 
 from codec import client as zk
-from codec.client import NO_SESSION, PING, Reply, connect, connected, create, delete, get, packet, set_data
+from codec.client import (
+    NO_SESSION,
+    PING,
+    Reply,
+    connect,
+    connected,
+    create,
+    delete,
+    exists,
+    get,
+    packet,
+    set_data,
+)
 from codec.constants import ErrorCode, EventType
 from lab.fakes.connection import take_apart
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
@@ -31,7 +43,9 @@ from proxy.log.follow.staleness import Staleness
 from proxy.log.upkeep.snapshots import run_process
 from proxy.server import Server
 from schema.keys import Keyspace
+from tests.pipeline.follow.test_target import opened
 from tests.proxy.log.proxies import until
+from tests.proxy.log.test_standby import Follower
 
 KEYS = Keyspace("/zketcd")
 _CONFIG = parse(["--listen", "127.0.0.1:0", "--tick-time", "200", "--four-letter-words", "*"])
@@ -169,6 +183,45 @@ async def test_a_session_lives_on_with_another_server() -> None:
         assert moved.session.session == client.session.session
         moved.send(packet(1, delete("/e")))
         assert (await moved.reply()).err == 0
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_a_tree_that_follows_another_one_is_read_until_it_is_complete(allowed: bool) -> None:
+    store = FakeEtcd()
+    follower = Follower(FakeEtcdClient(store), await opened(FakeEtcdClient(store)))
+    reading: list[bool] = []
+    server = Server(replace(_CONFIG, prefix="/t", read_only_mode=allowed), EtcdClient(store), _WRITER)
+    starting = asyncio.get_running_loop().create_task(
+        server.start(lambda _count: None, reading=lambda: reading.append(True))
+    )
+    try:
+        await until(lambda: server.log.is_following and server.log.contact().serving)
+        await until(lambda: bool(reading) is allowed)
+        assert server.facts.ready is allowed
+        assert await server.kill(1, "somebody") == ErrorCode.NOT_READ_ONLY
+        client = await Client.open(server)
+        client.send(connect(4000)[:-1] + b"\1")  # it allows a read-only session
+        if allowed:
+            connected(await client.frame())
+            client.send(packet(1, get("/n1", watch=True)), packet(2, exists("/n1", watch=True)))
+            assert [(await client.reply()).err for _ in "12"] == [ErrorCode.NO_NODE] * 2
+            await follower.follow()
+            assert (await client.reply()).event == (EventType.NODE_CREATED, "/n1")
+            client.send(packet(3, delete("/n1")))
+            assert (await client.reply()).err == ErrorCode.NOT_READ_ONLY
+            assert server.facts.state == "read-only"
+        assert not starting.done()
+        await follower.finish()
+        await starting
+        assert await client.rest() == b""
+        assert server.facts.ready
+        assert server.facts.state == "standalone"
+        client = await Client.connected(server)
+        client.send(packet(1, create("/a")))
+        assert (await client.reply()).err == 0
+    finally:
+        starting.cancel()
+        await server.stop()
 
 
 def _proxies(store: FakeEtcd) -> int:

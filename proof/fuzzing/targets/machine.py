@@ -17,10 +17,10 @@ from proxy.state import machine as machine_module
 from proxy.state.capture import load, new_machine, pages
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
+from proxy.state.notifications import Notifications
 from proxy.state.operation import Reading
 from proxy.state.ops import EXTENDED
 from proxy.state.outcome import Outcome, Refusal
-from proxy.state.rights import Rights
 from proxy.state.watches import WatchTable
 from schema.entry import Identity, Kind, Request, Rules, encode_open
 from schema.errors import BadValue
@@ -47,7 +47,7 @@ class _Client:
         self.identities = _IDENTITIES[0]
         self.knows_keeper = True
 
-    def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
+    def notify(self, notifications: Notifications) -> None:
         """An event."""
 
     def local_session_closed(self) -> None:
@@ -126,8 +126,7 @@ class _Run:
         if outcome.err:
             same("the state after a refused request", state, self._state)
         self._state = state
-        for event in machine.transaction.events:
-            self._watches.fire(event, machine.zxid)
+        self._watches.fire(machine.transaction.events, machine.zxid)
         if self._twin is not None:
             same("the answer of a machine from a snapshot", self._execute(self._twin, request), outcome)
 

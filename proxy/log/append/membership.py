@@ -149,9 +149,9 @@ class Membership:
     """Registers this proxy under one incarnation at a time, and keeps its lease alive."""
 
     def __init__(
-        self, context: Context, on_failure: Callable[[EtcdError], None], passed: Callable[[], int]
+        self, context: Context, on_failure: Callable[[EtcdError], None], record: Callable[[], int]
     ) -> None:
-        """`on_failure`: an attempt to register has failed. `passed`: as of `Follow`."""
+        """`on_failure`: an attempt to register has failed. `record`: as `Follow.record_revision`."""
         settings = context.settings
         self._etcd = context.etcd
         self._keys = context.keys
@@ -166,7 +166,7 @@ class Membership:
             )
         )
         self._on_failure = on_failure
-        self._passed = passed
+        self._record = record
         self._environment = context.environment
         self._throttled_log = ThrottledLog(log, context.environment.clock)
         # A stream that does not answer is replaced while the lease still has two thirds of its time.
@@ -234,8 +234,7 @@ class Membership:
         may_write = Delete(key + b"\0")
         revision = 0
         while not revision:
-            # A record that the stream has not passed may have a seal (rule 1.6).
-            known = Compare(self._keys.tree, self._passed() + 1, less=True)
+            known = Compare(self._keys.tree, self._record())  # another record may have a seal (rule 1.6)
             txn = Txn(
                 (Compare(key, 0), known),
                 (Txn((), (Put(key, self._value, lease),)),),

@@ -25,7 +25,7 @@ from proxy.support.tasks import together
 from schema.errors import BadValue, ForeignKey
 from schema.keys import KeyKind, Keyspace
 from schema.pages import decode_state
-from schema.record import SnapshotRef, TreeRecord
+from schema.record import SnapshotRef, TreeRecord, is_incomplete_with_pages
 
 log = logging.getLogger(__name__)
 
@@ -73,14 +73,23 @@ class Loaded(NamedTuple):
     disagreements: tuple[Disagreement, ...]  # entries whose digest differs from the replay's
 
 
-async def catch_up(etcd: Reads, keys: Keyspace, applied: Mapping[str, int], position: int) -> Caught:
+async def catch_up(
+    etcd: Reads,
+    keys: Keyspace,
+    applied: Mapping[str, int],
+    position: int,
+    follows: SnapshotRef | None = None,
+) -> Caught:
     """All entries above the numbers in `applied`: the last ones that took effect up to revision `position`.
 
-    Of a sealed tree those before the seal. Raises Truncated, EtcdError, TreeNotServable.
+    Of a sealed tree those before the seal. `follows`: the snapshot of a tree that follows another one. All
+    entries before a newer one may be gone, or may have been too large to be written. Raises Truncated,
+    EtcdError, TreeNotServable.
     """
     before = await look(etcd, keys)
     record, pair = before.record, before.pair
-    if record is None or pair is None or not (record.complete or record.seal):
+    known = follows is not None and is_incomplete_with_pages(record)
+    if record is None or pair is None or not (record.complete or record.seal or known):
         raise no_longer_servable(keys, record, before.revision)
     if record.seal is not None:
         # A proxy of a release that knows no seals may append behind one, before it ends itself.
@@ -90,6 +99,8 @@ async def catch_up(etcd: Reads, keys: Keyspace, applied: Mapping[str, int], posi
     after = await look(etcd, keys)
     if after.pair is None or after.record is None:
         raise Truncated("the tree's record was deleted")
+    if follows is not None and not record.current == after.record.current == follows:
+        raise Truncated(f"the follower has replaced the snapshot {follows.name}")
     if after.pair.mod_revision != pair.mod_revision:
         await _check_reach(etcd, keys, after.record, applied, position)
     return Caught(before.revision, record, pair, before.proxies, entries)

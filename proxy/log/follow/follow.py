@@ -7,6 +7,7 @@ a backup. The old tree is served until the new one takes its place, unless it is
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
 from proxy.etcd.interface import Etcd
@@ -23,10 +24,11 @@ from proxy.support.tasks import together
 from proxy.support.throttled_log import ThrottledLog
 from schema.errors import BadValue
 from schema.keys import Keyspace
-from schema.record import TreeRecord, decode_record
+from schema.record import SnapshotRef, TreeRecord, decode_record, is_incomplete_with_pages
 
 log = logging.getLogger(__name__)
 
+_NO_REVISION = -1
 _TRIES = 10  # of a load that finds an older state than this proxy has
 # Seconds between two tries to repair a broken watch. One that lived for so long is repaired at once: clients'
 # writes wait for that.
@@ -57,6 +59,16 @@ class Consumer(Protocol):
         """The state may be old or wrong: no client may see it until `Staleness.serving`."""
 
 
+class _Checkpoint(Exception):
+    """This tree follows another one, and its follower has written a snapshot."""
+
+    def __init__(self, record: TreeRecord, revision: int) -> None:
+        """`record` names it, and was put at `revision`."""
+        super().__init__(record, revision)
+        self.record = record
+        self.revision = revision
+
+
 class LastLoad(NamedTuple):
     """How the state was loaded that is followed."""
 
@@ -80,8 +92,14 @@ class Follow:
         consumer: Consumer,
         limit: float = LIMIT,
         clock: Clock = HOST.clock,
+        drained: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`machine`: the state that the consumer changes. `limit`: seconds after which it counts as old."""
+        """`machine`: the state that the consumer changes. `limit`: seconds after which it counts as old.
+
+        `drained` waits until all that was delivered has taken effect; only for trees that follow another one.
+        """
+        self._machine = machine
+        self._drained = drained
         self._etcd = etcd
         self._keys = keys
         self._consumer = consumer
@@ -104,13 +122,14 @@ class Follow:
         self.live = asyncio.Event()
         #: The newest record that was seen.
         self.record: TreeRecord | None = None
-        self._loaded_at = 0
+        #: Set once the tree is complete: until then it follows another one.
+        self.complete = asyncio.Event()
+        self._record_revision = 0
         self._ended = False  # the tree can no longer be served
 
     async def continue_from(self, loaded: Loaded) -> list[Item]:
         """Continue from a loaded state; returns the items that follow from the load. Called before `run`."""
-        self.record = loaded.caught.record
-        self._loaded_at = loaded.caught.revision
+        self._take_record(loaded.caught.record, loaded.caught.pair.mod_revision)
         self.last_load = LastLoad(
             loaded.cluster_id, loaded.log_bytes, loaded.log_requests, fell_back=loaded.fell_back
         )
@@ -123,13 +142,13 @@ class Follow:
         Then the consumer has got everything before that; it is TreeSealed if the tree has moved.
         """
         if self.record is not None and self.record.seal is not None:
-            raise no_longer_servable(self._keys, self.record, self._loaded_at)
+            raise no_longer_servable(self._keys, self.record, self._record_revision)
         await together([self._watch_and_repair(), self.staleness.run()])
 
     @property
-    def passed(self) -> int:
-        """No record up to this revision ends the tree; 0 if one has."""
-        return 0 if self._ended else self.follower.revision
+    def record_revision(self) -> int:
+        """The mod_revision of the newest record that was seen; one that none has if that ended the tree."""
+        return _NO_REVISION if self._ended else self._record_revision
 
     def distrust(self) -> None:
         """The state is not what the log says: let no client see it, and load the tree anew."""
@@ -159,6 +178,9 @@ class Follow:
                 log.warning("ending the watch: %s", what)
             except WatchCompacted as error:
                 log.info("the watch broke: %s", error)
+            except _Checkpoint as checkpoint:
+                if await self._has_passed(checkpoint):
+                    continue
             except EtcdError as error:
                 self._throttled_log.warn("the watch broke: %s", error)
             self._following = None
@@ -230,7 +252,9 @@ class Follow:
         follower = self.follower
         reads = MonotonicReads(self._etcd, follower.revision)
         try:
-            caught = await catch_up(reads, self._keys, follower.numbers, follower.revision)
+            caught = await catch_up(
+                reads, self._keys, follower.numbers, follower.revision, self._followed_snapshot
+            )
         except OldAnswers as error:
             self._throttled_log.error("etcd went back: %s", error)
             return await self._reload(went_back=True)
@@ -290,6 +314,9 @@ class Follow:
                     self._consumer.deliver(items[:index])
                     self.staleness.ended("the tree in etcd is no longer served")
                     raise
+                except _Checkpoint:
+                    self._consumer.deliver(items[:index])
+                    raise
         self._consumer.deliver(items)
 
     def _record_changed(self, item: RecordChanged) -> None:
@@ -298,6 +325,38 @@ class Follow:
         except BadValue as error:
             prefix = self._keys.prefix.decode()
             raise TreeNotServable(f"the tree under {prefix} can no longer be served: {error}") from error
-        if record is None or not record.complete:
+        known = self._followed_snapshot
+        if record is None or not (record.complete or (known and is_incomplete_with_pages(record))):
             raise no_longer_servable(self._keys, record, item.revision)
+        if known is not None and record.current != known:
+            raise _Checkpoint(record, item.revision)
+        self._take_record(record, item.revision)
+
+    def _take_record(self, record: TreeRecord, revision: int) -> None:
         self.record = record
+        self._record_revision = revision
+        if record.complete:
+            self.complete.set()
+
+    @property
+    def _followed_snapshot(self) -> SnapshotRef | None:
+        """That of the tree as last seen, if it follows another one."""
+        record = self.record
+        return record.current if record is not None and is_incomplete_with_pages(record) else None
+
+    async def _has_passed(self, checkpoint: _Checkpoint) -> bool:
+        """Whether the state is that of the follower's snapshot; else it is to be loaded.
+
+        The follower writes a snapshot, and no entry, if its source has truncated what the entry would hold,
+        or if the entry would be too large for etcd.
+        """
+        assert self._drained is not None
+        await self._drained()
+        machine, wanted = self._machine, checkpoint.record.current
+        assert wanted is not None
+        if (machine.zxid, machine.digest.settle(machine.tree.nodes)) != (wanted.zxid, wanted.digest):
+            return False
+        self._take_record(checkpoint.record, checkpoint.revision)
+        self.follower.restart(machine.applied)  # what was delivered behind the snapshot comes again
+        self.follower.revision = checkpoint.revision
+        return True

@@ -191,7 +191,10 @@ class Follower:
             self._gone(items, incarnation, revision)
         for incarnation in [name for name in self._waiting if name not in there]:
             del self._waiting[incarnation]
-        items.append(RecordChanged(None if record is None else record.value, revision))
+        if record is None:
+            items.append(RecordChanged(None, revision))
+        else:
+            items.append(RecordChanged(record.value, record.mod_revision))
         self.revision = revision
         return items
 

@@ -7,15 +7,16 @@ load.
 import asyncio
 import logging
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import NamedTuple
 
-from proxy.etcd.interface import Etcd, Reads
+from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdRefused, KeyValue, RefusalKind
 from proxy.log import record as tree_record
-from proxy.log.follow.catch_up import Caught, Loaded, MonotonicReads, Truncated, catch_up, entries_after
+from proxy.log.follow.catch_up import Caught, Loaded, MonotonicReads, Truncated, catch_up
 from proxy.log.load.pages import UnusableSnapshot, read_snapshot
 from proxy.log.load.replay import Execute, Replay
-from proxy.log.record import TIMEOUT, Look, TreeNotServable, is_following, look, servable, unknown_level
+from proxy.log.record import TIMEOUT, Look, TreeNotServable, look, servable, unknown_level
 from proxy.state import capture
 from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel
 from proxy.state.machine import Machine
@@ -26,12 +27,11 @@ from schema.entry import Kind, decode_entry
 from schema.errors import BadValue, ForeignKey
 from schema.keys import Keyspace
 from schema.paths import CONFIG
-from schema.record import SnapshotRef, TreeRecord
+from schema.record import SnapshotRef, TreeRecord, is_incomplete_with_pages
 
 log = logging.getLogger(__name__)
 
 _RETRY = 0.2  # seconds before a load that failed is tried again
-_FOLLOWED = 0.2  # seconds between two reads of a tree that follows another one
 
 
 class Wanted(NamedTuple):
@@ -57,16 +57,15 @@ async def load(
     wanted: Wanted = Wanted(),  # noqa: B008 - immutable
     timeout: float | None = None,
     executes: Callable[[], Execute] | None = None,
-    wait: bool = False,
+    even_following: bool = False,
     even_sealed: bool = False,
 ) -> Loaded:
     """Load, retrying failures of etcd for ever, or for `timeout` seconds.
 
-    `make`: make a tree where there is none. `wait`: for the end of following a ZooKeeper. `even_sealed`: a
-    sealed tree as of its seal, to be read only. `progress` gets the number of znodes and entries about once a
-    second. `executes` is called once for each try; its result executes the log's requests. Raises
-    TreeNotServable, EtcdRefused where etcd denies access, and EtcdError
-    after the timeout.
+    `make`: make a tree where there is none. `even_following`: also a tree that follows another one, and
+    `even_sealed` a sealed tree as of its seal, to be read only. `progress` gets the number of znodes and
+    entries about once a second. `executes` is called once for each try; its result executes the log's
+    requests. Raises TreeNotServable, EtcdRefused where etcd denies access, and EtcdError after the timeout.
     """
     throttled_log = ThrottledLog(log)
     now = asyncio.get_running_loop().time
@@ -74,8 +73,18 @@ async def load(
     while True:
         try:
             execute = None if executes is None else executes()
-            one_try = _Load(etcd, keys, levels, progress, wanted, execute, even_sealed=even_sealed)
-            return await one_try.run(make, wait=wait)
+            one_try = _Load(
+                etcd,
+                keys,
+                partial(
+                    servable, keys=keys, levels=levels, even_sealed=even_sealed, even_following=even_following
+                ),
+                levels,
+                progress,
+                wanted,
+                execute,
+            )
+            return await one_try.run(make)
         except Truncated as overtaken:
             log.info("truncation overtook the load (%s); loading again", overtaken)
             await asyncio.sleep(_RETRY)
@@ -102,52 +111,6 @@ def forget_members(machine: Machine) -> None:
         emptied.changed()
 
 
-async def stand_by(
-    etcd: Reads, keys: Keyspace, progress: Callable[[int], None]
-) -> tuple[Machine, SnapshotRef] | None:
-    """Load a tree that follows another one, and keep the state up to date, until the tree may be served.
-
-    Meanwhile the proxy serves no client and writes nothing. At the cut-over (docs/decisions/0024) it only has
-    to apply the last entries, however large the tree is.
-
-    Returns the state when the tree is complete, and the snapshot that its log continues from; None if the
-    tree does not follow, or not any more. Raises TreeNotServable, EtcdError.
-    """
-    machine: Machine | None = None
-    loaded = ""
-    throttled_log = ThrottledLog(log)
-    while True:
-        found = await look(etcd, keys)
-        record = found.record
-        if record is None or found.pair is None or record.current is None:
-            return None
-        if not (record.complete or is_following(found)):
-            return None
-        current = record.current
-        # A checkpoint deletes entries: if some were not applied, begin again from its snapshot.
-        if machine is None or (current.name != loaded and machine.zxid < current.zxid):
-            try:
-                machine = await read_snapshot(etcd, keys, current, progress)
-            except UnusableSnapshot as error:
-                if (again := (await look(etcd, keys)).record) is not None and again.current == current:
-                    raise TreeNotServable(f"the tree under {keys.prefix.decode()}: {error}") from error
-                machine = None
-                continue
-        loaded = current.name
-        entries = await entries_after(etcd, keys, machine.applied, found)
-        caught = Caught(found.revision, record, found.pair, found.proxies, entries)
-        await Replay(keys, machine, caught, progress).run(found.revision)
-        if record.complete:
-            return machine, current
-        throttled_log.warn(
-            "the tree under %s follows another one, now at zxid 0x%x: waiting for `python -m pipeline follow"
-            " --finish`",
-            keys.prefix.decode(),
-            machine.zxid,
-        )
-        await asyncio.sleep(_FOLLOWED)
-
-
 class _Load:
     """One try."""
 
@@ -155,40 +118,42 @@ class _Load:
         self,
         etcd: Etcd,
         keys: Keyspace,
+        servable: Callable[[Look], TreeRecord],
         levels: Collection[int],
         progress: Callable[[int], None] | None,
         wanted: Wanted,
         execute: Execute | None,
-        *,
-        even_sealed: bool,
     ) -> None:
+        """`servable`: the record, if the tree may be loaded."""
         self._etcd = MonotonicReads(etcd)
         self._keys = keys
+        self._servable = servable
         self._levels = levels
         self._progress = progress
         self._wanted = wanted
         self._execute = execute
-        self._even_sealed = even_sealed
         self._count = 0
         self._loop = asyncio.get_running_loop()
         self._reported = self._loop.time()
 
-    async def run(self, make: bool, *, wait: bool) -> Loaded:
+    async def run(self, make: bool) -> Loaded:
         """Raises Truncated, EtcdError, TreeNotServable."""
         cluster_id = (await self._etcd.status(TIMEOUT)).cluster_id
         found = await look(self._etcd, self._keys)
         if found.record is None and make:
             await tree_record.create(self._etcd, self._keys, OF_NEW_TREES)
             found = await look(self._etcd, self._keys)
-        ready = None
-        if wait and is_following(found):
-            ready = await stand_by(self._etcd, self._keys, self._report)
-            found = await look(self._etcd, self._keys)
         record = self._servable(found)
-        machine, base = ready or await self._base(record)
+        machine, base = await self._base(record)
         fell_back = not self._wants_old() and base != record.current
         applied = machine.applied if machine else {}
-        caught = await catch_up(self._etcd, self._keys, applied, base.position if base else 0)
+        caught = await catch_up(
+            self._etcd,
+            self._keys,
+            applied,
+            base.position if base else 0,
+            follows=record.current if is_incomplete_with_pages(record) else None,
+        )
         # A newer record than the first may have raised the level.
         self._servable(await look(self._etcd, self._keys))
         machine = machine or self._new_machine(caught)
@@ -217,9 +182,6 @@ class _Load:
             log_requests=replay.requests,
             disagreements=tuple(replay.disagreements),
         )
-
-    def _servable(self, found: Look) -> TreeRecord:
-        return servable(found, self._keys, self._levels, even_sealed=self._even_sealed)
 
     def _wants_old(self) -> bool:
         return self._wanted != Wanted()

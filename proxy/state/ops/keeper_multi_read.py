@@ -1,7 +1,7 @@
 """multiRead as ClickHouse Keeper answers it: more kinds of parts, which may set watches, other errors."""
 
 from codec.constants import ErrorCode, KeeperOpCode, OpCode
-from codec.errors import MalformedPacket
+from codec.errors import MalformedPacket, NullString
 from codec.jute import Reader
 from codec.packets import MULTI_HEADER, read_multi_header
 from proxy.state.node import PACKED_PER_STEP
@@ -12,7 +12,9 @@ from proxy.state.ops.keeper_lists import filtered_list, list_with_stat_and_data
 from proxy.state.ops.multi import END_OF_PARTS
 from proxy.state.ops.multi_read import BYTES_PER_PART, multi_read
 from proxy.state.ops.reads import exists, get_children, get_children2, get_data
+from proxy.state.ops.steps import MANY
 from proxy.state.outcome import Refusal
+from proxy.state.pause import TooLong
 
 # The read of each kind of part, and how many bytes the part has after its path.
 _PARTS = {
@@ -53,6 +55,14 @@ def keeper_multi_read(reading: Reading, client: Client, frame: bytes, position: 
         else:
             body.add(MULTI_HEADER.pack(opcode, False, ErrorCode.OK), result)
     return body.whole(END_OF_PARTS)
+
+
+def of_parts(reading: Reading, _client: Client, frame: bytes, position: int) -> int:
+    """Steps of a multiRead: its parts, what they list, and data. Long requests are not looked at."""
+    try:
+        return expect_parts(reading, frame, position)[1]
+    except (TooLong, NullString):  # ZooKeeper answers the parts before a null path
+        return MANY
 
 
 def expect_parts(reading: Reading, frame: bytes, position: int) -> tuple[list[tuple[int, int]], int]:

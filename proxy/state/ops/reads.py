@@ -10,6 +10,7 @@ from proxy.state.acl import masked
 from proxy.state.node import Node
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.features import TELLING
+from proxy.state.ops.steps import of_entries
 from proxy.state.outcome import Refusal
 from proxy.state.rights import OPEN, demand, permits
 from schema.paths import ROOT
@@ -80,6 +81,6 @@ def get_acl(reading: Reading, client: Client, frame: bytes, position: int) -> by
     node = find(reading, decode_path(frame, position))
     demand(node.rights, Perms.READ | Perms.ADMIN, client.identities)
     pause = reading.pause
-    pause.expect(len(node.acl))
+    pause.expect(of_entries(node.acl))
     acl = node.acl if permits(node.rights, Perms.ADMIN, client.identities) else masked(node.acl, pause)
     return pack_acls(acl, pause) + node.stat()

@@ -4,19 +4,19 @@ If the write were in the log, and the read took long, the log could not be appli
 What cannot be known without the work itself counts as `MANY`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
-from codec.errors import NullString
+from codec.jute import Acl
 from codec.packets import decode_path
 from proxy.state.node import Node
 from proxy.state.operation import Client, Reading
-from proxy.state.ops.keeper_multi_read import expect_parts
-from proxy.state.pause import TooLong
 from schema.paths import ROOT
 
 MANY = 1 << 20
 # A watch, or a part of a multiRead, has at least so many bytes.
 _BYTES_PER_ITEM = 32
+_CHARACTERS_PER_STEP = 64  # of an id that is encoded
+_FEW = 512  # entries
 
 
 def of_bytes(_reading: Reading, _client: Client, frame: bytes, _position: int) -> int:
@@ -34,18 +34,16 @@ def of_children(per_step: int) -> Callable[[Reading, Client, bytes, int], int]:
     return count
 
 
-def of_parts(reading: Reading, _client: Client, frame: bytes, position: int) -> int:
-    """A multiRead: its parts, the children that those list, and the data. Long ones are not looked at."""
-    try:
-        return expect_parts(reading, frame, position)[1]
-    except (TooLong, NullString):  # ZooKeeper answers the parts before a null path
-        return MANY
-
-
 def of_acl(reading: Reading, _client: Client, frame: bytes, position: int) -> int:
     """An ACL."""
     node = _node(reading, frame, position)
-    return 0 if node is None else len(node.acl)
+    return 0 if node is None else of_entries(node.acl)
+
+
+def of_entries(acl: Collection[Acl]) -> int:
+    """The entries of an ACL, of which few may have very long ids."""
+    count = len(acl)
+    return count if count > _FEW else count + sum(len(entry.id) for entry in acl) // _CHARACTERS_PER_STEP
 
 
 def of_owned(reading: Reading, client: Client, _frame: bytes, _position: int) -> int:

@@ -10,6 +10,7 @@ So a request that takes long is refused before it has any effect.
 from codec.constants import AddWatchMode, ErrorCode, EventType, WatcherType
 from codec.errors import MalformedPacket
 from codec.jute import INT, Reader
+from proxy.state.notifications import Notifications
 from proxy.state.operation import Client, Reading
 from proxy.state.outcome import Refusal
 from proxy.state.pause import Pause
@@ -103,9 +104,9 @@ def _set_one_shot(
     for path in map(_present, reading.pause.each(_given(data))):
         node = tree.nodes.get(path or ROOT)
         if node is None:
-            client.notify(EventType.NODE_DELETED, path, -1, OPEN)
+            client.notify(Notifications(EventType.NODE_DELETED, path, -1, OPEN))
         elif node.mzxid > last_seen:
-            client.notify(EventType.NODE_DATA_CHANGED, path, -1, node.rights)
+            client.notify(Notifications(EventType.NODE_DATA_CHANGED, path, -1, node.rights))
         else:
             watches.data.add(path, client)
     for path in map(_present, reading.pause.each(_given(exist))):
@@ -113,13 +114,13 @@ def _set_one_shot(
         if node is None:
             watches.data.add(path, client)
         else:
-            client.notify(EventType.NODE_CREATED, path, -1, node.rights)
+            client.notify(Notifications(EventType.NODE_CREATED, path, -1, node.rights))
     for path in map(_present, reading.pause.each(_given(children))):
         node = tree.nodes.get(path or ROOT)
         if node is None:
-            client.notify(EventType.NODE_DELETED, path, -1, OPEN)
+            client.notify(Notifications(EventType.NODE_DELETED, path, -1, OPEN))
         elif node.pzxid > last_seen:
-            client.notify(EventType.NODE_CHILDREN_CHANGED, path, -1, node.rights)
+            client.notify(Notifications(EventType.NODE_CHILDREN_CHANGED, path, -1, node.rights))
         else:
             watches.children.add(path, client)
 

@@ -83,7 +83,7 @@ def test_every_command_takes_user_and_password_from_the_environment(monkeypatch:
     monkeypatch.setenv("ZKETCD_ETCD_PASSWORD", "word")
     url = "etcd://e:1/p"
     one = ["x", "--etcd", "http://e:1"]
-    trees = {"import": one, "export": one, "follow": one, "verify": ["x", url], "inspect": [url]}
+    trees = {"import": one, "export": one, "follow": one, "lost": one, "verify": ["x", url], "inspect": [url]}
     assert trees.keys() == COMMANDS.keys()
     for command, words in trees.items():
         given = parser(command).parse_args(words)

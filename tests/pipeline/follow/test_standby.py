@@ -14,10 +14,11 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
-from pipeline.follow import finishing, standby
+from pipeline.follow import finishing, standby, target
 from pipeline.follow import retrying as retrying_module
 from pipeline.follow import source as source_module
 from pipeline.follow.checking import EQUAL, check_with
+from pipeline.follow.finishing import Asked
 from pipeline.follow.from_etcd import InEtcd
 from pipeline.follow.inward import Options as OfZooKeeper
 from pipeline.follow.inward import follow as follow_zookeeper
@@ -454,6 +455,26 @@ async def test_a_running_follower_is_asked_while_clients_write(world: World) -> 
         await asyncio.sleep(0.001)
     assert await asyncio.wait_for(asked, 60) == await asyncio.wait_for(running, 60) == DONE
     assert {f"/n{number}" for number in range(1, acknowledged + 1)} < (await moved(world)).tree.nodes.keys()
+
+
+async def test_a_request_to_finish_outlives_a_follower_that_starts(world: World) -> None:
+    """It deletes what was asked of the last one."""
+    await world.level()
+    asking = asyncio.create_task(
+        finishing.ask(world.etcd, KEYS, Asked(0, keep_sessions=True, answered=False))
+    )
+
+    async def is_asked() -> bool:
+        return await finishing.asked(world.etcd, KEYS) is not None
+
+    for _ in range(2):
+        await eventually(is_asked, "it is asked", 60)
+        await target.resume(world.etcd, KEYS)
+    await eventually(is_asked, "it is asked again", 60)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert not await is_asked()
 
 
 @pytest.mark.parametrize("counts", [False, True])

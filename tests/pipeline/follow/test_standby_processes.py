@@ -18,8 +18,10 @@ from lab.servers import EtcdServer, StartFailed, ZketcdServer, wait_until
 from pipeline.__main__ import main
 from schema.keys import Keyspace
 from tests.archive.archives import until_archived
+from tests.clients.jvm import java_virtual_machine
 from tests.pipeline.ensembles import ephemerals, populate, view, zketcd
 from tests.pipeline.follow.running import Comer, PipelineCommand, wait_for_zxid
+from tests.pipeline.follow.test_inward_curator import curator
 
 COPY = "/copy"
 Capture = pytest.CaptureFixture[str]
@@ -175,6 +177,31 @@ def test_a_move_amid_writes(
         assert mover.client.get("/moved/alive")[1].ephemeralOwner == mover.session[0]
         with pytest.raises(StartFailed, match=f"was moved to the prefix {COPY} of the etcd at"):
             old.start()
+
+
+@pytest.mark.timeout(300)
+def test_a_java_client_keeps_its_session_through_a_move(
+    etcd_server: EtcdServer, own_etcd_server: EtcdServer, etcd_prefix: str
+) -> None:
+    to = ["--etcd", own_etcd_server.endpoint, "--prefix", COPY]
+    source = url_of(etcd_server, etcd_prefix)
+    new = zketcd(own_etcd_server.endpoint, COPY)
+    with java_virtual_machine() as jvm, zketcd(etcd_server.endpoint, etcd_prefix) as old, closing(new):
+        client = curator(jvm, f"{old.address},{new.address}")
+        with closing(client):
+            mode = jvm.find("org.apache.zookeeper.CreateMode").EPHEMERAL
+            client.create().withMode(mode).forPath("/alive")
+            session = client.getZookeeperClient().getZooKeeper().getSessionId()
+            assert main(["follow", source, *to, "--until-level", "--timeout", "60"]) == 0
+            new.launch()  # waits for the move
+            assert main(["follow", source, *to, "--finish", "--timeout", "60"]) == 0
+            begun = time.monotonic()
+            client.create().forPath("/after")
+            print(f"the Java client waited for {time.monotonic() - begun:.1f} s")
+            assert client.getZookeeperClient().getZooKeeper().getSessionId() == session
+            nodes = view(new.port)
+            assert nodes["/alive"].stat.ephemeral_owner == session
+            assert "/after" in nodes
 
 
 def test_the_source_is_gone_and_comes_back(

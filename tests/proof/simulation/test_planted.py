@@ -18,6 +18,7 @@ _QUICK = (
     "sequence by children",
     "events after replies",
     "a handover forgets a watch",
+    "finished without a seal",
 )
 _ALL = os.environ.get("SIMULATION_PLANTED") == "all"
 _FAULTS = read_planted()

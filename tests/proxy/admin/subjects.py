@@ -21,6 +21,7 @@ from proxy.state.watches import WatchTable
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST
 from proxy.support.latency import ConnectionLatency, Histogram, Latency
+from schema.followed import Lag
 
 CONFIG = parse([])
 
@@ -37,6 +38,8 @@ class LogFacts:
     is_full: bool = False
     serving: bool = True
     right: bool = True
+    following: bool = False
+    lag: Lag | None = None
 
     def status(self) -> LogStatus:
         return LogStatus(
@@ -49,10 +52,20 @@ class LogFacts:
             position=7,
             outstanding=self.outstanding,
             age=0.5,
+            following=self.following,
+            lag=self.lag,
         )
 
     def contact(self) -> Contact:
-        return Contact(0.0, 100.0, lease=5.0, rank=0, serving=self.serving, right=self.right)
+        return Contact(
+            0.0,
+            100.0,
+            lease=5.0,
+            rank=0,
+            serving=self.serving,
+            right=self.right,
+            following=self.following,
+        )
 
 
 @dataclass

@@ -10,6 +10,7 @@ from proxy.admin.facts import OPERATIONS, Facts
 from proxy.log.members import Member, Members
 from proxy.state.ops import EXTENDED
 from proxy.support.latency import ConnectionLatency, Latency
+from schema.followed import Lag
 from schema.record import Home
 from tests.proxy.admin.subjects import CONFIG, Connection, LogFacts, connected, subject_of
 
@@ -33,6 +34,26 @@ def test_ready_needs_both_a_tree_and_etcd_and_read_only_is_a_wish_and_a_silent_e
         assert facts.read_only is (serving and wished and not in_touch)
         assert facts.takes_new_clients is (serving and (wished or in_touch))
         assert facts.state == ("read-only" if facts.read_only else "standalone")
+
+
+@pytest.mark.parametrize("wished", [True, False])
+def test_a_tree_that_follows_another_one(wished: bool) -> None:
+    """It is ready for those that it can serve, and says how late it is."""
+    log = LogFacts(following=True, is_registered=False, lag=Lag(1_000, 7))
+    facts = _facts(
+        handshake=SimpleNamespace(is_open=wished),
+        replicated=log,
+        config=replace(CONFIG, read_only_mode=wished),
+        clock=SimpleNamespace(time=lambda: 3.5),
+    )
+    assert (facts.ready, facts.read_only, facts.takes_new_clients) == (wished, wished, wished)
+    assert ("follows another one" in facts.why_not_ready) is not wished
+    assert facts.copy() == {"copy_zxid": 0, "copy_behind": 7, "copy_lag_ms": 2500}
+    log.lag = None  # the follower has said nothing yet
+    assert facts.copy() == {"copy_zxid": 0}
+    log.following = False
+    assert facts.copy() == {}
+    assert not facts.ready
 
 
 def test_a_wrong_state_is_neither_ready_nor_read_only() -> None:

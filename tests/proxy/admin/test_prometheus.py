@@ -11,7 +11,8 @@ from proxy.admin.prometheus import Exposition
 from proxy.admin.subject import Subject
 from proxy.etcd.model import Status
 from schema.budgets import Rule
-from tests.proxy.admin.subjects import subject_of
+from schema.followed import Lag
+from tests.proxy.admin.subjects import LogFacts, subject_of
 
 MS = 1_000_000
 
@@ -93,3 +94,10 @@ def test_a_scrape_does_not_walk_the_tree() -> None:
     nodes = subject.machine.tree.nodes
     subject.machine.tree.nodes = _CountingDict(nodes)
     assert _samples(subject)["znode_count"] == [({}, len(nodes) + 1)]
+
+
+def test_a_copy_has_the_metrics_of_its_follower() -> None:
+    names = {"zketcd_copy_level_timestamp_seconds", "zketcd_copy_zxid", "zketcd_copy_behind"}
+    assert not names & _samples(subject_of()).keys()
+    samples = _samples(subject_of(replicated=LogFacts(following=True, lag=Lag(1_500, 7))))
+    assert [samples[name] for name in sorted(names)] == [[({}, 7.0)], [({}, 1.5)], [({}, 0.0)]]

@@ -72,7 +72,16 @@ class Link:
 
     def __init__(self) -> None:
         self.in_touch = self.right = True
+        self.following = False
         self.keep_alive_sent = 0.0
 
     def contact(self) -> Contact:
-        return Contact(0.0, self.keep_alive_sent, 5.0, 0, serving=self.in_touch, right=self.right)
+        return Contact(
+            0.0,
+            self.keep_alive_sent,
+            5.0,
+            0,
+            serving=self.in_touch,
+            right=self.right,
+            following=self.following,
+        )

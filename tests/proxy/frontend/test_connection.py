@@ -38,6 +38,7 @@ from proxy.sasl.login import Login
 from proxy.sasl.options import SaslSettings
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity
+from proxy.state.notifications import Notifications
 from proxy.state.rights import OPEN, rights_of
 
 
@@ -287,8 +288,12 @@ def test_a_client_proves_who_it_is(client: Client) -> None:
 
 
 def test_events_are_withheld_from_those_who_may_not_read(client: Client) -> None:
-    client.connection.notify(EventType.NODE_DELETED, "/a", 9, rights_of((Acl(30, "world", "anyone"),)))
-    client.connection.notify(EventType.NODE_DELETED, "/b", 9, rights_of((Acl(1, "ip", "10.0.0.0/8"),)))
+    client.connection.notify(
+        Notifications(EventType.NODE_DELETED, "/a", 9, rights_of((Acl(30, "world", "anyone"),)))
+    )
+    client.connection.notify(
+        Notifications(EventType.NODE_DELETED, "/b", 9, rights_of((Acl(1, "ip", "10.0.0.0/8"),)))
+    )
     client.loop.run()
     assert [reply.event for reply in client.replies()] == [(EventType.NODE_DELETED, "/b")]
 
@@ -445,7 +450,7 @@ def test_what_auth_stands_for_in_all_acls_of_a_write_is_bounded() -> None:
     assert client.outcomes() == [(2, 0)]
 
 
-@pytest.mark.parametrize("where", ["answer_write", "take_ready", "add_event", "advance"])
+@pytest.mark.parametrize("where", ["answer_write", "take_ready", "add_events", "advance"])
 def test_an_exception_ends_only_its_connection(
     client: Client, where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -456,8 +461,8 @@ def test_an_exception_ends_only_its_connection(
             client.connection.take_turn()
         elif where == "take_ready":
             client.connection.flush()
-        elif where == "add_event":
-            client.connection.notify(EventType.NODE_DELETED, "/a", 1, OPEN)
+        elif where == "add_events":
+            client.connection.notify(Notifications(EventType.NODE_DELETED, "/a", 1, OPEN))
         else:
             client.connection.take_outcome(mock.Mock(), 1, 0, b"")
     assert client.transport.closed

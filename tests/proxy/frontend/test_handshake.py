@@ -371,6 +371,29 @@ def test_a_state_that_is_wrong_is_not_served_read_only() -> None:
     assert not proxy.pending
 
 
+@pytest.mark.parametrize("in_touch", [True, False])
+def test_a_tree_that_follows_another_one_is_only_read(in_touch: bool) -> None:
+    proxy = Proxy(read_only=True)
+    proxy.link.in_touch, proxy.link.following = in_touch, True
+    served = proxy.attach(WISH)
+    assert served.outcome == "read-only"
+    assert proxy.attach().outcome == "turned away"
+    assert proxy.attach(NEW._replace(session_id=99)).outcome == "turned away"
+    assert proxy.attach(WISH._replace(session_id=99)).outcome == "closed"  # it is the source's
+    assert proxy.attach(WISH, is_keepers=True).outcome == "turned away"
+    proxy.timer.check()
+    assert not served.is_closed()
+    proxy.link.right = False
+    for request in (NEW, WISH, WISH._replace(session_id=99)):
+        assert proxy.attach(request).outcome == "turned away"
+    proxy.link.in_touch = proxy.link.right = True
+    proxy.link.following = False
+    proxy.timer.check()
+    assert served.is_closed()
+    assert not proxy.pending
+    assert proxy.attach(WISH).outcome == "waits"  # for a session of the tree
+
+
 @pytest.mark.parametrize("past", ["", "allowed", "all"])
 def test_before_the_tree_is_loaded_every_client_is_sent_elsewhere(past: Past) -> None:
     proxy = Proxy(read_only=True, past=past)

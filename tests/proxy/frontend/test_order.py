@@ -6,10 +6,10 @@ from collections.abc import Iterable
 import pytest
 
 from codec import client as zk
-from codec.client import PING, auth, framed, get, packet, set_data
+from codec.client import PING, auth, framed, get, multi, packet, set_data
 from codec.constants import ErrorCode, OpCode, Xid
 from codec.jute import INT, NULL, pack_buffer, pack_string
-from lab.fakes.connection import Client, established
+from lab.fakes.connection import Client, FakeHost, FakeLoop, connected, established
 from proxy.frontend.replies import LIMITS
 
 _NO_PATH = b"\xff" * 4
@@ -173,3 +173,40 @@ def test_a_client_that_reads_may_always_have_writes_and_large_reads_on_their_way
         client.commit(1)
         assert client.xids() == [1, 2]
     assert not client.transport.is_closed()
+
+
+def _decoded(client: Client) -> int:
+    """Bytes of the multis on their way to the log that are decoded."""
+    return sum(len(each.body) for each in client.host.pending if each.fields is not None)
+
+
+@pytest.mark.parametrize("how", ["read", "lost"])
+def test_of_very_many_held_writes_few_are_decoded_in_one_turn(how: str) -> None:
+    """They are kept behind a read, and sent together: the rest is decoded in slices, when it is applied."""
+    client = established(LIMITS._replace(decoded_at_once=1000))
+    client.connection.pause_writing()
+    one = packet(2, multi([set_data("/a", b"x" * 20)] * 5))
+    client.send(_gets([1]) + one * 30)
+    assert client.host.pending == []
+    if how == "read":
+        client.connection.resume_writing()
+        client.loop.run()
+    else:
+        client.lose()
+    assert len(client.host.pending) == 30
+    assert 500 < _decoded(client) <= 1000
+    client.commit()
+    assert client.host.machine.tree.nodes["/a"].version == 150
+    assert how == "lost" or client.outcomes() == [(1, 0), *[(2, 0)] * 30]
+
+
+def test_of_very_many_writes_before_an_authentication_few_are_decoded_in_one_turn() -> None:
+    host = FakeHost(FakeLoop(), limits=LIMITS._replace(decoded_at_once=1000))
+    host.enforced_schemes = frozenset(["digest"])
+    client = connected(host)
+    one = packet(2, multi([set_data("/", b"x" * 20)] * 5))
+    client.send(packet(Xid.AUTH, auth("digest", b"user:word")) + one * 30 + _gets([3], "/"))
+    assert len(host.pending) == 30
+    assert 500 < _decoded(client) <= 1000
+    client.commit()
+    assert client.outcomes() == [(-4, 0), *[(2, 0)] * 30, (3, 0)]

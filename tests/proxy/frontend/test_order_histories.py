@@ -23,10 +23,10 @@ from proxy.frontend.observer import Observer
 from proxy.frontend.order import Authentication, Order, OrderContext
 from proxy.frontend.replies import Limits
 from proxy.frontend.requests import SaslAnswer, Write
+from proxy.state.notifications import Notifications
 from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation
 from proxy.state.ops import READS
 from proxy.state.outcome import Refusal
-from proxy.state.rights import Rights
 from proxy.support.latency import ConnectionLatency, Latency
 from schema.entry import Identities, Identity
 
@@ -272,7 +272,7 @@ class World:
     def local_session_closed(self) -> None:
         raise AssertionError("no read-only session here")
 
-    def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
+    def notify(self, notifications: Notifications) -> None:
         raise AssertionError("no client watches here")
 
     def act(self) -> None:

@@ -50,6 +50,7 @@ from lab.fakes.connection import Client, established, take_apart
 from proxy.frontend.replies import LIMITS
 from proxy.log.append.pending import Pending
 from proxy.state.node import full_node
+from proxy.state.notifications import Notifications
 from proxy.state.pause import Lengths
 from proxy.state.rights import OPEN
 from tests import golden
@@ -283,7 +284,9 @@ class World:
 
     def event(self, text: str) -> None:
         for _ in range(int(text)):
-            self.client.connection.notify(EventType.NODE_CREATED, "/a-path-of-some-length", 1, OPEN)
+            self.client.connection.notify(
+                Notifications(EventType.NODE_CREATED, "/a-path-of-some-length", 1, OPEN)
+            )
         self.run("")
 
     def limits(self, text: str) -> None:

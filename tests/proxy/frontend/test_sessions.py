@@ -12,8 +12,8 @@ from proxy.frontend.sessions import Session, Sessions, Timeouts
 from proxy.log.append.pending import Pending
 from proxy.log.status import Contact, keep_alive_interval
 from proxy.state.capture import new_machine
+from proxy.state.notifications import Notifications
 from proxy.state.outcome import SessionChange
-from proxy.state.rights import Rights
 from proxy.state.sessions import Session as Attached
 from proxy.state.sessions import hash_of
 from proxy.support.counters import Counters
@@ -37,7 +37,7 @@ class Connection:
     def close(self) -> None:
         self.closed = True
 
-    def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
+    def notify(self, notifications: Notifications) -> None:
         raise AssertionError("no client watches here")
 
 

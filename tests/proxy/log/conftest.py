@@ -14,4 +14,3 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "_RETRY", 0.001)
     monkeypatch.setattr(truncation, "_PAUSE", 0)
     monkeypatch.setattr(membership, "_FULL_PAUSE", 0.02)
-    monkeypatch.setattr(start, "_FOLLOWED", 0.001)

@@ -21,8 +21,8 @@ from proxy.state import capture
 from proxy.state.digest import Digest
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement
+from proxy.state.notifications import Notifications
 from proxy.state.outcome import SessionChange
-from proxy.state.rights import Rights
 from proxy.state.watches import WatchTable
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, encode_level
@@ -84,8 +84,10 @@ class World:
 
     session_id = 1
 
-    def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
-        self.told.append(f"{EventType(kind).name} {path} {zxid}")
+    def notify(self, notifications: Notifications) -> None:
+        self.told += [
+            f"{EventType(kind).name} {path} {notifications.zxid}" for kind, path in notifications.events
+        ]
 
     # What a test does
 
@@ -392,7 +394,7 @@ async def test_a_loaded_state_is_told_as_its_difference(world: World) -> None:
 async def test_the_events_of_a_short_request_for_very_many_are_told_in_slices(own: bool) -> None:
     world = World(slice_seconds=0.0)
     heard: list[int] = []
-    listeners = [mock.Mock(session_id=2, notify=lambda *event: heard.append(event[2])) for _ in range(2000)]
+    listeners = [mock.Mock(session_id=2, notify=lambda told: heard.append(told.zxid)) for _ in range(2000)]
     for listener in listeners:
         world.watches.data.add("/x", listener)
     requests = OPEN, creation("/x"), creation("/y")

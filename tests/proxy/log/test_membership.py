@@ -29,8 +29,8 @@ class World:
         self.failures: list[EtcdError] = []
         self.tasks = Tasks()
         context = Context(self.etcd, KEYS, self.tasks, new_machine(0), Stats(), LogSettings(version="1"))
-        self.seen = 1
-        self.membership = Membership(context, self.failures.append, lambda: self.seen)
+        self.record = 0
+        self.membership = Membership(context, self.failures.append, lambda: self.record)
 
     @property
     def current(self) -> Incarnation:
@@ -89,7 +89,7 @@ async def test_nothing_registers_while_the_record_is_newer_than_what_the_stream_
     for _ in range(50):
         await asyncio.sleep(0.001)
     assert not world.proxies()
-    world.seen = revision
+    world.record = revision
     await registering
     assert world.proxies()
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from codec.constants import EventType, WatcherType
 from codec.jute import Acl
 from proxy.state import watches as module
+from proxy.state.notifications import Notifications
 from proxy.state.pause import Lengths, Pause
 from proxy.state.rights import Rights, rights_of
 from proxy.state.watches import TreeEvent, WatchTable
@@ -29,10 +30,11 @@ class Client:
         self.name = name
         self.told = told
 
-    def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
-        assert zxid == 7
-        assert rights is (PARENT_ACL if kind == CHILDREN else NODE_ACL)
-        self.told.append((self.name, kind, path))
+    def notify(self, notifications: Notifications) -> None:
+        assert notifications.zxid == 7
+        for kind, path in notifications.events:
+            assert notifications.rights is (PARENT_ACL if kind == CHILDREN else NODE_ACL)
+            self.told.append((self.name, kind, path))
 
 
 class Room:
@@ -44,7 +46,7 @@ class Room:
     def fire(self, kind: int, path: str) -> list[tuple[str, int, str]]:
         """The events of one change."""
         self.told.clear()
-        self.table.fire(TreeEvent(kind, path, NODE_ACL, PARENT_ACL), 7)
+        self.table.fire([TreeEvent(kind, path, NODE_ACL, PARENT_ACL)], 7)
         return list(self.told)
 
 
@@ -65,8 +67,8 @@ def test_children_that_changed_unseen_are_told_of_alone_and_to_no_recursive_watc
     told: list[tuple[str, int, Rights]] = []
 
     class Loose(Client):
-        def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
-            told.append((self.name, kind, rights))
+        def notify(self, notifications: Notifications) -> None:
+            told.extend((self.name, kind, notifications.rights) for kind, _ in notifications.events)
 
     once, lasting, recursive = (Loose(name, []) for name in "abc")
     table.data.add("/p", once)
@@ -75,7 +77,7 @@ def test_children_that_changed_unseen_are_told_of_alone_and_to_no_recursive_watc
     table.add_lasting("/p", recursive, recursive=True)
     for names in ("ab", "b"):
         told.clear()
-        table.fire(TreeEvent(CHILDREN, "/p", NODE_ACL, PARENT_ACL), 7)
+        table.fire([TreeEvent(CHILDREN, "/p", NODE_ACL, PARENT_ACL)], 7)
         assert told == [(name, CHILDREN, NODE_ACL) for name in names]
     assert table.counts() == (3, 1, 3)
 
@@ -285,7 +287,7 @@ def test_very_many_are_notified_with_pauses(room: Room, kind: EventType) -> None
             super().__call__()
             notified.add(len(room.told))
 
-    room.table.fire(TreeEvent(kind, "/p/n", NODE_ACL, PARENT_ACL), 7, Noting())
+    room.table.fire([TreeEvent(kind, "/p/n", NODE_ACL, PARENT_ACL)], 7, Noting())
     assert len(notified) >= 3, "they were notified at a stretch"
     expected = [(client.name, kind, "/p/n") for client in clients]
     if kind != CHANGED:
@@ -305,5 +307,5 @@ def test_a_connection_may_be_gone_while_its_watches_are_taken(room: Room) -> Non
             for client in (first, last):
                 assert room.table.drop(client)
 
-    room.table.fire(TreeEvent(CHANGED, "/p/n", NODE_ACL, PARENT_ACL), 7, Dropping(Lengths(every=100)))
+    room.table.fire([TreeEvent(CHANGED, "/p/n", NODE_ACL, PARENT_ACL)], 7, Dropping(Lengths(every=100)))
     assert not room.table

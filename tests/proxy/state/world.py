@@ -207,8 +207,7 @@ class World:
         for request in requests:
             self.outcomes.append(machine.execute(request, own=own))
             self.events += machine.transaction.events
-            for event in machine.transaction.events:
-                self.watches.fire(event, machine.zxid)
+            self.watches.fire(machine.transaction.events, machine.zxid)
         machine.end()
         return self.outcomes
 

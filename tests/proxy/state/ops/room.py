@@ -9,6 +9,7 @@ from codec.jute import Acl
 from lab.oracle.requests import Check, Create, DeleteContainer, Multi, SetAcl
 from proof.naive import Asked, MultiAnswer
 from proxy.state.auth.scheme import Identity
+from proxy.state.notifications import Notifications
 from proxy.state.ops import EXTENDED
 from proxy.state.outcome import Refusal
 from proxy.state.rights import Rights
@@ -75,8 +76,10 @@ class Client:
     def local_session_closed(self) -> None:
         self.has_left = True
 
-    def notify(self, kind: int, path: str, zxid: int, rights: Rights) -> None:
-        self.told.append((kind, path, zxid, rights))
+    def notify(self, notifications: Notifications) -> None:
+        self.told += [
+            (kind, path, notifications.zxid, notifications.rights) for kind, path in notifications.events
+        ]
 
 
 def read(world: World, opcode: int, body: bytes, client: Client | None = None) -> bytes:

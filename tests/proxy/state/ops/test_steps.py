@@ -3,13 +3,14 @@
 import pytest
 
 from codec.constants import KeeperOpCode, OpCode
-from codec.jute import INT, LONG, pack_string, pack_strings
+from codec.jute import INT, LONG, Acl, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
 from proof.fuzzing.expensive import LARGE, Lines, Sizes, World
 from proxy.state.operation import Reading
 from proxy.state.ops import EXTENDED, READS
+from proxy.state.ops.keeper_multi_read import of_parts
 from proxy.state.ops.multi import END_OF_PARTS
-from proxy.state.ops.steps import MANY, of_parts
+from proxy.state.ops.steps import MANY, of_entries
 from proxy.state.outcome import Refusal
 from proxy.state.pause import AtOnce, TooLong
 
@@ -90,3 +91,8 @@ def test_a_long_multi_read_is_not_looked_at(world: World, count: int) -> None:
 
 def test_each_read_that_may_take_long_says_how_long() -> None:
     assert all(read.steps for read in _EVERY.values() if read.heavy)
+
+
+def test_one_long_id_of_an_acl_takes_as_long_as_many_entries() -> None:
+    assert of_entries([Acl(31, "digest", "a:b")]) == 1
+    assert of_entries([Acl(31, "digest", "\U0001f600" * 260_000)]) > LARGE.lengths.at_once

@@ -1,0 +1,142 @@
+"""`python -m pipeline follow` in a simulated world: the whole command, on a host of its own.
+
+Clocks and chance of the command are the simulated ones of its host, what it prints goes into the trace, and
+its limits are small, so that it writes snapshots and several entries where few znodes change.
+"""
+
+import contextlib
+import io
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from typing_extensions import override
+
+from pipeline.errors import Failure
+from pipeline.etcd import load
+from pipeline.follow import finishing, from_etcd, output, retrying, standby, target
+from pipeline.follow.from_etcd import InEtcd
+from pipeline.follow.output import DONE
+from pipeline.follow.source import OtherSource
+from pipeline.follow.standby import Options
+from proof.simulation.etcd import Cluster
+from proof.simulation.proxies import PREFIX, client_of, end_process
+from proof.simulation.seams import NEXT_LEVELS
+from proof.simulation.transports import Transports
+from proof.simulation.world import Host, World, running_host
+from proxy.etcd.model import EtcdError
+from proxy.support.environment import HOST
+from schema.keys import Keyspace
+
+#: Modules of the command that read clocks or draw random values, by the name of the module that they use.
+CLOCKS = (finishing, from_etcd, output, retrying, standby)
+CHANCE = (load, target)
+
+
+def replaced(changes: int, log_bytes: int) -> list[tuple[Any, str, Any]]:
+    """For `seams.installed`. `changes`: in an entry of the copy; `log_bytes`: after which it is saved."""
+    return [
+        *((module, "time", HOST.clock) for module in CLOCKS),
+        *((module, "secrets", HOST.randomness) for module in CHANCE),
+        (standby, "_ENTRY_CHANGES", changes),
+        (standby, "_CHECKPOINT_BYTES", log_bytes),
+    ]
+
+
+class _Traced(io.TextIOBase):
+    """What followers print, as lines of the trace."""
+
+    def __init__(self, world: World, said: Callable[[str], None]) -> None:
+        self._world = world
+        self._said = said
+
+    @override
+    def write(self, text: str) -> int:
+        if text.strip():
+            self._world.trace(running_host().name, text.strip())
+            self._said(text)
+        return len(text)
+
+
+@contextlib.contextmanager
+def printing(world: World, said: Callable[[str], None]) -> Iterator[None]:
+    """Take what the command prints. `said` gets it, too."""
+    stream = _Traced(world, said)
+    with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream):
+        yield
+
+
+class Follower:
+    """One follower, through all of its lives; the nemesis takes it for a proxy without clients."""
+
+    server = None
+    serving = False
+
+    def __init__(self, name: str, source: Cluster, to: Cluster) -> None:
+        self.world = source.world
+        self.name = name
+        self.host: Host | None = None
+        self.transports = Transports()
+        self.others: dict[Host, None] = {}
+        #: Why it has ended by itself; "": it has not.
+        self.ended = ""
+        #: Its exit code, if it has come to its end.
+        self.code: int | None = None
+        self.options = Options()
+        #: Called with the reason why it cannot go on.
+        self.on_failure: Callable[[Exception], None] = lambda _error: None
+        self._is_other_source = False
+        self._source = source
+        self._to = to
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process runs, or at least stands still."""
+        return self.host is not None and not self.host.dead
+
+    def start(self) -> None:
+        """Start the command. It begins anew if the last one has found another source."""
+        self.ended, self.code = "", None
+        host = self.host = Host(self.world, self.name)
+        host.levels = NEXT_LEVELS
+        host.on_kill = self.kill
+        options = self.options._replace(overwrite=self._is_other_source)
+        self._is_other_source = False
+        self.world.trace(self.name, f"starts{' over' if options.overwrite else ''}")
+        host.call_soon(lambda: host.create_task(self._run(host, options), name="follow"))
+
+    async def _run(self, host: Host, options: Options) -> None:
+        keys = Keyspace(PREFIX)
+        clients = [client_of(cluster, host) for cluster in (self._source, self._to)]
+        source, etcd = clients
+        try:
+            there = InEtcd("etcd://etcd1/zketcd", retrying.retrying(source, "the source's etcd"), keys)
+            self.code = await standby.follow(there, etcd, keys, options)
+            self.ended = f"exit code {self.code}"
+        except (Failure, EtcdError) as error:
+            self._is_other_source = isinstance(error, OtherSource)
+            self.ended = f"{type(error).__name__}: {error}"
+            self.on_failure(error)
+        self.world.trace(self.name, f"ends: {self.ended}")
+        host.call_soon(self.kill)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has done what its options say."""
+        return self.code == DONE
+
+    def kill(self, *, silently: bool = False) -> None:
+        """End at once; `silently` makes no difference to etcd."""
+        if self.alive:
+            assert self.host is not None
+            for cluster in (self._source, self._to):
+                end_process(cluster, self.host)
+
+    def pause(self) -> None:
+        """Stand still."""
+        if self.host is not None:
+            self.host.pause()
+
+    def resume(self) -> None:
+        """Continue."""
+        if self.host is not None and self.host.paused:
+            self.host.resume()

@@ -1,0 +1,33 @@
+"""Worlds of the simulation end with a seal: what was acknowledged lies before it, and all servers end."""
+
+import pytest
+
+from proof.simulation.simulation import Simulation
+from proxy.log.follow.follow import Follow
+from proxy.log.follow.follower import RecordChanged
+from schema.record import decode_record
+
+
+def _world() -> Simulation:
+    world = Simulation(1, 0.005, ("new leader",))
+    world.knobs = world.knobs._replace(backup=1.0)
+    return world
+
+
+def test_a_world_ends_with_a_seal_and_its_removal() -> None:
+    world = _world()
+    assert world.run().violations == []
+    lines = "\n".join(world.world.lines)
+    assert "the tree is sealed at" in lines
+    assert "the seal is removed" in lines
+
+
+def test_a_server_that_serves_behind_the_seal_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ignore(follow: Follow, item: RecordChanged) -> None:
+        assert item.value is not None
+        follow.record, follow._record_revision = decode_record(item.value), item.revision
+
+    monkeypatch.setattr(Follow, "_record_changed", ignore)
+    violations = _world().run().violations
+    words = "behind the seal", "the log has None there", "has not ended at the seal"
+    assert any(word in each for each in violations for word in words), violations

@@ -1,0 +1,117 @@
+"""Watch events for very many: what is the same for all of them is done once."""
+
+from unittest import mock
+
+from codec.constants import EventType
+from codec.jute import Acl
+from codec.packets import encode_event
+from proxy.state import notifications as module
+from proxy.state.notifications import Notifications
+from proxy.state.pause import NO_PAUSE
+from proxy.state.rights import OPEN, Rights, permits, rights_of
+from proxy.state.watches import TreeEvent, WatchTable
+from schema.entry import Identity
+
+CREATED, DELETED, CHANGED, CHILDREN = (
+    int(EventType.NODE_CREATED),
+    int(EventType.NODE_DELETED),
+    int(EventType.NODE_DATA_CHANGED),
+    int(EventType.NODE_CHILDREN_CHANGED),
+)
+SECRET = rights_of((Acl(1, "digest", "user:hash"),))
+USER, STRANGER = (Identity("digest", "user:hash"),), (Identity("digest", "other:hash"),)
+
+
+class Client:
+    """A watcher that keeps the packets that it gets."""
+
+    def __init__(self, identities: tuple[Identity, ...] = ()) -> None:
+        self.session_id = 1
+        self.identities = identities
+        self.calls = 0
+        self.packets: list[bytes] = []
+
+    def notify(self, notifications: Notifications) -> None:
+        self.calls += 1
+        if notifications.are_for(self.identities):
+            self.packets += notifications.packets(encode)
+
+
+encode = mock.Mock(side_effect=encode_event)
+
+
+def told(*events: tuple[int, str]) -> list[bytes]:
+    return [encode_event(kind, 3, path, 7) for kind, path in events]
+
+
+def changes(paths: list[str], rights: Rights = OPEN) -> list[TreeEvent]:
+    return [TreeEvent(CHANGED, path, rights, OPEN) for path in paths]
+
+
+def test_each_packet_is_made_once_and_a_client_is_called_once_for_many() -> None:
+    table = WatchTable()
+    clients = [Client() for _ in range(50)]
+    for client in clients:
+        table.add_lasting("/", client, recursive=True)
+    paths = [f"/{number}" for number in range(1000)]
+    encode.reset_mock()
+    table.fire(changes(paths), 7)
+    assert encode.call_count == len(paths)
+    expected = told(*((CHANGED, path) for path in paths))
+    for client in clients:
+        assert client.packets == expected
+        assert client.calls == 8
+        assert client.packets[0] is clients[0].packets[0], "each client has a copy"
+
+
+def test_each_list_of_identities_is_checked_once_however_the_watchers_alternate() -> None:
+    table = WatchTable()
+    users, strangers = [Client(USER) for _ in range(9)], [Client(STRANGER) for _ in range(9)]
+    for client in users + strangers:
+        table.add_lasting("/a", client, recursive=False)
+    for client in users:
+        table.add_lasting("/b", client, recursive=False)
+    with mock.patch.object(module, "permits", side_effect=permits) as checked:
+        table.fire(changes(["/a", "/b"] * 100, SECRET), 7)
+    assert checked.call_count == 2
+    assert {client.calls for client in users} == {200}, "the watchers did not alternate"
+    expected = told((CHANGED, "/a"), (CHANGED, "/b")) * 100
+    assert all(client.packets == expected for client in users)
+    assert not any(client.packets for client in strangers)
+
+
+def test_events_of_other_rights_are_judged_by_them() -> None:
+    """Both lists are cached, and neither verdict holds for the other node."""
+    table = WatchTable()
+    user, stranger = Client(USER), Client(STRANGER)
+    for client in (user, stranger):
+        table.add_lasting("/", client, recursive=True)
+    theirs = rights_of((Acl(1, "digest", "other:hash"),))
+    events = [*changes(["/a"], SECRET), *changes(["/b"], theirs), *changes(["/c"]), *changes(["/d"], SECRET)]
+    table.fire(events, 7)
+    assert user.packets == told((CHANGED, "/a"), (CHANGED, "/c"), (CHANGED, "/d"))
+    assert stranger.packets == told((CHANGED, "/b"), (CHANGED, "/c"))
+
+
+def test_each_client_gets_its_events_in_the_order_of_the_changes() -> None:
+    table = WatchTable()
+    once, lasting, below = Client(), Client(), Client()
+    table.data.add("/p/a", once)
+    table.children.add("/p", once)
+    table.children.add("/p/a", once)
+    table.add_lasting("/p", lasting, recursive=False)
+    table.add_lasting("/", below, recursive=True)
+    table.fire([TreeEvent(kind, "/p/a", OPEN, OPEN) for kind in (DELETED, CREATED, CHANGED)], 7)
+    assert once.packets == told((DELETED, "/p/a"), (CHILDREN, "/p"))
+    assert lasting.packets == told((CHILDREN, "/p"), (CHILDREN, "/p"))
+    assert below.packets == told((DELETED, "/p/a"), (CREATED, "/p/a"), (CHANGED, "/p/a"))
+
+
+def test_long_paths_are_not_kept_until_there_are_many() -> None:
+    """They are made for all clients before the first one gets any."""
+    table = WatchTable()
+    client = Client()
+    table.add_lasting("/", client, recursive=True)
+    table.fire(changes(["/" + "x" * (32 << 10)] * 20), 7, NO_PAUSE)
+    assert client.calls == 10
+    assert len(client.packets) == 20
