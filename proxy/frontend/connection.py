@@ -224,7 +224,7 @@ class Connection(asyncio.Protocol):
         self.inbound.parked.clear()
         self.order.stop()
         self._act()
-        self._drop_watches(_DROPPED_AT_ONCE)
+        self.drop_watches(_DROPPED_AT_ONCE)
         self._release_early()
         session = self.session
         if session is not None and session.connection is self:
@@ -237,9 +237,10 @@ class Connection(asyncio.Protocol):
         self.identity.lost()
 
     @_contained
-    def _drop_watches(self, most: int = _DROPPED) -> None:
+    def drop_watches(self, most: int = _DROPPED) -> None:
+        """Remove the watches of this closed connection; all but the first in later turns of the loop."""
         if not self.services.context.reading.watches.drop(self, most):
-            self.services.state_gate.park(self._drop_watches)
+            self.services.state_gate.park(self.drop_watches)
 
     def pause_writing(self) -> None:
         """The client does not read its replies, so do not read from it either."""

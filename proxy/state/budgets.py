@@ -105,9 +105,9 @@ class Budgets(ByPath[Budget]):
         full = BudgetValue(path, writes, size, writes * _MILLI, size * _MILLI, self._clock)
         self[path] = Budget(full)
 
-    def under(self, path: str) -> Iterator[Budget]:
+    def under(self, path: str, pause: Pause = NO_PAUSE) -> list[Budget]:
         """The budgets of a path and of all paths above it. A client may have sent any text as the path."""
-        return (self[above] for above in self.upwards(path))
+        return [self[above] for above in self.upwards(path, pause)]
 
     # -- time ------------------------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class Budgets(ByPath[Budget]):
 
     def charge(self, effect: Effect, fields: Any, pause: Pause = NO_PAUSE) -> str | None:
         """Take what a request costs; the path of a budget that refuses it, which then costs nothing."""
-        return self.spend(self.costs(pause.each(_written(effect, fields, pause))))
+        return self.spend(self.costs(_written(effect, fields, pause), pause))
 
     def refuses(self, incarnation: str, clock: int, effect: Effect, fields: Any) -> str | None:
         """The path of a budget that has nothing left for a request that would be sent now.
@@ -146,15 +146,25 @@ class Budgets(ByPath[Budget]):
         offset = self._offsets.get(incarnation)
         if offset is None or clock + offset < self._clock - _SKEW:
             return None
-        return self._spent(self.costs(_written(effect, fields, NO_PAUSE)), max(clock + offset, self._clock))
+        now = max(clock + offset, self._clock)
+        asked: set[str] = set()
+        for path, _ in _written(effect, fields, NO_PAUSE):
+            if path not in asked:
+                asked.add(path)
+                for budget in self.under(path):
+                    if budget.is_spent(now):
+                        return budget.path
+        return None
 
-    def costs(self, written: Iterable[tuple[str, int]]) -> Costs:
+    def costs(self, written: Iterable[tuple[str, int]], pause: Pause = NO_PAUSE) -> Costs:
         """Writes and bytes of a request, by the path of the budget, of its operations: path and bytes."""
-        costs: Costs = {}
+        by_path: Costs = {}
         for path, size in written:
-            for budget in self.under(path):
-                writes, total = costs.get(budget.path, (0, 0))
-                costs[budget.path] = writes + 1, total + size
+            _add(by_path, path, 1, size)
+        costs: Costs = {}
+        for path, (writes, size) in pause.each(by_path.items()):
+            for budget in pause.each(self.under(path, pause)):
+                _add(costs, budget.path, writes, size)
         return costs
 
     def spend(self, costs: Costs) -> str | None:
@@ -199,15 +209,20 @@ class Budgets(ByPath[Budget]):
         return {path: self[path].left_at(self._clock) for path in sorted(self)}
 
 
-def _written(effect: Effect, fields: Any, pause: Pause) -> list[tuple[str, int]]:
+def _written(effect: Effect, fields: Any, pause: Pause) -> Iterator[tuple[str, int]]:
     """The paths and bytes of a request's operations that budgets count."""
     if effect is not Effect.OF_PARTS:
-        return [_path_and_size(effect, fields)] if effect in _COUNTED and fields[0] else []
-    return [
-        _path_and_size(kind.effect, part)
-        for kind, part in pause.each(fields)
-        if kind.effect in _COUNTED and part[0]
-    ]
+        if effect in _COUNTED and fields[0]:
+            yield _path_and_size(effect, fields)
+        return
+    for kind, part in pause.each(fields):
+        if kind.effect in _COUNTED and part[0]:
+            yield _path_and_size(kind.effect, part)
+
+
+def _add(costs: Costs, path: str, writes: int, size: int) -> None:
+    more, larger = costs.get(path, (0, 0))
+    costs[path] = more + writes, larger + size
 
 
 def _path_and_size(effect: Effect, fields: Any) -> tuple[str, int]:

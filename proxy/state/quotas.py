@@ -13,8 +13,8 @@ from proxy.state.by_path import ByPath
 from proxy.state.node import Node, full_node
 from proxy.state.outcome import Refusal
 from proxy.state.pause import NO_PAUSE, Pause
-from proxy.state.subtree import subtree
-from schema.paths import ZOOKEEPER
+from proxy.state.subtree import scan, walk
+from schema.paths import ZOOKEEPER, parent_of
 
 QUOTA_PATHS = "/zookeeper/quota/"
 _LIMITS = "zookeeper_limits"
@@ -33,71 +33,54 @@ class Limits(NamedTuple):
 class Quota:
     """The numbers of one path, which include its own node, and its limits."""
 
-    __slots__ = ("bytes", "count", "counted", "has_limits", "has_stats", "limits")
+    __slots__ = ("bytes", "count", "counted", "has_limits", "limits", "stats")
 
     def __init__(self) -> None:
         self.count = self.bytes = 0
         self.counted = False  # False: the numbers have to be counted first
-        self.has_limits = self.has_stats = False  # which of the two nodes exist
+        self.stats: str | None = None  # the path of the stats node, if it exists
+        self.has_limits = False  # whether the other node exists
         self.limits: Limits | None = None  # None: malformed, or missing
+
+    def add(self, count: int, size: int) -> None:
+        """So many nodes and bytes are new."""
+        self.count += count
+        self.bytes += size
 
 
 class Quotas(ByPath[Quota]):
-    """All quotas, by path."""
+    """All quotas, by path.
 
-    __slots__ = ("_nodes", "stale")
+    Each ancestor of a deep path may have a quota. So changes are added up by parent, and each sum goes to all
+    quotas above it once a request.
+    """
+
+    __slots__ = ("_added", "_nodes", "_stale")
 
     def __init__(self, nodes: dict[str, Node]) -> None:
         super().__init__()
         self._nodes = nodes
-        self.stale: set[str] = set()  # paths whose stats node has to be updated
+        self._added: dict[str, tuple[int, int]] = {}  # nodes and bytes, by path, since the last `settle`
+        self._stale: dict[
+            str, None
+        ] = {}  # paths of quotas to be counted, or whose stats node is to be updated
 
     def node_added(self, pause: Pause, path: str, data: bytes | None) -> None:
         """A node was added."""
         self._add(path, 1, _size(path, data))
-        self._note(pause, path, data, present=True)
+        self.note(pause, path, data, present=True)
 
     def node_removed(self, pause: Pause, path: str, data: bytes | None) -> None:
         """A node was removed."""
         self._add(path, -1, -_size(path, data))
-        self._note(pause, path, None, present=False)
+        self.note(pause, path, None, present=False)
 
     def changed(self, pause: Pause, path: str, before: bytes | None, after: bytes | None) -> None:
         """A node gets other data."""
         self._add(path, 0, _size(path, after) - _size(path, before))
-        self._note(pause, path, after, present=True)
+        self.note(pause, path, after, present=True)
 
-    def settle(self, pause: Pause = NO_PAUSE) -> int:
-        """Count new quotas and update the stats nodes; returns by how many bytes these grew."""
-        growth = 0
-        for path in pause.each(sorted(self.stale)):
-            quota = self.get(path)
-            if quota is None:
-                continue
-            if not quota.counted:
-                self._count(path, quota, pause)
-            if quota.has_stats:
-                node = full_node(self._nodes, f"{QUOTA_PATHS}{path[1:]}/{_STATS}")
-                data = b"count=%d,bytes=%d" % (quota.count, quota.bytes)
-                growth += len(data) - node.size
-                node.data = data
-                node.changed()
-        self.stale.clear()
-        return growth
-
-    def limited(self, path: str) -> str | None:
-        """The path itself or its nearest ancestor with limits (DataTree.getMaxPrefixWithQuota)."""
-        return next((above for above in self.upwards(path) if self[above].has_limits), None)
-
-    def _add(self, path: str, count: int, size: int) -> None:
-        for above in self.upwards(path):
-            quota = self[above]
-            if quota.counted:
-                quota.count += count
-                quota.bytes += size
-                self.stale.add(above)
-
-    def _note(self, pause: Pause, path: str, data: bytes | None, *, present: bool) -> None:
+    def note(self, pause: Pause, path: str, data: bytes | None, *, present: bool) -> None:
         """If the node is one of a quota's two nodes, record its content."""
         if not path.startswith(QUOTA_PATHS):
             return
@@ -111,21 +94,87 @@ class Quotas(ByPath[Quota]):
             quota.has_limits = present
             quota.limits = read_limits(data, pause) if present else None
         else:
-            quota.has_stats = present
-        if quota.has_limits or quota.has_stats:
-            self.stale.add(of)
+            quota.stats = path if present else None
+        if quota.has_limits or quota.stats:
+            self._stale[of] = None
         else:
             del self[of]
 
+    def settle(self, pause: Pause = NO_PAUSE) -> int:
+        """Count what was added, and new quotas, and update the stats nodes; by how many bytes these grew."""
+        self._spread(pause)
+        growth = 0
+        for path in pause.each(pause.sorted(self._stale, len)[::-1]):  # what is counted ends the next walk
+            quota = self.get(path)
+            if quota is None:
+                continue
+            if not quota.counted:
+                self._count(path, quota, pause)
+            if quota.stats:
+                node = full_node(self._nodes, quota.stats)
+                data = b"count=%d,bytes=%d" % (quota.count, quota.bytes)
+                growth += len(data) - node.size
+                node.data = data
+                node.changed()
+        self._stale.clear()
+        return growth
+
+    def limited(self, path: str, pause: Pause = NO_PAUSE) -> str | None:
+        """The path itself or its nearest ancestor with limits (DataTree.getMaxPrefixWithQuota)."""
+        found = pause.each(self.upwards(path, pause))
+        return next((above for above in found if self[above].has_limits), None)
+
+    def _add(self, path: str, count: int, size: int) -> None:
+        if count or size:
+            added = self._added.get(path)
+            self._added[path] = (count, size) if added is None else (added[0] + count, added[1] + size)
+
+    def _spread(self, pause: Pause) -> None:
+        """Add what was added to all counted quotas above it."""
+        if not self:
+            self._added.clear()
+            return
+        by_parent: dict[str, tuple[int, int]] = {}
+        for path, (count, size) in pause.each(self._added.items()):
+            if path in self:
+                self._add_to(path, count, size)
+            above = parent_of(path)
+            more, larger = by_parent.get(above, (0, 0))
+            by_parent[above] = more + count, larger + size
+        for parent, (count, size) in pause.each(by_parent.items()):
+            for above in pause.each(self.from_parent(parent, pause)):
+                self._add_to(above, count, size)
+        self._added.clear()
+
+    def _add_to(self, path: str, count: int, size: int) -> None:
+        quota = self[path]
+        if quota.counted:
+            quota.add(count, size)
+            self._stale[path] = None
+
     def _count(self, path: str, quota: Quota, pause: Pause) -> None:
+        """Count a quota below which all others are counted."""
         quota.count = quota.bytes = 0
-        for some in subtree(self._nodes, path, pause):
-            quota.count += len(some)
-            if path.startswith(ZOOKEEPER):
-                quota.bytes += sum([_size(below, node.data) for below, node in some])
-            else:
-                quota.bytes += sum([node.size for _, node in some])
+        nodes = self._nodes
+        is_own = path.startswith(ZOOKEEPER)
+        walked = walk(nodes, path, pause, self._is_counted)
+        if walked is None:
+            for some in scan(nodes, path, pause):
+                sizes = [_size(below, node.data) if is_own else node.size for below, node in some]
+                quota.add(len(some), sum(sizes))
+        else:
+            for paths in walked:
+                for below in paths:
+                    if self._is_counted(below):
+                        quota.add(self[below].count, self[below].bytes)
+                    else:
+                        node = nodes[below]
+                        quota.add(1, _size(below, node.data) if is_own else node.size)
         quota.counted = True
+
+    def _is_counted(self, path: str) -> bool:
+        quota = self.get(path)
+        return quota is not None and quota.counted
 
 
 def _size(path: str, data: bytes | None) -> int:
@@ -136,14 +185,21 @@ def _size(path: str, data: bytes | None) -> int:
 
 
 def check(
-    quotas: Quotas, path: str, count: int, size: int, warnings: list[tuple[str, str]], *, enforce: bool
+    quotas: Quotas,
+    path: str,
+    count: int,
+    size: int,
+    warnings: list[tuple[str, str]],
+    *,
+    enforce: bool,
+    pause: Pause = NO_PAUSE,
 ) -> None:
     """Warn of a quota that `count` nodes and `size` bytes more would exceed (ZooKeeperServer.checkQuota).
 
     Raises QUOTAEXCEEDED for a hard limit if hard limits are enforced. As in ZooKeeper, the numbers are those
     before the request, also for all parts of a multi.
     """
-    limited = quotas.limited(path)
+    limited = quotas.limited(path, pause)
     if limited is None:
         return
     quota = quotas[limited]
@@ -152,7 +208,7 @@ def check(
         if enforce:
             raise Refusal(ErrorCode.MARSHALLING_ERROR)  # ZooKeeper fails with an exception here
         return
-    if not quota.has_stats:
+    if not quota.stats:
         return
     for what, more, now, soft, hard in (
         ("count", count, quota.count, limits.soft_count, limits.hard_count),

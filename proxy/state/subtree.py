@@ -1,6 +1,6 @@
-"""All nodes of a subtree, some at a time."""
+"""All nodes of a subtree, some at a time. `nodes` must not change meanwhile."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from proxy.state.node import Node
 from proxy.state.pause import Pause
@@ -14,24 +14,48 @@ _WALK_COSTS = 8
 
 
 def subtree(nodes: Mapping[str, Node], path: str, pause: Pause) -> Iterator[list[tuple[str, Node]]]:
-    """The node and all nodes below it, in lists without order; no list if the node does not exist.
+    """The node and all nodes below it, in lists without order; no list if the node does not exist."""
+    walked = walk(nodes, path, pause)
+    if walked is None:
+        yield from scan(nodes, path, pause)
+    else:
+        for paths in walked:
+            yield [(below, nodes[below]) for below in paths]
 
-    `nodes` must not change meanwhile.
+
+def walk(
+    nodes: Mapping[str, Node], path: str, pause: Pause, is_end: Callable[[str], bool] = lambda _: False
+) -> Iterator[list[str]] | None:
+    """The paths of the node and of all nodes below it, in lists without order, parents first.
+
+    Nothing is looked for below an end. None if much of the tree is below the node: `scan` is faster then.
+    May raise TooLong.
     """
     if path not in nodes:
-        return
+        return iter(())
+    if path == ROOT:
+        return None
+    per_list = WALKED_PER_STEP * pause.every
+    most = max(len(nodes) // _WALK_COSTS, per_list)
     found = [path]
-    most = max(len(nodes) // _WALK_COSTS, WALKED_PER_STEP * pause.every)
-    for above in found:
-        children = nodes[above].children or ()
-        if path == ROOT or len(found) + len(children) > most:
-            break
-        found += pause.each(children)
-    else:
-        for batch in pause.batches(found, WALKED_PER_STEP):
-            yield [(below, nodes[below]) for below in batch]
-        return
-    # Much of the tree is below the node: to search all paths is faster.
+    done = 0
+    while done < len(found):
+        pause.expect(len(found) // WALKED_PER_STEP)
+        some = found[done : done + per_list]
+        pause.spend(len(some) // WALKED_PER_STEP)
+        for above in some:
+            children = nodes[above].children
+            if children is not None and not is_end(above):
+                if len(found) + len(children) > most:
+                    return None
+                found += pause.each(children)
+        done += len(some)
+    return pause.batches(found, WALKED_PER_STEP)
+
+
+def scan(nodes: Mapping[str, Node], path: str, pause: Pause) -> Iterator[list[tuple[str, Node]]]:
+    """The node and all nodes below it, in lists without order. It must exist. May raise TooLong."""
+    pause.expect(len(nodes) // _SCANNED_PER_STEP)
     prefix = path if path == ROOT else f"{path}/"
     yield [(path, nodes[path])]
     for items in pause.batches(nodes.items(), _SCANNED_PER_STEP):

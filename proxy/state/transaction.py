@@ -155,7 +155,8 @@ class Transaction:
     def check_quota(self, path: str, count: int, size: int) -> None:
         """Check whether so many nodes and bytes may be added. Raises QUOTAEXCEEDED."""
         warnings = self.warnings if self.own else []  # only the sender logs them
-        check(self.tree.quotas, path, count, size, warnings, enforce=self.sender.enforces_quota)
+        enforce = self.sender.enforces_quota
+        check(self.tree.quotas, path, count, size, warnings, enforce=enforce, pause=self.pause)
 
     def session(self) -> Session:
         """The session of the request."""

@@ -150,5 +150,5 @@ class Tree:
             node = self.nodes[path]
             below += node.children or ()
             if path != QUOTA:
-                self.quotas.node_added(NO_PAUSE, path, node.data)
+                self.quotas.note(NO_PAUSE, path, node.data, present=True)
         self.data_size += self.quotas.settle()

@@ -22,6 +22,7 @@ from proxy.state.rights import Rights
 from schema.paths import parent_of
 
 _ALL = 1 << 62  # more watches than there can be
+_MERGED_PER_STEP = 16  # watchers
 _COMPARED = 50_000  # of the smaller tables, which takes a few milliseconds
 # The key of a null path, which ZooKeeper's tables hold like any other; no node has it, so it never fires.
 _NULL = "null"
@@ -158,28 +159,28 @@ class WatchTable:
         self._some_last = bool(self.persistent.by_path or self.recursive.by_path)
         return most > 0
 
-    def paths_of(self, watcher: Watcher) -> tuple[list[str], list[str], list[str], list[str]]:
-        """The paths of a connection's watches: of data, of children, persistent, recursive."""
+    def paths_of(self, watcher: Watcher) -> tuple[set[str], set[str], set[str], set[str]]:
+        """The paths of a connection's watches now: of data, of children, persistent, recursive."""
         data, children, persistent, recursive = (
-            sorted(table.by_watcher.get(watcher, ())) for table in self._all
+            set(table.by_watcher.get(watcher, ())) for table in self._all
         )
         return data, children, persistent, recursive
 
-    def count_of(self, watcher: Watcher) -> int:
-        """How many watches a connection has."""
-        count = 0
-        for table in self._all:
-            paths = table.by_watcher.get(watcher)
-            if paths is not None:
-                count += len(paths)
-        return count
-
-    def put(self, watcher: Watcher, paths: tuple[list[str], list[str], list[str], list[str]]) -> None:
-        """Set the watches of a connection that another process had."""
-        for table, of_table in zip(self._all, paths, strict=True):
-            for path in of_table:
-                table.add(path, watcher)
+    def change(self, watcher: Watcher, paths: Sequence[Collection[str]], *, are_added: bool) -> None:
+        """Set watches that a connection has at another process, or remove them. `paths`: as in `paths_of`."""
+        for table, some in zip(self._all, paths, strict=True):
+            for path in some:
+                if are_added:
+                    table.add(path, watcher)
+                else:
+                    table.remove(path, watcher)
         self._some_last = bool(self.persistent.by_path or self.recursive.by_path)
+
+    def become(self, other: "WatchTable") -> None:
+        """Take over the watches of another table, which is not used any more. There are none here yet."""
+        for table, others in zip(self._all, other._all, strict=True):
+            table.by_path, table.by_watcher = others.by_path, others.by_watcher
+        self._some_last = other._some_last
 
     def fire(self, events: Collection[TreeEvent], zxid: int, pause: Pause = NO_PAUSE) -> None:
         """Notify the watchers of changes, in ZooKeeper's order (DataTree.createNode, deleteNode, setData).
@@ -216,8 +217,11 @@ class WatchTable:
         watchers.update(self.persistent.by_path.get(path, {}))
         recursive = self.recursive.by_path
         if recursive:
-            for step in recursive.upwards(path, pause):
-                watchers.update(recursive[step])
+            for step in pause.each(recursive.upwards(path, pause)):
+                some = recursive.get(step)
+                if some is not None:  # None: they were dropped meanwhile
+                    watchers.update(some)
+                    pause.spend(len(some) // _MERGED_PER_STEP)
         return watchers
 
     def _take_children(self, path: str, pause: Pause) -> Collection[Watcher]:

@@ -182,6 +182,8 @@ class Appender:
                 probes = outbox.full and self._clock.monotonic() >= self._probe_at
                 sent = outbox.cut(self._header(), may_probe=probes)
                 if sent is None:
+                    if outbox.rests:
+                        self._schedule()
                     break
                 if sent.is_probe:
                     self._probe_at = self._clock.monotonic() + _PROBE_INTERVAL

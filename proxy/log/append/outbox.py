@@ -29,6 +29,8 @@ MAX_REQUESTS = 1024
 # The bound of entries after etcd, with a lower --max-request-bytes, has refused one with several requests. If
 # etcd refuses even such a small entry, each request gets an entry of its own.
 _SMALL_ENTRY_BYTES = 16 << 10
+# Of the requests that one `cut` refuses, about. A request of many parts takes longer to judge.
+_REFUSED_BYTES = 128 << 10
 _REQUEST_OVERHEAD = 64  # bytes that a request adds to an entry besides its body, about
 
 
@@ -135,6 +137,8 @@ class Outbox:
         #: Syncs that need no entry.
         self.syncs = Syncs()
         self.space = space
+        #: The last `cut` refused as much as it may in one turn of the loop: the next turn has to go on.
+        self.rests = False
         #: Only carrying sessions over is sent, see `hold`.
         self.is_held = False
         #: The name of the incarnation that numbers its entries here; "" before the first.
@@ -252,14 +256,19 @@ class Outbox:
         space = self.space if self.space is not None and self.space.is_short() else None
         budgets = self._budgets or None
         requests: list[Pending] = []
+        may_refuse = _REFUSED_BYTES
+        self.rests = False
         while queue and len(requests) < MAX_REQUESTS:
+            if may_refuse <= 0:  # there are no requests yet
+                self.rests = True
+                break
             pending = queue[0]
             if self.is_held and pending.kind != Kind.CARRY_OVER:
                 break
             if not pending.is_wanted:
                 if requests:
                     break
-                self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
+                may_refuse -= self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
                 continue
             if (
                 budgets is not None
@@ -268,14 +277,14 @@ class Outbox:
                 if requests:
                     break
                 budgets.report(spent)
-                self._refuse(queue.popleft(), ErrorCode.THROTTLED_OP)
+                may_refuse -= self._refuse(queue.popleft(), ErrorCode.THROTTLED_OP)
                 continue
             is_probe = full and is_metered(pending)
             if is_probe:
                 if requests:
                     break
                 if not may_probe:
-                    self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
+                    may_refuse -= self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
                     continue
             elif requests and writer.size + len(pending.body) + _REQUEST_OVERHEAD > self._entry_bytes:
                 break
@@ -283,7 +292,7 @@ class Outbox:
                 if requests:
                     break
                 space.count()
-                self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
+                may_refuse -= self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
                 continue
             queue.popleft()
             requests.append(pending)
@@ -310,8 +319,8 @@ class Outbox:
         self.queue.clear()
         self.queue.extend(rest)
 
-    def _refuse(self, pending: Pending, error: int) -> None:
-        """Answer a request without an entry, once what its session has sent before is applied."""
+    def _refuse(self, pending: Pending, error: int) -> int:
+        """Answer a request without an entry, once what its session has sent before is applied; its size."""
         last = next(reversed(self._sent.values()), None)
         if last is not None:
             last.after.append((pending, error))
@@ -319,6 +328,7 @@ class Outbox:
             self.syncs.refuse(pending, error)
         else:
             self.refused.append((pending, error))
+        return len(pending.body) + _REQUEST_OVERHEAD
 
     def take_refused(self) -> list[tuple[Pending, int]]:
         """The requests to be answered now, with their errors."""

@@ -258,6 +258,20 @@ async def test_a_full_etcd_is_reported_once(world: World, caplog: pytest.LogCapt
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
+async def test_the_refusal_of_very_many_requests_goes_on_in_later_turns(world: World) -> None:
+    world.submit(b"first")
+    await until(lambda: world.outbox.unanswered == 1)
+    bodies = [b"%d" % number for number in range(5000)]
+    for body in bodies:
+        world.outbox.submit(
+            CallbackRequest(Kind.CLIENT, 1, OpCode.CREATE, (), body, world.answered, lambda: False)
+        )
+    await until(lambda: not world.outbox.queue)
+    sent = world.outbox.get(world.outbox.first_sent)
+    assert sent is not None
+    assert [pending.body for pending, _ in sent.after] == bodies
+
+
 async def test_a_request_that_the_answer_to_another_causes_is_answered_too(world: World) -> None:
     def answered(*outcome: Any) -> None:
         world.answered(*outcome)

@@ -134,3 +134,19 @@ def test_a_refusal_comes_after_what_the_session_has_sent_before() -> None:
     assert proxy.sends() == 0
     assert proxy.reported == ["/x"] * 2, "each is counted once"
     assert not proxy.outbox.take_refused()
+
+
+def test_very_many_requests_are_refused_over_several_turns() -> None:
+    proxy = Proxy()
+    for _ in range(5000):
+        proxy.submit("/x")
+    proxy.submit("/y")
+    turns = 1
+    while proxy.sends() == 0:
+        assert proxy.outbox.rests
+        turns += 1
+    assert turns >= 3
+    assert not proxy.outbox.rests
+    assert [error for _, error in proxy.outbox.take_refused()] == [_THROTTLED] * 5000
+    assert proxy.sends() == 0
+    assert not proxy.outbox.rests, "nothing is left"

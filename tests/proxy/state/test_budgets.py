@@ -1,21 +1,26 @@
 """Budgets: what they refuse, what they count, and that every server decides alike."""
 
+from collections.abc import Iterable
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codec import client as zk
-from codec.constants import ErrorCode
+from codec.constants import ErrorCode, OpCode
 from proxy.state.budgets import MOST_BUDGETS, Budgets
 from proxy.state.capture import load, new_machine
 from proxy.state.effect import Effect
 from proxy.state.machine import CHECKPOINT_EVERY, Machine
+from proxy.state.operation import WriteOperation
+from proxy.state.ops import PLAIN
 from proxy.state.outcome import Disagreement
 from schema.budgets import MOST_A_SECOND, Rule, encode_rule
 from schema.entry import Entry, Kind, Request, Rules, encode_forget, encode_open
 from schema.errors import BadValue
+from tests.proxy.state.test_pause import Counting
 from tests.proxy.state.world import CLUSTER, NOBODY, all_pages, reloaded
 
 _THROTTLED = int(ErrorCode.THROTTLED_OP)
@@ -120,6 +125,44 @@ def test_a_multi_is_refused_as_a_whole_and_counts_each_part(world: World) -> Non
     assert "/z/b" not in world.machine.tree.nodes
     nothing_left = world.do(zk.multi([zk.delete("/x/a")]))
     assert nothing_left == [0], "to delete is always allowed"
+
+
+def _parts(paths: Iterable[str]) -> list[tuple[WriteOperation, tuple[str, bytes, int]]]:
+    return [(PLAIN.writes[OpCode.SET_DATA], (path, b"12", -1)) for path in paths]
+
+
+def _nested(depth: int) -> Budgets:
+    budgets = Budgets()
+    for steps in range(1, depth + 1):
+        budgets.set(Rule("/a" * steps, 1000, 0), "a", 1000)
+    return budgets
+
+
+def test_a_multi_below_many_budgets_is_charged_with_pauses() -> None:
+    budgets, pause = _nested(200), Counting(512)
+    parts = _parts(["/a" * 200 + f"/{number}" for number in range(100)])
+    assert budgets.charge(Effect.OF_PARTS, parts, pause) is None
+    assert pause.calls >= 100 * 200 // (2 * 512)
+
+
+def test_a_path_is_looked_up_once_for_all_parts_of_a_multi() -> None:
+    budgets = _nested(3)
+    with mock.patch.object(Budgets, "upwards", autospec=True, side_effect=Budgets.upwards) as upwards:
+        assert budgets.charge(Effect.OF_PARTS, _parts(["/a/b", "/a/a/b"] * 100)) is None
+        assert upwards.call_count == 2
+        assert budgets.refuses("a", 1000, Effect.OF_PARTS, _parts(["/a/b", "/a/a/b"] * 100)) is None
+        assert upwards.call_count == 4
+    assert budgets.left() == {"/a": (800_000, 0), "/a/a": (900_000, 0), "/a/a/a": (1000_000, 0)}
+
+
+def test_a_proxy_asks_until_it_finds_a_spent_budget() -> None:
+    budgets = Budgets()
+    budgets.set(Rule("/x", 1, 0), "a", 1000)
+    assert budgets.charge(Effect.OF_PARTS, _parts(["/x"])) is None
+    with mock.patch.object(Budgets, "upwards", autospec=True, side_effect=Budgets.upwards) as upwards:
+        many = _parts(["/y", "/x", *(f"/x/{number}" for number in range(100))])
+        assert budgets.refuses("a", 1000, Effect.OF_PARTS, many) == "/x"
+        assert upwards.call_count == 2
 
 
 def test_ends_of_sessions_cost_nothing(world: World) -> None:

@@ -1,21 +1,39 @@
 """The keys among a path and its ancestors: the right ones, in order, and without a look at each ancestor."""
 
+import zlib
+from collections.abc import Callable
+from unittest import mock
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import override
 
 from proof.fuzzing.expensive import Lines
+from proxy.state import by_path
 from proxy.state.by_path import ByPath
-from proxy.state.pause import BYTES_PER_STEP, LENGTHS, Pause
+from proxy.state.pause import Lengths, Pause
 from schema.paths import ROOT, parent_of
+from tests.proxy.state.test_pause import Counting
 
 _PATHS = st.lists(st.sampled_from(("a", "b", "aa")), max_size=5).map(lambda steps: "/" + "/".join(steps))
 
 
+def _weak(raw: bytes, crc: int = 0) -> int:
+    """A checksum that very many keys share, as clients can make them."""
+    return (crc + sum(raw)) % 2
+
+
+@pytest.mark.parametrize("checksum", [zlib.crc32, _weak])
 @given(st.lists(_PATHS), st.sets(_PATHS), _PATHS)
 def test_upwards_finds_what_a_look_at_each_ancestor_finds(
-    put: list[str], deleted: set[str], path: str
+    checksum: Callable[..., int], put: list[str], deleted: set[str], path: str
 ) -> None:
+    with mock.patch.object(by_path, "crc32", checksum):
+        _find(put, deleted, path)
+
+
+def _find(put: list[str], deleted: set[str], path: str) -> None:
     found: ByPath[int] = ByPath()
     for number, key in enumerate(put):
         found[key] = number
@@ -25,6 +43,10 @@ def test_upwards_finds_what_a_look_at_each_ancestor_finds(
     while steps[-1] != ROOT:
         steps.append(parent_of(steps[-1]))
     assert list(found.upwards(path)) == [step for step in steps if step in found]
+    for key in list(found):
+        del found[key]
+    assert not found._by_mark
+    assert not found._lengths
 
 
 def test_long_keys_cost_a_short_path_nothing() -> None:
@@ -38,23 +60,16 @@ def test_long_keys_cost_a_short_path_nothing() -> None:
     assert lines.count < 50
 
 
-def test_a_key_at_each_ancestor_of_a_deep_path_is_found_with_pauses() -> None:
-    """That is the square of the path's length, for each change of the node."""
-    pauses: list[int] = []
-
-    class Counted(Pause):
-        @override
-        def __call__(self) -> None:
-            super().__call__()
-            pauses.append(1)
-
+def test_keys_at_each_ancestor_of_a_deep_path_are_found_with_pauses_and_the_path_is_hashed_once() -> None:
     path = "/a" * 3000
     found: ByPath[int] = ByPath()
     for length in range(2, len(path) + 1, 2):
         found[path[:length]] = length
-    assert len([*found.upwards(path, Counted())]) == 3000
-    copied = sum(range(2, len(path) + 1, 2))
-    assert len(pauses) >= (3000 + copied // BYTES_PER_STEP) // (2 * LENGTHS.every)
+    pause = Counting(512)
+    with mock.patch.object(by_path, "crc32", wraps=zlib.crc32) as checksum:
+        assert len(found.upwards(path, pause)) == 3000
+    assert pause.calls >= 3000 // (2 * 512)
+    assert sum(len(call.args[0]) for call in checksum.call_args_list) <= len(path)
 
 
 def test_any_text_is_below_the_root_alone() -> None:
@@ -74,19 +89,35 @@ def test_a_key_is_found_after_another_of_its_length_is_deleted() -> None:
     assert list(found.upwards("/c/x")) == ["/c"]
 
 
-def test_a_deep_path_costs_as_many_lookups_as_there_are_lengths() -> None:
-    lookups = 0
+def test_the_same_parent_is_searched_once_until_a_key_comes_or_goes() -> None:
+    found: ByPath[int] = ByPath()
+    found["/a"] = found["/a/b/1"] = 1
+    with mock.patch.object(by_path, "crc32", wraps=zlib.crc32) as checksum:
+        assert [*found.upwards("/a/b/0"), *found.upwards("/a/b/1")] == ["/a", "/a/b/1", "/a"]
+        assert checksum.call_count == 1
+    found["/a/b"] = 1
+    assert found.upwards("/a/b/2") == ["/a/b", "/a"]
+    del found["/a"]
+    assert found.upwards("/a/b/3") == ["/a/b"]
 
-    class Counting(ByPath[int]):
+    class Deleting(Pause):
         @override
-        def __contains__(self, path: object) -> bool:
-            nonlocal lookups
-            lookups += 1
-            return super().__contains__(path)
+        def __call__(self) -> None:
+            super().__call__()
+            if "/a/b" in found:
+                del found["/a/b"]
 
-    found = Counting()
+    found["/x"] = 1
+    assert found.upwards("/a/b/4") == ["/a/b"]
+    found["/y"] = 1
+    found.upwards("/a/b/5", Deleting(Lengths(every=1)))
+    assert found.upwards("/a/b/6") == []
+
+
+def test_a_deep_path_costs_as_many_lookups_as_there_are_lengths() -> None:
+    found: ByPath[int] = ByPath()
     for key in ("/a/a/a", "/a/a/b", "/a", "/b/b/b/b"):
         found[key] = 1
-    lookups = 0
-    assert list(found.upwards("/a" * 10_000)) == ["/a/a/a", "/a"]
-    assert lookups == 4  # three lengths, and the root
+    with mock.patch.object(by_path, "crc32", wraps=zlib.crc32) as checksum:
+        assert list(found.upwards("/a" * 10_000)) == ["/a/a/a", "/a"]
+    assert checksum.call_count == 3

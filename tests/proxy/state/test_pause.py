@@ -296,6 +296,18 @@ def test_a_large_reply_is_made_with_pauses(opcode: int, body: bytes, keeper: boo
     assert pause.calls >= len(answer) // (2 * 512 * BYTES_PER_STEP)
 
 
+@pytest.mark.parametrize("elsewhere", [300, 3000])
+def test_nodes_that_are_only_looked_at_count_before_they_are(elsewhere: int) -> None:
+    """Where a walk is short, and where a scan of the tree finds nothing for long."""
+    world = _read_tree()
+    world.do(*(Create(f"/a/b/{number}") for number in range(300)))
+    world.do(*(Create(f"/none-{number}") for number in range(elsewhere)))
+    short = AtOnce(Lengths(every=64, at_once=100))
+    answer = _answer(world, Client(), short, OpCode.GET_ALL_CHILDREN_NUMBER, pack_string("/a/b"))
+    assert isinstance(answer, tuple)
+    assert answer[0] is TooLong
+
+
 def test_many_lists_of_zookeepers_multi_read_are_long_together() -> None:
     world = _read_tree()
     children = [Create(f"/a/d/{number}") for number in range(400)]

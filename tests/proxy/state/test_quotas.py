@@ -1,5 +1,7 @@
 """Quotas: what is counted, what the stats node says, how limits are read, and what they refuse."""
 
+from unittest import mock
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from proxy.state.capture import new_machine
 from proxy.state.node import full_node
 from proxy.state.outcome import Refusal
 from proxy.state.pause import Lengths, Pause
-from proxy.state.quotas import Limits, check, read_limits
+from proxy.state.quotas import Limits, Quotas, check, read_limits
 from proxy.state.rights import OPEN
 from proxy.state.transaction import Transaction
 from schema.paths import parent_of
@@ -75,6 +77,87 @@ def test_a_node_with_the_name_of_limits_elsewhere_makes_no_quota() -> None:
     servant.put("/zookeeper/other/a/zookeeper_limits")  # "/a" is where it is in the path of a quota
     servant.tx.commit()
     assert set(servant.tree.quotas) == {"/b"}
+
+
+class Steps(Pause):
+    """Counts the steps of which it is told."""
+
+    def __init__(self) -> None:
+        super().__init__(Lengths(every=1 << 40))
+        self.before = 0
+
+    @override
+    def __call__(self) -> None:
+        self.before = self.count
+        super().__call__()
+
+    @property
+    def count(self) -> int:
+        return self.before + self.every - self._left
+
+
+def _deep(depth: int) -> list[str]:
+    return ["/a" * steps for steps in range(1, depth + 1)]
+
+
+def _with_quotas(paths: list[str]) -> Servant:
+    """A quota at each path, set by one request."""
+    servant = Servant(*paths)
+    for path in paths:
+        servant.put(_STATS.format(path))
+    servant.tx.commit()
+    return servant
+
+
+def _stats(servant: Servant, path: str) -> bytes | None:
+    return full_node(servant.tree.nodes, _STATS.format(path)).data
+
+
+def test_changes_below_many_quotas_are_added_up_first() -> None:
+    paths = _deep(100)
+    servant = _with_quotas(paths)
+    with mock.patch.object(Quotas, "from_parent", autospec=True, side_effect=Quotas.from_parent) as looks:
+        for number in range(300):
+            servant.put(f"{paths[-1]}/{number}", b"123")
+        for number in range(100):
+            servant.put(f"{paths[-1]}/{number}", b"1")
+            servant.delete(f"{paths[-1]}/{number + 100}")
+        servant.put(paths[-1], b"")
+        servant.tx.commit()
+    assert looks.call_count == 2, "one for each parent of a node that was changed"
+    for depth, path in enumerate(paths, 1):
+        size = 100 + 300 + 5 * (100 - depth)
+        assert _stats(servant, path) == b"count=%d,bytes=%d" % (301 - depth, size)
+
+
+def test_changes_below_many_quotas_pause() -> None:
+    paths = _deep(100)
+    servant = _with_quotas(paths)
+    servant.tx.pause = pause = Steps()
+    for number in range(30):
+        servant.put(f"{paths[-1]}/{number}")
+        servant.tx.check_quota(f"{paths[-1]}/{number}", 1, 0)
+        servant.put(f"{paths[number]}/b")
+    before = pause.count
+    assert before >= 30 * 100, "each check"
+    servant.tx.commit()
+    assert pause.count - before >= sum(range(1, 31)) + 100
+
+
+def test_nested_quotas_that_are_new_are_counted_by_one_walk() -> None:
+    paths = _deep(100)
+    servant = Servant(*paths, *(f"{paths[-1]}/{number}" for number in range(2000)))
+    servant.tx.commit()
+    for number in range(20_000):  # so that the walk is no search of the whole tree
+        servant.put(f"/b/{number}")
+    for path in paths:
+        servant.put(_STATS.format(path))
+    servant.tx.pause = pause = Steps()
+    servant.tx.commit()
+    assert pause.count < 3 * len(servant.tree.nodes)
+    for depth, path in enumerate(paths, 1):
+        count = 2101 - depth
+        assert _stats(servant, path) == b"count=%d,bytes=%d" % (count, 5 * count)
 
 
 _PATHS = ["/a", "/a/b", "/a/b/c", "/b", "/a/x", "/ab"]

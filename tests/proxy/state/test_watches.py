@@ -309,3 +309,20 @@ def test_a_connection_may_be_gone_while_its_watches_are_taken(room: Room) -> Non
 
     room.table.fire([TreeEvent(CHANGED, "/p/n", NODE_ACL, PARENT_ACL)], 7, Dropping(Lengths(every=100)))
     assert not room.table
+
+
+def test_recursive_watches_above_a_deep_node_may_go_while_they_are_looked_for(room: Room) -> None:
+    path = "/a" * 300
+    for length in range(2, len(path) + 1, 2):
+        room.table.add_lasting(path[:length], room.a if length % 4 else room.b, recursive=True)
+    pauses: list[int] = []
+
+    class Dropping(Pause):
+        def __call__(self) -> None:
+            super().__call__()
+            pauses.append(1)
+            room.table.drop(room.b)
+
+    room.table.fire([TreeEvent(CHANGED, path, NODE_ACL, PARENT_ACL)], 7, Dropping(Lengths(every=500)))
+    assert len(pauses) >= 1
+    assert room.told[0] == ("a", CHANGED, path)
