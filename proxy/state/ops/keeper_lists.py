@@ -110,6 +110,10 @@ def _listed(reading: Reading, client: Client, path: str, only: int, *, watch: bo
     if only == ListFilter.ALL:
         return node, paths
     wanted = only == ListFilter.EPHEMERAL
+    nodes = reading.tree.nodes
+    # Without a call for most of them, since the log waits for a million of them at most.
     return node, [
-        below for below in reading.pause.each(paths) if bool(session_of(find(reading, below).owner)) is wanted
+        below
+        for below in reading.pause.each(paths)
+        if bool((owner := (nodes.get(below) or find(reading, below)).owner) and session_of(owner)) is wanted
     ]
