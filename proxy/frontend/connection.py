@@ -50,14 +50,13 @@ from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import PASSWORD_BYTES, Session
 from proxy.frontend.traced import Traces
 from proxy.frontend.transport import PIECE, Inbound, Outbound
-from proxy.frontend.turns import FlushQueue, StateGate
+from proxy.frontend.turns import FlushQueue, ReadSlices, StateGate
 from proxy.log.append.outbox import Outbox
 from proxy.sasl.login import Login
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.notifications import Notifications
 from proxy.state.ops import reads_alone
-from proxy.state.pause import Pause
 from proxy.state.sessions import session_text
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST, Environment
@@ -225,7 +224,7 @@ class Connection(asyncio.Protocol):
         self.inbound.parked.clear()
         self.order.stop()
         self._act()
-        self._drop_watches(_DROPPED_AT_ONCE)
+        self.drop_watches(_DROPPED_AT_ONCE)
         self._release_early()
         session = self.session
         if session is not None and session.connection is self:
@@ -238,9 +237,10 @@ class Connection(asyncio.Protocol):
         self.identity.lost()
 
     @_contained
-    def _drop_watches(self, most: int = _DROPPED) -> None:
+    def drop_watches(self, most: int = _DROPPED) -> None:
+        """Remove the watches of this closed connection; all but the first in later turns of the loop."""
         if not self.services.context.reading.watches.drop(self, most):
-            self.services.state_gate.park(self._drop_watches)
+            self.services.state_gate.park(self.drop_watches)
 
     def pause_writing(self) -> None:
         """The client does not read its replies, so do not read from it either."""
@@ -351,10 +351,16 @@ class Connection(asyncio.Protocol):
             self._settle()
 
     @_contained
-    def answer_slow_read(self, pause: Pause) -> None:
+    def answer_slow_read(self, pause: ReadSlices) -> None:
         """Answer the read, in slices."""
         try:
             self.order.answer_slow_read(pause)
+            if pause.is_ended:
+                self.services.throttled_log.warn(
+                    "a read of %s is refused: it takes more than %d steps, and the log would wait for it",
+                    self.identity.address,
+                    pause.lengths.longest,
+                )
         finally:
             self._settle()
 

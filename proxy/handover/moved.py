@@ -1,22 +1,36 @@
 """How a connection moves to another process: packed by the old one, unpacked and continued by the new one.
 
-Each connection is one JSON list. Its socket is sent first. `FORM` is the version of all messages between two
+Each connection is one JSON list. Its socket is sent first. Its watches may be very many: they follow in
+parts, so that no message holds a process for long. `FORM` is the version of all messages between two
 processes of which one takes over from the other (`proxy.handover`).
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from proxy.frontend.connection import Connection
 from proxy.frontend.replies import WIRES
 from proxy.frontend.sessions import Session
+from proxy.state.watches import WatchTable
 from schema.entry import Identity
 
 #: Counts the changes of the form. A process takes over only from one of the same form.
-FORM = 3
+FORM = 4
 
-Paths = tuple[list[str], list[str], list[str], list[str]]
+#: Of data, of children, persistent, recursive.
+Paths: TypeAlias = tuple[set[str], set[str], set[str], set[str]]
+# Characters of the paths of one message, about, and what a path counts besides.
+_MOST_CHARACTERS = 256 << 10
+_OF_A_PATH = 32
+
+
+class Change(NamedTuple):
+    """Watches that a connection has besides those that were sent, or that it has no longer."""
+
+    number: int  # the connection's
+    is_added: bool
+    paths: Sequence[Collection[str]]  # as in Paths
 
 
 class Moved(NamedTuple):
@@ -30,20 +44,18 @@ class Moved(NamedTuple):
     received: int  # packets
     sent: int
     unhandled: bytes  # received, but not handled
-    watches: Paths  # of data, of children, persistent, recursive
 
 
 def mark(connection: Connection) -> object:
-    """A value that changes whenever the result of `pack` changes; None if that cannot be known."""
+    """A value that changes whenever the result of `pack`, or a watch, changes; None if that is not known."""
     session = connection.session
     if session is None or connection.has_unhandled:
         return None
-    watches = connection.services.context.reading.watches.count_of(connection)
-    return session.heard, connection.inbound.count, connection.outbound.sent, watches
+    return session.heard, connection.inbound.count, connection.outbound.sent
 
 
 def pack(connection: Connection) -> Moved:
-    """All that the new process needs besides the socket and the client's address."""
+    """All that the new process needs besides the socket, the client's address and its watches."""
     session = connection.session
     return Moved(
         0 if session is None else session.id,
@@ -54,7 +66,6 @@ def pack(connection: Connection) -> Moved:
         connection.inbound.count,
         connection.outbound.sent,
         connection.inbound.unhandled(),
-        connection.services.context.reading.watches.paths_of(connection),
     )
 
 
@@ -72,8 +83,42 @@ def unpack(connection: Connection, moved: Moved) -> None:
 def take_over(connection: Connection, moved: Moved, session: Session | None) -> None:
     """Continue where the old process has stopped; before `thaw`. `session`: None if the client has none."""
     connection.continued(session, moved.unhandled)
-    if session is not None:
-        connection.services.context.reading.watches.put(connection, moved.watches)
+
+
+def watches_of(connection: Connection) -> Paths:
+    """The watches that the new process needs."""
+    return connection.services.context.reading.watches.paths_of(connection)
+
+
+def in_parts(changes: Iterable[Change]) -> Iterator[list[Change]]:
+    """The changes for one message after another."""
+    parts: list[Change] = []
+    size = 0
+    for number, is_added, watches in changes:
+        part: list[list[str]] = []
+        for kind, paths in enumerate(watches):
+            for path in paths:
+                if not part:
+                    part = [[], [], [], []]
+                    parts.append(Change(number, is_added, part))
+                part[kind].append(path)
+                size += len(path) + _OF_A_PATH
+                if size > _MOST_CHARACTERS:
+                    yield parts
+                    parts, part, size = [], [], 0
+    if parts:
+        yield parts
+
+
+def apply_part(
+    changes: Iterable[Sequence[Any]], connections: Sequence[Connection], table: WatchTable
+) -> None:
+    """Apply what one of `in_parts` has, to these connections by their numbers. Raises ValueError."""
+    try:
+        for number, is_added, paths in changes:
+            table.change(connections[number], paths, are_added=is_added)
+    except (TypeError, IndexError) as error:
+        raise ValueError(f"not a change of watches: {error}") from None
 
 
 def encode(moved: Moved) -> Sequence[Any]:
@@ -86,11 +131,6 @@ def decode(fields: Sequence[Any]) -> Moved:
     try:
         moved = Moved(*fields)
         identities = [(str(scheme), str(name)) for scheme, name in moved.identities]
-        data, children, persistent, recursive = moved.watches
-        return moved._replace(
-            identities=identities,
-            unhandled=b64decode(moved.unhandled, validate=True),
-            watches=(data, children, persistent, recursive),
-        )
+        return moved._replace(identities=identities, unhandled=b64decode(moved.unhandled, validate=True))
     except TypeError as error:
         raise ValueError(f"not a connection: {error}") from None

@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 
 from proxy.frontend.connection import Connection
 from proxy.handover.channel import Channel, HandoverError, Message
-from proxy.handover.moved import FORM, Moved, decode, take_over, unpack
+from proxy.handover.moved import FORM, Moved, apply_part, decode, take_over, unpack
 from proxy.server import Server
+from proxy.state.watches import WatchTable
 from proxy.support.last_resort import contained
 from proxy.version import RELEASE
 
@@ -68,14 +69,21 @@ class _Receiver:
         self._adopt = adopt
         # The place of each is its number in the old process's messages.
         self._adopted: list[_Adopted] = []
+        self._watches = WatchTable()  # theirs; until they are served, no event is for them
         self._moved: set[Connection] = set()
 
     async def receive(self, *kinds: str, timeout: float | None = 10.0) -> Message:
-        """The next message of these kinds; until then, adopt the clients whose sockets come."""
-        while (message := await self._channel.receive("sockets", *kinds, timeout=timeout)).kind == "sockets":
-            await self._adopt_all(message)
-            await self._channel.send("adopted")
-        return message
+        """The next message of these kinds; until then, adopt the clients whose sockets and watches come."""
+        while True:
+            message = await self._channel.receive("sockets", "watches", *kinds, timeout=timeout)
+            if message.kind == "watches":
+                connections = [connection for connection, _ in self._adopted]
+                apply_part(message.fields["changes"], connections, self._watches)
+            elif message.kind == "sockets":
+                await self._adopt_all(message)
+                await self._channel.send("adopted")
+            else:
+                return message
 
     async def _adopt_all(self, message: Message) -> None:
         """Make connections that read nothing: the old process still does."""
@@ -118,9 +126,12 @@ class _Receiver:
 
     def serve(self) -> None:
         """Serve the clients from now on; the old process does not."""
+        self._server.facts.subject.watches.become(self._watches)
         for connection, _ in self._adopted:
             if connection not in self._moved:
                 connection.close()
+            if connection.order.is_closed:  # it may be gone for long
+                connection.drop_watches()
         self._server.connections.thaw()
         log.info("took %d connections over", len(self._moved))
 

@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from proxy.frontend.connection import Connection
 from proxy.handover.channel import MOST_SOCKETS, Channel, HandoverError
-from proxy.handover.moved import FORM, encode, mark, pack
+from proxy.handover.moved import FORM, Change, Paths, encode, in_parts, mark, pack, watches_of
 from proxy.log.status import Contact
 from proxy.server import Server
 
@@ -19,6 +20,7 @@ _UNREAD = 1.0  # seconds for clients to read their replies; those that do not ar
 _STANDSTILL = 0.05  # seconds without any progress of theirs: the same
 _SERVING = 60.0  # seconds for the new process to serve, once it has everything
 _MOST_CLIENTS = 500  # of one message
+_COMPARED = 10_000  # watches that are compared in one turn of the loop
 _POLL = 0.002
 _TAKEN_BACK = 2.0  # seconds for the sessions to return to a process that has to end
 
@@ -49,6 +51,21 @@ class NewProcess:
         self.channel.close()
 
 
+class _Given:
+    """What the new process has of a connection."""
+
+    def __init__(self, number: int, marked: object) -> None:
+        self.number = number
+        self.marked = marked  # its mark when its socket was sent
+        self.watches: Paths = (set(), set(), set(), set())
+
+    def changes(self, now: Paths) -> Iterator[Change]:
+        """What differs from the watches of now, which it has from then on."""
+        before, self.watches = self.watches, now
+        yield Change(self.number, False, [had - has for had, has in zip(before, now, strict=True)])
+        yield Change(self.number, True, [has - had for had, has in zip(before, now, strict=True)])
+
+
 class Sender:
     """One attempt to hand the server over."""
 
@@ -61,8 +78,8 @@ class Sender:
         self._successor = ""  # the new process's incarnation, once it may append
         self._held = asyncio.Event()  # the sessions are carried over, and nothing after that is applied
         self._went: Contact | None = None  # to etcd at that moment
-        # The connections whose sockets the new process has: the number of each, and its mark then.
-        self._given: dict[Connection, tuple[int, object]] = {}
+        # The connections whose sockets the new process has.
+        self._given: dict[Connection, _Given] = {}
 
     async def run(self, start: Callable[[], Awaitable[NewProcess]]) -> int:
         """Hand over to the process that `start` starts; its id.
@@ -139,7 +156,7 @@ class Sender:
                 if self._frozen:
                     each.regulate()  # it has come after the others were frozen
                 marked = mark(each) if each.can_move and each.is_quiet else None
-                self._given[each] = len(self._given), marked
+                self._given[each] = _Given(len(self._given), marked)
                 clients.append(
                     (
                         each.identity.address,
@@ -150,17 +167,37 @@ class Sender:
                 fds.append(each.outbound.fd)
             await channel.send("sockets", fds, clients=clients)
             await channel.receive("adopted")
+            if not self._frozen:  # else only once, when nothing changes them any more
+                await _pass_watches(channel, map(self._copied, some))
+
+    def _copied(self, connection: Connection) -> Change:
+        """The watches of a connection now."""
+        given = self._given.get(connection)
+        if given is None or given.marked is None:
+            return Change(0, True, ())
+        given.watches = watches_of(connection)
+        return Change(given.number, True, given.watches)
 
     async def _pass_clients(self, channel: Channel) -> int:
         """Say which connections move, and what has changed since their sockets were given; how many."""
         moving = [each for each in await self._quiet() if each.can_move]
         for some in _parts(moving, _MOST_CLIENTS):
-            numbers, changed = [], []
+            numbers: list[int] = []
+            changed: list[tuple[int, Sequence[Any]]] = []
+            changes: list[Change] = []
+            compared = 0
             for each in some:
-                number, marked = self._given[each]
-                numbers.append(number)
-                if marked is None or marked != mark(each):
-                    changed.append((number, encode(pack(each))))
+                given = self._given[each]
+                numbers.append(given.number)
+                if given.marked is None or given.marked != mark(each):
+                    changed.append((given.number, encode(pack(each))))
+                    now = watches_of(each)
+                    changes += given.changes(now)
+                    compared += sum(map(len, now))
+                if compared > _COMPARED:
+                    compared = 0
+                    await asyncio.sleep(0)
+            await _pass_watches(channel, changes)
             await channel.send("clients", numbers=numbers, changed=changed)
         return len(moving)
 
@@ -176,6 +213,8 @@ class Sender:
             each.order.queue.count and not each.outbound.unsent for each in busy
         ):
             if loop.time() > deadline:
+                if server.state_gate.first_slow_read is not None:
+                    raise HandoverError(f"reads that take long were not answered in {_ANSWERED:g} s")
                 raise HandoverError(f"etcd has not answered all requests in {_ANSWERED:g} s")
             await asyncio.sleep(_POLL)
 
@@ -245,6 +284,11 @@ class Sender:
             log.warning("the sessions stay with %s: their clients have to reconnect", self._successor)
         finally:
             server.log.outbox.release()
+
+
+async def _pass_watches(channel: Channel, changes: Iterable[Change]) -> None:
+    for part in in_parts(changes):
+        await channel.send("watches", changes=part)
 
 
 def _parts(connections: list[Connection], most: int) -> Iterator[list[Connection]]:

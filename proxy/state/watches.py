@@ -159,54 +159,63 @@ class WatchTable:
         self._some_last = bool(self.persistent.by_path or self.recursive.by_path)
         return most > 0
 
-    def paths_of(self, watcher: Watcher) -> tuple[list[str], list[str], list[str], list[str]]:
-        """The paths of a connection's watches: of data, of children, persistent, recursive."""
+    def paths_of(self, watcher: Watcher) -> tuple[set[str], set[str], set[str], set[str]]:
+        """The paths of a connection's watches now: of data, of children, persistent, recursive."""
         data, children, persistent, recursive = (
-            sorted(table.by_watcher.get(watcher, ())) for table in self._all
+            set(table.by_watcher.get(watcher, ())) for table in self._all
         )
         return data, children, persistent, recursive
 
-    def count_of(self, watcher: Watcher) -> int:
-        """How many watches a connection has."""
-        count = 0
-        for table in self._all:
-            paths = table.by_watcher.get(watcher)
-            if paths is not None:
-                count += len(paths)
-        return count
-
-    def put(self, watcher: Watcher, paths: tuple[list[str], list[str], list[str], list[str]]) -> None:
-        """Set the watches of a connection that another process had."""
-        for table, of_table in zip(self._all, paths, strict=True):
-            for path in of_table:
-                table.add(path, watcher)
+    def change(self, watcher: Watcher, paths: Sequence[Collection[str]], *, are_added: bool) -> None:
+        """Set watches that a connection has at another process, or remove them. `paths`: as in `paths_of`."""
+        for table, some in zip(self._all, paths, strict=True):
+            for path in some:
+                if are_added:
+                    table.add(path, watcher)
+                else:
+                    table.remove(path, watcher)
         self._some_last = bool(self.persistent.by_path or self.recursive.by_path)
+
+    def become(self, other: "WatchTable") -> None:
+        """Take over the watches of another table, which is not used any more. There are none here yet."""
+        for table, others in zip(self._all, other._all, strict=True):
+            table.by_path, table.by_watcher = others.by_path, others.by_watcher
+        self._some_last = other._some_last
 
     def fire(self, events: Collection[TreeEvent], zxid: int, pause: Pause = NO_PAUSE) -> None:
         """Notify the watchers of changes, in ZooKeeper's order (DataTree.createNode, deleteNode, setData).
 
         A client that may not READ the node gets no event (3.9.3). No watches may be set meanwhile.
         """
-        sending = Sending(zxid, pause)
+        sending: Sending | None = None  # most often, nobody watches
         for kind, path, rights, parent_rights in pause.each(events):
             if kind == EventType.NODE_CHILDREN_CHANGED:  # nothing more is known after a load
-                sending.add(self._take_children(path, pause), kind, path, rights)
+                watchers = self._take_children(path, pause)
+                if watchers:
+                    sending = sending or Sending(zxid, pause)
+                    sending.add(watchers, kind, path, rights)
                 continue
             notified = self.data.take(path, pause)
             if self._some_last:
                 notified = self._with_lasting(path, notified, pause)
-            sending.add(notified, kind, path, rights)
+            if notified:
+                sending = sending or Sending(zxid, pause)
+                sending.add(notified, kind, path, rights)
             if kind == EventType.NODE_DATA_CHANGED:
                 continue
             if kind == EventType.NODE_DELETED:
-                others = self._take_children(path, pause)
-                if others and notified:
-                    others = {each: None for each in pause.each(others) if each not in notified}
-                sending.add(others, kind, path, rights)
+                watchers = self._take_children(path, pause)
+                if watchers:
+                    sending = sending or Sending(zxid, pause)
+                    others = {each: None for each in pause.each(watchers) if each not in notified}
+                    sending.add(others, kind, path, rights)
             parent = parent_of(path)
             watchers = self._take_children(parent, pause)
-            sending.add(watchers, EventType.NODE_CHILDREN_CHANGED, parent, parent_rights)
-        sending.end()
+            if watchers:
+                sending = sending or Sending(zxid, pause)
+                sending.add(watchers, EventType.NODE_CHILDREN_CHANGED, parent, parent_rights)
+        if sending is not None:
+            sending.end()
 
     def _with_lasting(self, path: str, taken: Collection[Watcher], pause: Pause) -> Collection[Watcher]:
         """Also the persistent watchers of a path, and the recursive ones of it and of its ancestors.

@@ -144,7 +144,7 @@ def test_an_etcd_that_does_not_answer_is_not_waited_for(server: Upgradable, etcd
 def test_a_release_with_another_form_starts_as_after_a_restart(server: Upgradable) -> None:
     with Client(server.port) as client:
         client.create("/kept", mode=EPHEMERAL)
-        assert "takes over in form 4, this one in form 3" in server.upgrade(failing_takeover.OTHER_FORM)
+        assert "takes over in form 5, this one in form 4" in server.upgrade(failing_takeover.OTHER_FORM)
         client.until_closed()
         wait_until(lambda: server.log_text().count("\nready: ") == 2, "the new process serves")
         client.reconnect(server.port)

@@ -6,9 +6,8 @@ What cannot be known without the work itself counts as `MANY`.
 
 from collections.abc import Callable, Collection
 
-from codec.constants import KeeperOpCode, OpCode
 from codec.jute import Acl
-from codec.packets import MULTI_HEADER, decode_path
+from codec.packets import decode_path
 from proxy.state.node import Node
 from proxy.state.operation import Client, Reading
 from schema.paths import ROOT
@@ -18,16 +17,6 @@ MANY = 1 << 20
 _BYTES_PER_ITEM = 32
 _CHARACTERS_PER_STEP = 64  # of an id that is encoded
 _FEW = 512  # entries
-# The headers of a multiRead's parts of which a single one can be slow.
-_LISTS = tuple(
-    MULTI_HEADER.pack(opcode, False, -1)
-    for opcode in (
-        OpCode.GET_CHILDREN,
-        OpCode.GET_CHILDREN2,
-        KeeperOpCode.FILTERED_LIST,
-        KeeperOpCode.LIST_WITH_STAT_AND_DATA,
-    )
-)
 
 
 def of_bytes(_reading: Reading, _client: Client, frame: bytes, _position: int) -> int:
@@ -43,19 +32,6 @@ def of_children(per_step: int) -> Callable[[Reading, Client, bytes, int], int]:
         return 0 if node is None else len(node.children or ()) // per_step
 
     return count
-
-
-def of_parts(reading: Reading, _client: Client, frame: bytes, position: int) -> int:
-    """A multiRead: its parts, and the children that those list."""
-    steps = len(frame) // _BYTES_PER_ITEM
-    for header in _LISTS:
-        start = frame.find(header, position)
-        while start >= 0:
-            start += MULTI_HEADER.size
-            node = _node(reading, frame, start)
-            steps += 0 if node is None else len(node.children or ()) // 2
-            start = frame.find(header, start)
-    return steps
 
 
 def of_acl(reading: Reading, _client: Client, frame: bytes, position: int) -> int:

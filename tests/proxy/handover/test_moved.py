@@ -1,6 +1,8 @@
 """The form in which connections move, and connections that are made again from it."""
 
 import json
+from itertools import zip_longest
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -10,15 +12,30 @@ from codec.client import auth, connect, framed, get, packet, sasl, set_data
 from codec.constants import OpCode, Xid
 from lab.fakes.connection import Client, FakeHost, FakeLoop, connected, established
 from lab.servers.digest_md5 import respond
+from proxy.frontend.connection import Connection
 from proxy.frontend.opening import SESSIONLESS_TIMEOUT
 from proxy.frontend.sessions import Session
 from proxy.frontend.transport import Outbound
-from proxy.handover.moved import Moved, decode, encode, pack, take_over, unpack
+from proxy.handover.moved import (
+    Change,
+    Moved,
+    Paths,
+    apply_part,
+    decode,
+    encode,
+    in_parts,
+    pack,
+    take_over,
+    unpack,
+    watches_of,
+)
+from proxy.handover.sender import _Given
 from proxy.sasl.digest_md5 import secret
 from proxy.sasl.login import Login
 from proxy.sasl.options import SaslSettings
+from proxy.state.watches import WatchTable
 
-_TEXTS = st.lists(st.text(max_size=5), max_size=3)
+_TEXTS = st.sets(st.text(max_size=5), max_size=3)
 _NUMBERS = st.integers(0, 1 << 62)
 _MOVED = st.builds(
     Moved,
@@ -30,8 +47,8 @@ _MOVED = st.builds(
     _NUMBERS,
     _NUMBERS,
     st.binary(max_size=50),
-    st.tuples(_TEXTS, _TEXTS, _TEXTS, _TEXTS),
 )
+_WATCHES = st.tuples(_TEXTS, _TEXTS, _TEXTS, _TEXTS)
 
 
 def _passed(moved: Moved) -> Moved:
@@ -39,9 +56,59 @@ def _passed(moved: Moved) -> Moved:
     return decode(json.loads(json.dumps(encode(moved))))
 
 
+def _sent(*changes: Change) -> list[str]:
+    """The messages."""
+    return [json.dumps(part) for part in in_parts(changes)]
+
+
+_NOTHING: Paths = (set(), set(), set(), set())
+
+
+def _three() -> list[Connection]:
+    return [established().connection for _ in range(3)]
+
+
 @given(_MOVED)
 def test_round_trip(moved: Moved) -> None:
     assert _passed(moved) == moved
+
+
+@given(st.lists(_WATCHES, max_size=3), st.lists(_WATCHES, max_size=3))
+def test_watches_arrive_as_what_was_added_and_removed(added: list[Paths], removed: list[Paths]) -> None:
+    connections, table = _three(), WatchTable()
+    changes = [Change(number, True, watches) for number, watches in enumerate(added)]
+    changes += [Change(number, False, watches) for number, watches in enumerate(removed)]
+    for message in _sent(*changes):
+        apply_part(json.loads(message), connections, table)
+    for connection, has, had in zip_longest(connections, added, removed, fillvalue=_NOTHING):
+        expected = tuple(mine - others for mine, others in zip(has, had, strict=True))
+        assert table.paths_of(cast(Connection, connection)) == expected
+
+
+def test_watches_are_sent_in_small_messages_together_and_only_what_has_changed() -> None:
+    def paths(some: range) -> Paths:
+        return {f"/{number}".ljust(200, "x") for number in some}, set(), set(), {"/"}
+
+    many, other = paths(range(5000)), paths(range(3))
+    connections, table = _three(), WatchTable()
+    messages = _sent(Change(0, True, many), Change(1, True, other))
+    for message in messages:
+        apply_part(json.loads(message), connections, table)
+    assert [table.paths_of(each) for each in connections] == [many, other, _NOTHING]
+    assert 4 < len(messages) < 10
+    assert max(map(len, messages)) < 300_000
+    given = _Given(0, None)
+    assert len(_sent(*given.changes(many))) == len(messages)
+    assert _sent(*given.changes(paths(range(5000)))) == []
+    (little,) = _sent(*given.changes(paths(range(1, 5001))))
+    apply_part(json.loads(little), connections, table)
+    assert table.paths_of(connections[0]) == paths(range(1, 5001))
+
+
+@pytest.mark.parametrize("change", [[5, True, [[]] * 4], [0, True, [[]]], [0, True, [[[]]] * 4], [0]])
+def test_another_change_of_watches_is_refused(change: list[object]) -> None:
+    with pytest.raises(ValueError, match=r"not a change|zip|values to unpack"):
+        apply_part([change], _three(), WatchTable())
 
 
 @pytest.mark.parametrize(
@@ -57,6 +124,7 @@ def test_another_document_is_refused(change: object) -> None:
 def _moved(client: Client) -> Client:
     """The same client at another process, with the same tree."""
     packed = _passed(pack(client.connection))
+    watches = _sent(Change(0, True, watches_of(client.connection)))
     host = FakeHost(client.loop)
     host.machine = client.host.machine
     successor = Client(host=client.host)
@@ -64,6 +132,8 @@ def _moved(client: Client) -> Client:
     successor.host.connections.freeze()
     unpack(successor.connection, packed)
     take_over(successor.connection, packed, Session(packed.session_id, 4000, successor.loop.now))
+    for message in watches:
+        apply_part(json.loads(message), [successor.connection], successor.host.watches)
     successor.host.connections.thaw()
     successor.loop.run()
     return successor

@@ -4,16 +4,18 @@ import asyncio
 import socket
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
+from unittest import mock
+from unittest.mock import AsyncMock
 
 import pytest
 import uvloop
 
 from codec.client import connect
-from lab.fakes.connection import FakeHost, FakeLoop
+from lab.fakes.connection import Client, FakeHost, FakeLoop
 from lab.servers import eventually
 from proxy.frontend.connection import Connection
-from proxy.handover.channel import Channel
+from proxy.handover.channel import Channel, Message
 from proxy.handover.receiver import _adopt, _Receiver
 from proxy.server import Server
 
@@ -67,3 +69,29 @@ async def _take_two() -> None:
         sock.close()
     old.close()
     new.close()
+
+
+async def test_watches_come_before_the_connection_is_served_and_go_with_one_that_is_gone() -> None:
+    """Until then, an event is sent by the old process."""
+    host = FakeHost(FakeLoop())
+    host.connections.freeze()
+    stays, goes = Client(host=host), Client(host=host)
+    server: Any = SimpleNamespace(
+        connections=host.connections, facts=SimpleNamespace(subject=SimpleNamespace(watches=host.watches))
+    )
+    receiver = _Receiver(mock.Mock(), server, _adopt)
+    receiver._adopted += (stays.connection, None), (goes.connection, None)
+    receiver._moved.add(stays.connection)
+    many = [f"/{number}" for number in range(3000)]
+    changes = [(0, True, [["/a"], [], [], ["/"]]), (1, True, [many, [], [], []])]
+    receiver._channel.receive = AsyncMock(  # type: ignore[method-assign]
+        side_effect=[Message("watches", {"changes": changes}, []), Message("frozen", {}, [])]
+    )
+    await receiver.receive("frozen")
+    assert not host.watches
+    goes.lose()
+    receiver.serve()
+    assert host.watches.held() > 2, "very many are removed in one turn of the loop"
+    host.loop.run()
+    assert host.watches.paths_of(goes.connection) == (set(), set(), set(), set())
+    assert host.watches.paths_of(stays.connection) == ({"/a"}, set(), set(), {"/"})

@@ -8,6 +8,11 @@ from unittest.mock import AsyncMock, MagicMock, patch
 
 import pytest
 
+from codec.client import PING, framed
+from codec.constants import OpCode
+from codec.jute import pack_string
+from lab.fakes.connection import established
+from proxy.frontend.transport import Outbound
 from proxy.handover.channel import Channel, HandoverError, Message
 from proxy.handover.moved import FORM
 from proxy.handover.sender import OtherForm, Sender
@@ -53,3 +58,44 @@ async def test_a_process_of_another_form_sees_the_end_of_this_process_not_of_the
     del channel, ours
     gc.collect()
     os.close(number)  # still open
+
+
+async def test_while_clients_wait_only_watches_that_have_changed_are_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Outbound, "fd", 3)
+    monkeypatch.setattr(Outbound, "unsent", 0)
+    pings, watches = established(), established()
+    for client in (pings, watches):
+        client.send(framed(1, OpCode.EXISTS, pack_string("/a") + b"\1"))
+    sent: list[tuple[str, Any]] = []
+
+    async def send(kind: str, _fds: Any = None, **fields: Any) -> None:
+        sent.append((kind, fields.get("changes")))
+
+    channel: Any = MagicMock(send=send, receive=AsyncMock())
+    server: Any = MagicMock(connections=[pings.connection, watches.connection])
+    sender = Sender(server, {})
+    await sender._pass_sockets(channel)
+    both = [(0, True, [["/a"], [], [], []]), (1, True, [["/a"], [], [], []])]
+    assert sent == [("sockets", None), ("watches", both)]
+    sent.clear()
+    pings.send(PING)
+    watches.send(framed(1, OpCode.EXISTS, pack_string("/b") + b"\1"))
+    sender._frozen = True
+    assert await sender._pass_clients(channel) == 2
+    assert sent == [("watches", [(1, True, [["/b"], [], [], []])]), ("clients", None)]
+
+
+@pytest.mark.parametrize(
+    ("read", "why"), [(None, "etcd has not"), ("a read", "reads that take long were not")]
+)
+async def test_what_was_not_answered_in_time_is_named(
+    monkeypatch: pytest.MonkeyPatch, read: str | None, why: str
+) -> None:
+    monkeypatch.setattr("proxy.handover.sender._ANSWERED", -1.0)
+    server = MagicMock(place={}, connections=[], thaw=AsyncMock())
+    server.log.outbox.outstanding = 1
+    server.state_gate.first_slow_read = read
+    with pytest.raises(HandoverError, match=why):
+        await Sender(server, {}).run(AsyncMock(return_value=MagicMock(channel=_channel(), end=AsyncMock())))
