@@ -2,7 +2,7 @@
 
 from codec.constants import ErrorCode, KeeperOpCode, OpCode
 from codec.errors import MalformedPacket, NullString
-from codec.jute import Reader
+from codec.jute import INT, Reader
 from codec.packets import MULTI_HEADER, read_multi_header
 from proxy.state.node import PACKED_PER_STEP
 from proxy.state.operation import Client, Reading
@@ -34,6 +34,9 @@ _PER_STEP = {
     int(KeeperOpCode.LIST_WITH_STAT_AND_DATA): 2,
 }
 
+# How such a part begins.
+_BEGINS = tuple(INT.pack(opcode) + b"\0" for opcode in _PER_STEP)
+
 
 def keeper_multi_read(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
     """The results in order, each as a single read returns it; for a refused one, the code and no body.
@@ -59,6 +62,11 @@ def keeper_multi_read(reading: Reading, client: Client, frame: bytes, position: 
 
 def of_parts(reading: Reading, _client: Client, frame: bytes, position: int) -> int:
     """Steps of a multiRead: its parts, what they list, and data. Long requests are not looked at."""
+    steps = len(frame) // BYTES_PER_PART
+    if steps > reading.pause.lengths.at_once:
+        return MANY
+    if not any(frame.find(begin, position) >= 0 for begin in _BEGINS):
+        return steps  # a search costs nothing, and data never take long
     try:
         return expect_parts(reading, frame, position)[1]
     except (TooLong, NullString):  # ZooKeeper answers the parts before a null path
