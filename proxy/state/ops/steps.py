@@ -5,6 +5,7 @@ What cannot be known without the work itself counts as `MANY`.
 """
 
 from collections.abc import Callable, Collection
+from operator import itemgetter
 
 from codec.jute import Acl
 from codec.packets import decode_path
@@ -17,6 +18,7 @@ MANY = 1 << 20
 _BYTES_PER_ITEM = 32
 _CHARACTERS_PER_STEP = 64  # of an id that is encoded
 _FEW = 512  # entries
+_id_of = itemgetter(2)  # in C: a getACL of many entries is no slower
 
 
 def of_bytes(_reading: Reading, _client: Client, frame: bytes, _position: int) -> int:
@@ -43,7 +45,7 @@ def of_acl(reading: Reading, _client: Client, frame: bytes, position: int) -> in
 def of_entries(acl: Collection[Acl]) -> int:
     """The entries of an ACL, of which few may have very long ids."""
     count = len(acl)
-    return count if count > _FEW else count + sum(len(entry.id) for entry in acl) // _CHARACTERS_PER_STEP
+    return count if count > _FEW else count + sum(map(len, map(_id_of, acl))) // _CHARACTERS_PER_STEP
 
 
 def of_owned(reading: Reading, client: Client, _frame: bytes, _position: int) -> int:
