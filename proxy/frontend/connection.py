@@ -50,14 +50,13 @@ from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import PASSWORD_BYTES, Session
 from proxy.frontend.traced import Traces
 from proxy.frontend.transport import PIECE, Inbound, Outbound
-from proxy.frontend.turns import FlushQueue, StateGate
+from proxy.frontend.turns import FlushQueue, ReadSlices, StateGate
 from proxy.log.append.outbox import Outbox
 from proxy.sasl.login import Login
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.notifications import Notifications
 from proxy.state.ops import reads_alone
-from proxy.state.pause import Pause
 from proxy.state.sessions import session_text
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST, Environment
@@ -352,10 +351,16 @@ class Connection(asyncio.Protocol):
             self._settle()
 
     @_contained
-    def answer_slow_read(self, pause: Pause) -> None:
+    def answer_slow_read(self, pause: ReadSlices) -> None:
         """Answer the read, in slices."""
         try:
             self.order.answer_slow_read(pause)
+            if pause.is_ended:
+                self.services.throttled_log.warn(
+                    "a read of %s is refused: it takes more than %d steps, and the log would wait for it",
+                    self.identity.address,
+                    pause.lengths.longest,
+                )
         finally:
             self._settle()
 

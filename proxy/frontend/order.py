@@ -65,7 +65,7 @@ from proxy.state.machine import Machine
 from proxy.state.operation import AnswerRead, Client, Operations, Reading, WriteOperation
 from proxy.state.ops.unreadable import code_of, spends_zxid
 from proxy.state.outcome import Refusal
-from proxy.state.pause import BRIEFLY, Pause, TooLong
+from proxy.state.pause import BRIEFLY, Pause, TooLong, TooMuch
 
 # Not the opcode of any packet, whose opcodes have 32 bits: clients may send any of these, 0 too.
 _NO_OPCODE = 1 << 32
@@ -699,6 +699,8 @@ class Order:
         reading = self._reading if pause is None else self._reading._replace(pause=pause)
         try:
             body = self._reads[request.opcode](reading, self._client, request.packet, replies.wire.body)
+        except TooMuch:
+            reply = replies.refusal(request.xid, Refusal(ErrorCode.BAD_ARGUMENTS))
         except (Refusal, MalformedPacket) as error:
             reply = replies.refusal(request.xid, error)
         else:

@@ -12,7 +12,8 @@ The rules:
 3. A read that takes long is answered in slices, one such read at a time, and the log is not applied
    meanwhile, unless the read needs no single state. Other clients' short reads are answered between its
    slices. After a read of more than four slices, all else has as much time as the read has taken, so that
-   clients that repeat slow reads cannot stop the writes.
+   clients that repeat slow reads cannot stop the writes. A read of more than `Lengths.longest` steps is
+   refused: a proxy whose log waits for too long serves nobody.
 4. Connections that have packets to send after entries were applied are flushed at the end of the slice that
    applied them (`FlushQueue`). If very many wait, some are flushed in the next turns.
 5. Connections handle what they raise. All else that is raised here ends the process (`support.last_resort`).
@@ -24,8 +25,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from typing_extensions import override
+
 from proxy.log.slices import SLICE, Slices, StateWorker
-from proxy.state.pause import LENGTHS, Lengths, Pause
+from proxy.state.pause import LENGTHS, Lengths, TooMuch
 from proxy.support.environment import HOST, Clock
 
 #: Nanoseconds for which requests are taken in one turn. They are counted from the first request after the
@@ -65,12 +68,41 @@ class Turn:
         self._is_counted = False
 
 
+class ReadSlices(Slices):
+    """One slow read at a time, in slices. Ends it by TooMuch, if it takes too many steps."""
+
+    #: Whether this read may take any number of steps.
+    is_unlimited = False
+    #: Whether this read has taken too many.
+    is_ended = False
+    _taken = 0
+
+    @override
+    def prepare(self, work: Callable[[], object]) -> None:
+        super().prepare(work)
+        self.is_ended = False
+        self._taken = 0
+
+    @override
+    def expect(self, steps: int) -> None:
+        if steps > self.lengths.longest and not self.is_unlimited:
+            self.is_ended = True
+            raise TooMuch
+
+    @override
+    def __call__(self) -> None:
+        self._taken += self.every
+        self.expect(self._taken)
+        super().__call__()
+
+
 class _SlowRead(NamedTuple):
     """A slow read of a client."""
 
-    answer: Callable[[Pause], None]
+    answer: Callable[[ReadSlices], None]
     is_wanted: Callable[[], bool]  # not if it is answered, or its connection is closed
     holds: bool  # the log is not applied meanwhile
+    in_pieces: bool
 
 
 class StateGate:
@@ -97,7 +129,7 @@ class StateGate:
         self._urgent: deque[_SlowRead] = deque()
         self._waiting: deque[_SlowRead] = deque()
         #: Runs slow reads.
-        self.slices = Slices(clock, slice_seconds, lengths)
+        self.slices = ReadSlices(clock, slice_seconds, lengths)
         self._read: _SlowRead | None = None  # the one that is being answered
         self._scheduled = False  # the next slice of a slow read is scheduled
         self._began = 0  # nanoseconds: when the read that is being answered began
@@ -127,7 +159,7 @@ class StateGate:
         self._resume_soon()
 
     def read_slowly(
-        self, answer: Callable[[Pause], None], is_wanted: Callable[[], bool], now: bool, in_pieces: bool
+        self, answer: Callable[[ReadSlices], None], is_wanted: Callable[[], bool], now: bool, in_pieces: bool
     ) -> None:
         """Answer a slow read, after those that wait already. `now`: from the current state.
 
@@ -137,9 +169,9 @@ class StateGate:
         """
         if now:
             self._state.hold()
-            self._urgent.append(_SlowRead(answer, is_wanted, holds=True))
+            self._urgent.append(_SlowRead(answer, is_wanted, True, in_pieces))
         else:
-            self._waiting.append(_SlowRead(answer, is_wanted, holds=not in_pieces))
+            self._waiting.append(_SlowRead(answer, is_wanted, not in_pieces, in_pieces))
         self._continue()
 
     def _resume_soon(self) -> None:
@@ -213,6 +245,7 @@ class StateGate:
                 self._state.hold()
         self._began = now
         if self._read is not None and self._read.is_wanted():
+            self.slices.is_unlimited = self._read.in_pieces
             self.slices.prepare(partial(self._read.answer, self.slices))
             self.slices.resume()
 

@@ -213,6 +213,8 @@ class Sender:
             each.order.queue.count and not each.outbound.unsent for each in busy
         ):
             if loop.time() > deadline:
+                if server.state_gate.first_slow_read is not None:
+                    raise HandoverError(f"reads that take long were not answered in {_ANSWERED:g} s")
                 raise HandoverError(f"etcd has not answered all requests in {_ANSWERED:g} s")
             await asyncio.sleep(_POLL)
 

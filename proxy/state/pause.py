@@ -23,6 +23,10 @@ class TooLong(Exception):
     """This read takes too long to be done at once. Nothing was changed."""
 
 
+class TooMuch(Exception):
+    """This read takes more steps than any may."""
+
+
 class Lengths(NamedTuple):
     """Limits of work, in steps. A step is a part of a multi, a node, a watch: one or two microseconds.
 
@@ -33,6 +37,8 @@ class Lengths(NamedTuple):
     every: int = 512
     #: Steps of the longest read that is done at once.
     at_once: int = 1024
+    #: Steps of the longest read for which the log waits; about a second. What takes more is refused.
+    longest: int = 1 << 20
     #: A request with more bytes is decoded only when it is applied, if it has parts or a long ACL.
     decoded_at_once: int = 32 << 10
 

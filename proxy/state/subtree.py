@@ -7,7 +7,7 @@ from proxy.state.pause import Pause
 from schema.paths import ROOT
 
 # So many nodes, and paths, are visited in about the time of one step.
-_WALKED_PER_STEP = 2
+WALKED_PER_STEP = 2
 _SCANNED_PER_STEP = 4
 # To find a node by its parent takes as long as to compare so many paths of the tree.
 _WALK_COSTS = 8
@@ -29,18 +29,20 @@ def walk(
     """The paths of the node and of all nodes below it, in lists without order, parents first.
 
     Nothing is looked for below an end. None if much of the tree is below the node: `scan` is faster then.
+    May raise TooLong.
     """
     if path not in nodes:
         return iter(())
     if path == ROOT:
         return None
-    per_list = _WALKED_PER_STEP * pause.every
+    per_list = WALKED_PER_STEP * pause.every
     most = max(len(nodes) // _WALK_COSTS, per_list)
     found = [path]
     done = 0
     while done < len(found):
+        pause.expect(len(found) // WALKED_PER_STEP)
         some = found[done : done + per_list]
-        pause.spend(len(some) // _WALKED_PER_STEP)
+        pause.spend(len(some) // WALKED_PER_STEP)
         for above in some:
             children = nodes[above].children
             if children is not None and not is_end(above):
@@ -48,11 +50,12 @@ def walk(
                     return None
                 found += pause.each(children)
         done += len(some)
-    return pause.batches(found, _WALKED_PER_STEP)
+    return pause.batches(found, WALKED_PER_STEP)
 
 
 def scan(nodes: Mapping[str, Node], path: str, pause: Pause) -> Iterator[list[tuple[str, Node]]]:
-    """The node and all nodes below it, in lists without order. It must exist."""
+    """The node and all nodes below it, in lists without order. It must exist. May raise TooLong."""
+    pause.expect(len(nodes) // _SCANNED_PER_STEP)
     prefix = path if path == ROOT else f"{path}/"
     yield [(path, nodes[path])]
     for items in pause.batches(nodes.items(), _SCANNED_PER_STEP):

@@ -187,26 +187,35 @@ class WatchTable:
 
         A client that may not READ the node gets no event (3.9.3). No watches may be set meanwhile.
         """
-        sending = Sending(zxid, pause)
+        sending: Sending | None = None  # most often, nobody watches
         for kind, path, rights, parent_rights in pause.each(events):
             if kind == EventType.NODE_CHILDREN_CHANGED:  # nothing more is known after a load
-                sending.add(self._take_children(path, pause), kind, path, rights)
+                watchers = self._take_children(path, pause)
+                if watchers:
+                    sending = sending or Sending(zxid, pause)
+                    sending.add(watchers, kind, path, rights)
                 continue
             notified = self.data.take(path, pause)
             if self._some_last:
                 notified = self._with_lasting(path, notified, pause)
-            sending.add(notified, kind, path, rights)
+            if notified:
+                sending = sending or Sending(zxid, pause)
+                sending.add(notified, kind, path, rights)
             if kind == EventType.NODE_DATA_CHANGED:
                 continue
             if kind == EventType.NODE_DELETED:
-                others = self._take_children(path, pause)
-                if others and notified:
-                    others = {each: None for each in pause.each(others) if each not in notified}
-                sending.add(others, kind, path, rights)
+                watchers = self._take_children(path, pause)
+                if watchers:
+                    sending = sending or Sending(zxid, pause)
+                    others = {each: None for each in pause.each(watchers) if each not in notified}
+                    sending.add(others, kind, path, rights)
             parent = parent_of(path)
             watchers = self._take_children(parent, pause)
-            sending.add(watchers, EventType.NODE_CHILDREN_CHANGED, parent, parent_rights)
-        sending.end()
+            if watchers:
+                sending = sending or Sending(zxid, pause)
+                sending.add(watchers, EventType.NODE_CHILDREN_CHANGED, parent, parent_rights)
+        if sending is not None:
+            sending.end()
 
     def _with_lasting(self, path: str, taken: Collection[Watcher], pause: Pause) -> Collection[Watcher]:
         """Also the persistent watchers of a path, and the recursive ones of it and of its ancestors.

@@ -17,7 +17,7 @@ from proxy.state.ops.delete_container import DELETE_CONTAINER
 from proxy.state.ops.get_all_children_number import get_all_children_number
 from proxy.state.ops.get_ephemerals import get_ephemerals
 from proxy.state.ops.keeper_lists import filtered_list, list_recursive, list_with_stat_and_data
-from proxy.state.ops.keeper_multi_read import keeper_multi_read
+from proxy.state.ops.keeper_multi_read import keeper_multi_read, of_parts
 from proxy.state.ops.multi import MULTI, PARTS, multi_of
 from proxy.state.ops.multi_read import multi_read
 from proxy.state.ops.read_only import close_session, not_read_only
@@ -26,7 +26,7 @@ from proxy.state.ops.reconfig import RECONFIG
 from proxy.state.ops.remove_recursive import REMOVE_RECURSIVE
 from proxy.state.ops.set_acl import SET_ACL
 from proxy.state.ops.set_data import SET_DATA
-from proxy.state.ops.steps import of_acl, of_bytes, of_children, of_owned, of_parts, of_subtree
+from proxy.state.ops.steps import of_acl, of_bytes, of_children, of_owned, of_subtree
 from proxy.state.ops.sync import SYNC
 from proxy.state.ops.watch_requests import (
     add_watch,

@@ -3,36 +3,37 @@
 Pure. Without the limit, one multiRead that names a large node very often would use all memory.
 """
 
+from io import BytesIO
+
 from codec.constants import ErrorCode
 from proxy.state.outcome import Refusal
-
-# More pieces than these are joined early, since joining very many at the end is slow.
-_LOOSE = 2048
+from proxy.state.pause import BYTES_PER_STEP, Pause
 
 #: Bytes of the body of a reply. A request whose reply is larger is refused: the client has to split it.
-MOST = 64 << 20
+MOST = 16 << 20
 
 
 class Body:
-    """The pieces of one reply's body."""
+    """The body of one reply. Large pieces count as more steps of the pause."""
 
-    __slots__ = ("_joined", "_pieces", "_size")
+    __slots__ = ("_bytes", "_pause", "_size")
 
-    def __init__(self) -> None:
-        self._joined: list[bytes] = []
-        self._pieces: list[bytes] = []
+    def __init__(self, pause: Pause) -> None:
+        self._bytes = BytesIO()  # it does not copy them again at the end
+        self._pause = pause
         self._size = 0
 
     def add(self, *pieces: bytes) -> None:
         """Add pieces. Raises BADARGUMENTS if the body gets too large."""
-        self._size += sum(map(len, pieces))
+        size = sum(map(len, pieces))
+        self._size += size
         if self._size > MOST:
             raise Refusal(ErrorCode.BAD_ARGUMENTS)
-        self._pieces += pieces
-        if len(self._pieces) >= _LOOSE:
-            self._joined.append(b"".join(self._pieces))
-            self._pieces.clear()
+        self._bytes.writelines(pieces)
+        if size >= BYTES_PER_STEP:
+            self._pause.spend(size // BYTES_PER_STEP)
 
     def whole(self, *rest: bytes) -> bytes:
         """The whole body, with a few last pieces that the limit does not count."""
-        return b"".join((*self._joined, *self._pieces, *rest))
+        self._bytes.writelines(rest)
+        return self._bytes.getvalue()

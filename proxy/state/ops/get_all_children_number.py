@@ -9,7 +9,7 @@ from proxy.state.node import Node
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.reads import find
 from proxy.state.rights import demand
-from proxy.state.subtree import subtree
+from proxy.state.subtree import WALKED_PER_STEP, subtree
 from schema.paths import ROOT
 
 
@@ -34,5 +34,5 @@ def _below(reading: Reading, path: str) -> int:
     number = 0
     for some in subtree(nodes, path, reading.pause):
         number += len(some)
-        reading.pause.expect(number)
+        reading.pause.expect(number // WALKED_PER_STEP)
     return number - 1  # the node itself does not count

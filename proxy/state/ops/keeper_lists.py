@@ -9,12 +9,13 @@ from codec.jute import INT, Reader, pack_buffer
 from codec.keeper import read_filtered_list, read_list_with_stat_and_data, read_path_limit
 from proxy.state.node import PACKED_PER_STEP, Node, pack_children, pack_names
 from proxy.state.operation import Client, Reading
+from proxy.state.ops import bounded
 from proxy.state.ops.bounded import Body
+from proxy.state.ops.expected import expect_list
 from proxy.state.ops.reads import find
 from proxy.state.outcome import Refusal
-from proxy.state.pause import BYTES_PER_STEP, Pause
+from proxy.state.pause import Pause
 from proxy.state.rights import demand
-from schema.paths import ROOT
 from schema.znode import session_of
 
 # So many names are compared in about the time of one step.
@@ -25,7 +26,7 @@ def filtered_list(reading: Reading, client: Client, frame: bytes, position: int)
     """The names of the children of one kind, and the node's Stat, as getChildren2."""
     path, watch, only = read_filtered_list(Reader(frame, position))
     per_step = PACKED_PER_STEP if only == ListFilter.ALL else 4
-    reading.pause.expect(children_of(reading, path) // per_step)
+    expect_list(reading, path, 0, per_step)
     node, paths = _listed(reading, client, path, only, watch=watch)
     return pack_children(paths, reading.pause) + node.stat()
 
@@ -38,7 +39,7 @@ def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, posi
     """
     path, watch, only, with_stat, with_data = read_list_with_stat_and_data(Reader(frame, position))
     pause = reading.pause
-    pause.expect(children_of(reading, path) // 2)
+    expect_list(reading, path, 0, with_data=with_data)
     node, paths = _listed(reading, client, path, only, watch=watch)
     children: list[Node] = []
     for below in pause.each(paths):
@@ -46,7 +47,7 @@ def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, posi
         if with_stat or with_data:
             demand(child.rights, Perms.READ, client.identities)
         children.append(child)
-    body = Body()
+    body = Body(pause)
     body.add(pack_children(paths, pause), node.stat(), INT.pack(len(children) if with_stat else 0))
     if with_stat:
         for some in pause.batches(children):
@@ -55,14 +56,14 @@ def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, posi
     if with_data:
         for child in pause.each(children):
             body.add(pack_buffer(child.data))  # one by one, since the limit counts what is made
-            pause.spend(child.size // BYTES_PER_STEP)
     return body.whole()
 
 
 def list_recursive(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
     """The paths of all nodes below one, those nearer to it first, as many as the limit allows.
 
-    Raises NOAUTH if the client may not list the children of one of these nodes.
+    Raises NOAUTH if the client may not list the children of one of these nodes; BADARGUMENTS if the paths
+    do not fit into one reply.
     """
     path, limit = read_path_limit(Reader(frame, position))
     top = find(reading, path)
@@ -70,7 +71,7 @@ def list_recursive(reading: Reading, client: Client, frame: bytes, position: int
     pause = reading.pause
     paths: list[str] = []
     unseen = deque([top])
-    steps = 0
+    steps = size = 0
     while unseen and len(paths) < limit:
         node = unseen.popleft()
         children = node.children or ()
@@ -80,6 +81,9 @@ def list_recursive(reading: Reading, client: Client, frame: bytes, position: int
             pause.expect(steps // 4)
         for below in pause.each(_first(children, limit - len(paths), pause)):
             paths.append(below)
+            size += len(below)
+            if size > bounded.MOST:
+                raise Refusal(ErrorCode.BAD_ARGUMENTS)
             unseen.append(find(reading, below))
     return pack_names(paths, pause)
 
@@ -94,12 +98,6 @@ def _first(children: Collection[str], most: int, pause: Pause) -> list[str]:
     return first
 
 
-def children_of(reading: Reading, path: str) -> int:
-    """How many children a node of the tree has; 0 if there is no such node."""
-    node = reading.tree.nodes.get(path or ROOT)
-    return 0 if node is None else len(node.children or ())
-
-
 def _listed(reading: Reading, client: Client, path: str, only: int, *, watch: bool) -> tuple[Node, list[str]]:
     """The node and the paths of its children of one kind. Containers and TTL nodes count as persistent."""
     node = find(reading, path)
@@ -112,6 +110,10 @@ def _listed(reading: Reading, client: Client, path: str, only: int, *, watch: bo
     if only == ListFilter.ALL:
         return node, paths
     wanted = only == ListFilter.EPHEMERAL
+    nodes = reading.tree.nodes
+    # Without a call for most of them, since the log waits for a million of them at most.
     return node, [
-        below for below in reading.pause.each(paths) if bool(session_of(find(reading, below).owner)) is wanted
+        below
+        for below in reading.pause.each(paths)
+        if bool((owner := (nodes.get(below) or find(reading, below)).owner) and session_of(owner)) is wanted
     ]

@@ -1,17 +1,20 @@
 """multiRead as ClickHouse Keeper answers it: more kinds of parts, which may set watches, other errors."""
 
 from codec.constants import ErrorCode, KeeperOpCode, OpCode
-from codec.errors import MalformedPacket
-from codec.jute import Reader
+from codec.errors import MalformedPacket, NullString
+from codec.jute import INT, Reader
 from codec.packets import MULTI_HEADER, read_multi_header
+from proxy.state.node import PACKED_PER_STEP
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.bounded import Body
-from proxy.state.ops.keeper_lists import children_of, filtered_list, list_with_stat_and_data
+from proxy.state.ops.expected import expect_data, expect_list
+from proxy.state.ops.keeper_lists import filtered_list, list_with_stat_and_data
 from proxy.state.ops.multi import END_OF_PARTS
 from proxy.state.ops.multi_read import BYTES_PER_PART, multi_read
 from proxy.state.ops.reads import exists, get_children, get_children2, get_data
+from proxy.state.ops.steps import MANY
 from proxy.state.outcome import Refusal
-from proxy.state.pause import Pause
+from proxy.state.pause import TooLong
 
 # The read of each kind of part, and how many bytes the part has after its path.
 _PARTS = {
@@ -23,18 +26,16 @@ _PARTS = {
     int(KeeperOpCode.LIST_WITH_STAT_AND_DATA): (list_with_stat_and_data, 4),
 }
 
-# Kinds of parts of which a single one can be slow.
-_LISTS = frozenset(
-    map(
-        int,
-        (
-            OpCode.GET_CHILDREN,
-            OpCode.GET_CHILDREN2,
-            KeeperOpCode.FILTERED_LIST,
-            KeeperOpCode.LIST_WITH_STAT_AND_DATA,
-        ),
-    )
-)
+# Kinds of parts of which a single one can be slow, and how many children of a node are one step.
+_PER_STEP = {
+    int(OpCode.GET_CHILDREN): PACKED_PER_STEP,
+    int(OpCode.GET_CHILDREN2): PACKED_PER_STEP,
+    int(KeeperOpCode.FILTERED_LIST): 2,
+    int(KeeperOpCode.LIST_WITH_STAT_AND_DATA): 2,
+}
+
+# How such a part begins.
+_BEGINS = tuple(INT.pack(opcode) + b"\0" for opcode in _PER_STEP)
 
 
 def keeper_multi_read(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
@@ -46,16 +47,9 @@ def keeper_multi_read(reading: Reading, client: Client, frame: bytes, position: 
     if not client.knows_keeper:
         return multi_read(reading, client, frame, position)
     pause = reading.pause
-    pause.expect(len(frame) // BYTES_PER_PART)
-    parts = _read(Reader(frame, position), pause)
     # Parts may set watches: before the first part does, it must be known whether all together are slow.
-    steps = 0
-    for opcode, start in pause.each(parts):
-        steps += 1
-        if opcode in _LISTS:
-            steps += children_of(reading, Reader(frame, start).text()) // 2
-            pause.expect(steps)
-    body = Body()
+    parts, _ = expect_parts(reading, frame, position)
+    body = Body(pause)
     for opcode, start in pause.each(parts):
         try:
             result = _PARTS[opcode][0](reading, client, frame, start)
@@ -66,18 +60,42 @@ def keeper_multi_read(reading: Reading, client: Client, frame: bytes, position: 
     return body.whole(END_OF_PARTS)
 
 
-def _read(reader: Reader, pause: Pause) -> list[tuple[int, int]]:
-    """Opcode and position of each part. Raises MalformedPacket, also if one is incomplete."""
+def of_parts(reading: Reading, _client: Client, frame: bytes, position: int) -> int:
+    """Steps of a multiRead: its parts, what they list, and data. Long requests are not looked at."""
+    steps = len(frame) // BYTES_PER_PART
+    if steps > reading.pause.lengths.at_once:
+        return MANY
+    if not any(frame.find(begin, position) >= 0 for begin in _BEGINS):
+        return steps  # a search costs nothing, and data never take long
+    try:
+        return expect_parts(reading, frame, position)[1]
+    except (TooLong, NullString):  # ZooKeeper answers the parts before a null path
+        return MANY
+
+
+def expect_parts(reading: Reading, frame: bytes, position: int) -> tuple[list[tuple[int, int]], int]:
+    """Opcode and position of each part, and the steps of all. May raise TooLong.
+
+    Raises MalformedPacket, also if a part is incomplete.
+    """
+    pause = reading.pause
+    steps = len(frame) // BYTES_PER_PART
+    pause.expect(steps)
+    reader = Reader(frame, position)
     parts: list[tuple[int, int]] = []
     while True:
         opcode, done, _err = read_multi_header(reader)
         if done:
-            return parts
+            return parts, steps
         if len(parts) % pause.every == pause.every - 1:
             pause()
         if opcode not in _PARTS:
             raise MalformedPacket(f"operation {opcode} in a multiRead")
         parts.append((opcode, reader.position))
-        reader.text()
-        for _ in range(_PARTS[opcode][1]):
-            reader.boolean()
+        path = reader.text()
+        flags = [reader.boolean() for _ in range(_PARTS[opcode][1])]
+        if opcode == OpCode.GET_DATA:
+            steps = expect_data(reading, path, steps)
+        elif opcode in _PER_STEP:
+            with_data = opcode == KeeperOpCode.LIST_WITH_STAT_AND_DATA and flags[-1]
+            steps = expect_list(reading, path, steps, _PER_STEP[opcode], with_data=with_data)

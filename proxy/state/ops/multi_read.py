@@ -4,8 +4,10 @@ from codec.constants import ErrorCode, OpCode, Perms
 from codec.errors import MalformedPacket, NullString
 from codec.jute import INT, Reader
 from codec.packets import MULTI_HEADER, read_multi_header
+from proxy.state.node import PACKED_PER_STEP
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.bounded import Body
+from proxy.state.ops.expected import expect_data, expect_list
 from proxy.state.ops.multi import END_OF_PARTS, decode_part
 from proxy.state.ops.reads import find
 from proxy.state.outcome import Refusal
@@ -38,8 +40,16 @@ def multi_read(reading: Reading, client: Client, frame: bytes, position: int) ->
     """
     pause = reading.pause
     pause.expect(len(frame) // BYTES_PER_PART)
-    body = Body()
+    body = Body(pause)
     parts = parts_of(frame, position, pause)
+    steps = len(parts)
+    for opcode, path in pause.each(parts):
+        if path is not None:
+            steps = (
+                expect_data(reading, path, steps)
+                if opcode == OpCode.GET_DATA
+                else expect_list(reading, path, steps, PACKED_PER_STEP)
+            )
     parts.reverse()
     for _ in pause.each(range(len(parts))):
         opcode, path = parts.pop()  # answered parts are freed at once, since freeing all at the end is slow

@@ -52,7 +52,8 @@ def _subtree(tx: Transaction, path: str, limit: int) -> list[str]:
         children = tx.nodes[above].children or ()
         if len(found) + len(children) > limit:
             raise Refusal(ErrorCode.NOT_EMPTY)
-        found += sorted(children)
+        found += tx.pause.sorted(children, str)
+        tx.pause.spend(1)
     return found
 
 

@@ -10,8 +10,9 @@ from typing import cast
 import pytest
 
 from codec.client import connect, framed
-from codec.constants import ErrorCode, OpCode
+from codec.constants import ErrorCode, KeeperOpCode, ListFilter, OpCode
 from codec.jute import INT, LONG, OPEN_TO_ALL, pack_acls, pack_buffer, pack_string, pack_strings
+from codec.packets import MULTI_HEADER
 from lab.fakes.clock import FakeClock
 from lab.fakes.connection import Client, FakeLoop, connected, established
 from proxy.frontend.turns import FlushQueue, StateGate
@@ -179,6 +180,48 @@ def test_a_slow_read_that_is_refused_or_fails(
     assert client.outcomes() == ([] if fails else [(1, ErrorCode.NO_NODE)])
     assert client.transport.is_closed() is fails
     assert client.host.holds == 0
+
+
+def _watch_nothing(count: int) -> bytes:
+    paths = pack_strings([f"/n{number}" for number in range(count)])
+    return framed(2, OpCode.SET_WATCHES, LONG.pack(0) + paths + pack_strings([]) + pack_strings([]))
+
+
+def _count_ephemerals(*paths: str) -> bytes:
+    """Of each node it reads all children, and answers with none."""
+    parts = (
+        MULTI_HEADER.pack(KeeperOpCode.FILTERED_LIST, False, -1)
+        + pack_string(path)
+        + bytes([False, ListFilter.EPHEMERAL])
+        for path in paths
+    )
+    return framed(1, OpCode.MULTI_READ, b"".join(parts) + MULTI_HEADER.pack(-1, True, -1))
+
+
+@pytest.mark.parametrize(
+    ("longest", "code"), [(7, ErrorCode.BAD_ARGUMENTS), (24, ErrorCode.BAD_ARGUMENTS), (60, ErrorCode.OK)]
+)
+def test_a_read_for_which_the_log_would_wait_too_long_is_refused_as_a_whole(
+    client: Client, longest: int, code: ErrorCode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At 7 steps before it begins, at 24 while it runs."""
+    client.connection.order._client.knows_keeper = True
+    nodes = client.host.machine.tree.nodes
+    node.full_node(nodes, "/a").children = {"/a", *(f"/z{number}" for number in range(6))}
+    nodes.update({f"/z{number}": nodes["/b"] for number in range(6)})
+    client.host.state_gate.slices.lengths = Lengths(every=1, longest=longest)
+    client.connection.data_received(_count_ephemerals(*["/a"] * 4) + _LIST)
+    client.loop.run()
+    assert client.outcomes() == [(1, code), (1, ErrorCode.OK)]
+    assert client.host.holds == 0
+    assert caplog.text.count("is refused: it takes more than") == (code != ErrorCode.OK)
+
+
+def test_a_request_that_does_not_keep_the_log_waiting_may_take_any_time(client: Client) -> None:
+    client.host.state_gate.slices.lengths = Lengths(every=1, longest=5)
+    client.connection.data_received(_watch_nothing(100))
+    client.loop.run()
+    assert client.outcomes()[-1] == (2, ErrorCode.OK)
 
 
 def test_a_new_client_and_a_four_letter_word_wait_for_a_whole_state(client: Client) -> None:

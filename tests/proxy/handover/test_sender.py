@@ -85,3 +85,17 @@ async def test_while_clients_wait_only_watches_that_have_changed_are_sent(
     sender._frozen = True
     assert await sender._pass_clients(channel) == 2
     assert sent == [("watches", [(1, True, [["/b"], [], [], []])]), ("clients", None)]
+
+
+@pytest.mark.parametrize(
+    ("read", "why"), [(None, "etcd has not"), ("a read", "reads that take long were not")]
+)
+async def test_what_was_not_answered_in_time_is_named(
+    monkeypatch: pytest.MonkeyPatch, read: str | None, why: str
+) -> None:
+    monkeypatch.setattr("proxy.handover.sender._ANSWERED", -1.0)
+    server = MagicMock(place={}, connections=[], thaw=AsyncMock())
+    server.log.outbox.outstanding = 1
+    server.state_gate.first_slow_read = read
+    with pytest.raises(HandoverError, match=why):
+        await Sender(server, {}).run(AsyncMock(return_value=MagicMock(channel=_channel(), end=AsyncMock())))

@@ -12,11 +12,11 @@ from typing_extensions import override
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
 from codec.jute import INT, LONG, Acl, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
-from lab.oracle.requests import CloseSession, Create, Delete, Multi
+from lab.oracle.requests import CloseSession, Create, Delete, Multi, RemoveRecursive, SetData
 from proxy.state.machine import Machine
 from proxy.state.node import FullNode, Node, full_node, pack_names
 from proxy.state.ops import EXTENDED
-from proxy.state.pause import NO_PAUSE, AtOnce, Lengths, Pause, TooLong
+from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE, AtOnce, Lengths, Pause, TooLong
 from proxy.state.tree import free
 from schema.entry import Request
 from tests.proxy.state.ops.room import Client
@@ -158,6 +158,14 @@ def test_a_quota_over_many_nodes_is_counted_with_pauses() -> None:
     assert stats.data == b"count=3002,bytes=9001"
 
 
+def test_the_nodes_below_one_are_sorted_with_pauses() -> None:
+    first, second = World(), World()
+    for world in (first, second):
+        world.do(Create("/a"), *(Create(f"/a/{number}") for number in range(3000)), Create("/a/0/b"))
+    assert _compare(first, second, Ask(1, RemoveRecursive("/a", 3001))) >= 3000 // 512
+    assert first.outcomes[-1].err == ErrorCode.NOT_EMPTY
+
+
 # -- reads ---------------------------------------------------------------------------------------------------
 
 
@@ -264,6 +272,59 @@ def test_a_request_is_long_by_its_bytes_before_it_is_read(
     for count, is_long in ((10_000, True), (40, False)):
         answer = _answer(_read_tree(), client, AtOnce(), opcode, head + part * count)
         assert (isinstance(answer, tuple) and answer[0] is TooLong) is is_long
+
+
+_WHOLE = (KeeperOpCode.LIST_WITH_STAT_AND_DATA, pack_string("/a") + bytes([True, 0, True, True]))
+
+
+_LARGE = _multi(*[(OpCode.GET_DATA, _watch("/a/d", True))] * 8)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "body", "keeper"),
+    [
+        (OpCode.MULTI_READ, _LARGE, False),
+        (OpCode.MULTI_READ, _LARGE, True),
+        (OpCode.MULTI_READ, _multi(_WHOLE), True),
+        (*_WHOLE, True),
+    ],
+)
+def test_a_large_reply_is_made_with_pauses(opcode: int, body: bytes, keeper: bool) -> None:
+    world = _read_tree()
+    for path in ("/a/b", "/a/d", "/a/e"):
+        world.do(SetData(path, bytes(2_000_000)))
+    client = Client(knows_keeper=keeper)
+    answer = _answer(world, client, AtOnce(), opcode, body)
+    assert isinstance(answer, tuple)
+    assert answer[0] is TooLong
+    assert not world.watches
+    pause = Counting(512)
+    answer = _answer(world, client, pause, opcode, body)
+    assert isinstance(answer, bytes)
+    assert pause.calls >= len(answer) // (2 * 512 * BYTES_PER_STEP)
+
+
+@pytest.mark.parametrize("elsewhere", [300, 3000])
+def test_nodes_that_are_only_looked_at_count_before_they_are(elsewhere: int) -> None:
+    """Where a walk is short, and where a scan of the tree finds nothing for long."""
+    world = _read_tree()
+    world.do(*(Create(f"/a/b/{number}") for number in range(300)))
+    world.do(*(Create(f"/none-{number}") for number in range(elsewhere)))
+    short = AtOnce(Lengths(every=64, at_once=100))
+    answer = _answer(world, Client(), short, OpCode.GET_ALL_CHILDREN_NUMBER, pack_string("/a/b"))
+    assert isinstance(answer, tuple)
+    assert answer[0] is TooLong
+
+
+def test_many_lists_of_zookeepers_multi_read_are_long_together() -> None:
+    world = _read_tree()
+    children = [Create(f"/a/d/{number}") for number in range(400)]
+    world.do(*children)
+    part = OpCode.GET_CHILDREN, _watch("/a/d", False)
+    answer = _answer(world, Client(), AtOnce(), OpCode.MULTI_READ, _multi(*[part] * 60))
+    assert isinstance(answer, tuple)
+    assert answer[0] is TooLong
+    assert isinstance(_answer(world, Client(), AtOnce(), OpCode.MULTI_READ, _multi(part)), bytes)
 
 
 @given(st.lists(st.text(max_size=3), max_size=9))

@@ -100,6 +100,18 @@ def test_more_than_one_reply_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused(world, _FULL, _request(_FULL, "/open")) is ErrorCode.BAD_ARGUMENTS
 
 
+def test_more_paths_than_one_reply_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = room()
+    request = _request(_BELOW, "/", limit=100)
+    size = sum(map(len, world.nodes)) - 1
+    for most, code in ((size, None), (size - 1, ErrorCode.BAD_ARGUMENTS)):
+        monkeypatch.setattr("proxy.state.ops.bounded.MOST", most)
+        if code is None:
+            read(world, _BELOW, request)
+        else:
+            assert refused(world, _BELOW, request) is code
+
+
 @pytest.mark.parametrize("code", [_CHILDREN, _FULL])
 def test_the_watch_is_one_on_children(code: KeeperOpCode) -> None:
     world = room()

@@ -8,8 +8,9 @@ from codec.packets import MULTI_HEADER
 from proof.fuzzing.expensive import LARGE, Lines, Sizes, World
 from proxy.state.operation import Reading
 from proxy.state.ops import EXTENDED, READS
+from proxy.state.ops.keeper_multi_read import of_parts
 from proxy.state.ops.multi import END_OF_PARTS
-from proxy.state.ops.steps import of_entries
+from proxy.state.ops.steps import MANY, of_entries
 from proxy.state.outcome import Refusal
 from proxy.state.pause import AtOnce, TooLong
 
@@ -68,6 +69,24 @@ def test_what_takes_long_is_known_before(name: str, world: World) -> None:
         pass
     finally:
         world.client.session_id %= 9
+
+
+def test_what_stands_in_a_path_is_no_part(world: World) -> None:
+    """A search of the bytes for parts would decode as much for each part that a path pretends to have."""
+    reading = Reading(world.machine.tree, world.watches, {}, AtOnce())
+    path = _list(OpCode.GET_CHILDREN)
+    get = MULTI_HEADER.pack(OpCode.GET_DATA, False, -1) + INT.pack(len(path)) + path + b"\0"
+    assert of_parts(reading, world.client, get + END_OF_PARTS, 0) < 4
+
+
+@pytest.mark.parametrize("count", [1000, 10_000])
+def test_a_long_multi_read_is_not_looked_at(world: World, count: int) -> None:
+    reading = Reading(world.machine.tree, world.watches, {}, AtOnce())
+    packet = _list(OpCode.GET_CHILDREN) * count + END_OF_PARTS
+    lines = Lines()
+    with lines.running():
+        assert of_parts(reading, world.client, packet, 0) == MANY
+    assert lines.count < 400
 
 
 def test_each_read_that_may_take_long_says_how_long() -> None:
