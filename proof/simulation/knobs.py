@@ -9,7 +9,7 @@ from proxy.state.level import OF_NEW_TREES
 from proxy.state.pause import LENGTHS, Lengths
 
 #: Work in slices pauses at each step, and each read that can take long is answered in slices.
-_SHORTEST = Lengths(1, -1, 0)
+_SHORTEST = Lengths(every=1, at_once=-1, decoded_at_once=0)
 #: Few replies are kept, few reads are made ahead of a write, and each heavy read makes room for others.
 _TIGHT = Limits(large_reply=64, unsent=256, stretch=0, ahead=2, heavy_weight=1)
 #: Users that may authenticate by SASL, with their names as passwords.
