@@ -124,10 +124,17 @@ def test_counts_of_planted_faults() -> None:
     ]
     outside = [fault["tests"] for fault in planted if "tests" in fault]
     following = [tests for tests in outside if tests.startswith("tests/pipeline/follow/")]
-    calm = [fault for fault in planted if fault.get("world") == "calm"]
+    calm, copies = (
+        sum(fault.get("world") == world for fault in planted if "tests" not in fault)
+        for world in ("calm", "standby")
+    )
     worlds = len(planted) - len(outside)
     simulation = " ".join((ROOT / "proof" / "simulation" / "README.md").read_text().split())
     reliability = (ROOT / "docs" / "reliability.md").read_text()
-    assert f"There are {worlds - len(calm)} for stormy worlds and {len(calm)} for calm ones." in simulation
-    assert f"| {worlds} planted faults, each found" in reliability
+    stormy = worlds - calm - copies
+    assert (
+        f"There are {stormy} for stormy worlds, {calm} for calm ones and {copies} for copies." in simulation
+    )
+    assert f"| {worlds - copies} planted faults, each found" in reliability
+    assert f"| {copies} planted faults, each found" in reliability
     assert f"| {len(following)} planted faults, each found by these tests" in reliability

@@ -65,7 +65,7 @@ proxy/frontend/opening.py call_later give_up
 _AWAITED = """
 proxy/__main__.py create_task _end_of(embedded)
 proxy/__main__.py create_task server.failed()
-proxy/__main__.py create_task server.start(_print_progress, main, secure, taking)
+proxy/__main__.py create_task server.start(_print_progress, main, secure, taking, reading)
 proxy/__main__.py create_task stopped.wait()
 proxy/etcd/http2.py create_task self._connect(loop)
 proxy/frontend/identity.py run_in_executor exchange.step

@@ -53,6 +53,7 @@ def test_a_scenario_runs(name: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert all(figure >= 0 for figure in figures)
 
 
+@pytest.mark.real  # the machine is measured, with an etcd
 def test_a_scenario_that_fails_is_told_and_the_others_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
