@@ -22,7 +22,7 @@ from pipeline.follow.target import Origin, Position, TooLarge, position_of
 from proxy.etcd.interface import Etcd
 from proxy.log.seal import seal
 from proxy.state.feed import made_by, row
-from proxy.state.recording import Recorded, Recording, What
+from proxy.state.recording import Recorded, What, record
 from proxy.state.sessions import session_text
 from proxy.support.tasks import together
 from schema.entry import Request
@@ -111,18 +111,16 @@ class _Listed(Exception):
 
 async def _list(reading: Reading, write: Callable[[str], None]) -> None:
     machine = reading.machine
-    machine.use_transaction(Recording)
-    recording = machine.transaction
-    assert isinstance(recording, Recording)
+    recorded = record(machine)
     while True:
         while (arrived := reading.take()) is not None:
             item, entry = arrived
             machine.begin(item.incarnation, item.number, entry.clock, entry.rules)
             for request in entry.requests:
                 machine.execute(request)
-                for line in _lines(recording.changes, machine.zxid, entry.clock, request):
+                for line in _lines(recorded, machine.zxid, entry.clock, request):
                     write(line)
-                recording.changes.clear()
+                recorded.clear()
             machine.end()
         if reading.sealed is not None or reading.level_at() is not None:
             raise _Listed

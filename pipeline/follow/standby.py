@@ -29,7 +29,7 @@ from proxy.etcd.interface import Etcd
 from proxy.log.record import TreeNotServable, TreeSealed, unknown_level
 from proxy.state.level import KNOWN, UnknownLevel
 from proxy.state.machine import Machine
-from proxy.state.recording import Recording, What
+from proxy.state.recording import Recorded, What, record
 from proxy.support.tasks import together
 from schema.keys import Keyspace
 from schema.record import Seal
@@ -241,10 +241,7 @@ class _Work:
         self._status = status
         self._wrong = wrong
         self._machine = self._reading.machine
-        self._machine.use_transaction(Recording)
-        transaction = self._machine.transaction
-        assert isinstance(transaction, Recording)
-        self._recorded = transaction.changes
+        self._recorded = record(self._machine)
         self._changed = Changed(self._machine)
         self._attached: set[int] = set(self._machine.sessions)  # whose timeouts may be others
         self._changes = self._bytes = 0
@@ -343,7 +340,7 @@ class _Work:
             self._bytes += sum(
                 _CHANGE_BYTES + len(each.path) + len(each.data or b"") for each in self._recorded
             )
-            note(self._changed, machine, self._copy.sessions, self._attached)
+            note(self._changed, machine, self._recorded, self._copy.sessions, self._attached)
         machine.end()
         self._clock = max(self._clock, entry.clock)
 
@@ -376,17 +373,17 @@ class _Work:
         self._position = await self._tree.checkpoint(self._copy, self._position)
 
 
-def note(changed: Changed, source: Machine, known: Container[int], attached: set[int]) -> None:
-    """Note what the source's last request has done. `known`: the copy's sessions.
+def note(
+    changed: Changed, source: Machine, recorded: list[Recorded], known: Container[int], attached: set[int]
+) -> None:
+    """Note what the source's last request has done, as it was recorded. `known`: the copy's sessions.
 
-    `attached` gets those of them that may have another timeout.
+    Clears `recorded`. `attached` gets those of them that may have another timeout.
     """
-    recording = source.transaction
-    assert isinstance(recording, Recording)
-    for change in recording.changes:
+    for change in recorded:
         if (of_kind := _NOTED.get(change.what)) is not None:
             of_kind(changed, change.path)
-    recording.changes.clear()
+    recorded.clear()
     for session in source.session_changes:
         if session.incarnation is None:
             changed.closed(session.session_id)

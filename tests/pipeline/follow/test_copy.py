@@ -9,7 +9,7 @@ from pipeline.follow.standby import note
 from proxy.state.capture import load, new_machine, pages
 from proxy.state.level import KNOWN
 from proxy.state.machine import Machine
-from proxy.state.recording import Recording
+from proxy.state.recording import record
 from schema.budgets import encode_rule
 from schema.entry import Entry, Kind, Request, encode_attach, encode_level, encode_open
 from schema.followed import encode_followed
@@ -31,7 +31,7 @@ class Followed:
         self.source = new_machine(1, max(KNOWN))
         self.copy = Copy(self.source, 2, new_of(self.source))
         self.proxy = new_machine(2, max(KNOWN))
-        self.source.use_transaction(Recording)
+        self.recorded = record(self.source)
         self.changed = Changed(self.source)
         self.attached: set[int] = set()
         self._number = 0
@@ -42,7 +42,7 @@ class Followed:
         machine.begin(holder, machine.applied.get(holder, 0) + 1, clock, RULES)
         for request in requests:
             machine.execute(request)
-            note(self.changed, machine, self.copy.sessions, self.attached)
+            note(self.changed, machine, self.recorded, self.copy.sessions, self.attached)
         machine.end()
 
     def hand_on(self) -> None:
