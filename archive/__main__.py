@@ -30,7 +30,7 @@ from cli.client import Refused, connected
 from cli.connection import access_of, client_of
 from cli.output import counted, size, visible
 from proxy.etcd.model import EtcdError
-from proxy.log.load.start import load
+from proxy.log.load.start import load_as_of
 from proxy.log.record import TreeNotServable
 from proxy.options.etcd import EtcdAccess
 from proxy.state.machine import Machine
@@ -157,7 +157,7 @@ def _now(given: Any, made: Any) -> Machine:
     async def loaded() -> Machine:
         etcd = client_of(given, access)
         try:
-            return (await load(etcd, Keyspace(given.prefix), make=False, timeout=given.patience)).machine
+            return (await load_as_of(etcd, Keyspace(given.prefix), timeout=given.patience)).machine
         finally:
             await etcd.close()
 

@@ -19,7 +19,7 @@ from proxy.etcd.failures import for_operator
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdUnknown, Get
 from proxy.log.follow.catch_up import Loaded
-from proxy.log.load.start import Wanted, load
+from proxy.log.load.start import Wanted, load_as_of
 from proxy.log.record import TreeNotServable, look
 from proxy.options.etcd import EtcdAccess
 from proxy.options.table import values_of
@@ -249,9 +249,7 @@ async def _loaded(etcd: Etcd, keys: Keyspace, given: Any, upto: int) -> Loaded:
     # What is loaded stays until the end: to look through it again and again takes a third of the time.
     gc.disable()
     try:
-        loaded = await load(
-            etcd, keys, make=False, wanted=Wanted(upto=upto), timeout=given.patience, even_sealed=True
-        )
+        loaded = await load_as_of(etcd, keys, Wanted(upto=upto), timeout=given.patience, even_sealed=True)
     finally:
         gc.enable()
     if upto > loaded.caught.revision:

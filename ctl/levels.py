@@ -45,7 +45,7 @@ async def raise_level(
         )
     if record.current is None:
         raise LevelRefused(
-            f"the tree under {prefix} has no snapshot yet. Write one first: `python -m ctl snapshot`"
+            f"the tree under {prefix} has no snapshot yet. Write one first: `zketcd snapshot`"
         )
     async with visit(etcd, keys, levels, version) as visitor:
         found = await look(etcd, keys)

@@ -198,7 +198,7 @@ def check(words: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> 
     assert reason in lines[-1]
     assert "Traceback" not in told.err
     assert len(lines) == 1
-    assert lines[0].startswith("python -m pipeline")
+    assert lines[0].startswith(("python -m pipeline", "zketcd follow"))
     assert told.out == ""
 
 
