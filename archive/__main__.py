@@ -26,9 +26,9 @@ from archive.stats import Stats
 from archive.store import Store, existing, store_of
 from archive.verify import verify
 from archive.writing import write
-from proxy.ctl.__main__ import access_of, client_of
-from proxy.ctl.client import Refused, connected
-from proxy.ctl.output import counted, size, visible
+from cli.client import Refused, connected
+from cli.connection import access_of, client_of
+from cli.output import counted, size, visible
 from proxy.etcd.model import EtcdError
 from proxy.log.load.start import load
 from proxy.log.record import TreeNotServable

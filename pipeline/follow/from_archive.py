@@ -108,11 +108,14 @@ class _Polling(Reading):
             pause = _INTERVAL
             if not self.waiting:
                 try:
-                    for content in await asyncio.to_thread(self._new):
+                    found, clock = await asyncio.to_thread(self._new)
+                    for content in found:
                         for record in content:
                             self._arrive(Apply(*record))
                             self._read += 1
                         await asyncio.sleep(0)
+                    if clock is not None:
+                        self._level_at = clock / 1000
                     self._failed = False
                 except ArchiveError as error:
                     if not self._failed:
@@ -120,8 +123,11 @@ class _Polling(Reading):
                     self._failed, pause = True, _PAUSE
             await asyncio.sleep(pause)
 
-    def _new(self) -> list[Sequence[Record]]:
-        """The entries of some segments that were not read yet. Raises Again, ArchiveError."""
+    def _new(self) -> tuple[list[Sequence[Record]], int | None]:
+        """The entries of some segments that were not read yet; with all, up to when they are complete (ms).
+
+        Raises Again, ArchiveError.
+        """
         run = _newest(self._store)
         if run.name != self._run.name:
             raise Again(f"{self._name}: another run has begun")
@@ -134,7 +140,8 @@ class _Polling(Reading):
                 raise Again(f"{self._name}: entries after the first {read} are missing")
             found.append(content.records[read - content.start.entries :])
             read = content.end.entries
+        if read < run.end.entries:
+            return found, None
+        # While others write, each listing finds more, and `complete` may be ahead of the listing.
         complete = past.complete(self._store, run)
-        if complete.entries <= self._read:
-            self._level_at = complete.clock / 1000
-        return found
+        return found, complete.clock if complete.entries <= read else run.end.clock

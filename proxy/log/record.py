@@ -197,6 +197,6 @@ def unreadable(incarnation: str, number: int, error: Exception) -> TreeNotServab
     """The error for an entry that cannot be decoded. A proxy that skipped it would fork the tree."""
     return TreeNotServable(
         f"entry {number} of {incarnation} cannot be read: {error}. If no release of zketcd can read it,"
-        f" stop all proxies and run `python -m proxy.ctl void {incarnation} {number}`: its requests then have"
+        f" stop all proxies and run `python -m ctl void {incarnation} {number}`: its requests then have"
         " no effect"
     )

@@ -1,6 +1,6 @@
 """Loads a tree from etcd: the newest usable snapshot, then the log since it.
 
-A starting proxy, one that fell behind, the writer of snapshots, and the commands of `proxy.ctl` all use this
+A starting proxy, one that fell behind, the writer of snapshots, and the commands of `ctl` all use this
 load.
 """
 

@@ -102,6 +102,25 @@ async def test_it_reads_what_is_archived_meanwhile(
     await world.check()
 
 
+async def test_an_archive_that_grows_all_the_time(world: Archived, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each listing finds more than the last one: the copy is level all the same."""
+    listings = 0
+
+    def growing(names: list[str]) -> Catalog:
+        """One more segment each time."""
+        nonlocal listings
+        listings += 1
+        segments = sorted(name for name in names if name.endswith(".log"))
+        return Catalog([name for name in names if name not in segments[listings:]])
+
+    for _ in range(30):
+        await world.write(2)
+        await world.archived()
+    monkeypatch.setattr(from_archive, "Catalog", growing)
+    assert await world.follow(timeout=30.0) == DONE
+    assert listings < 25
+
+
 async def test_a_gap_of_the_archive(world: Archived, capsys: pytest.CaptureFixture[str]) -> None:
     await world.follow()
     for _ in range(3):

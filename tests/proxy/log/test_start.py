@@ -5,8 +5,8 @@ from unittest import mock
 
 import pytest
 
+from ctl.levels import raise_level
 from lab.fakes.etcd import FakeEtcdClient
-from proxy.ctl.levels import raise_level
 from proxy.etcd.model import Delete, EtcdRefused, Get, Put, RefusalKind
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.follower import Follower
