@@ -85,6 +85,8 @@ def test_clients_cannot_take_the_descriptors_that_etcd_and_the_admin_port_need(t
             client.create("/after")
             wait_until(lambda: _is_ready(admin), "the proxy is ready")
         assert "cannot accept" not in proxy.log_text()
-        with wait_until(lambda: _client_if_there_is_room(proxy.port), "the places are free again") as late:
+        late = wait_until(lambda: _client_if_there_is_room(proxy.port), "the places are free again")
+        assert late is not None
+        with late:
             assert late.stat("/after")
         assert stat.S_IMODE(audit.stat().st_mode) == 0o640
