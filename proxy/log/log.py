@@ -261,7 +261,8 @@ class Log:
         if self.is_following:
             await self._until(self.follow.staleness.caught_up())
             log.warning(
-                "the tree under %s follows another one, now at zxid 0x%x: waiting for `zketcd follow --finish`",
+                "the tree under %s follows another one, now at zxid 0x%x: waiting for `zketcd follow"
+                " --finish`",
                 self.context.keys.prefix.decode(),
                 self.machine.zxid,
             )
