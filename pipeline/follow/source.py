@@ -60,6 +60,11 @@ class Reading:
         raise NotImplementedError
 
     @property
+    def behind(self) -> int:
+        """How many requests the source is known to have that were not taken."""
+        return self.waiting
+
+    @property
     def has_more(self) -> bool:
         """Whether an entry has arrived that was not taken."""
         return bool(self._entries)

@@ -259,7 +259,7 @@ class _Work:
             await self._status.report(self._tree.report)
             await self._seal_if_wanted()
             if self._reading.has_more:
-                self._status.behind(self._position.zxid, self._reading.waiting, age=self._age())
+                self._status.behind(self._position.zxid, self._reading.behind, age=self._age())
                 continue
             if self._reading.sealed is not None:
                 await self._finish(self._reading.sealed)
@@ -277,6 +277,9 @@ class _Work:
 
     def _report(self) -> None:
         options, age = self._finishing.options, self._age()
+        if self._reading.behind:  # an archive has more than was read
+            self._status.behind(self._position.zxid, self._reading.behind, age=age)
+            return
         if age is None:
             return
         done = options.until_level and self._position.zxid >= options.zxid
