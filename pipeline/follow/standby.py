@@ -17,9 +17,8 @@ from archive.catalog import ArchiveError
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
 from pipeline.follow import target
-from pipeline.follow.base import digest_of
 from pipeline.follow.changed import Changed
-from pipeline.follow.copy import Copy, kept_of, new_of
+from pipeline.follow.copy import Copy, digest_of, kept_of, new_of
 from pipeline.follow.finishing import Answering, Asked, finished_by_another, print_finished
 from pipeline.follow.output import DONE, Status, print_progress, within
 from pipeline.follow.retrying import RETRY, retrying

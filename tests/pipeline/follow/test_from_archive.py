@@ -110,11 +110,12 @@ class Growing(Directory):
         super().__init__(str(folder))
         self.shown = shown
 
-    def list(self) -> list[str]:
+    def list(self) -> dict[str, int]:
         self.shown += 1
         found = super().list()
         hidden = Catalog(found).runs[-1].segments[self.shown :]
-        return [each for each in found if not each.endswith(tuple(one.name for one in hidden))]
+        names = tuple(each.name for each in hidden)
+        return {name: size for name, size in found.items() if not name.endswith(names)}
 
 
 async def test_a_copy_of_an_archive_that_always_grows(
