@@ -148,5 +148,6 @@ class _Polling(Reading):
                 raise Again(f"{self._name}: entries after the first {read} are missing")
             found.append(content.records[read - content.start.entries :])
             read, zxid = content.end.entries, content.end.zxid
-        complete = past.complete(self._store, run)
-        return found, complete if complete.entries <= read else None, run.end.zxid - zxid
+        complete = past.complete(self._store, run)  # it may be ahead of the listing
+        reached = complete if complete.entries <= read else run.end if run.end.entries <= read else None
+        return found, reached, run.end.zxid - zxid
