@@ -55,12 +55,12 @@ def exists(reading: Reading, client: Client, frame: bytes, position: int) -> byt
 
 
 def get_children(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
-    """The names of the children."""
+    """The names of the children. Raises BADARGUMENTS for names that are too many for one reply."""
     return _children(reading, client, frame, position)[0]
 
 
 def get_children2(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
-    """The names of the children, and the Stat."""
+    """The names of the children, and the Stat. Raises as `get_children`."""
     names, node = _children(reading, client, frame, position)
     return names + node.stat()
 
