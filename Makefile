@@ -122,6 +122,10 @@ pyfiles: ## Write build/pyfiles.zip, our modules for spark-submit --py-files
 package: setup-dev ## Build the Debian package, the single-file archive and their bill of materials in build/packages
 	@$(VENV)/python tools/make_packages.py build/packages $(ARGS)
 
+.PHONY: manifests
+manifests: .cache/helm.stamp ## Write the Helm chart's plain manifests to build/kubernetes
+	@$(VENV)/python tools/make_manifests.py build/kubernetes && echo build/kubernetes
+
 .PHONY: bench
 bench: setup-test ## Measure zketcd, real ZooKeeper and raw etcd transactions
 	@exec $(VENV)/python -m bench $(ARGS)
@@ -223,10 +227,7 @@ format: setup-dev ## Format the sources and repair what ruff can repair
 
 # Generated files
 
-.PHONY: proto lock manifests
-manifests: .cache/helm.stamp ## Write the plain manifests of deploy/kubernetes from the Helm chart, and the chart's copies of deploy/monitoring
-	$(VENV)/python tools/make_manifests.py
-
+.PHONY: proto lock
 proto: setup-dev ## Generate proxy/etcd/rpc_pb2.py from rpc.proto
 	$(VENV)/python tools/generate_rpc.py
 
