@@ -21,6 +21,7 @@ def sidecar() -> list[Manifest]:
     return load(SIDECAR.read_text())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", _VERSIONS)
 def test_every_resource_fits_the_schemas_of_kubernetes(sidecar: list[Manifest], version: str) -> None:
     for manifest in sidecar:
