@@ -68,10 +68,10 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
 
 def _past(given: Any, at: str) -> Callable[[], Output]:
     """Runs a command on a moment of an archive. Raises ValueError for what is no moment."""
-    from archive.catalog import ArchiveError
-    from archive.moment import moment
-    from archive.past import state_at
-    from archive.store import existing
+    from archive.files.catalog import ArchiveError
+    from archive.files.moment import moment
+    from archive.files.store import existing
+    from archive.past.state import state_at
 
     wanted = moment(at, clock_ms())
 
@@ -220,9 +220,9 @@ async def _session(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
 
 def _archived(url: str) -> list[life.Written]:
     """The entries of an archive, in their order. Raises CommandFailed; blocks."""
-    from archive.catalog import ArchiveError, Catalog
-    from archive.past import read
-    from archive.store import existing
+    from archive.files.catalog import ArchiveError, Catalog
+    from archive.files.store import existing
+    from archive.past.state import read
 
     try:
         store = existing(url)

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 
-from archive.moment import NOW, Moment, moment
+from archive.files.moment import NOW, Moment, moment
 from pipeline.addresses import ARCHIVE, PARQUET, Identity, is_in_etcd
 from pipeline.errors import Failure
 from pipeline.formats.errors import REPAIRS, TAIL

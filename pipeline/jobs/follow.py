@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from archive.catalog import ArchiveError
+from archive.files.catalog import ArchiveError
 from pipeline.addresses import ARCHIVE, is_in_etcd
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
