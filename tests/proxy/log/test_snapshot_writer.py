@@ -371,7 +371,7 @@ async def test_no_request_of_a_client_makes_snapshots_fail(case: str) -> None:
         await tree.send("a", [_acl_set(tree, "/a", f"u:{_noise(1_000_000)}")])
     for turn in range(2):
         await tree.snapshot("a")
-        loaded = await load(FakeEtcdClient(tree.store), tree.keys, make=False)
+        loaded = await load_as_of(FakeEtcdClient(tree.store), tree.keys)
         assert loaded.base == (await tree.record()).current
         assert loaded.machine.compute_digest() == tree.ran().compute_digest()
         await tree.create("a", f"/after{turn}")
