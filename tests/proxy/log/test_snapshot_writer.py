@@ -380,7 +380,7 @@ async def test_no_request_of_a_client_makes_snapshots_fail(case: str) -> None:
 async def test_an_error_of_the_writers_own_is_said_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     tree = await Tree().make("a")
     order = {"prefix": "/t", "incarnation": "a", "revision": tree.revisions["a"]}
-    with mock.patch.object(snapshot_writer.capture, "pages", side_effect=KeyError("a defect")):
+    with mock.patch("proxy.state.capture.pages", side_effect=KeyError("a defect")):
         said = await snapshot_writer.run(tree.etcd, order)
     assert said == {"ok": False, "error": "KeyError: 'a defect'"}
     assert "a defect" in caplog.text
