@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cli.client import Refused, connected
-from cli.connection import access_of, client_of, endpoints
+from cli.connection import access_of, client_of, endpoints, tree_in
 from cli.output import CommandFailed, Output, WrongUsage, visible
 from ctl import backup, budgets, changes, clickhouse, history, life, reading, sessions, top, unseal
 from ctl.options import PAST, parser
@@ -163,11 +163,13 @@ async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
 
 
 async def _unseal(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
-    """The etcd that the tree was moved to is reached with the same user and certificates."""
     if given.force:
         return await unseal.unseal(etcd, keys, None)
     where = await unseal.sealed(etcd, keys)
-    access = Access(tuple(where.etcd.split(",")), EtcdAccess(**values_of(EtcdAccess, given)))
+    if given.moved_to is not None:
+        access, _ = await asyncio.to_thread(tree_in, given.moved_to)
+    else:
+        access = Access(tuple(where.etcd.split(",")), EtcdAccess(**values_of(EtcdAccess, given)))
     there = access.client(await asyncio.to_thread(access.tls))
     try:
         return await unseal.unseal(etcd, keys, there)
