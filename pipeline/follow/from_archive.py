@@ -8,7 +8,6 @@ from typing_extensions import override
 from archive import container, past
 from archive.catalog import ArchiveError, Catalog, Run
 from archive.moment import NOW
-from archive.segment import Record
 from archive.store import Store, existing
 from pipeline.errors import Failure
 from pipeline.follow.output import print_progress
@@ -17,6 +16,7 @@ from proxy.log.follow.follower import Apply
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.support.memory import uncollected
+from schema.entry import Written
 from schema.errors import BadValue
 from schema.record import Seal
 
@@ -123,7 +123,7 @@ class _Polling(Reading):
                     self._failed, pause = True, _PAUSE
             await asyncio.sleep(pause)
 
-    def _new(self) -> tuple[list[Sequence[Record]], int | None]:
+    def _new(self) -> tuple[list[Sequence[Written]], int | None]:
         """The entries of some segments that were not read yet; with all, up to when they are complete (ms).
 
         Raises Again, ArchiveError.
@@ -133,7 +133,7 @@ class _Polling(Reading):
             raise Again(f"{self._name}: another run has begun")
         self._run = run
         read = self._read
-        found: list[Sequence[Record]] = []
+        found: list[Sequence[Written]] = []
         for each in [each for each in run.segments if each.end.entries > read][:_TOGETHER]:
             content = past.read(self._store, run, each)
             if content.start.entries > read:

@@ -23,7 +23,7 @@ from archive import container, past
 from archive.catalog import ArchiveError, Catalog, Run
 from archive.moment import NOW, By, moment
 from archive.names import Segment, Snapshot
-from archive.segment import Content, Record
+from archive.segment import Content
 from archive.store import Store, existing
 from pipeline.errors import Failure
 from pipeline.sources.log_options import LogOptions
@@ -34,7 +34,7 @@ from proxy.log.load.replay import Place
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.support.memory import uncollected
-from schema.entry import decode_entry
+from schema.entry import Written, decode_entry
 from schema.errors import BadValue
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _loaded(store: Store, name: str) -> Machine:
         ) from error
 
 
-def _between(content: Content, first: int, end: int) -> Sequence[Record]:
+def _between(content: Content, first: int, end: int) -> Sequence[Written]:
     start = content.start.entries
     return content.records[max(0, first - start) : max(0, end - start)]
 

@@ -26,6 +26,7 @@ from proxy.options.etcd import EtcdAccess, check
 from proxy.options.table import values_of
 from proxy.state.machine import Machine
 from proxy.support.stdout import guarded
+from schema.entry import Written
 from schema.keys import Keyspace
 from schema.record import Home
 
@@ -231,7 +232,7 @@ async def _session(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
     return life.show(given.session, machine, homes, clients, [*entries, *newest])
 
 
-def _archived(url: str) -> list[life.Written]:
+def _archived(url: str) -> list[Written]:
     """The entries of an archive, in their order. Raises CommandFailed; blocks."""
     from archive.catalog import ArchiveError, Catalog
     from archive.past import read
@@ -240,7 +241,7 @@ def _archived(url: str) -> list[life.Written]:
     try:
         store = existing(url)
         return [
-            life.Written(*record)
+            record
             for run in Catalog(store.list()).runs
             for each in run.segments
             for record in read(store, run, each).records

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from proxy.ctl.clocks import DIFFER, ahead
-from proxy.ctl.life import Written
 from proxy.ctl.output import Output, counted, date, size, table
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
@@ -24,6 +23,7 @@ from schema.entry import (
     Entry,
     Kind,
     Request,
+    Written,
     decode_attach,
     decode_carry_over,
     decode_close,

@@ -15,10 +15,11 @@ from archive.history import History
 from archive.index import Index
 from archive.moment import By, moment, shown
 from archive.names import Point, Segment, Snapshot, parse
-from archive.segment import Change, Content, Record
+from archive.segment import Change, Content
 from archive.stats import Stats
 from archive.store import Directory, Missing, Objects, Store, StoreError, store_of
 from proxy.options.archive import duration_ms
+from schema.entry import Written
 from schema.errors import BadValue
 
 _RUN = "20261123T074501.123Z-cdf818194e3a8c32"
@@ -31,7 +32,7 @@ _CONTENTS = some.builds(
     _POINTS,
     _POINTS,
     some.integers(0, 2**64 - 1),
-    some.lists(some.builds(Record, _NUMBERS, some.sampled_from("abc"), _NUMBERS, some.binary())),
+    some.lists(some.builds(Written, _NUMBERS, some.sampled_from("abc"), _NUMBERS, some.binary())),
     some.lists(
         some.builds(
             Change,

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import pytest
 
 from codec import client as zk
-from proxy.ctl.life import Written, show
+from proxy.ctl.life import show
 from proxy.ctl.output import CommandFailed
 from proxy.state.capture import new_machine
 from proxy.state.sessions import KILLED, Session
-from schema.entry import Kind, Request, encode_attach, encode_carry_over, encode_close
+from schema.entry import Kind, Request, Written, encode_attach, encode_carry_over, encode_close
 from schema.record import Home
 from tests.proxy.log.proxies import PASSWORD
 from tests.proxy.log.trees import asked, created, opened, value_of
