@@ -26,11 +26,11 @@ from archive.stats import Stats
 from archive.store import Store, existing, store_of
 from archive.verify import verify
 from archive.writing import write
-from proxy.ctl.__main__ import access_of, client_of
-from proxy.ctl.client import Refused, connected
-from proxy.ctl.output import counted, size, visible
+from cli.client import Refused, connected
+from cli.connection import access_of, client_of
+from cli.output import counted, size, visible
 from proxy.etcd.model import EtcdError
-from proxy.log.load.start import load
+from proxy.log.load.start import load_as_of
 from proxy.log.record import TreeNotServable
 from proxy.options.etcd import EtcdAccess
 from proxy.state.machine import Machine
@@ -157,7 +157,7 @@ def _now(given: Any, made: Any) -> Machine:
     async def loaded() -> Machine:
         etcd = client_of(given, access)
         try:
-            return (await load(etcd, Keyspace(given.prefix), make=False, timeout=given.patience)).machine
+            return (await load_as_of(etcd, Keyspace(given.prefix), timeout=given.patience)).machine
         finally:
             await etcd.close()
 

@@ -136,7 +136,7 @@ class Feed:
             # No entry is as old as revision 1.
             wanted = start.Wanted(upto=ref.position if ref else 1)
             try:
-                loaded = await start.load(self._etcd, self._keys, make=False, wanted=wanted, timeout=_TIMEOUT)
+                loaded = await start.load_as_of(self._etcd, self._keys, wanted, timeout=_TIMEOUT)
             except start.NotInLog:
                 if ref is None:  # an imported tree
                     break

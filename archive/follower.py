@@ -24,7 +24,7 @@ from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.follow import Follow, NotContinued
 from proxy.log.follow.follower import Apply, Item, RecordChanged
 from proxy.log.load.pages import UnusableSnapshot, read_pages
-from proxy.log.load.start import NotInLog, Wanted, load
+from proxy.log.load.start import NotInLog, Wanted, load_as_of
 from proxy.log.record import TIMEOUT, TreeNotServable, TreeSealed, look
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
@@ -191,11 +191,7 @@ class _Beginning:
         return loaded, name, start
 
     async def _load(self, wanted: Wanted) -> Loaded:
-        # `entries=0` would mean now; no entry is as old as revision 1.
-        wanted = wanted if wanted.entries or wanted.upto else Wanted(upto=1)
-        return await load(
-            self._etcd, self._keys, make=False, wanted=wanted, timeout=_LOAD_TIMEOUT, even_sealed=True
-        )
+        return await load_as_of(self._etcd, self._keys, wanted, timeout=_LOAD_TIMEOUT, even_sealed=True)
 
 
 class _Attempt:

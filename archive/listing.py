@@ -8,7 +8,7 @@ from archive.moment import shown
 from archive.names import Point
 from archive.past import complete
 from archive.store import Store
-from proxy.ctl.output import Output, size, table
+from cli.output import Output, size, table
 
 
 def listing(store: Store) -> Output:

@@ -27,7 +27,7 @@ from archive.past import state_at
 from archive.store import existing
 from proxy.etcd.access import Access
 from proxy.etcd.model import EtcdError
-from proxy.log.load.start import load
+from proxy.log.load.start import load_as_of
 from proxy.log.record import TreeNotServable
 from proxy.state.auth.scheme import Identity
 from proxy.state.machine import Machine
@@ -95,7 +95,7 @@ def _present(given: dict[str, Any]) -> Machine:
         etcd = Access.from_json(given).client()
         try:
             keys = Keyspace(given["prefix"])
-            return (await load(etcd, keys, make=False, timeout=_TIMEOUT)).machine
+            return (await load_as_of(etcd, keys, timeout=_TIMEOUT)).machine
         finally:
             await etcd.close()
 

@@ -75,7 +75,7 @@ def default_of(option: Option) -> str:
 
 
 def add_etcd(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `python -m proxy` that say where the tree is, and their environment ZKETCD_..."""
+    """Add the options of `python -m serve` that say where the tree is, and their environment ZKETCD_..."""
     given = _given()
     _add_with_variable(
         parser,

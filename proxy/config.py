@@ -511,9 +511,9 @@ def _has_console(given: Any, admin: tuple[str, int] | None, tls: ClientTls) -> b
 
 
 def parser(command: str = "") -> OptionParser:
-    """The parser of `python -m proxy`; with a name, of that command of `zketcd`."""
+    """The parser of `python -m serve`; with a name, of that command of `zketcd`."""
     made = OptionParser(
-        prog=f"zketcd {command}" if command else "python -m proxy",
+        prog=f"zketcd {command}" if command else "python -m serve",
         description=_DESCRIPTION,
         formatter_class=HelpFormatter,
     )

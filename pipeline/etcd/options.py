@@ -1,6 +1,6 @@
 """Where a tree is in etcd and how to connect: from a command line, or from options of Spark's data sources.
 
-The names are those of `python -m proxy`. A command line's `--etcd-ca` is the data source's option `etcd-ca`.
+The names are those of `python -m serve`. A command line's `--etcd-ca` is the data source's option `etcd-ca`.
 """
 
 import argparse

@@ -73,7 +73,7 @@ def load_base(path: str, log_path: str | None, cluster_id: int, upto: int | None
     if survey.digest is not None and compare_digest(machine, survey.digest) is Same.NO:
         raise Failure(
             f"{survey.snapshot}: the tree at zxid {survey.last_zxid:#x} has another digest than"
-            " ZooKeeper's own: the copy is not the same tree (`python -m pipeline inspect` says more)"
+            " ZooKeeper's own: the copy is not the same tree (`zketcd inspect` says more)"
         )
     return machine
 

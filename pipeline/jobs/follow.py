@@ -1,4 +1,4 @@
-"""`python -m pipeline follow`: a tree in etcd that follows a ZooKeeper, until the cut-over, or a zketcd."""
+"""`zketcd follow`: a tree in etcd that follows a ZooKeeper, until the cut-over, or a zketcd."""
 
 import argparse
 import asyncio
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
             return asyncio.run(_without(connection, arguments))
         return asyncio.run(_of_zketcd(connection, arguments) if of_zketcd else _inward(connection, arguments))
     except (Unsettled, OtherSource) as error:
-        print_progress(f"python -m pipeline: {error}")
+        print_progress(f"zketcd follow: {error}")
         return STUCK
 
 

@@ -348,7 +348,7 @@ class Order:
         """The connection is closed: from now on, refer to it only weakly. Called after `stop`.
 
         So both are freed when the last outcome has arrived. The garbage collector would never find objects
-        that have lived for long (proxy.__main__.collect_rarely).
+        that have lived for long (serve.__main__.collect_rarely).
         """
         self._client = weakref.proxy(self._client)
         del self._authentication, self._take_outcome  # no request is processed any more

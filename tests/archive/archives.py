@@ -20,9 +20,9 @@ from codec import client as zk
 from codec.constants import ErrorCode
 from codec.jute import Acl, Reader
 from codec.packets import STAT
+from ctl.__main__ import main as ctl
 from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import EtcdServer, wait_until
-from proxy.ctl.__main__ import main as ctl
 
 Capture = pytest.CaptureFixture[str]
 ROOT = "/app"

@@ -23,10 +23,10 @@ from lab.fakes.etcd import FakeEtcd
 from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
 from proxy.admin.http import AdminServer
-from proxy.admin_port import console_of
 from proxy.frontend.listener import bound_socket
 from proxy.server import Server
 from proxy.state.node import Node
+from serve.admin_port import console_of
 from tests.proxy.test_server import Client, serving
 
 ASSETS = read_assets()  # here, not in a test's loop, which reading would block

@@ -70,7 +70,7 @@ def test_what_the_log_has_changed_is_replayed_and_nothing_written(
             await tree.send(name, map(request_of, some))
             if count == snapshot_after:
                 await tree.snapshot(holder)
-        machine = (await start.load(etcd, KEYS, make=False)).machine
+        machine = (await start.load_as_of(etcd, KEYS)).machine
         revision = etcd.store.revision
         for _ in range(2):
             seen = await tree_at(etcd, KEYS, revision)

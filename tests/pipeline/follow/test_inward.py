@@ -69,7 +69,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def served(etcd: FakeEtcdClient) -> Machine:
-    return (await start.load(etcd, KEYS)).machine
+    return (await start.load_to_serve(etcd, KEYS)).machine
 
 
 def followed(

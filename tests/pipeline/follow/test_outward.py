@@ -45,7 +45,7 @@ class World:
     async def check(self) -> Machine:
         """What a ZooKeeper would serve is what a proxy would."""
         await self.mirror()
-        machine = (await start.load(self.client, self.tree.keys)).machine
+        machine = (await start.load_to_serve(self.client, self.tree.keys)).machine
         found = load_base(str(self.folder), None, 1)
         assert node_pages(found) == node_pages(machine)
         assert (found.zxid, digest_of(found)) == (machine.zxid, digest_of(machine))

@@ -57,7 +57,7 @@ async def test_an_outage_at_every_request(folder: Path, capsys: pytest.CaptureFi
 
 async def test_a_limit_ends_it_during_an_outage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for error, reason in ((EtcdUnknown("silent"), "out of reach"), (EtcdNoSpace("exceeded"), "full")):
-        etcd = Failing(FakeEtcd(), 10, length=1 << 30)
+        etcd = Failing(FakeEtcd(), 1, length=1 << 30)
         etcd.error = error
         late = following(etcd, folder, until_level=True, timeout=0.05)
         assert await asyncio.wait_for(late, 60) == NOT_LEVEL

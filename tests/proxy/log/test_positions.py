@@ -21,7 +21,7 @@ from proxy.etcd.model import Get, RangeResult, Txn
 from proxy.log.combine.combiner import Offer, append_all
 from proxy.log.follow.catch_up import catch_up
 from proxy.log.follow.follower import Apply
-from proxy.log.load.start import Wanted, load
+from proxy.log.load.start import Wanted, load_as_of
 from proxy.state.machine import Machine
 from schema.entry import decode_entry
 from tests.proxy.log.proxies import SEQUENTIAL, until
@@ -87,7 +87,7 @@ class _Log(Tree):
         return machine
 
     async def loaded(self, wanted: Wanted = Wanted()) -> Machine:  # noqa: B008 - immutable
-        return (await load(self.etcd, self.keys, make=False, wanted=wanted)).machine
+        return (await load_as_of(self.etcd, self.keys, wanted)).machine
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -14,7 +14,7 @@ import pytest
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from lab.servers.process import REPOSITORY
 from proxy.etcd.model import Compare, EtcdNoSpace, EtcdUnknown, Get, Put
-from proxy.log.load.start import load
+from proxy.log.load.start import load_as_of
 from proxy.log.record import Registered
 from proxy.log.upkeep import snapshot_writer, truncation
 from proxy.log.upkeep.snapshot_writer import Result, WriteFailed, digest_at, write
@@ -61,7 +61,7 @@ async def check(tree: Tree) -> None:
     """A start is the same as having been there, also by way of the previous snapshot."""
     ran = pages_of(tree.ran())
     client = FakeEtcdClient(tree.store)
-    loaded = await load(client, tree.keys, make=False)
+    loaded = await load_as_of(client, tree.keys)
     assert pages_of(loaded.machine) == ran
     record = await tree.record()
     for ref in (record.current, record.previous):
@@ -72,7 +72,7 @@ async def check(tree: Tree) -> None:
         torn = tree.keys.state_page(loaded.base.name)
         (kv,) = (await tree.etcd.range(Get(torn), 5)).kvs
         tree.change(Put(torn, b""))
-        again = await load(client, tree.keys, make=False)
+        again = await load_as_of(client, tree.keys)
         assert again.base == record.previous
         assert pages_of(again.machine) == ran
         tree.change(Put(torn, kv.value))
@@ -299,7 +299,7 @@ async def test_an_incarnation_is_forgotten() -> None:
     assert not await tree.names(*tree.keys.entries_of("a"))
     await tree.send("b", [Request(Kind.FORGET, 0, 0, (), encode_forget("a"))])
     await tree.snapshot("b")
-    loaded = await load(tree.etcd, tree.keys, make=False)
+    loaded = await load_as_of(tree.etcd, tree.keys)
     assert loaded.machine.applied.keys() == {"b"}
     await check(tree)
 
