@@ -16,9 +16,8 @@ from typing import NamedTuple
 from archive.catalog import ArchiveError
 from pipeline.errors import Failure
 from pipeline.follow import target
-from pipeline.follow.base import digest_of
 from pipeline.follow.changed import Changed
-from pipeline.follow.copy import Copy, kept_of, new_of
+from pipeline.follow.copy import Copy, digest_of, kept_of, new_of
 from pipeline.follow.finishing import Answering, Asked, finished_by_another, print_finished
 from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, Status, print_progress, within
@@ -246,7 +245,7 @@ class _Work:
             await self._status.report(self._tree.report)
             await self._seal_if_wanted()
             if self._reading.has_more:
-                self._status.behind(self._position.zxid, self._reading.waiting, age=self._age())
+                self._status.behind(self._position.zxid, self._reading.behind, age=self._age())
                 continue
             if self._reading.sealed is not None:
                 await self._finish(self._reading.sealed)
@@ -264,6 +263,9 @@ class _Work:
 
     def _report(self) -> None:
         options, age = self._finishing.options, self._age()
+        if self._reading.behind:  # an archive has more than was read
+            self._status.behind(self._position.zxid, self._reading.behind, age=age)
+            return
         if age is None:
             return
         done = options.until_level and self._position.zxid >= options.zxid

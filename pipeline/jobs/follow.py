@@ -14,16 +14,15 @@ from pipeline.etcd.limits import Limits
 from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
 from pipeline.etcd.requests import TIMEOUT
-from pipeline.follow import inward, standby
+from pipeline.follow import standby
 from pipeline.follow.checking import check, check_with
 from pipeline.follow.from_archive import InArchive
 from pipeline.follow.from_etcd import InEtcd
 from pipeline.follow.lost import promote, seal_source
 from pipeline.follow.options import Options
-from pipeline.follow.output import DONE, NOT_LEVEL, STUCK, print_progress
+from pipeline.follow.output import DONE, NOT_LEVEL, STUCK, Stuck, print_progress
 from pipeline.follow.retrying import retrying
-from pipeline.follow.source import OtherSource, Source
-from pipeline.follow.tail import Unsettled
+from pipeline.follow.source import Source
 from pipeline.formats.errors import TAIL
 from proxy.etcd.interface import Etcd
 from proxy.log.record import TreeNotServable
@@ -54,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.source_lost:
             return asyncio.run(_without(connection, arguments))
         return asyncio.run(_of_zketcd(connection, arguments) if of_zketcd else _inward(connection, arguments))
-    except (Unsettled, OtherSource) as error:
+    except Stuck as error:
         print_progress(f"zketcd follow: {error}")
         return STUCK
 
@@ -80,6 +79,9 @@ def _options(connection: Connection, arguments: argparse.Namespace) -> Options:
 
 
 async def _inward(connection: Connection, arguments: argparse.Namespace) -> int:
+    # To read a ZooKeeper's files takes numpy and pyarrow, and a zketcd is followed without.
+    from pipeline.follow import inward
+
     source = inward.Directory(
         arguments.source, arguments.data_log_dir, arguments.patience, torn=arguments.repair == TAIL
     )

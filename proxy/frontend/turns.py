@@ -12,7 +12,8 @@ The rules:
 3. A read that takes long is answered in slices, one such read at a time, and the log is not applied
    meanwhile, unless the read needs no single state. Other clients' short reads are answered between its
    slices. After a read of more than four slices, all else has as much time as the read has taken, so that
-   clients that repeat slow reads cannot stop the writes. A read of more than `Lengths.longest` steps is
+   clients that repeat slow reads cannot stop the writes; and every other read that begins is one of a client
+   that had no such read for a minute, if one waits. A read of more than `Lengths.longest` steps is
    refused: a proxy whose log waits for too long serves nobody.
 4. Connections that have packets to send after entries were applied are flushed at the end of the slice that
    applied them (`FlushQueue`). If very many wait, some are flushed in the next turns.
@@ -38,6 +39,7 @@ _SOME = 64  # connections between two checks of the clock
 # A slow read of fewer slices does not put off the next: many clients that connect again, each with a thousand
 # watches, would wait for each other.
 _FEW = 4
+_REMEMBERED = 60_000_000_000  # nanoseconds for which a client that had such a read comes after others
 
 
 class Turn:
@@ -96,13 +98,64 @@ class ReadSlices(Slices):
         super().__call__()
 
 
+class Asker(NamedTuple):
+    """Who sent a slow read."""
+
+    session_id: int
+    address: str
+
+
 class _SlowRead(NamedTuple):
     """A slow read of a client."""
 
+    asker: Asker
     answer: Callable[[ReadSlices], None]
     is_wanted: Callable[[], bool]  # not if it is answered, or its connection is closed
     holds: bool  # the log is not applied meanwhile
     in_pieces: bool
+
+
+class _WaitingReads:
+    """Slow reads that wait: in their order, and in that of how much their clients have had.
+
+    They are taken in turns: so no one waits for ever, nor for all of those who always ask.
+    """
+
+    def __init__(self) -> None:
+        self._by_rank: tuple[deque[tuple[int, _SlowRead]], ...] = (deque(), deque(), deque())
+        self._count = 0
+        self._oldest_next = False
+        self._until: OrderedDict[int | str, int] = OrderedDict()  # sessions and addresses; nanoseconds
+
+    def __bool__(self) -> bool:
+        return any(self._by_rank)
+
+    @property
+    def oldest(self) -> _SlowRead | None:
+        """What waits longest."""
+        heads = [reads[0] for reads in self._by_rank if reads]
+        return min(heads)[1] if heads else None
+
+    def add(self, read: _SlowRead, now: int) -> None:
+        """A read waits. `now`: nanoseconds."""
+        while self._until and next(iter(self._until.values())) < now:
+            self._until.popitem(last=False)
+        rank = sum(each in self._until for each in read.asker)
+        self._count += 1
+        self._by_rank[rank].append((self._count, read))
+
+    def take(self) -> _SlowRead:
+        """The read whose turn it is."""
+        waiting = [reads for reads in self._by_rank if reads]
+        taken = min(waiting, key=lambda reads: reads[0][0]) if self._oldest_next else waiting[0]
+        self._oldest_next = not self._oldest_next
+        return taken.popleft()[1]
+
+    def took_long(self, read: _SlowRead, now: int) -> None:
+        """Its client comes after others for a while."""
+        for each in read.asker:
+            self._until[each] = now + _REMEMBERED
+            self._until.move_to_end(each)
 
 
 class StateGate:
@@ -127,7 +180,7 @@ class StateGate:
         self._parked: OrderedDict[Callable[[], None], None] = OrderedDict()
         self._is_called = False  # `_resume` will be
         self._urgent: deque[_SlowRead] = deque()
-        self._waiting: deque[_SlowRead] = deque()
+        self._waiting = _WaitingReads()
         #: Runs slow reads.
         self.slices = ReadSlices(clock, slice_seconds, lengths)
         self._read: _SlowRead | None = None  # the one that is being answered
@@ -144,7 +197,7 @@ class StateGate:
     @property
     def first_slow_read(self) -> object:
         """The slow read that is answered, or waits longest; None if there is none."""
-        return self._read or (self._urgent or self._waiting or (None,))[0]
+        return self._read or (self._urgent[0] if self._urgent else self._waiting.oldest)
 
     def admits(self, now: int) -> bool:
         """Whether clients' requests may be taken now. `now`: nanoseconds of the clock's perf_counter."""
@@ -159,7 +212,12 @@ class StateGate:
         self._resume_soon()
 
     def read_slowly(
-        self, answer: Callable[[ReadSlices], None], is_wanted: Callable[[], bool], now: bool, in_pieces: bool
+        self,
+        asker: Asker,
+        answer: Callable[[ReadSlices], None],
+        is_wanted: Callable[[], bool],
+        now: bool,
+        in_pieces: bool,
     ) -> None:
         """Answer a slow read, after those that wait already. `now`: from the current state.
 
@@ -169,9 +227,10 @@ class StateGate:
         """
         if now:
             self._state.hold()
-            self._urgent.append(_SlowRead(answer, is_wanted, True, in_pieces))
+            self._urgent.append(_SlowRead(asker, answer, is_wanted, True, in_pieces))
         else:
-            self._waiting.append(_SlowRead(answer, is_wanted, not in_pieces, in_pieces))
+            read = _SlowRead(asker, answer, is_wanted, not in_pieces, in_pieces)
+            self._waiting.add(read, self._now())
         self._continue()
 
     def _resume_soon(self) -> None:
@@ -231,7 +290,10 @@ class StateGate:
                 self._state.release()
             now = self._now()
             taken = now - self._began
-            self._others_first = now + int(taken * self._share) if taken > self._few else 0
+            self._others_first = 0
+            if taken > self._few:
+                self._others_first = now + int(taken * self._share)
+                self._waiting.took_long(self._read, now)
             self._read = None
         self._continue()
 
@@ -240,7 +302,7 @@ class StateGate:
         if self._urgent:
             self._read = self._urgent.popleft()
         elif self._waiting and now >= self._others_first:
-            self._read = self._waiting.popleft()
+            self._read = self._waiting.take()
             if self._read.holds:
                 self._state.hold()
         self._began = now
