@@ -5,11 +5,12 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from archive import container, past
-from archive.catalog import ArchiveError, Catalog, Run
-from archive.moment import NOW
-from archive.names import Point
-from archive.store import Store, existing
+from archive.files import container
+from archive.files.catalog import ArchiveError, Catalog, Run
+from archive.files.moment import NOW
+from archive.files.names import Point
+from archive.files.store import Store, existing
+from archive.past import state as past
 from pipeline.errors import Failure
 from pipeline.follow.output import print_progress
 from pipeline.follow.source import Again, NotThere, OtherSource, Reading

@@ -13,7 +13,7 @@ import time
 from collections.abc import Container
 from typing import NamedTuple
 
-from archive.catalog import ArchiveError
+from archive.files.catalog import ArchiveError
 from pipeline.errors import Failure
 from pipeline.follow import target
 from pipeline.follow.changed import Changed

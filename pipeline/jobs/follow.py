@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from archive.catalog import ArchiveError
+from archive.files.catalog import ArchiveError
 from pipeline.addresses import ARCHIVE, is_in_etcd
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
@@ -104,7 +104,7 @@ async def _of_zketcd(connection: Connection, arguments: argparse.Namespace) -> i
 async def _without(connection: Connection, arguments: argparse.Namespace) -> int:
     """Complete the copy without its source, then seal that as soon as it can be reached."""
     name: str = arguments.source
-    lost = None if name.startswith(ARCHIVE) else Connection.from_url(name, arguments)
+    lost = None if name.startswith(ARCHIVE) else await asyncio.to_thread(Connection.from_url, name, arguments)
     async with reached(connection) as etcd:
         limits = Limits(max_request_bytes=arguments.max_request_bytes)
         position = await promote(retrying(etcd), connection.keys, limits)
@@ -138,7 +138,7 @@ async def source_of(target: Connection, etcd: Etcd, arguments: argparse.Namespac
         return
     if not is_in_etcd(name):
         raise Failure(f"{name} is not etcd://HOST:PORT/PREFIX or {ARCHIVE}URL")
-    connection = Connection.from_url(name, arguments)
+    connection = await asyncio.to_thread(Connection.from_url, name, arguments)
     async with reached(connection) as source:
         prefixes = sorted((target.keys.prefix, connection.keys.prefix))
         clusters = [(await each.status(TIMEOUT)).cluster_id for each in (source, etcd)]

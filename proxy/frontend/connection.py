@@ -359,7 +359,7 @@ class Connection(asyncio.Protocol):
                 self.services.throttled_log.warn(
                     "a read of %s is refused: it takes more than %d steps, and the log would wait for it",
                     self.identity.address,
-                    pause.lengths.longest,
+                    pause.most,
                 )
         finally:
             self._settle()

@@ -699,8 +699,8 @@ class Order:
         reading = self._reading if pause is None else self._reading._replace(pause=pause)
         try:
             body = self._reads[request.opcode](reading, self._client, request.packet, replies.wire.body)
-        except TooMuch:
-            reply = replies.refusal(request.xid, Refusal(ErrorCode.BAD_ARGUMENTS))
+        except TooMuch as error:
+            reply = replies.refusal(request.xid, Refusal(error.code))
         except (Refusal, MalformedPacket) as error:
             reply = replies.refusal(request.xid, error)
         else:

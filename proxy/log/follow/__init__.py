@@ -1,6 +1,6 @@
 """Following the log: from etcd's watch to items in the order in which they take effect.
 
-`Follow` is used by each proxy (`proxy.log.log`), by the archiver (`archive.follower`), by a copy
+`Follow` is used by each proxy (`proxy.log.log`), by the archiver (`archive.archiver.follower`), by a copy
 (`pipeline.follow.from_etcd`), and by the observer of torture (`proof.torture.observer`). What the items do is
 their consumer's business.
 

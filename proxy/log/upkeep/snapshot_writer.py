@@ -256,6 +256,9 @@ async def run(etcd: Etcd, order: Mapping[str, Any]) -> dict[str, Any]:
             "gone": isinstance(error, WriterGone),
             "error": str(error),
         }
+    except Exception as error:
+        log.exception("the snapshot writer has met an error of its own")
+        return {"ok": False, "error": f"{type(error).__name__}: {error}"}
     finally:
         await etcd.close()
 

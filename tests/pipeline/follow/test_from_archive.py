@@ -6,10 +6,10 @@ from unittest import mock
 
 import pytest
 
-from archive import follower
-from archive.catalog import Catalog
-from archive.follower import Archiver
-from archive.store import Directory
+from archive.archiver import follower
+from archive.archiver.follower import Archiver
+from archive.files.catalog import Catalog
+from archive.files.store import Directory
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
 from pipeline.follow import from_archive
