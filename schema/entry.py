@@ -65,6 +65,15 @@ class Request(NamedTuple):
     body: bytes  # CLIENT: what follows the request's header, as the client sent it
 
 
+class Written(NamedTuple):
+    """An entry as it lies in the log, or in an archive of it."""
+
+    position: int  # its key's mod_revision
+    incarnation: str  # of the proxy that has appended it
+    number: int  # among those of the incarnation
+    value: bytes
+
+
 class RequestFields(Protocol):
     """The fields of a request: of a `Request`, or of a proxy's own object that waits for the outcome."""
 

@@ -13,9 +13,10 @@ from archive.files import index, segment
 from archive.files.container import Pages
 from archive.files.container import encode as encode_snapshot
 from archive.files.names import COMPLETE, Point, Segment, Snapshot
-from archive.files.segment import Change, Content, Record
+from archive.files.segment import Change, Content
 from archive.files.store import Store
 from proxy.state.recording import Recorded, What
+from schema.entry import Written
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ class RunWriter:
         self._store = store
         self._run = run
         self._start = start
-        self._records: list[Record] = []
+        self._records: list[Written] = []
         self._changes: list[Change] = []
         self._put: Segment | None = None  # the open segment as it is in the store
         #: The bytes of the open segment, and those of them that are not in the store.
@@ -51,7 +52,7 @@ class RunWriter:
         """Whether the open segment has to be written."""
         return self.size >= MOST
 
-    def entry(self, record: Record) -> None:
+    def entry(self, record: Written) -> None:
         """An entry takes effect."""
         self._records.append(record)
         self.size += len(record.value)

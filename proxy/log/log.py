@@ -89,6 +89,7 @@ class Log:
             context.keys,
             machine,
             self,
+            self,
             context.settings.max_staleness,
             clock,
             self.applier.worker.drained,

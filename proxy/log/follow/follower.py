@@ -9,18 +9,15 @@ from typing import NamedTuple
 from proxy.etcd.model import PUT, Event, KeyValue
 from proxy.log.record import unreadable
 from proxy.state.pause import NO_PAUSE, Pause
-from schema.entry import Entry, decode_entry
+from schema.entry import Entry, Written, decode_entry
 from schema.errors import BadValue, ForeignKey
 from schema.keys import KeyKind, Keyspace
 
 
-class Apply(NamedTuple):
-    """An entry takes effect. `position` is its mod_revision."""
+class Apply(Written):
+    """An entry takes effect."""
 
-    position: int
-    incarnation: str
-    number: int
-    value: bytes
+    __slots__ = ()
 
     def decode(self) -> Entry:
         """The entry. Raises TreeNotServable: who skipped it would have a different tree."""
