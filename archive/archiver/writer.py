@@ -15,6 +15,7 @@ from archive.files.container import encode as encode_snapshot
 from archive.files.names import COMPLETE, Point, Segment, Snapshot
 from archive.files.segment import Change, Content
 from archive.files.store import Store
+from codec.named import made
 from proxy.state.recording import Recorded, What
 from schema.entry import Written
 
@@ -30,8 +31,6 @@ _KINDS = {
     What.ACL: segment.ACL,
     What.STAT: segment.DATA,
 }
-
-_new = tuple.__new__
 
 
 class RunWriter:
@@ -65,9 +64,8 @@ class RunWriter:
         if kind is None:
             return
         sizes = _size(data_before), _size(data)
-        # `Change(...)` would go through a function written in Python.
-        made = (len(self._records), request, kind, zxid, path, before, after, *sizes)
-        self._changes.append(_new(Change, made))
+        fields = (len(self._records), request, kind, zxid, path, before, after, *sizes)
+        self._changes.append(made(Change, fields))
         self.size += _OF_A_CHANGE
 
     async def flush(self, end: Point, digest: int) -> int:

@@ -87,10 +87,7 @@ class LastLoad(NamedTuple):
 
 
 class Follow:
-    """One follower of the log: the watch, its order, and whether the state is right and recent.
-
-    More than twelve attributes: the parts of this package meet here, and the consumer uses each of them.
-    """
+    """One follower of the log: the watch, its order, and whether the state is right and recent."""
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ Every follower computes the same order from the same events, by rules 1.3 to 1.5
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from codec.named import made
 from proxy.etcd.model import PUT, Event, KeyValue
 from proxy.log.record import unreadable
 from proxy.state.pause import NO_PAUSE, Pause
@@ -50,7 +51,6 @@ class RecordChanged(NamedTuple):
 
 
 Item = Apply | ProxyCame | ProxyGone | RecordChanged
-_new = tuple.__new__
 
 
 class Follower:
@@ -204,8 +204,7 @@ class Follower:
                     position, incarnation, number, value
                 )
             return
-        # `Apply(...)` would call a function written in Python.
-        items.append(_new(Apply, (position, incarnation, number, value)))
+        items.append(made(Apply, (position, incarnation, number, value)))
         if self._waiting:
             waiting = self._waiting.get(incarnation)
             if waiting:
