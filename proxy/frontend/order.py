@@ -40,6 +40,7 @@ from typing import NamedTuple
 from codec.constants import ErrorCode, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer
+from codec.named import made
 from proxy.frontend.life import TRANSITIONS, Event, Life
 from proxy.frontend.observer import Answer, Observer
 from proxy.frontend.replies import LIMITS, Limits, Replies
@@ -372,7 +373,7 @@ class Order:
             self._requests = []
         self.slow_read = None
         # Half the time of the class's own constructor, for what is made for each chunk of requests.
-        return tuple.__new__(Ready, (requests or (), slow_read, packets or (), close, self.again))
+        return made(Ready, (requests or (), slow_read, packets or (), close, self.again))
 
     @property
     def is_idle(self) -> bool:
@@ -695,8 +696,8 @@ class Order:
         reading = self._reading if pause is None else self._reading._replace(pause=pause)
         try:
             body = self._reads[request.opcode](reading, self._client, request.packet, replies.wire.body)
-        except TooMuch:
-            reply = replies.refusal(request.xid, Refusal(ErrorCode.BAD_ARGUMENTS))
+        except TooMuch as error:
+            reply = replies.refusal(request.xid, Refusal(error.code))
         except (Refusal, MalformedPacket) as error:
             reply = replies.refusal(request.xid, error)
         else:
