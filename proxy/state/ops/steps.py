@@ -5,8 +5,8 @@ What cannot be known without the work itself counts as `MANY`.
 """
 
 from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
-from codec.jute import Acl
 from codec.packets import decode_path
 from proxy.state.node import Node
 from proxy.state.operation import Client, Reading
@@ -54,9 +54,9 @@ class OfEntries:
     def __init__(self, pause: Pause) -> None:
         self._pause = pause
 
-    def each(self, acl: Collection[Acl]) -> Iterator[Acl]:
+    def each(self, items: Collection[Any]) -> Iterator[Any]:
         """The entries."""
-        for entry in self._pause.each(acl):
+        for entry in self._pause.each(items):
             yield entry
             self._pause.spend(len(entry.id) // _CHARACTERS_PER_STEP)
 
