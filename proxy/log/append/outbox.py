@@ -105,9 +105,8 @@ class SpentBudgets:
 class Outbox:
     """The requests of this proxy without an outcome: those that wait, and those that were sent.
 
-    More than twelve attributes: a request is in the queue, among the syncs, in an entry, behind one, or
-    refused. One object has all these places, since a session's requests keep their order from one to the next
-    (rule 2.7).
+    A request is in the queue, among the syncs, in an entry, behind one, or refused. One object has all these
+    places, since a session's requests keep their order from one to the next (rule 2.7).
     """
 
     def __init__(

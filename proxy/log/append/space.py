@@ -133,7 +133,9 @@ class Space:
         self._held = {session: held for session, held in self._held.items() if session in sessions}
         nodes = self._machine.tree.nodes
         self._claims = {
-            path: zxid for path, zxid in self._claims.items() if path in nodes and _changed(nodes[path]) == zxid
+            path: zxid
+            for path, zxid in self._claims.items()
+            if path in nodes and _changed(nodes[path]) == zxid
         }
         if self._is_last and room > self._least:
             self._is_last = False
@@ -187,9 +189,7 @@ class Space:
             admitted = self._admits(pending.session_id, parts, cost, room)
         if not admitted:
             fields = parts[0][1] if parts and len(parts) == 1 else None
-            probe.current.refused(
-                pending.session_id, pending.opcode, fields, self._machine, is_last=is_last
-            )
+            probe.current.refused(pending.session_id, pending.opcode, fields, self._machine, is_last=is_last)
         return admitted
 
     def _admits(self, session_id: int, parts: Sequence[tuple[Effect, Any]], cost: int, room: int) -> bool:
@@ -364,7 +364,7 @@ class _Growth(NamedTuple):
 
     lasting: int
     ephemeral: int  # by nodes that go with their session
-    given: dict[str, int]  # the nodes that count as given back, wholly or in part, with the zxids of `_changed`
+    given: dict[str, int]  # the nodes that count as given back, with `_changed`
     deleted: int  # how many of these it deletes
 
 

@@ -109,10 +109,7 @@ class _LogLength:
 
 
 class Snapshots:
-    """One proxy's part in the snapshots of its tree.
-
-    More than twelve attributes: three are limits, and four say for how long `is_due` waits.
-    """
+    """One proxy's part in the snapshots of its tree."""
 
     def __init__(
         self,

@@ -9,7 +9,8 @@ import pytest
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.errors import Failure
 from pipeline.follow import files, output, outward, retrying
-from pipeline.follow.base import digest_of, load_base
+from pipeline.follow.base import load_base
+from pipeline.follow.copy import digest_of
 from pipeline.follow.output import DONE, NOT_LEVEL
 from pipeline.follow.outward import Options, mirror
 from pipeline.formats import directory

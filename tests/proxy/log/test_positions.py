@@ -10,11 +10,11 @@ from unittest import mock
 
 import pytest
 
-from archive import writer as archive_writer
-from archive.follower import Archiver
-from archive.moment import moment
-from archive.past import state_at
-from archive.store import store_of
+from archive.archiver import writer as archive_writer
+from archive.archiver.follower import Archiver
+from archive.files.moment import moment
+from archive.files.store import store_of
+from archive.past.state import state_at
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.etcd import log as etcd_log
 from proxy.etcd.model import Get, RangeResult, Txn
