@@ -3,7 +3,7 @@
 from cli.output import CommandFailed, Output, WrongUsage, table
 from ctl.visitor import append
 from proxy.etcd.interface import Etcd
-from proxy.log.load.start import load
+from proxy.log.load.start import load_as_of
 from proxy.log.record import look, servable
 from proxy.state.budgets import LEVEL, MOST_BUDGETS
 from proxy.state.level import KNOWN
@@ -45,7 +45,7 @@ async def change(etcd: Etcd, keys: Keyspace, action: str, texts: list[str]) -> O
             f"the tree has level {level}, and budgets need level {LEVEL}. When all proxies are upgraded, run"
             f" `zketcd snapshot` and `zketcd raise-level {LEVEL}` (docs/upgrading.md)"
         )
-    there = {rule.path for rule in (await load(etcd, keys, make=False)).machine.budgets.rules}
+    there = {rule.path for rule in (await load_as_of(etcd, keys)).machine.budgets.rules}
     if action == "remove":
         for path in texts:
             if path not in there:

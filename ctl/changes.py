@@ -8,7 +8,7 @@ from ctl.levels import LevelRefused, raise_level
 from ctl.visitor import append, visit
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdNoSpace, Get, Put, Txn
-from proxy.log.load.start import load
+from proxy.log.load.start import load_as_of
 from proxy.log.record import TIMEOUT, Registered, incarnation_of, look, servable
 from proxy.log.upkeep.snapshot_writer import WriteFailed, write
 from proxy.log.upkeep.truncation import Overtaken, until_known
@@ -97,7 +97,7 @@ async def kill_session(etcd: Etcd, keys: Keyspace, session_id: int) -> Output:
     """End a session, as its proxy does when the client is silent: by an entry of the log."""
     name = session_text(session_id)
     servable(await look(etcd, keys), keys, KNOWN)
-    loaded = await load(etcd, keys, make=False)
+    loaded = await load_as_of(etcd, keys)
     session = loaded.machine.sessions.get(session_id)
     if session is None:
         raise CommandFailed(f"there is no session {name}; `zketcd sessions` lists them")

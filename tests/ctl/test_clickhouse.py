@@ -16,7 +16,7 @@ from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer
 from lab.servers.operator import ctl
 from proxy.etcd.client import EtcdClient
-from proxy.log.load.start import load
+from proxy.log.load.start import load_as_of
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
 
@@ -71,7 +71,7 @@ class Tree:
         async def loaded() -> Machine:
             etcd = EtcdClient([self._etcd.endpoint])
             try:
-                return (await load(etcd, Keyspace(self._prefix), make=False)).machine
+                return (await load_as_of(etcd, Keyspace(self._prefix))).machine
             finally:
                 await etcd.close()
 

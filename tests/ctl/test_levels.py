@@ -5,7 +5,7 @@ import pytest
 from ctl.levels import LevelRefused, raise_level
 from lab.fakes.etcd import FakeEtcdClient
 from proxy.etcd.model import Put, Txn, TxnResult
-from proxy.log.load.start import load
+from proxy.log.load.start import load_to_serve
 from proxy.log.record import TreeNotServable
 from schema.entry import Kind, decode_entry
 from tests.proxy.log.trees import Tree
@@ -33,7 +33,7 @@ async def test_a_level_is_raised_when_all_speak_it() -> None:
     ], "the command's own key is gone"
     assert not await raise_level(tree.etcd, tree.keys, 2, levels=(1, 2))
     with pytest.raises(TreeNotServable, match="Start a newer release, one that applies level 2"):
-        await load(tree.etcd, tree.keys, levels=(1,))
+        await load_to_serve(tree.etcd, tree.keys, levels=(1,))
     with pytest.raises(LevelRefused, match="never lowered"):
         await raise_level(tree.etcd, tree.keys, 1, levels=(1, 2))
 

@@ -7,7 +7,7 @@ from ctl import history
 from ctl.unseal import unseal
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Compare, Put, Txn, TxnResult
-from proxy.log.load.start import load
+from proxy.log.load.start import load_as_of
 from proxy.log.record import TreeSealed
 from proxy.log.seal import seal
 from schema.record import Seal, encode_record
@@ -51,7 +51,7 @@ async def test_a_tree_that_is_unsealed_is_served_again_and_its_follower_cannot_f
     await move.unseal()
     record = await move.source.record()
     assert (record.complete, record.seal) == (True, None)
-    assert "/before" in (await load(move.source.etcd, move.source.keys, make=False)).machine.tree.nodes
+    assert "/before" in (await load_as_of(move.source.etcd, move.source.keys)).machine.tree.nodes
     assert not await move.finish(fence)
     assert (await move.target.pair()).value == move.follows, "another follower continues there"
     with pytest.raises(CommandFailed, match="the tree under /t is not sealed"):
@@ -117,4 +117,4 @@ async def test_the_list_of_proxies_and_what_is_read_say_where_the_tree_has_gone(
     assert "position" in shown[-1]
     assert (await history.tail(move.source.etcd, move.source.keys, 5)).lines
     with pytest.raises(TreeSealed):
-        await load(move.source.etcd, move.source.keys, make=False)
+        await load_as_of(move.source.etcd, move.source.keys)

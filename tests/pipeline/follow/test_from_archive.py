@@ -6,17 +6,18 @@ from unittest import mock
 
 import pytest
 
-from archive import follower
-from archive.catalog import Catalog
-from archive.follower import Archiver
-from archive.store import Directory
+from archive.archiver import follower
+from archive.archiver.follower import Archiver
+from archive.files.catalog import Catalog
+from archive.files.store import Directory
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
 from pipeline.follow import from_archive
 from pipeline.follow.from_archive import InArchive
+from pipeline.follow.options import Options
 from pipeline.follow.output import DONE
 from pipeline.follow.source import OtherSource
-from pipeline.follow.standby import Options, follow
+from pipeline.follow.standby import follow
 from schema.record import Seal
 from tests.pipeline.follow.test_standby import KEYS, LEVEL, World
 
@@ -119,6 +120,34 @@ async def test_an_archive_that_grows_all_the_time(world: Archived, monkeypatch: 
     monkeypatch.setattr(from_archive, "Catalog", growing)
     assert await world.follow(timeout=30.0) == DONE
     assert listings < 25
+
+
+async def test_a_copy_that_is_far_behind(world: Archived, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was listed counts, and the copy is not level before all of it is applied."""
+    for _ in range(4):
+        await world.write()
+        await world.archived()
+    run = Catalog(world.store.list()).runs[-1]
+    monkeypatch.setattr(from_archive, "_TOGETHER", 1)
+    reading = await world.archive.open(run.begin.entries, run.cluster)
+    reader = asyncio.create_task(reading.run())
+    await asyncio.wait_for(reading.arrived.wait(), 60)
+    assert reading.behind >= run.end.zxid - run.segments[0].end.zxid > 10
+    while reading.machine.entries < run.end.entries:
+        assert not reader.done()
+        while (arrived := reading.take()) is not None:
+            assert reading.level_at() is None
+            item, entry = arrived
+            reading.machine.apply(item.incarnation, item.number, entry)
+        await asyncio.sleep(0.001)
+
+    async def is_level() -> bool:
+        return reading.level_at() is not None
+
+    await eventually(is_level, "it is level", 60)
+    assert reading.behind == 0
+    reader.cancel()
+    await asyncio.gather(reader, return_exceptions=True)
 
 
 async def test_a_gap_of_the_archive(world: Archived, capsys: pytest.CaptureFixture[str]) -> None:

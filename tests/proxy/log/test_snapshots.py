@@ -17,7 +17,7 @@ from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.log.append.outbox import Outbox
 from proxy.log.context import Context
-from proxy.log.load.start import load
+from proxy.log.load.start import load_as_of
 from proxy.log.log import Log
 from proxy.log.members import Member, Members, Peers
 from proxy.log.status import LogStatus, Pressure, Stats
@@ -176,9 +176,9 @@ def test_a_nearly_full_etcd_gets_two_snapshots_as_soon_as_deletes_can_give_space
     tree.data_size = 1000
     world.snapshots.is_due()
     subject.apply(5, 100, 1)
-    subject.pressure = Pressure(4000, 1099, 1100)
+    subject.pressure = Pressure(4000, 1099, 1100, 1000)
     assert world.due_after() is None  # there is no room for it before etcd has compacted
-    subject.pressure = Pressure(4000, 5000, 1100)
+    subject.pressure = Pressure(4000, 5000, 1100, 1000)
     for position in (110, 120):
         assert world.due_after() == 0
         subject.record = TreeRecord(True, 1, 1, _REF._replace(name=f"{position}", position=position), None)
@@ -202,7 +202,7 @@ def test_a_snapshot_that_would_make_etcd_full_is_not_written(caplog: pytest.LogC
     subject.record = TreeRecord(True, 1, 1, _REF, None)
     world.snapshots.is_due()
     subject.apply(5, 99999, 1)
-    subject.pressure = Pressure(4000, 1100, 1100, is_last=True)
+    subject.pressure = Pressure(4000, 1100, 1100, 1000, is_last=True)
     assert world.due_after() is None
     assert caplog.text.count("etcd has room for") == 1
     subject.outbox.full = True  # then it may be what gives space back
@@ -210,7 +210,7 @@ def test_a_snapshot_that_would_make_etcd_full_is_not_written(caplog: pytest.LogC
     subject.outbox.full = False
     world.snapshots.want()
     assert world.due_after() == 0
-    subject.pressure = Pressure(4000, 1300, 1100)
+    subject.pressure = Pressure(4000, 1300, 1100, 1000)
     assert world.due_after() is not None
 
 
@@ -245,7 +245,7 @@ async def real(etcd_server: EtcdServer, etcd_prefix: str) -> AsyncIterator[World
 async def adopt(world: World) -> None:
     """The subject is a proxy that has just started."""
     subject = world.subject
-    loaded = await load(world.tree.etcd, world.tree.keys, make=False)
+    loaded = await load_as_of(world.tree.etcd, world.tree.keys)
     subject.machine = loaded.machine
     subject.record = loaded.caught.record
     subject.position = loaded.caught.revision
@@ -296,7 +296,7 @@ async def test_a_child_writes_and_truncates_and_what_is_over_is_forgotten(real: 
     assert not await tree.names(*tree.keys.entries_of("a"))
     (forget,) = real.subject.outbox.queue
     assert decode_forget(forget.body).incarnation == "a"
-    loaded = await load(tree.etcd, tree.keys, make=False)
+    loaded = await load_as_of(tree.etcd, tree.keys)
     assert loaded.base == record.current
     assert "/x/59" in loaded.machine.tree.nodes
 
