@@ -7,7 +7,7 @@ from typing import Any
 import configargparse
 
 from archive.commands import COMMANDS
-from archive.moment import Moment, moment
+from archive.files.moment import Moment, moment
 from cli.client import add_server
 from cli.connection import add_connection
 from proxy.options.archive import archive_url, duration

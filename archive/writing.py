@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from archive.revert import Kind, Step
+from archive.past.revert import Kind, Step
 from cli.client import Client
 from codec import client as zk
 from codec.client import Request

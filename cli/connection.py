@@ -1,12 +1,15 @@
 """How a command reaches etcd: the options, and the client that they make."""
 
+from argparse import Namespace
 from typing import Any
 
 from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
 from proxy.options import values
-from proxy.options.etcd import DATA_DIR, EtcdAccess, check, embedded_url
-from proxy.options.table import add_options, values_of
+from proxy.options.etcd import DATA_DIR, PREFIX, EtcdAccess, check, embedded_url
+from proxy.options.file import options_in
+from proxy.options.table import add_options, options_of, values_of
+from proxy.options.values import EMBEDDED
 
 _ETCD = "http://127.0.0.1:2379"
 
@@ -33,7 +36,7 @@ def add_connection(add: Any) -> None:
         metavar="DIR",
         help="data directory of a server that runs an embedded etcd (default: data)",
     )
-    add("--prefix", type=values.prefix, default="/zketcd", help="etcd prefix of the tree")
+    add("--prefix", type=values.prefix, default=PREFIX, help="etcd prefix of the tree")
     add_options(add, EtcdAccess)
     add(
         "--patience",
@@ -59,6 +62,22 @@ def access_of(given: Any, options: Any) -> EtcdAccess:
     except ValueError as error:
         options.error(str(error))
     return access
+
+
+def tree_in(file: str) -> tuple[Access, str]:
+    """How a server with this TOML file reaches its etcd, and its prefix. Raises OSError, ValueError."""
+    texts = {name: str(value) for name, value in options_in(file).items()}
+    etcd = texts.get("etcd", EMBEDDED)
+    if etcd == EMBEDDED:
+        etcd = embedded_url(texts.get("data-dir", DATA_DIR))
+    given = {
+        each.dest: texts.get(each.name.removeprefix("--"), str(each.arguments.get("default", "")))
+        for each in options_of(EtcdAccess)
+    }
+    access = EtcdAccess(**values_of(EtcdAccess, Namespace(**given)))
+    found = tuple(endpoint.strip() for endpoint in etcd.split(","))
+    check(access, found)
+    return Access(found, access), texts.get("prefix", PREFIX)
 
 
 def client_of(given: Any, access: EtcdAccess) -> EtcdClient:

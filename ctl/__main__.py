@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cli.client import Refused, connected
-from cli.connection import access_of, client_of, endpoints
+from cli.connection import access_of, client_of, endpoints, tree_in
 from cli.output import CommandFailed, Output, WrongUsage, visible
 from ctl import backup, budgets, changes, clickhouse, history, life, reading, sessions, top, unseal
 from ctl.options import PAST, parser
@@ -26,6 +26,7 @@ from proxy.options.table import values_of
 from proxy.state.machine import Machine
 from proxy.support.environment import clock_ms
 from proxy.support.stdout import guarded
+from schema.entry import Written
 from schema.keys import Keyspace
 from schema.record import Home
 
@@ -68,10 +69,10 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
 
 def _past(given: Any, at: str) -> Callable[[], Output]:
     """Runs a command on a moment of an archive. Raises ValueError for what is no moment."""
-    from archive.catalog import ArchiveError
-    from archive.moment import moment
-    from archive.past import state_at
-    from archive.store import existing
+    from archive.files.catalog import ArchiveError
+    from archive.files.moment import moment
+    from archive.files.store import existing
+    from archive.past.state import state_at
 
     wanted = moment(at, clock_ms())
 
@@ -163,11 +164,13 @@ async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
 
 
 async def _unseal(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
-    """The etcd that the tree was moved to is reached with the same user and certificates."""
     if given.force:
         return await unseal.unseal(etcd, keys, None)
     where = await unseal.sealed(etcd, keys)
-    access = Access(tuple(where.etcd.split(",")), EtcdAccess(**values_of(EtcdAccess, given)))
+    if given.moved_to is not None:
+        access, _ = await asyncio.to_thread(tree_in, given.moved_to)
+    else:
+        access = Access(tuple(where.etcd.split(",")), EtcdAccess(**values_of(EtcdAccess, given)))
     there = access.client(await asyncio.to_thread(access.tls))
     try:
         return await unseal.unseal(etcd, keys, there)
@@ -216,16 +219,16 @@ async def _session(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
     return life.show(given.session, machine, homes, clients, [*entries, *newest])
 
 
-def _archived(url: str) -> list[life.Written]:
+def _archived(url: str) -> list[Written]:
     """The entries of an archive, in their order. Raises CommandFailed; blocks."""
-    from archive.catalog import ArchiveError, Catalog
-    from archive.past import read
-    from archive.store import existing
+    from archive.files.catalog import ArchiveError, Catalog
+    from archive.files.store import existing
+    from archive.past.state import read
 
     try:
         store = existing(url)
         return [
-            life.Written(*record)
+            record
             for run in Catalog(store.list()).runs
             for each in run.segments
             for record in read(store, run, each).records

@@ -44,9 +44,7 @@ async def raise_level(
             f" Use the command of a release that applies level {level}"
         )
     if record.current is None:
-        raise LevelRefused(
-            f"the tree under {prefix} has no snapshot yet. Write one first: `zketcd snapshot`"
-        )
+        raise LevelRefused(f"the tree under {prefix} has no snapshot yet. Write one first: `zketcd snapshot`")
     async with visit(etcd, keys, levels, version) as visitor:
         found = await look(etcd, keys)
         record = servable(found, keys, levels)

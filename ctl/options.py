@@ -232,6 +232,12 @@ def _unseal(parser: ArgumentParser) -> None:
         help="do not ask the etcd that the tree was moved to. If the tree is served there, or will be,"
         " clients write to two trees, and what one of them has is lost",
     )
+    parser.add_argument(
+        "--moved-to",
+        metavar="FILE",
+        help="TOML file of a server of the tree that it was moved to, which has that etcd's addresses, user"
+        " and certificates (default: the addresses of the move, and this tree's user and certificates)",
+    )
 
 
 def _raise_level(parser: ArgumentParser) -> None:

@@ -98,5 +98,5 @@ def _fence_of(found: Look) -> int:
 def _unreachable(where: Seal, error: Exception) -> CommandFailed:
     return CommandFailed(
         f"it is unknown whether the tree is served under {where.prefix} in the etcd at {where.etcd}: {error}."
-        " If no zketcd can ever serve it, use --force"
+        " If it has another user or certificates, use --moved-to; if no zketcd can ever serve it, --force"
     )

@@ -55,7 +55,7 @@ from proxy.watchdog import Watchdog, WatchdogThread, limit_of
 from schema.errors import BadValue
 
 if TYPE_CHECKING:
-    from archive.moment import Moment
+    from archive.files.moment import Moment
     from proxy.traces.otel import OtelTracer
     from serve.admin_port import AdminSettings
 
@@ -301,7 +301,7 @@ async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) ->
 
 def _moment(config: Config) -> "Moment":
     """The moment that --at names. Raises ValueError."""
-    from archive.moment import moment
+    from archive.files.moment import moment
 
     try:
         return moment(config.archive.at or "now", int(HOST.clock.time() * 1000))
@@ -311,9 +311,9 @@ def _moment(config: Config) -> "Moment":
 
 def _past(config: Config) -> Machine:
     """The state of a moment. Raises ValueError; blocks."""
-    from archive.catalog import ArchiveError
-    from archive.past import state_at
-    from archive.store import existing
+    from archive.files.catalog import ArchiveError
+    from archive.files.store import existing
+    from archive.past.state import state_at
 
     try:
         return state_at(existing(config.archive.url), _moment(config))

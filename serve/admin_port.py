@@ -7,12 +7,12 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from console import passwords
-from console.api import Api
+from console.answers.api import Api
+from console.answers.past import ArchivePlace
 from console.assets import read_assets
 from console.feeds import Feeds
 from console.http import Console, ConsoleSettings
-from console.past import ArchivePlace
+from console.people import passwords
 from console.storage import Storage
 from console.tables import Source, Tables
 from proxy.admin.changes import Changes

@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 
-from archive.moment import shown
+from archive.files.moment import shown
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import first_zxid

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from archive.stats import MetricsFile
+from archive.archiver.stats import MetricsFile
 from pipeline.errors import Failure
 from schema.followed import Lag
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from archive.catalog import ArchiveError
+from archive.files.catalog import ArchiveError
 from pipeline.addresses import ARCHIVE, is_in_etcd
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
@@ -19,6 +19,7 @@ from pipeline.follow.checking import check, check_with
 from pipeline.follow.from_archive import InArchive
 from pipeline.follow.from_etcd import InEtcd
 from pipeline.follow.lost import promote, seal_source
+from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, NOT_LEVEL, STUCK, Stuck, print_progress
 from pipeline.follow.retrying import retrying
 from pipeline.follow.source import Source
@@ -63,44 +64,37 @@ def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], why: str) -> 
             raise Failure(f"--{name.replace('_', '-')} {why}")
 
 
-async def _inward(connection: Connection, arguments: argparse.Namespace) -> int:
-    # To read a ZooKeeper's files takes numpy and pyarrow, and a zketcd is followed without.
-    from pipeline.follow import inward
-
-    options = inward.Options(
-        arguments.source,
-        arguments.data_log_dir,
+def _options(connection: Connection, arguments: argparse.Namespace) -> Options:
+    return Options(
         arguments.overwrite,
         arguments.until_level,
         arguments.finish,
         arguments.keep_sessions,
         arguments.zxid,
         arguments.timeout,
-        arguments.patience,
-        torn=arguments.repair == TAIL,
-        limits=Limits(max_request_bytes=arguments.max_request_bytes),
-        metrics=arguments.metrics,
-    )
-    async with reached(connection) as etcd:
-        if arguments.check:
-            return await check(etcd, connection.keys, arguments.source, arguments.data_log_dir)
-        return await inward.follow(etcd, connection.keys, options)
-
-
-async def _of_zketcd(connection: Connection, arguments: argparse.Namespace) -> int:
-    options = standby.Options(
-        arguments.overwrite,
-        arguments.until_level,
-        arguments.finish,
-        arguments.zxid,
-        arguments.timeout,
         Limits(max_request_bytes=arguments.max_request_bytes),
         arguments.metrics,
         connection.etcd,
     )
+
+
+async def _inward(connection: Connection, arguments: argparse.Namespace) -> int:
+    # To read a ZooKeeper's files takes numpy and pyarrow, and a zketcd is followed without.
+    from pipeline.follow import inward
+
+    source = inward.Directory(
+        arguments.source, arguments.data_log_dir, arguments.patience, torn=arguments.repair == TAIL
+    )
+    async with reached(connection) as etcd:
+        if arguments.check:
+            return await check(etcd, connection.keys, source.path, source.log_path)
+        return await inward.follow(source, etcd, connection.keys, _options(connection, arguments))
+
+
+async def _of_zketcd(connection: Connection, arguments: argparse.Namespace) -> int:
     async with reached(connection) as etcd, source_of(connection, etcd, arguments) as source:
         if not arguments.check:
-            return await standby.follow(source, etcd, connection.keys, options)
+            return await standby.follow(source, etcd, connection.keys, _options(connection, arguments))
         try:
             return await check_with(source, etcd, connection.keys)
         except (TreeNotServable, ArchiveError) as error:
@@ -110,7 +104,7 @@ async def _of_zketcd(connection: Connection, arguments: argparse.Namespace) -> i
 async def _without(connection: Connection, arguments: argparse.Namespace) -> int:
     """Complete the copy without its source, then seal that as soon as it can be reached."""
     name: str = arguments.source
-    lost = None if name.startswith(ARCHIVE) else Connection.from_url(name, arguments)
+    lost = None if name.startswith(ARCHIVE) else await asyncio.to_thread(Connection.from_url, name, arguments)
     async with reached(connection) as etcd:
         limits = Limits(max_request_bytes=arguments.max_request_bytes)
         position = await promote(retrying(etcd), connection.keys, limits)
@@ -144,7 +138,7 @@ async def source_of(target: Connection, etcd: Etcd, arguments: argparse.Namespac
         return
     if not is_in_etcd(name):
         raise Failure(f"{name} is not etcd://HOST:PORT/PREFIX or {ARCHIVE}URL")
-    connection = Connection.from_url(name, arguments)
+    connection = await asyncio.to_thread(Connection.from_url, name, arguments)
     async with reached(connection) as source:
         prefixes = sorted((target.keys.prefix, connection.keys.prefix))
         clusters = [(await each.status(TIMEOUT)).cluster_id for each in (source, etcd)]

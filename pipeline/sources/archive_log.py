@@ -19,12 +19,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive import container, past
-from archive.catalog import ArchiveError, Catalog, Run
-from archive.moment import NOW, By, moment
-from archive.names import Segment, Snapshot
-from archive.segment import Content, Record
-from archive.store import Store, existing
+from archive.files import container
+from archive.files.catalog import ArchiveError, Catalog, Run
+from archive.files.moment import NOW, By, moment
+from archive.files.names import Segment, Snapshot
+from archive.files.segment import Content
+from archive.files.store import Store, existing
+from archive.past import state as past
 from pipeline.errors import Failure
 from pipeline.sources.log_options import LogOptions
 from pipeline.traffic.outcomes import Recorder
@@ -34,7 +35,7 @@ from proxy.log.load.replay import Place
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.support.memory import uncollected
-from schema.entry import decode_entry
+from schema.entry import Written, decode_entry
 from schema.errors import BadValue
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ def _loaded(store: Store, name: str) -> Machine:
         ) from error
 
 
-def _between(content: Content, first: int, end: int) -> Sequence[Record]:
+def _between(content: Content, first: int, end: int) -> Sequence[Written]:
     start = content.start.entries
     return content.records[max(0, first - start) : max(0, end - start)]
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from archive import feed
+from archive.past import feed
 from codec.client import create as creation
 from codec.client import delete, set_data
 from ctl.__main__ import main as ctl

@@ -8,9 +8,9 @@ import pytest
 
 from archive import writing
 from archive.__main__ import main
-from archive.moment import NOW
-from archive.past import state_at
-from archive.store import store_of
+from archive.files.moment import NOW
+from archive.files.store import store_of
+from archive.past.state import state_at
 from cli.client import Client as SessionClient
 from cli.client import Refused
 from codec import client as zk

@@ -14,9 +14,9 @@ from codec import client as zk
 from codec.client import packet
 from console.assets import read_assets
 from console.feeds import Feeds
-from console.guard import HEADER
 from console.http import Console, ConsoleSettings
-from console.passwords import Secret, make
+from console.people.guard import HEADER
+from console.people.passwords import Secret, make
 from console.storage import Storage
 from console.tables import Source
 from lab.fakes.etcd import FakeEtcd

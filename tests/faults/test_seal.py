@@ -10,9 +10,9 @@ from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, OperationTim
 from kazoo.handlers.threading import KazooTimeoutError
 
 from archive.__main__ import main as archive
-from archive.moment import moment
-from archive.past import state_at
-from archive.store import store_of
+from archive.files.moment import moment
+from archive.files.store import store_of
+from archive.past.state import state_at
 from ctl.__main__ import main as ctl
 from lab.servers import EtcdServer, StartFailed, ZketcdServer, wait_until
 from proxy.etcd.client import EtcdClient

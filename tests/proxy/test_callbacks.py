@@ -4,8 +4,8 @@ A new one fails the test until it is listed here, with an answer to that questio
 """
 
 import ast
+import functools
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +52,7 @@ proxy/support/ports.py add_done_callback partial(self._begun, client, place)
 proxy/support/tasks.py add_done_callback partial(self._ended, reported)
 proxy/watchdog.py Thread self._run
 proxy/watchdog.py call_soon_threadsafe self._turn
-console/local_session.py call_soon self._session.closed
+console/sessions/local_session.py call_soon self._session.closed
 """
 
 # They end the connection of one client, or what becomes one.
@@ -81,7 +81,7 @@ proxy/support/tasks.py create_task each
 # Nothing depends on them: the last spans of traces; the child that reads the archive for the console.
 _NOTHING = """
 proxy/traces/otel.py Thread self._provider.shutdown
-console/past.py create_task self._end_when_idle()
+console/answers/past.py create_task self._end_when_idle()
 """
 
 # What catches each exception, and why none is lost.
@@ -102,7 +102,7 @@ _CAUGHT = {
     "proxy/support/ports.py Exception": "the client is closed; no memory: `contained`",
     "proxy/state/machine.py Exception": "the request fails at all servers; no memory is not caught",
     "console/http.py Exception": "the answer to the request is an error; no memory: `contained`",
-    "console/local_session.py BaseException": "raises it again",
+    "console/sessions/local_session.py BaseException": "raises it again",
 }
 
 # Where the callback is among the arguments.
@@ -121,11 +121,15 @@ _PLACES = {
 }
 
 
-def _nodes() -> Iterator[tuple[str, ast.AST]]:
-    for source in _SOURCES:
-        for path in sorted((_ROOT / source).rglob("*.py")):
-            name = path.relative_to(_ROOT).as_posix()
-            yield from ((name, node) for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+@functools.cache
+def _nodes() -> list[tuple[str, ast.Call | ast.ExceptHandler]]:
+    return [
+        (path.relative_to(_ROOT).as_posix(), node)
+        for source in _SOURCES
+        for path in sorted((_ROOT / source).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call | ast.ExceptHandler)
+    ]
 
 
 def _called(node: ast.Call) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from console.passwords import line, make
+from console.people.passwords import line, make
 from serve.__main__ import main
 
 

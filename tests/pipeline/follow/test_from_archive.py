@@ -6,17 +6,18 @@ from unittest import mock
 
 import pytest
 
-from archive import follower
-from archive.catalog import Catalog
-from archive.follower import Archiver
-from archive.store import Directory
+from archive.archiver import follower
+from archive.archiver.follower import Archiver
+from archive.files.catalog import Catalog
+from archive.files.store import Directory
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
 from pipeline.follow import from_archive
 from pipeline.follow.from_archive import InArchive
+from pipeline.follow.options import Options
 from pipeline.follow.output import DONE
 from pipeline.follow.source import OtherSource
-from pipeline.follow.standby import Options, follow
+from pipeline.follow.standby import follow
 from schema.record import Seal
 from tests.pipeline.follow.test_standby import KEYS, LEVEL, World
 

@@ -109,7 +109,7 @@ LINES = [
     # A variable of a script that is not set: --overwrite must not delete the default tree.
     (["import", SAMPLE, *ETCD, "--prefix", "", "--overwrite"], "must not be empty"),
     (["import", SAMPLE, *ETCD, "--etcd-cert", "c"], "etcd-cert and --etcd-key must be given together"),
-    (["import", SAMPLE, *ETCD, "--etcd-transport", "tcp"], "etcd-transport is http2 or grpcio, not tcp"),
+    (["import", SAMPLE, *ETCD, "--etcd-transport", "tcp"], "--etcd-transport is http2 or grpcio, not tcp"),
     (["import", SAMPLE, *ETCD, "--max-txn-ops", "0"], "'0' is not a whole number from 1 up"),
     (["import", SAMPLE, *ETCD, "--list", "some"], "'some' is not a whole number"),
     (["import", "zk://127.0.0.1:1", *ETCD, "--data-log-dir", "x"], "--data-log-dir is for data directories"),
