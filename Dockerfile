@@ -16,6 +16,9 @@ RUN python -m venv /opt/zketcd \
 COPY codec /opt/zketcd/app/codec
 COPY schema /opt/zketcd/app/schema
 COPY proxy /opt/zketcd/app/proxy
+COPY cli /opt/zketcd/app/cli
+COPY ctl /opt/zketcd/app/ctl
+COPY serve /opt/zketcd/app/serve
 COPY console /opt/zketcd/app/console
 COPY archive /opt/zketcd/app/archive
 COPY pipeline /opt/zketcd/app/pipeline
@@ -44,4 +47,4 @@ EXPOSE 2181 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
     CMD ["/opt/zketcd/bin/python", "/opt/zketcd/healthcheck.py"]
 # SIGTERM, which docker stop sends, drains: sessions live on for a reconnect to another proxy.
-ENTRYPOINT ["/opt/zketcd/bin/python", "-m", "proxy"]
+ENTRYPOINT ["/opt/zketcd/bin/python", "-m", "serve"]

@@ -10,7 +10,7 @@ PIP := $(VENV)/python -m pip install --quiet --disable-pip-version-check --no-in
 STAMPS := .venv/.stamps
 # That tests change between; see requirements/debs.txt.
 ETCD_VERSIONS := 3.4.23 3.5.16 3.5.30
-SOURCES := codec schema proxy console archive pipeline zketcd lab proof examples tests bench tools deploy
+SOURCES := codec schema proxy cli ctl serve console archive pipeline zketcd lab proof examples tests bench tools deploy
 
 # Arguments for the program behind a target: make run ARGS="--listen :2181", make test ARGS="-k watches"
 ARGS ?=
@@ -112,7 +112,7 @@ setup-test: setup setup-dev .cache/kazoo.stamp .cache/helm.stamp ## Install what
 
 .PHONY: run
 run: setup ## Serve ZooKeeper clients on 127.0.0.1:2181 with an embedded etcd, which keeps its data in ./data
-	@exec $(VENV)/python -m proxy --data-dir data $(ARGS)
+	@exec $(VENV)/python -m serve --data-dir data $(ARGS)
 
 .PHONY: pyfiles
 pyfiles: ## Write build/pyfiles.zip, our modules for spark-submit --py-files

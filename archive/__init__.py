@@ -11,17 +11,13 @@ index     which paths a segment changes: a Bloom filter, so that a history does 
 point     a place between two entries: how many entries, etcd's revision, zxid, the largest clock so far
 moment    a point that a user asks for, by time, zxid or position
 
-names     the names of the files; `catalog` is what a listing of them says. Pure, as are the next five
-segment, index, container    the content of files
-moment    how a moment is written
-recording which nodes a request changes
-store     where the files are: a directory, or a store that obstore knows
-writer    what one run writes
-follower  follows the log without writing to etcd; it begins where the archive ends
-past      the state at a moment
-stats     what the archiver reports (the pipeline writes such a file too)
-listing, verify, retention, history, difference    what the commands do with an archive
-revert    plans how a subtree is brought back, which `writing` writes
+The rooms, each above those that it imports:
+
+past      what an archive tells
+archiver  follows the log, and writes
+files     their names, content and place. All but the store is pure
+
+`writing` writes, as a client, what `past.revert` has planned.
 
 docs/archive.md is for operators; docs/decisions/0031-the-archive.md says why it is made like this.
 """

@@ -13,24 +13,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from archive import options
-from archive.catalog import ArchiveError
-from archive.deletion import Deletion, last_deletion
-from archive.difference import differences
-from archive.follower import Archiver
-from archive.history import Event, History
-from archive.listing import listing
-from archive.moment import By, shown
-from archive.past import state_at
-from archive.revert import plan
-from archive.stats import Stats
-from archive.store import Store, existing, store_of
-from archive.verify import verify
+from archive.archiver.follower import Archiver
+from archive.archiver.stats import Stats
+from archive.files.catalog import ArchiveError
+from archive.files.moment import By, shown
+from archive.files.store import Store, existing, store_of
+from archive.past.deletion import Deletion, last_deletion
+from archive.past.difference import differences
+from archive.past.history import Event, History
+from archive.past.listing import listing
+from archive.past.revert import plan
+from archive.past.state import state_at
+from archive.past.verify import verify
 from archive.writing import write
-from proxy.ctl.__main__ import access_of, client_of
-from proxy.ctl.client import Refused, connected
-from proxy.ctl.output import counted, size, visible
+from cli.client import Refused, connected
+from cli.connection import access_of, client_of
+from cli.output import counted, size, visible
 from proxy.etcd.model import EtcdError
-from proxy.log.load.start import load
+from proxy.log.load.start import load_as_of
 from proxy.log.record import TreeNotServable
 from proxy.options.etcd import EtcdAccess
 from proxy.state.machine import Machine
@@ -157,7 +157,7 @@ def _now(given: Any, made: Any) -> Machine:
     async def loaded() -> Machine:
         etcd = client_of(given, access)
         try:
-            return (await load(etcd, Keyspace(given.prefix), make=False, timeout=given.patience)).machine
+            return (await load_as_of(etcd, Keyspace(given.prefix), timeout=given.patience)).machine
         finally:
             await etcd.close()
 

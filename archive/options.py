@@ -7,13 +7,13 @@ from typing import Any
 import configargparse
 
 from archive.commands import COMMANDS
-from archive.moment import Moment, moment
-from proxy.ctl.client import add_server
-from proxy.ctl.options import add_connection
-from proxy.ctl.visitor import clock_ms
+from archive.files.moment import Moment, moment
+from cli.client import add_server
+from cli.connection import add_connection
 from proxy.options.archive import archive_url, duration
 from proxy.options.parser import OptionParser
 from proxy.options.values import checked, node_path
+from proxy.support.environment import clock_ms
 from proxy.support.usage import Parser, output_file
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from archive.revert import Kind, Step
+from archive.past.revert import Kind, Step
+from cli.client import Client
 from codec import client as zk
 from codec.client import Request
 from codec.constants import CreateMode, OpCode
-from proxy.ctl.client import Client
 from proxy.state.node import Node
 from schema.paths import join
 from schema.znode import CONTAINER_OWNER, MAX_TTL

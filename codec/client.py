@@ -2,7 +2,7 @@
 
 A request knows its own reply: `answer_of(get("/a"), ...)` is what `get` says. `Dialogue` is one connection:
 the handshake, numbered requests, frames of replies and events. What holds a socket is built on it: the
-commands' client (proxy.ctl.client), the pipeline's walk, the console's session, the clients of lab.client.
+commands' client (cli.client), the pipeline's walk, the console's session, the clients of lab.client.
 
 The server's side is in packets.py. Readers raise MalformedPacket. Paths are absolute.
 """

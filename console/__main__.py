@@ -5,7 +5,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
-from console.passwords import SHORTEST, check_name, line, make
+from console.people.passwords import SHORTEST, check_name, line, make
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser
 

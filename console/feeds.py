@@ -1,7 +1,7 @@
 """`GET /changes` on the admin port: what changes in the tree, as it changes.
 
 What is recent is recorded where it is applied (`proxy.log.recent`). Older changes are replayed by a child
-process (`archive.feed`), until its reader has reached the recent ones. Who may ask is as for the tables.
+process (`archive.past.feed`), until its reader has reached the recent ones. Who may ask is as for the tables.
 """
 
 import json
@@ -13,9 +13,9 @@ from typing import Any
 
 from aiohttp import web
 
-from console import guard
 from console.http import Console
-from console.logins import Call, Refused
+from console.people import guard
+from console.people.logins import Call, Refused
 from console.tables import Source, error_answer, identities_of, login_headers
 from proxy.state.feed import EVENTS, Id, Wanted, id_of
 from proxy.support import child
@@ -24,7 +24,7 @@ from schema.paths import is_valid
 
 log = logging.getLogger(__name__)
 
-_MODULE = "archive.feed"
+_MODULE = "archive.past.feed"
 _MOST = 16  # feeds at a time
 _MOST_PAST = 2  # of them, that read the log: each needs the memory of a proxy
 _PARAMETERS = ("data", "path", "since")

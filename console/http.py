@@ -11,15 +11,16 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from console import arguments, guard
-from console.api import Api
+from console.answers import arguments
+from console.answers.api import Api
+from console.answers.past import ArchivePlace
 from console.assets import Asset
-from console.local_session import NoAnswer, NoSession
-from console.logins import Body, Call, Login, Logins, Refused
-from console.passwords import LONGEST, Secret, is_right
-from console.past import ArchivePlace
+from console.people import guard
+from console.people.logins import Body, Call, Login, Logins, Refused
+from console.people.passwords import LONGEST, Secret, is_right
+from console.people.throttle import Throttle
+from console.sessions.local_session import NoAnswer, NoSession
 from console.tables import basic
-from console.throttle import Throttle
 from proxy.state.auth.ip import java_address
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.x509 import subject_name

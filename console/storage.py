@@ -15,13 +15,13 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from codec.packets import STAT, STAT_NAMES
-from console import guard
 from console.http import Console, outcome
-from console.listing import ordered
-from console.local_session import NoAnswer, NoSession
-from console.logins import Call, Refused
-from console.pacing import paced
+from console.people import guard
+from console.people.logins import Call, Refused
+from console.sessions.local_session import NoAnswer, NoSession
 from console.tables import identities_of, login_headers
+from console.walks.listing import ordered
+from console.walks.pacing import paced
 from proxy.state.node import Node
 from schema.paths import is_valid, split
 

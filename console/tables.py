@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from console import guard
-from console.logins import Call, Refused
+from console.people import guard
+from console.people.logins import Call, Refused
 from proxy.state.auth.scheme import Identities, Identity
 from proxy.support.child import end, start
 from proxy.support.logs import form_in_use
@@ -25,7 +25,7 @@ from schema.paths import is_valid
 
 log = logging.getLogger(__name__)
 
-_MODULE = "archive.query"
+_MODULE = "archive.past.query"
 _MOST = 2  # at a time: each needs the memory of a proxy
 _CHUNK = 1 << 16
 _FORMATS = {"jsonl": "application/x-ndjson", "csv": "text/csv", "parquet": "application/vnd.apache.parquet"}

@@ -26,6 +26,7 @@ from proxy.support.usage import Parser
 _INTERRUPTED = 128 + signal.SIGINT  # as shells report it
 _FAILED = 2
 _PACKAGES = ("numpy", "pyarrow")
+_WITHOUT_ARROW = ("follow", "lost")
 
 
 def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
@@ -69,10 +70,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(command: str, given: argparse.Namespace) -> int:
     """Import a command's module, and run it. Raises MissingPackage."""
-    # It needs no Arrow, unlike all else that `inspect` does, and the packages of zketcd have none.
+    # The packages of zketcd have no Arrow: these need none, except to follow the files of a ZooKeeper.
     is_traffic = command == "inspect" and given.traffic
     try:
-        if not is_traffic:
+        if not is_traffic and command not in _WITHOUT_ARROW:
             leave_pandas_out()
         program = importlib.import_module("pipeline.jobs.traffic" if is_traffic else COMMANDS[command].module)
         return int(program.run(given))

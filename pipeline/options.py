@@ -10,19 +10,18 @@ import os
 import time
 from collections.abc import Callable, Mapping
 
-from archive.moment import NOW, Moment, moment
+from archive.files.moment import NOW, Moment, moment
 from pipeline.addresses import ARCHIVE, PARQUET, Identity, is_in_etcd
 from pipeline.errors import Failure
 from pipeline.formats.errors import REPAIRS, TAIL
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, DEFAULT_MAX_TXN_OPS
-from proxy.options.etcd import EtcdAccess
+from proxy.options.etcd import PREFIX, EtcdAccess
 from proxy.options.file import VARIABLES, options_in
 from proxy.options.table import Option, options_of
 from proxy.options.values import checked, identity, not_negative, positive
 
 #: The server's options of access to etcd, by their own names without dashes.
 ACCESS = {each.name.removeprefix("--"): each for each in options_of(EtcdAccess)}
-PREFIX = "/zketcd"  # by default
 #: Above either, Spark runs a job unless --no-spark is given.
 MOST_ROWS = 1_000_000
 MOST_BYTES = 1 << 30
@@ -75,7 +74,7 @@ def default_of(option: Option) -> str:
 
 
 def add_etcd(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `python -m proxy` that say where the tree is, and their environment ZKETCD_..."""
+    """Add the options of `python -m serve` that say where the tree is, and their environment ZKETCD_..."""
     given = _given()
     _add_with_variable(
         parser,

@@ -48,13 +48,11 @@ staleness    for how long a proxy has not caught up with etcd
 The packages, each above those that it imports:
 
 handover           one process takes over from another, with its clients
-check              looks at a configuration, this host and etcd without a proxy
 server             puts the parts together
 config             the options: command line, environment, TOML and zoo.cfg
 admin              four-letter words, HTTP commands, metrics
 frontend           clients: listener, handshake, connection, order of requests and replies, life of sessions;
                    `order` decides, `connection` does what the order has ready
-ctl                commands that read a tree in etcd, or change it, without a proxy
 log                requests into entries, entries into etcd, the watch stream into the machine; snapshots
 state              the state machine. Pure
 etcd               the client of etcd, and the embedded etcd
@@ -63,7 +61,7 @@ sasl               users and Kerberos: how clients prove who they are
 options            how options are declared, and those that several programs have
 support            tasks, histograms, counters, throttled log lines
 
-Above all of them, `proxy.admin_port` also starts `console`, the page for operators on the admin port.
+Above all of them, `serve` is the program; it also starts `console`, the page for operators on the admin port.
 
 `codec`, `schema` and `proxy.state` are pure: no I/O, no clock, no randomness. So are single modules of other
 packages, which pyproject.toml names (contract "pure").

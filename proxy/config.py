@@ -17,7 +17,7 @@ from proxy.options import tls as tls_options
 from proxy.options import values, words
 from proxy.options import zoo_values as zoo
 from proxy.options.archive import ArchiveOptions
-from proxy.options.etcd import EtcdAccess
+from proxy.options.etcd import PREFIX, EtcdAccess
 from proxy.options.file import TABLE, content
 from proxy.options.parser import HelpFormatter, OptionParser, outside_the_table, unknown_variables
 from proxy.options.table import add_options, group, option, options_of, switch, values_of
@@ -126,7 +126,7 @@ class Config:
     prefix: str = option(
         "etcd key prefix of this tree; zketcd writes nothing outside it, and each prefix holds one tree",
         type=values.prefix,
-        default="/zketcd",
+        default=PREFIX,
     )
 
     # Session timeouts, and limits for clients.
@@ -511,9 +511,9 @@ def _has_console(given: Any, admin: tuple[str, int] | None, tls: ClientTls) -> b
 
 
 def parser(command: str = "") -> OptionParser:
-    """The parser of `python -m proxy`; with a name, of that command of `zketcd`."""
+    """The parser of `python -m serve`; with a name, of that command of `zketcd`."""
     made = OptionParser(
-        prog=f"zketcd {command}" if command else "python -m proxy",
+        prog=f"zketcd {command}" if command else "python -m serve",
         description=_DESCRIPTION,
         formatter_class=HelpFormatter,
     )

@@ -15,8 +15,8 @@ SCHEMA = 2
 #: What an operator has to do about a tree of schema version 1.
 HOW_TO_MIGRATE = (
     "this tree was written by an unreleased zketcd in schema version 1, and this release reads version "
-    f"{SCHEMA}. Export it with the commit of zketcd that wrote it (`python -m pipeline export`), "
-    "then import the export with this release (`python -m pipeline import --overwrite`)"
+    f"{SCHEMA}. Export it with the commit of zketcd that wrote it (`zketcd export`), "
+    "then import the export with this release (`zketcd import --overwrite`)"
 )
 
 _CRC = b',"crc":"%08x"}'

@@ -50,7 +50,7 @@ _running_test: deque[pytest.Item] = deque(maxlen=1)
 @pytest.fixture(scope="session", autouse=True)
 def nothing_blocks_the_loop() -> Iterator[BlockBuster]:
     """Any call from our server's code on an event loop that would block it raises BlockingError."""
-    with blockbuster_ctx(["proxy", "console"]) as guard:
+    with blockbuster_ctx(["proxy", "serve", "console"]) as guard:
         # Open files and memory are read from /proc, for which no disk is asked.
         guard.functions["os.listdir"].can_block_in("proxy/admin/facts.py", "_open_files")
         guard.functions["os.stat"].can_block_in("proxy/admin/facts.py", "_open_files")

@@ -16,14 +16,17 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGES = [
     "archive",
     "bench",
+    "cli",
     "codec",
     "console",
+    "ctl",
     "examples",
     "lab",
     "pipeline",
     "proof",
     "proxy",
     "schema",
+    "serve",
     "tests",
     "zketcd",
 ]

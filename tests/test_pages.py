@@ -21,8 +21,8 @@ from typing import TextIO
 
 import pytest
 
-from archive.catalog import Catalog
-from archive.store import store_of
+from archive.files.catalog import Catalog
+from archive.files.store import store_of
 from codec import client as zk
 from codec.jute import Acl
 from lab.client.blocking import EPHEMERAL, OK, SYSTEM_ERROR, Client

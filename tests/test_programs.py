@@ -23,7 +23,21 @@ from proxy.etcd.versions import warnings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 INSTALLER = REPOSITORY / "tools" / "install_system_packages.sh"
-FOLDERS = ("bench", "console", "deploy", "examples", "lab", "pipeline", "proof", "proxy", "tests", "tools")
+FOLDERS = (
+    "bench",
+    "cli",
+    "console",
+    "ctl",
+    "deploy",
+    "examples",
+    "lab",
+    "pipeline",
+    "proof",
+    "proxy",
+    "serve",
+    "tests",
+    "tools",
+)
 
 # README.md asks for these before anything else.
 PREREQUISITES = {"git", "make", "python3"}

@@ -19,7 +19,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 ROOMS = (
-    *("codec", "schema", "proxy", "console", "archive", "pipeline", "zketcd", "docs"),
+    *("codec", "schema", "proxy", "cli", "ctl", "serve", "console", "archive", "pipeline", "zketcd", "docs"),
     *("proof", "lab", "bench", "examples", "tests", "tools", "deploy"),
     *("README.md", "CONTRIBUTING.md", "SECURITY.md"),
 )

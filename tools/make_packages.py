@@ -33,7 +33,7 @@ sys.path.insert(0, str(_ROOT))
 
 from proxy.version import VERSION  # noqa: E402
 
-_PACKAGES = ("codec", "schema", "proxy", "console", "archive", "pipeline", "zketcd")
+_PACKAGES = ("codec", "schema", "proxy", "cli", "ctl", "serve", "console", "archive", "pipeline", "zketcd")
 _LOCK = _ROOT / "requirements" / "runtime.txt"
 _DEBIAN = _ROOT / "deploy" / "debian"
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"

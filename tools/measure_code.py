@@ -196,7 +196,8 @@ def main() -> None:
     for folder, count in sorted(lines.items()):
         print(f"{count:>9,}  {folder}")
     print(f"{sum(count for folder, count in lines.items() if '/' not in folder):>9,}  all")
-    found = list(classes(root, "codec", "schema", "proxy", "console", "archive", "pipeline"))
+    ours = ("codec", "schema", "proxy", "cli", "ctl", "serve", "console", "archive", "pipeline", "zketcd")
+    found = list(classes(root, *ours))
     for what in ("lines", "attributes"):
         print(f"\nlargest classes by {what}: attributes / methods / lines")
         for size in sorted(found, key=lambda size: -getattr(size, what))[:10]:
@@ -210,7 +211,6 @@ def main() -> None:
         print(f"\n{title}: {len(files)}")
         for name, count in sorted(files.items(), key=lambda file: -file[1]):
             print(f"{count:>9,}  {name}")
-    ours = ("codec", "schema", "proxy", "console", "archive", "pipeline", "zketcd")
     print(f"\nProtocol classes: {len(protocols(root))}")
     print(f"methods and properties of the product that pass on: {passed_on(root, *ours)}")
     print(f"files of the product below 40 lines with one definition: {len(single_definitions(root, *ours))}")

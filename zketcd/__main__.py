@@ -6,13 +6,11 @@ Exit codes are the program's: 2 stands for wrong usage, and for a program whose 
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 
 from proxy.support.stdout import guarded
 from zketcd.commands import Command, available
 from zketcd.manual import top
-
-# Our own packages: a module of theirs that is missing is a defect, not a missing library.
-_OURS = ("archive", "bench", "codec", "console", "pipeline", "proxy", "schema", "tests", "zketcd")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,8 +28,8 @@ def _run(name: str, command: Command, arguments: Sequence[str]) -> int:
         program = import_module(command.module)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing in _OURS:
-            raise
+        if find_spec(missing) is not None:
+            raise  # a module of a package that is here, ours or another one: a defect
         print(
             f"zketcd {name}: the Python package {missing} is not installed. docs/install.md says how to add"
             " what this command needs",
@@ -46,7 +44,7 @@ def entry() -> int:
     command = available().get(sys.argv[1]) if len(sys.argv) > 1 else None
     module = "" if command is None else command.module
     # To the pipeline 1 means that trees differ, or cannot be moved. The server can do without `ready`.
-    failed = 2 if module.startswith("pipeline.") else 0 if module == "proxy.__main__" else 1
+    failed = 2 if module.startswith("pipeline.") else 0 if module == "serve.__main__" else 1
     return guarded(main, "zketcd", failed=failed)
 
 

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 from archive.commands import COMMANDS as ARCHIVE
+from ctl.commands import COMMANDS as CTL
 from pipeline.commands import COMMANDS as PIPELINE
-from proxy.ctl.commands import COMMANDS as CTL
 from zketcd.online.commands import COMMANDS as ONLINE
 
 
@@ -21,10 +21,10 @@ class Command(NamedTuple):
 
 
 ALL: Mapping[str, Command] = {
-    "serve": Command("serve ZooKeeper clients, with all state in etcd", "proxy.__main__"),
-    "check": Command("check a configuration, this host and etcd, and change nothing", "proxy.check.__main__"),
+    "serve": Command("serve ZooKeeper clients, with all state in etcd", "serve.__main__"),
+    "check": Command("check a configuration, this host and etcd, and change nothing", "serve.check.__main__"),
     "upgrade": Command("replace a running server without closing its clients", "proxy.handover.__main__"),
-    **{name: Command(summary, "proxy.ctl.__main__") for name, summary in CTL.items()},
+    **{name: Command(summary, "ctl.__main__") for name, summary in CTL.items()},
     **{name: Command(summary, "zketcd.online.__main__") for name, summary in ONLINE.items()},
     **{name: Command(each.summary, "pipeline.__main__") for name, each in PIPELINE.items()},
     **{name: Command(summary, "archive.__main__") for name, summary in ARCHIVE.items()},

@@ -18,11 +18,11 @@ from bench.stages.loop import MeteredLoop
 from bench.stages.meter import OF_THE_PROXY, Meter
 from bench.stages.parts import told
 from bench.workloads import WORKLOADS, preparation
-from proxy.__main__ import collect_rarely
 from proxy.config import Config, parse
 from proxy.etcd.access import Access
 from proxy.log.upkeep.snapshots import run_process
 from proxy.server import Server
+from serve.__main__ import collect_rarely
 
 FANOUT = "fanout"
 NAMES = (*WORKLOADS, FANOUT)

@@ -1,4 +1,4 @@
-"""What an operator does to etcd and to a tree: etcdctl, `python -m proxy.ctl`, HTTP, ended leases."""
+"""What an operator does to etcd and to a tree: etcdctl, `python -m ctl`, HTTP, ended leases."""
 
 import json
 import os
@@ -32,8 +32,8 @@ def etcdctl(etcd: EtcdServer | None, *arguments: str, given: str = "") -> str:
 
 
 def ctl(etcd: EtcdServer, *arguments: str, prefix: str = "/zketcd") -> Any:
-    """Run `python -m proxy.ctl` and return the JSON that it prints. Raises RuntimeError with its words."""
-    command = [sys.executable, "-m", "proxy.ctl", "--etcd", etcd.endpoint, "--prefix", prefix, "--json"]
+    """Run `python -m ctl` and return the JSON that it prints. Raises RuntimeError with its words."""
+    command = [sys.executable, "-m", "ctl", "--etcd", etcd.endpoint, "--prefix", prefix, "--json"]
     result = subprocess.run(
         [*command, *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=REPOSITORY
     )

@@ -1,4 +1,4 @@
-"""A proxy with a defect of a test's choice: Python code that runs in its process before `python -m proxy`.
+"""A proxy with a defect of a test's choice: Python code that runs in its process before `python -m serve`.
 
 Here: how the code gets there, and a defect. What is replaced is a function of the standard library or of the
 proxy; modules that are imported later see the replacement.
@@ -35,7 +35,7 @@ class PreparedServer(ZketcdServer):
     prelude = ""
 
     def command(self) -> Sequence[str]:
-        """As `python -m proxy`, with the code before it."""
+        """As `python -m serve`, with the code before it."""
         python, _, _, *arguments = super().command()
         # As with -m, modules are found in the working folder.
         start = "import runpy; runpy.run_module('proxy', None, '__main__', True)"

@@ -1,4 +1,4 @@
-"""zketcd itself, as users start it: `python -m proxy`."""
+"""zketcd itself, as users start it: `python -m serve`."""
 
 import os
 import re
@@ -43,8 +43,8 @@ class ZketcdServer(ServerProcess):
         self._within = within
 
     def command(self) -> Sequence[str]:
-        """The command line of `python -m proxy`."""
-        command = [*self._within, sys.executable, "-m", "proxy"]
+        """The command line of `python -m serve`."""
+        command = [*self._within, sys.executable, "-m", "serve"]
         command += ["--listen", self.address, "--data-dir", str(self.data_dir)]
         command += ["--four-letter-words", "*"]
         if self._etcd_endpoint is not None:

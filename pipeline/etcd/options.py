@@ -1,6 +1,6 @@
 """Where a tree is in etcd and how to connect: from a command line, or from options of Spark's data sources.
 
-The names are those of `python -m proxy`. A command line's `--etcd-ca` is the data source's option `etcd-ca`.
+The names are those of `python -m serve`. A command line's `--etcd-ca` is the data source's option `etcd-ca`.
 """
 
 import argparse
@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import astuple
 from typing import NamedTuple
 
+from cli.connection import tree_in
 from pipeline.addresses import CONFIG, etcd_and_prefix
-from pipeline.options import ACCESS, PREFIX, default_of
+from pipeline.options import ACCESS, default_of
 from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
-from proxy.options.etcd import DATA_DIR, DEFAULTS, TRANSPORTS, EtcdAccess, check, embedded_url
-from proxy.options.file import options_in
+from proxy.options.etcd import DATA_DIR, DEFAULTS, PREFIX, EtcdAccess, check, embedded_url
 from proxy.options.table import values_of
 from proxy.options.values import EMBEDDED
 from schema.keys import Keyspace
@@ -34,8 +34,6 @@ class Connection(NamedTuple):
             raise ValueError("the option etcd is missing: etcd's client URLs, separated by commas")
         texts = {each.dest: options.get(name, default_of(each)) for name, each in ACCESS.items()}
         access = EtcdAccess(**values_of(EtcdAccess, argparse.Namespace(**texts)))
-        if access.transport not in TRANSPORTS:
-            raise ValueError(f"etcd-transport is {' or '.join(TRANSPORTS)}, not {access.transport}")
         connection = cls(options["etcd"], options.get("prefix", PREFIX), access)
         check(access, connection.endpoints)
         Keyspace(connection.prefix)
@@ -54,11 +52,9 @@ class Connection(NamedTuple):
 
     @classmethod
     def _from_file(cls, file: str) -> "Connection":
-        texts = {name: str(value) for name, value in options_in(file).items()}
-        etcd = texts.pop("etcd", EMBEDDED)
-        if etcd == EMBEDDED:
-            etcd = embedded_url(texts.get("data-dir", DATA_DIR))
-        return cls.from_options({**texts, "etcd": etcd})
+        access, prefix = tree_in(file)
+        Keyspace(prefix)
+        return cls(",".join(access.etcd), prefix, access.options)
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> "Connection":

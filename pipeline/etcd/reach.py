@@ -31,6 +31,7 @@ async def reached(connection: Connection) -> AsyncIterator[EtcdClient]:
 async def _answer(etcd: EtcdClient, connection: Connection) -> None:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + TIMEOUT
+    reason: EtcdError | None = None
     while True:
         left = deadline - loop.time()
         try:
@@ -40,12 +41,14 @@ async def _answer(etcd: EtcdClient, connection: Connection) -> None:
         except EtcdRefused as refused:
             raise Failure(f"etcd at {connection.etcd} refuses: {refused}") from refused
         except EtcdError as error:
+            if reason is None or left >= _ONE_TRY:  # the last tries may be too short to find out more
+                reason = error
             if left > 2 * _PAUSE:
                 await asyncio.sleep(_PAUSE)
                 continue
             raise Failure(
-                f"etcd at {connection.etcd} cannot be reached: {_words(error, connection)}"
-            ) from error
+                f"etcd at {connection.etcd} cannot be reached: {_words(reason, connection)}"
+            ) from reason
 
 
 def _words(error: EtcdError, connection: Connection) -> str:

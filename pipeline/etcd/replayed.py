@@ -11,7 +11,7 @@ from pipeline.traffic.table import TrafficRow
 from proxy.etcd.interface import Etcd
 from proxy.log.follow.catch_up import Truncated, catch_up
 from proxy.log.load.replay import Execute, Replay
-from proxy.log.load.start import NotInLog, Wanted, load
+from proxy.log.load.start import NotInLog, Wanted, load_as_of
 from proxy.log.record import TreeNotServable
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
@@ -101,7 +101,7 @@ async def _loaded(
     # A log from its beginning has no snapshot before it.
     wanted = Wanted(upto=end.revision, since=start.revision or 1)
     try:
-        found = await load(etcd, keys, make=False, wanted=wanted, timeout=_LOAD_TIMEOUT, executes=executes)
+        found = await load_as_of(etcd, keys, wanted, timeout=_LOAD_TIMEOUT, executes=executes)
     except NotInLog as error:
         _, record = await record_of(etcd, keys)
         imported = not start.revision and record.previous is None
@@ -113,7 +113,7 @@ async def _loaded(
         oldest = record.previous or record.current
         assert oldest is not None  # else the log is whole
         wanted = Wanted(upto=end.revision, since=oldest.position)
-        found = await load(etcd, keys, make=False, wanted=wanted, timeout=_LOAD_TIMEOUT, executes=executes)
+        found = await load_as_of(etcd, keys, wanted, timeout=_LOAD_TIMEOUT, executes=executes)
     return found.machine
 
 

@@ -12,7 +12,7 @@ from pipeline.etcd.record import NotReadable, record_of
 from proxy.etcd.interface import Etcd
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.load.replay import Execute, Place
-from proxy.log.load.start import NotInLog, Wanted, load
+from proxy.log.load.start import NotInLog, Wanted, load_as_of
 from proxy.log.record import Look, TreeNotServable
 from proxy.state.machine import Machine
 from proxy.support.memory import uncollected
@@ -71,7 +71,7 @@ async def tree_at(etcd: Etcd, keys: Keyspace, revision: int = 0, progress: Progr
     try:
         with uncollected():
             wanted = Wanted(upto=revision)
-            loaded = await load(etcd, keys, make=False, wanted=wanted, timeout=_TIMEOUT, executes=again)
+            loaded = await load_as_of(etcd, keys, wanted, timeout=_TIMEOUT, executes=again)
     except NotInLog as error:
         raise NotReadable(
             f"{error}: two newer snapshots were made since revision {revision}. Read the tree again"

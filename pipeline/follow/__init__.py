@@ -1,9 +1,9 @@
 """A tree in etcd that follows a ZooKeeper or another zketcd, and ZooKeeper's files that follow a zketcd.
 
-In, from a ZooKeeper (`python -m pipeline follow`):
+In, from a ZooKeeper (`zketcd follow`):
 tail      reads the transaction log of a member as it grows, exactly once and in order
 base      the tree of a data directory, as the state machine holds it
-changes   applies transactions to that state, and says what they changed (`changed`)
+changes   applies transactions to that state (`ends`: what ends in it), and says what they changed (`changed`)
 target    the etcd side: the fence, entries, checkpoints, the position, the cut-over
 finishing how a command asks a running follower for the cut-over
 inward    the loop between tail and target
@@ -15,7 +15,7 @@ copy      the state of the target, which shares the znodes with the source's
 standby   the loop between them, up to the move of the clients
 lost      what is done when the source is lost, and when it is back
 
-Back (`python -m pipeline export --follow`):
+Back (`zketcd export --follow`):
 recording the state machine's changes, request by request, as ZooKeeper's transactions. Pure.
 files     snapshots and logs in a data directory, written so that ZooKeeper loads them at any time
 outward   the loop between zketcd's log and the files

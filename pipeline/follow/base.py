@@ -8,13 +8,13 @@ from codec.jute import Acl
 from pipeline.batches import fixed_row, stat_of
 from pipeline.errors import Failure
 from pipeline.etcd.sessions import session_of, unknown_session
+from pipeline.follow.copy import MASK, digest_of
 from pipeline.formats import digest, directory, snapshot
 from pipeline.formats.compression import opened
 from pipeline.formats.directory import Plan, Run
 from pipeline.formats.errors import TAIL
 from pipeline.formats.snapshot import SnapshotReader
 from pipeline.table import AclRow, ZnodeRow
-from proxy.state.digest import session_hash
 from proxy.state.machine import Machine
 from proxy.state.node import Node, make_node
 from proxy.support.memory import uncollected
@@ -23,7 +23,6 @@ from schema.paths import CONFIG
 from schema.znode import OPEN_ACL
 
 _STEP = 64 << 20  # bytes of a snapshot between two reports
-_MASK = (1 << 64) - 1
 
 
 def _enter(machine: Machine, paths: list[str], nodes: list[Node]) -> None:
@@ -73,22 +72,16 @@ def load_base(path: str, log_path: str | None, cluster_id: int, upto: int | None
     if survey.digest is not None and compare_digest(machine, survey.digest) is Same.NO:
         raise Failure(
             f"{survey.snapshot}: the tree at zxid {survey.last_zxid:#x} has another digest than"
-            " ZooKeeper's own: the copy is not the same tree (`python -m pipeline inspect` says more)"
+            " ZooKeeper's own: the copy is not the same tree (`zketcd inspect` says more)"
         )
     return machine
 
 
-def digest_of(machine: Machine) -> int:
-    """The digest of the nodes without sessions, as ZooKeeper's, unsigned."""
-    total = machine.digest.without_budgets(machine.tree.nodes)
-    return (total - sum(map(session_hash, machine.sessions.values()))) & _MASK
-
-
 def compare_digest(machine: Machine, signed: int) -> Same:
     """Compare a tree's digest with ZooKeeper's own, which is signed."""
-    if digest_of(machine) == signed & _MASK:
+    if digest_of(machine) == signed & MASK:
         return Same.YES
-    return Same.IN_ASCII if ascii_digest_of(machine) == signed & _MASK else Same.NO
+    return Same.IN_ASCII if ascii_digest_of(machine) == signed & MASK else Same.NO
 
 
 def ascii_digest_of(machine: Machine) -> int:
@@ -98,7 +91,7 @@ def ascii_digest_of(machine: Machine) -> int:
             digest.of_node(b"" if path == "/" else path.encode("ascii", "replace"), node.data, *stat_of(node))
             for path, node in machine.tree.nodes.items()
         )
-        & _MASK
+        & MASK
     )
 
 

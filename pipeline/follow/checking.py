@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from operator import attrgetter
 
 from pipeline.errors import Failure
-from pipeline.follow.base import load_base
 from pipeline.follow.output import print_progress
 from pipeline.follow.source import NotThere, Source
 from pipeline.follow.target import state_of
@@ -29,6 +28,8 @@ async def check(etcd: Etcd, keys: Keyspace, source: str, log_path: str | None) -
 
     Raises Failure, BadFile, EtcdError.
     """
+    from pipeline.follow.base import load_base  # needs numpy and pyarrow
+
     there, _ = await state_of(etcd, keys)
     here = load_base(source, log_path, there.cluster_id, there.zxid)
     if here.zxid != there.zxid:

@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
-from pipeline.follow.base import digest_of
 from pipeline.follow.changed import NOBODY
 from proxy.state.budgets import Budgets
-from proxy.state.digest import Digest
+from proxy.state.digest import Digest, session_hash
 from proxy.state.followed import session_of
 from proxy.state.machine import Machine
 from proxy.state.node import Node
@@ -21,6 +20,9 @@ from proxy.state.sessions import Session
 from schema.budgets import BudgetsValue, Rule, encode_rule
 from schema.entry import Kind, Request, encode_attach, encode_level
 from schema.followed import Followed
+
+#: Digests have 64 bits.
+MASK = (1 << 64) - 1
 
 
 class Kept(NamedTuple):
@@ -122,3 +124,9 @@ class _Digest(Digest):
     @override
     def without_budgets(self, nodes: Mapping[str, Node], pause: Pause = NO_PAUSE) -> int:
         return super().without_budgets({}, pause) + digest_of(self._source)
+
+
+def digest_of(machine: Machine) -> int:
+    """The digest of the nodes without sessions, as ZooKeeper's, unsigned."""
+    total = machine.digest.without_budgets(machine.tree.nodes)
+    return (total - sum(map(session_hash, machine.sessions.values()))) & MASK

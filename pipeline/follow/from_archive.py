@@ -5,11 +5,13 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from archive import container, past
-from archive.catalog import ArchiveError, Catalog, Run
-from archive.moment import NOW
-from archive.segment import Record
-from archive.store import Store, existing
+from archive.files import container
+from archive.files.catalog import ArchiveError, Catalog, Run
+from archive.files.moment import NOW
+from archive.files.names import Point
+from archive.files.segment import Record
+from archive.files.store import Store, existing
+from archive.past import state as past
 from pipeline.errors import Failure
 from pipeline.follow.output import print_progress
 from pipeline.follow.source import Again, NotThere, OtherSource, Reading
@@ -95,12 +97,21 @@ class _Polling(Reading):
         self._store = store
         self._run = run
         self._read = machine.entries  # entries that have arrived
+        self._unread = 0  # zxids behind them, in the last listing
+        self._reached: Point | None = None  # all of an archive was read up to here
         self._level_at: float | None = None
         self._failed = False
 
     @override
     def level_at(self) -> float | None:
+        if self._reached is not None and self.machine.entries >= self._reached.entries:
+            self._level_at = self._reached.clock / 1000
         return self._level_at
+
+    @property
+    @override
+    def behind(self) -> int:
+        return super().behind + self._unread
 
     @override
     async def run(self) -> None:
@@ -108,11 +119,14 @@ class _Polling(Reading):
             pause = _INTERVAL
             if not self.waiting:
                 try:
-                    for content in await asyncio.to_thread(self._new):
+                    found, reached, unread = await asyncio.to_thread(self._new)
+                    for content in found:
                         for record in content:
                             self._arrive(Apply(*record))
                             self._read += 1
                         await asyncio.sleep(0)
+                    # While clients write, each listing has more than the one before it.
+                    self._reached, self._unread = reached or self._reached, unread
                     self._failed = False
                 except ArchiveError as error:
                     if not self._failed:
@@ -120,21 +134,21 @@ class _Polling(Reading):
                     self._failed, pause = True, _PAUSE
             await asyncio.sleep(pause)
 
-    def _new(self) -> list[Sequence[Record]]:
-        """The entries of some segments that were not read yet. Raises Again, ArchiveError."""
+    def _new(self) -> tuple[list[Sequence[Record]], Point | None, int]:
+        """The entries of some segments that were not read yet; up to where they are all, or how many zxids
+        are left. Raises Again, ArchiveError."""
         run = _newest(self._store)
         if run.name != self._run.name:
             raise Again(f"{self._name}: another run has begun")
         self._run = run
-        read = self._read
+        read, zxid = self._read, run.end.zxid
         found: list[Sequence[Record]] = []
         for each in [each for each in run.segments if each.end.entries > read][:_TOGETHER]:
             content = past.read(self._store, run, each)
             if content.start.entries > read:
                 raise Again(f"{self._name}: entries after the first {read} are missing")
             found.append(content.records[read - content.start.entries :])
-            read = content.end.entries
-        complete = past.complete(self._store, run)
-        if complete.entries <= self._read:
-            self._level_at = complete.clock / 1000
-        return found
+            read, zxid = content.end.entries, content.end.zxid
+        complete = past.complete(self._store, run)  # it may be ahead of the listing
+        reached = complete if complete.entries <= read else run.end if run.end.entries <= read else None
+        return found, reached, run.end.zxid - zxid

@@ -16,7 +16,7 @@ from proxy.etcd.interface import Etcd
 from proxy.log.follow.catch_up import Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
 from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Apply, Item
-from proxy.log.load.start import NotInLog, Wanted, load
+from proxy.log.load.start import NotInLog, Wanted, load_as_of
 from proxy.log.record import TIMEOUT, TreeSealed, look, servable
 from proxy.log.seal import seal
 from proxy.state.level import KNOWN
@@ -26,8 +26,6 @@ from schema.keys import Keyspace
 from schema.record import Seal
 
 log = logging.getLogger(__name__)
-
-_NOTHING = Wanted(upto=1)  # no entry is as old: the state before the first one
 
 
 class InEtcd:
@@ -53,9 +51,10 @@ class InEtcd:
                     f" {cluster_id:016x}: it was restored from a backup, or it is another tree. Start over"
                     " with --overwrite"
                 )
-        wanted = Wanted() if entries is None else Wanted(entries=entries) if entries else _NOTHING
         try:
-            loaded = await load(self._etcd, self._keys, make=False, wanted=wanted, even_sealed=even_sealed)
+            loaded = await load_as_of(
+                self._etcd, self._keys, Wanted(entries=entries), even_sealed=even_sealed
+            )
         except NotInLog as error:
             raise NotThere(str(error)) from error
         return _Following(self._etcd, self._keys, loaded)

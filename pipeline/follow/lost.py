@@ -8,13 +8,13 @@ import json
 import time
 from collections.abc import Callable, Iterator
 
-from archive.moment import shown
+from archive.files.moment import shown
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import first_zxid
 from pipeline.etcd.requests import TIMEOUT
 from pipeline.follow import target
-from pipeline.follow.changes import Changes
+from pipeline.follow.ends import Ends
 from pipeline.follow.finishing import print_finished
 from pipeline.follow.output import print_progress
 from pipeline.follow.source import NotThere, OtherSource, Reading, Source
@@ -52,7 +52,7 @@ async def promote(etcd: Etcd, keys: Keyspace, limits: Limits) -> Position:
     )
     now = int(time.time() * 1000)
     sessions = len(machine.sessions)
-    changes = Changes(machine)
+    changes = Ends(machine)
     changes.end_sessions(first_zxid(position.zxid), now)
     position = position._replace(zxid=machine.zxid)
     try:

@@ -6,10 +6,16 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from archive.stats import MetricsFile
+from archive.archiver.stats import MetricsFile
+from pipeline.errors import Failure
 from schema.followed import Lag
 
 DONE, STUCK, NOT_LEVEL = 0, 1, 3  # exit codes
+
+
+class Stuck(Failure):
+    """The source does not go on where the copy is: exit code STUCK."""
+
 
 _METRICS = """\
 # HELP zketcd_copy_level_timestamp_seconds Unix time at which the copy was last level with its source.

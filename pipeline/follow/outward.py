@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pipeline.errors import Failure
 from pipeline.folders import named
-from pipeline.follow.base import digest_of
+from pipeline.follow.copy import digest_of
 from pipeline.follow.files import Files, Owner
 from pipeline.follow.output import DONE, Status, print_progress, within
 from pipeline.follow.recording import Recorder, is_jump

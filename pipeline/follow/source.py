@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from typing import NamedTuple, Protocol
 
-from pipeline.errors import Failure
+from pipeline.follow.output import Stuck
 from proxy.log.follow.follower import Apply
 from proxy.log.record import TreeSealed
 from proxy.state.machine import Machine
@@ -22,7 +22,7 @@ class NotThere(Exception):
     """The source does not reach back to where the copy is."""
 
 
-class OtherSource(Failure):
+class OtherSource(Stuck):
     """This is not the tree that the copy follows."""
 
 
@@ -58,6 +58,11 @@ class Reading:
     def level_at(self) -> float | None:
         """Unix time up to which all entries have arrived; None: not known since the reader began."""
         raise NotImplementedError
+
+    @property
+    def behind(self) -> int:
+        """How many requests the source is known to have that were not taken."""
+        return self.waiting
 
     @property
     def has_more(self) -> bool:

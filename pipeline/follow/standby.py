@@ -16,13 +16,12 @@ import time
 from collections.abc import Container
 from typing import NamedTuple
 
-from archive.catalog import ArchiveError
+from archive.files.catalog import ArchiveError
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
 from pipeline.follow import target
-from pipeline.follow.base import digest_of
 from pipeline.follow.changed import Changed
-from pipeline.follow.copy import Copy, kept_of, new_of
+from pipeline.follow.copy import Copy, digest_of, kept_of, new_of
 from pipeline.follow.finishing import Answering, Asked, finished_by_another, print_finished
 from pipeline.follow.output import DONE, Status, print_progress, within
 from pipeline.follow.retrying import RETRY, retrying
@@ -255,8 +254,8 @@ class _Lag:
 
     @property
     def requests(self) -> int:
-        """Requests that have arrived, and that the copy lacks."""
-        return self.applied + self._reading.waiting
+        """Requests that the source is known to have, and that the copy lacks."""
+        return self.applied + self._reading.behind
 
     @property
     def is_any(self) -> bool:
@@ -267,11 +266,11 @@ class _Lag:
         """The copy has what the source had so many seconds ago; None: unknown."""
         if self._next is not None and self._written >= self._next[1]:
             self._level_at, self._next = self._next[0], None
-        at = self._reading.level_at()
-        if at is not None and not self.requests:
+        at, arrived = self._reading.level_at(), self.applied + self._reading.waiting
+        if at is not None and not arrived:
             self._level_at, self._next = at, None
         elif at is not None and self._next is None:
-            self._next = at, self._written + self.requests
+            self._next = at, self._written + arrived
         return None if self._level_at is None else max(0.0, time.time() - self._level_at)
 
 
@@ -321,6 +320,9 @@ class _Work:
 
     def _report(self, age: float | None) -> None:
         options = self._finishing.options
+        if self._lag.requests:  # an archive has more than was read
+            self._status.behind(self._position.zxid, self._lag.requests, age=age)
+            return
         if age is None:
             return
         done = options.until_level and self._position.zxid >= options.zxid

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.errors import Failure
+from pipeline.follow.output import Stuck
 from pipeline.formats import directory, log, snapshot
 from pipeline.formats.log import Entry
 
@@ -24,7 +24,7 @@ _LONGEST = 1 << 28
 _START_OVER = "If this stays so, start the follow over (--overwrite)"
 
 
-class Unsettled(Failure):
+class Unsettled(Stuck):
     """The files do not continue from the last transaction that was read: not yet, or never."""
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from archive.moment import NOW
+from archive.files.moment import NOW
 from pipeline.addresses import ARCHIVE, PARQUET
 from pipeline.errors import Failure
 from pipeline.etcd import load

@@ -1,4 +1,4 @@
-"""`python -m pipeline follow`: a tree in etcd that follows a ZooKeeper, until the cut-over, or a zketcd."""
+"""`zketcd follow`: a tree in etcd that follows a ZooKeeper, until the cut-over, or a zketcd."""
 
 import argparse
 import asyncio
@@ -7,22 +7,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from archive.catalog import ArchiveError
+from archive.files.catalog import ArchiveError
 from pipeline.addresses import ARCHIVE, is_in_etcd
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
 from pipeline.etcd.requests import TIMEOUT
-from pipeline.follow import inward, standby
+from pipeline.follow import standby
 from pipeline.follow.checking import check, check_with
 from pipeline.follow.from_archive import InArchive
 from pipeline.follow.from_etcd import InEtcd
 from pipeline.follow.lost import promote, seal_source
-from pipeline.follow.output import DONE, NOT_LEVEL, STUCK, print_progress
+from pipeline.follow.output import DONE, NOT_LEVEL, STUCK, Stuck, print_progress
 from pipeline.follow.retrying import retrying
-from pipeline.follow.source import OtherSource, Source
-from pipeline.follow.tail import Unsettled
+from pipeline.follow.source import Source
 from pipeline.formats.errors import TAIL
 from proxy.etcd.interface import Etcd
 from proxy.log.record import TreeNotServable
@@ -53,8 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.source_lost:
             return asyncio.run(_without(connection, arguments))
         return asyncio.run(_of_zketcd(connection, arguments) if of_zketcd else _inward(connection, arguments))
-    except (Unsettled, OtherSource) as error:
-        print_progress(f"python -m pipeline: {error}")
+    except Stuck as error:
+        print_progress(f"zketcd follow: {error}")
         return STUCK
 
 
@@ -65,6 +64,9 @@ def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], why: str) -> 
 
 
 async def _inward(connection: Connection, arguments: argparse.Namespace) -> int:
+    # To read a ZooKeeper's files takes numpy and pyarrow, and a zketcd is followed without.
+    from pipeline.follow import inward
+
     options = inward.Options(
         arguments.source,
         arguments.data_log_dir,
@@ -108,7 +110,7 @@ async def _of_zketcd(connection: Connection, arguments: argparse.Namespace) -> i
 async def _without(connection: Connection, arguments: argparse.Namespace) -> int:
     """Complete the copy without its source, then seal that as soon as it can be reached."""
     name: str = arguments.source
-    lost = None if name.startswith(ARCHIVE) else Connection.from_url(name, arguments)
+    lost = None if name.startswith(ARCHIVE) else await asyncio.to_thread(Connection.from_url, name, arguments)
     async with reached(connection) as etcd:
         limits = Limits(max_request_bytes=arguments.max_request_bytes)
         position = await promote(retrying(etcd), connection.keys, limits)
@@ -142,7 +144,7 @@ async def source_of(target: Connection, etcd: Etcd, arguments: argparse.Namespac
         return
     if not is_in_etcd(name):
         raise Failure(f"{name} is not etcd://HOST:PORT/PREFIX or {ARCHIVE}URL")
-    connection = Connection.from_url(name, arguments)
+    connection = await asyncio.to_thread(Connection.from_url, name, arguments)
     async with reached(connection) as source:
         prefixes = sorted((target.keys.prefix, connection.keys.prefix))
         clusters = [(await each.status(TIMEOUT)).cluster_id for each in (source, etcd)]

@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 
-from archive.catalog import ArchiveError
+from archive.files.catalog import ArchiveError
 from pipeline.errors import Failure
 from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from archive.moment import NOW
+from archive.files.moment import NOW
 from pipeline.addresses import ARCHIVE, ETCD, PARQUET, is_in_etcd
 from pipeline.errors import Failure, MissingPackage
 from pipeline.etcd import log

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import pyarrow.parquet as pq
 
-from archive.catalog import ArchiveError
-from archive.moment import Moment
-from archive.past import state_at
-from archive.store import existing
+from archive.files.catalog import ArchiveError
+from archive.files.moment import Moment
+from archive.files.store import existing
+from archive.past.state import state_at
 from pipeline.addresses import ADMIN, ARCHIVE, PARQUET, is_ensemble, is_in_etcd, servers_of
 from pipeline.batches import batch_of
 from pipeline.errors import Failure

@@ -19,12 +19,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive import container, past
-from archive.catalog import ArchiveError, Catalog, Run
-from archive.moment import NOW, By, moment
-from archive.names import Segment, Snapshot
-from archive.segment import Content, Record
-from archive.store import Store, existing
+from archive.files import container
+from archive.files.catalog import ArchiveError, Catalog, Run
+from archive.files.moment import NOW, By, moment
+from archive.files.names import Segment, Snapshot
+from archive.files.segment import Content, Record
+from archive.files.store import Store, existing
+from archive.past import state as past
 from pipeline.errors import Failure
 from pipeline.sources.log_options import LogOptions
 from pipeline.traffic.outcomes import Recorder

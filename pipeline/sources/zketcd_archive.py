@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from archive.catalog import Run
+from archive.files.catalog import Run
 from pipeline.errors import Failure
 from pipeline.sources.archive_log import (
     ArchiveOptions,

@@ -100,7 +100,7 @@ class CpuTime:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """As Lines'. Without the garbage collector, which a server seldom runs (proxy.__main__)."""
+        """As Lines'. Without the garbage collector, which a server seldom runs (serve.__main__)."""
         gc.disable()
         try:
             yield

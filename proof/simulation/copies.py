@@ -7,7 +7,7 @@ entry, as the oracle has it. Of the copy it runs one machine, from the snapshots
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from pipeline.follow.base import digest_of
+from pipeline.follow.copy import digest_of
 from pipeline.follow.target import Position, decode_position
 from proof.simulation.etcd import Store
 from proof.simulation.oracle import Step

@@ -3,7 +3,7 @@
 from proof.simulation import seams
 from proof.simulation.proxies import PREFIX, Proxy
 from proof.simulation.world import Host, World
-from proxy.log.load.start import load
+from proxy.log.load.start import load_as_of
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
 
@@ -18,7 +18,7 @@ def fresh_start(world: World, proxy: Proxy, *, even_sealed: bool = False) -> Mac
 
     async def fresh() -> None:
         etcd = proxy.client(operator)
-        loaded.append((await load(etcd, Keyspace(PREFIX), make=False, even_sealed=even_sealed)).machine)
+        loaded.append((await load_as_of(etcd, Keyspace(PREFIX), even_sealed=even_sealed)).machine)
         await etcd.close()
         world.stop()
 

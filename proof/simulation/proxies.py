@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from typing_extensions import override
 
+from ctl.levels import LevelRefused, raise_level
 from proof.simulation.environment import SimulatedClock, environment
 from proof.simulation.etcd import Cluster
 from proof.simulation.etcd_channel import Channel
@@ -24,7 +25,6 @@ from proof.simulation.spoiling import PlantedError
 from proof.simulation.transports import Socket, Transport, Transports
 from proof.simulation.world import Host
 from proxy.config import Config, parse
-from proxy.ctl.levels import LevelRefused, raise_level
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.metrics import QUOTA, Metrics
 from proxy.etcd.model import EtcdError

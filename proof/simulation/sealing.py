@@ -8,6 +8,8 @@ none serves the tree at a start. Then the seal is removed, and the clients conti
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Protocol, TypeVar
 
+from cli.output import CommandFailed
+from ctl.unseal import unseal
 from proof.simulation import seams
 from proof.simulation.clients import Client
 from proof.simulation.etcd import Cluster
@@ -16,8 +18,6 @@ from proof.simulation.nemesis import Fault, Nemesis
 from proof.simulation.oracle import Oracle
 from proof.simulation.proxies import PREFIX, Proxy
 from proof.simulation.world import Host, World
-from proxy.ctl.output import CommandFailed
-from proxy.ctl.unseal import unseal
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import EtcdError
 from proxy.log.record import TreeSealed

@@ -108,7 +108,7 @@ def installed(world: World, knobs: Knobs, more: Sequence[tuple[Any, str, Any]] =
         (start, "OF_NEW_TREES", knobs.level),
         (rights, "_shared", {OPEN_ACL: rights.OPEN}),
         (capture.load, "__defaults__", (None, levels)),
-        (start.load, "__kwdefaults__", {**(start.load.__kwdefaults__ or {}), "levels": levels}),
+        (start, "KNOWN", levels),
         (
             Machine.__init__,
             "__kwdefaults__",

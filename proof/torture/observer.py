@@ -18,7 +18,7 @@ from proxy.etcd.client import EtcdClient
 from proxy.log.follow.catch_up import Loaded, Truncated, catch_up
 from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Apply, Item, ProxyCame, ProxyGone
-from proxy.log.load.start import load
+from proxy.log.load.start import load_as_of
 from proxy.log.record import TIMEOUT
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
@@ -61,7 +61,7 @@ class Observer:
         If that fails, what runs inside is cancelled, and ExceptionGroup is raised.
         """
         try:
-            loaded = await load(self._etcd, self._keys, make=False)
+            loaded = await load_as_of(self._etcd, self._keys)
             items = await self._follow.continue_from(loaded)
             self._continue_from(loaded.machine)
             self.deliver(items)
@@ -139,4 +139,4 @@ class Observer:
                 revision = self._follow.follower.revision
                 caught = await catch_up(self._etcd, self._keys, machine.applied, revision)
                 return Loaded(machine, caught, None, False, cluster_id, 0, 0, ())
-        return await load(self._etcd, self._keys, make=False)
+        return await load_as_of(self._etcd, self._keys)

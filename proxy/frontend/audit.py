@@ -20,6 +20,7 @@ CONSOLE = "console"
 _SUCCESS, _FAILURE = "success", "failure"
 # This proxy has loaded a state that contains the request, so it does not know the outcome.
 _UNKNOWN = "unknown"
+_MOST_OF_USERS = 256  # characters
 _NAMES = {opcode: write.audited for opcode, write in EXTENDED.writes.items() if write.audited}
 _MODES = {mode.value: mode.name.lower() for mode in CreateMode}
 # The results of a multi's parts that have no path: a Stat or nothing.
@@ -50,26 +51,21 @@ def of_request(
 ) -> Iterator[str]:
     """The lines of a client's write. `fields`: decoded, None if they could not be; `body`: its reply's."""
     result = _SUCCESS if not err else _UNKNOWN if err == ErrorCode.CONNECTION_LOSS else _FAILURE
-    head = (
-        ("session", session_text(session_id)),
-        ("user", ",".join(_users(identities))),
-        ("ip", address),
-    )
+    head = _line(("session", session_text(session_id)), ("user", _user(identities)), ("ip", address))
     if opcode == OpCode.MULTI:
-        answers = None if err or fields is None else _paths_of(body)
-        if answers is None:
-            yield _line(*head, ("operation", "multiOperation"), ("result", result if err else _FAILURE))
+        if err or fields is None or MULTI_HEADER.unpack_from(body)[:2] == (OpCode.ERROR, False):
+            yield f"{head}\t{_line(('operation', 'multiOperation'), ('result', result if err else _FAILURE))}"
             return
-        for (kind, part), path in zip(fields, answers, strict=True):
+        for (kind, part), path in zip(fields, _paths_of(body), strict=True):
             if kind.opcode in _NAMES:
                 operation = _operation(kind.opcode, part, path)
                 if kind.opcode in _WITHOUT_MODE:
                     # As in AuditHelper.logMultiOperation.
                     operation = (pair for pair in operation if pair[0] != "znode_type")
-                yield _line(*head, *operation, ("result", result))
+                yield f"{head}\t{_line(*operation, ('result', result))}"
     elif opcode in _NAMES and fields is not None:
         path = _path_of(body) if not err and opcode in CREATES else None
-        yield _line(*head, *_operation(opcode, fields, path), ("result", result))
+        yield f"{head}\t{_line(*_operation(opcode, fields, path), ('result', result))}"
 
 
 def of_session_end(user: str, session_id: int, paths: Sequence[str]) -> Iterator[str]:
@@ -133,6 +129,16 @@ def _line(*pairs: tuple[str, str]) -> str:
     return "\t".join([f"{name}={value.translate(_CONTROLS)}" for name, value in pairs])
 
 
+def _user(identities: Iterable[Identity]) -> str:
+    """All names, cut where a multi, whose parts have a line each, could fill the disk with them."""
+    names = ",".join(_users(identities))
+    if len(names) <= _MOST_OF_USERS:
+        return names
+    # Clients choose their digest users, as many as they like: so these come last.
+    chosen_last = sorted(identities, key=lambda each: each.scheme == "digest")
+    return f"{','.join(_users(chosen_last))[:_MOST_OF_USERS]}..."
+
+
 def _users(identities: Iterable[Identity]) -> Iterator[str]:
     """The names of a client's users (AuthUtil.getUsers)."""
     for identity in identities:
@@ -157,18 +163,14 @@ def _path_of(body: bytes) -> str | None:
     return Reader(body, 0).string()
 
 
-def _paths_of(body: bytes) -> list[str | None] | None:
-    """The path that each part of a multi has created; None if a part, and so the multi, has failed."""
-    paths: list[str | None] = []
-    reader = Reader(body, 0)
+def _paths_of(body: bytes) -> Iterator[str | None]:
+    """The path that each part of a multi that was applied has created; None for a part that creates none."""
     position = 0
     while True:
         opcode, done, _err = MULTI_HEADER.unpack_from(body, position)
         position += MULTI_HEADER.size
         if done:
-            return paths
-        if opcode == OpCode.ERROR:
-            return None
+            return
         path = None
         if opcode in (OpCode.CREATE, OpCode.CREATE2, KeeperOpCode.CREATE_IF_NOT_EXISTS):
             reader = Reader(body, position)
@@ -176,4 +178,4 @@ def _paths_of(body: bytes) -> list[str | None] | None:
             position = reader.position
         if opcode in _WITH_STAT:
             position += STAT.size
-        paths.append(path)
+        yield path

@@ -50,7 +50,7 @@ from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import PASSWORD_BYTES, Session
 from proxy.frontend.traced import Traces
 from proxy.frontend.transport import PIECE, Inbound, Outbound
-from proxy.frontend.turns import FlushQueue, ReadSlices, StateGate
+from proxy.frontend.turns import Asker, FlushQueue, ReadSlices, StateGate
 from proxy.log.append.outbox import Outbox
 from proxy.sasl.login import Login
 from proxy.state.auth.scheme import Identities
@@ -359,7 +359,7 @@ class Connection(asyncio.Protocol):
                 self.services.throttled_log.warn(
                     "a read of %s is refused: it takes more than %d steps, and the log would wait for it",
                     self.identity.address,
-                    pause.lengths.longest,
+                    pause.most,
                 )
         finally:
             self._settle()
@@ -374,8 +374,9 @@ class Connection(asyncio.Protocol):
         if ready.requests:
             self.services.outbox.submit_all(ready.requests)
         if ready.slow_read is not None:
+            asker = Asker(self.session_id, self.identity.address)
             self.services.state_gate.read_slowly(
-                self.answer_slow_read, lambda: self.order.wants_slow_read, *ready.slow_read
+                asker, self.answer_slow_read, lambda: self.order.wants_slow_read, *ready.slow_read
             )
         closing = ready.close
         if closing is not None and closing.why and self.outbound.is_open:

@@ -348,7 +348,7 @@ class Order:
         """The connection is closed: from now on, refer to it only weakly. Called after `stop`.
 
         So both are freed when the last outcome has arrived. The garbage collector would never find objects
-        that have lived for long (proxy.__main__.collect_rarely).
+        that have lived for long (serve.__main__.collect_rarely).
         """
         self._client = weakref.proxy(self._client)
         del self._authentication, self._take_outcome  # no request is processed any more
@@ -699,8 +699,8 @@ class Order:
         reading = self._reading if pause is None else self._reading._replace(pause=pause)
         try:
             body = self._reads[request.opcode](reading, self._client, request.packet, replies.wire.body)
-        except TooMuch:
-            reply = replies.refusal(request.xid, Refusal(ErrorCode.BAD_ARGUMENTS))
+        except TooMuch as error:
+            reply = replies.refusal(request.xid, Refusal(error.code))
         except (Refusal, MalformedPacket) as error:
             reply = replies.refusal(request.xid, error)
         else:

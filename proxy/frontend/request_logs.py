@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 _MILLISECOND = 1_000_000
 _STEPS_PER_LINE = 8
+_BYTES_PER_STEP = 1 << 10
 
 
 class Stages(NamedTuple):
@@ -123,7 +124,7 @@ class RequestLogs:
         assert self._write_audit is not None
         for line in lines:
             self._write_audit(line)
-            pause.spend(_STEPS_PER_LINE)
+            pause.spend(_STEPS_PER_LINE + len(line) // _BYTES_PER_STEP)
 
     # -- slow requests ---------------------------------------------------------------------------------------
 

@@ -23,6 +23,15 @@ def txns_in_flight(round_trip: float, least: int, most: int) -> int:
     return max(least, min(most, int(round_trip / _PER_TXN) + 1))
 
 
+class Patience(NamedTuple):
+    """How long combined appends wait, in seconds."""
+
+    look: float = 1.0  # between two looks at which proxy combines
+    others: float = 1.0  # since another proxy's last entry, within which it is worth combining
+    doubt: float = 0.25  # until an entry that the stream has not shown is appended directly
+    apart: float = 10.0  # during which entries are appended directly after the combiner was slow, or failed
+
+
 class LogSettings(NamedTuple):
     """What an operator can set, and what follows from the release."""
 
@@ -38,6 +47,7 @@ class LogSettings(NamedTuple):
     lengths: Lengths = LENGTHS  # how long work on the state may be
     # Appends in flight, at least and at most. With more near etcd, the proxy and etcd wait for each other.
     window: tuple[int, int] = (2, 8)
+    patience: Patience = Patience()
 
 
 class Context(NamedTuple):

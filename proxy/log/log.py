@@ -24,7 +24,7 @@ from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.copy_lag import CopyLag
 from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Item, ProxyCame, ProxyGone
-from proxy.log.load.start import forget_members, load
+from proxy.log.load.start import forget_members, load_to_serve
 from proxy.log.members import Member, Members, Peer
 from proxy.log.recent import Recent
 from proxy.log.record import TreeNotServable, unknown_level
@@ -238,13 +238,13 @@ class Log:
 
         Raises TreeNotServable, EtcdRefused where etcd denies access, and EtcdError after the timeout.
         """
-        levels = self.context.settings.levels
-        loaded = await load(
-            self.context.etcd,
-            self.context.keys,
-            levels=levels,
-            progress=progress,
+        context = self.context
+        loaded = await load_to_serve(
+            context.etcd,
+            context.keys,
+            context.settings.levels,
             even_following=True,
+            progress=progress,
             timeout=timeout,
         )
         self.machine.become(loaded.machine)
@@ -261,8 +261,8 @@ class Log:
         if self.is_following:
             await self._until(self.follow.staleness.caught_up())
             log.warning(
-                "the tree under %s follows another one, now at zxid 0x%x: waiting for `python -m pipeline"
-                " follow --finish`",
+                "the tree under %s follows another one, now at zxid 0x%x: waiting for `zketcd follow"
+                " --finish`",
                 self.context.keys.prefix.decode(),
                 self.machine.zxid,
             )
@@ -345,10 +345,10 @@ class Log:
         if not self.applier.worker.is_whole:
             probe.current.reached("a reload during a long write")
         context = self.context
-        return await load(
+        return await load_to_serve(
             context.etcd,
             context.keys,
-            levels=context.settings.levels,
+            context.settings.levels,
             make=False,
             even_following=self.is_following,
         )

@@ -150,7 +150,7 @@ def complete(found: Look, keys: Keyspace, *, even_sealed: bool = False) -> TreeR
     elif is_following(found):
         raise TreeNotServable(
             f"the tree under {prefix} follows another one, and is not served before the cut-over:"
-            " `python -m pipeline follow ... --finish`"
+            " `zketcd follow ... --finish`"
         )
     elif not record.complete:
         raise TreeNotServable(
@@ -197,6 +197,6 @@ def unreadable(incarnation: str, number: int, error: Exception) -> TreeNotServab
     """The error for an entry that cannot be decoded. A proxy that skipped it would fork the tree."""
     return TreeNotServable(
         f"entry {number} of {incarnation} cannot be read: {error}. If no release of zketcd can read it,"
-        f" stop all proxies and run `python -m proxy.ctl void {incarnation} {number}`: its requests then have"
+        f" stop all proxies and run `zketcd void {incarnation} {number}`: its requests then have"
         " no effect"
     )

@@ -13,6 +13,9 @@ HTTP2 = "http2"
 GRPCIO = "grpcio"
 TRANSPORTS = (HTTP2, GRPCIO)
 
+PREFIX = "/zketcd"
+"""Of the keys of a tree, where none is given."""
+
 DATA_DIR = "data"
 """That of the embedded etcd, where none is given."""
 
@@ -86,6 +89,8 @@ def check(access: EtcdAccess, endpoints: Sequence[str]) -> None:
 
     That is an option without its partner, TLS that would not be used, and a password that cannot be sent.
     """
+    if access.transport not in TRANSPORTS:
+        raise ValueError(f"--etcd-transport is {' or '.join(TRANSPORTS)}, not {access.transport}")
     if bool(access.cert) != bool(access.key):
         raise ValueError("--etcd-cert and --etcd-key must be given together")
     if access.password and access.password_file:

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from typing_extensions import override
 
+from codec.constants import ErrorCode
+
 Item = TypeVar("Item")
 
 
@@ -24,7 +26,11 @@ class TooLong(Exception):
 
 
 class TooMuch(Exception):
-    """This read takes more steps than any may."""
+    """This read takes more steps than it may. `code`: what is answered."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__()
+        self.code = code
 
 
 class Lengths(NamedTuple):

@@ -23,7 +23,7 @@ from schema.paths import parent_of
 
 _ALL = 1 << 62  # more watches than there can be
 _MERGED_PER_STEP = 16  # watchers
-_COMPARED = 50_000  # of the smaller tables, which takes a few milliseconds
+_COMPARED = 4_000  # of the smaller tables, which takes about a millisecond
 # The key of a null path, which ZooKeeper's tables hold like any other; no node has it, so it never fires.
 _NULL = "null"
 

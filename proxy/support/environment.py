@@ -42,3 +42,8 @@ class Environment:
 
 HOST = Environment()
 """The real host."""
+
+
+def clock_ms(clock: Clock = HOST.clock) -> int:
+    """Milliseconds since 1970."""
+    return int(clock.time() * 1000)

@@ -144,7 +144,8 @@ class BoundedPort:
         self._loop = asyncio.get_running_loop()
         # One in a turn: others begin meanwhile, and can make room.
         self._acceptor = Acceptor(self._loop, self._accepted, whom, at_once=1)
-        self._taken: Counter[str] = Counter()
+        #: How many places each address has.
+        self.taken: Counter[str] = Counter()
         self._tasks = Tasks()
         self._throttled_log = ThrottledLog(log)
 
@@ -163,9 +164,9 @@ class BoundedPort:
         address = source_of(str(peer[0]))
         in_all, per_address = self._bounds
         most = ""
-        if self._taken[address] >= per_address:
+        if self.taken[address] >= per_address:
             most = "" if self._make_room(address) else f"{per_address} from {address}"
-        elif self._taken.total() >= in_all:
+        elif self.taken.total() >= in_all:
             most = "" if self._make_room("") else f"{in_all}"
         if most:
             client.close()
@@ -173,7 +174,7 @@ class BoundedPort:
             return
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        place = Place(self._taken, address)
+        place = Place(self.taken, address)
         task = self._tasks.start(self._begin(client, place), f"accept one of {self._whom}")
         task.add_done_callback(partial(self._begun, client, place))
 

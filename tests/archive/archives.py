@@ -12,17 +12,17 @@ from typing import Any, NamedTuple, Self
 import pytest
 
 from archive.__main__ import main
-from archive.moment import moment, shown
-from archive.names import Segment, parse
-from archive.past import state_at
-from archive.store import store_of
+from archive.files.moment import moment, shown
+from archive.files.names import Segment, parse
+from archive.files.store import store_of
+from archive.past.state import state_at
 from codec import client as zk
 from codec.constants import ErrorCode
 from codec.jute import Acl, Reader
 from codec.packets import STAT
+from ctl.__main__ import main as ctl
 from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import EtcdServer, wait_until
-from proxy.ctl.__main__ import main as ctl
 
 Capture = pytest.CaptureFixture[str]
 ROOT = "/app"

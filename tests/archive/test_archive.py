@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from archive.catalog import NotArchived
-from archive.history import History
-from archive.moment import moment
-from archive.names import parse
-from archive.store import store_of
+from archive.files.catalog import NotArchived
+from archive.files.moment import moment
+from archive.files.names import parse
+from archive.files.store import store_of
+from archive.past.history import History
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from tests.archive.archives import ROOT, Archive, Capture, Seen, Writer, seen_by, state

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from archive import feed
+from archive.past import feed
 from codec.client import create as creation
 from codec.client import delete, set_data
+from ctl.__main__ import main as ctl
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.ports import free_port
-from proxy.ctl.__main__ import main as ctl
 from schema.entry import Kind, Request, encode_epoch
 from tests.archive.archives import until_archived
 from tests.kazoo import kazoo

@@ -8,16 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from archive import index, retention, segment
 from archive.__main__ import main
-from archive.catalog import Catalog, NotArchived
-from archive.history import History
-from archive.index import Index
-from archive.moment import By, moment, shown
-from archive.names import Point, Segment, Snapshot, parse
-from archive.segment import Change, Content, Record
-from archive.stats import Stats
-from archive.store import Directory, Missing, Objects, Store, StoreError, store_of
+from archive.archiver import retention
+from archive.archiver.stats import Stats
+from archive.files import index, segment
+from archive.files.catalog import Catalog, NotArchived
+from archive.files.index import Index
+from archive.files.moment import By, moment, shown
+from archive.files.names import Point, Segment, Snapshot, parse
+from archive.files.segment import Change, Content, Record
+from archive.files.store import Directory, Missing, Objects, Store, StoreError, store_of
+from archive.past.history import History
 from proxy.options.archive import duration_ms
 from schema.errors import BadValue
 
@@ -220,7 +221,7 @@ def test_s3_without_credentials_is_refused_at_once(monkeypatch: pytest.MonkeyPat
     def silent(*_: object) -> None:
         raise TimeoutError("timed out")
 
-    monkeypatch.setattr("archive.store.socket.create_connection", silent)
+    monkeypatch.setattr("archive.files.store.socket.create_connection", silent)
     with pytest.raises(
         StoreError, match=r"^s3://b/p: there are no credentials. Set AWS_.*, gave none: timed out"
     ):

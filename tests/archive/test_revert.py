@@ -8,16 +8,16 @@ import pytest
 
 from archive import writing
 from archive.__main__ import main
-from archive.moment import NOW
-from archive.past import state_at
-from archive.store import store_of
+from archive.files.moment import NOW
+from archive.files.store import store_of
+from archive.past.state import state_at
+from cli.client import Client as SessionClient
+from cli.client import Refused
 from codec import client as zk
 from codec.jute import OPEN_TO_ALL, Acl
 from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import EtcdServer, ZketcdServer
 from lab.servers.tls import Authority
-from proxy.ctl.client import Client as SessionClient
-from proxy.ctl.client import Refused
 from tests.archive.archives import ROOT, Archive, Nodes, seen_by
 
 _READ = (Acl(31, "digest", "x:y"), Acl(31, "world", "anyone"))

@@ -12,7 +12,7 @@ from lab.client.blocking import EPHEMERAL, Client
 from lab.servers import ZketcdServer
 from lab.servers.four_letter import four_letter_word
 from lab.servers.ports import free_port
-from proxy.__main__ import main
+from serve.__main__ import main
 from tests.archive.archives import ROOT, Archive, Capture, nodes_of, seen_by
 from tests.kazoo import kazoo
 

@@ -7,9 +7,9 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from ctl.__main__ import main
 from lab.servers import EtcdServer, wait_until
 from lab.servers.clickhouse import ClickHouseServer, replicas_at
-from proxy.ctl.__main__ import main
 from tests.clients.clickhouse_tables import (
     Writer,
     create_table,

@@ -14,19 +14,19 @@ from codec import client as zk
 from codec.client import packet
 from console.assets import read_assets
 from console.feeds import Feeds
-from console.guard import HEADER
 from console.http import Console, ConsoleSettings
-from console.passwords import Secret, make
+from console.people.guard import HEADER
+from console.people.passwords import Secret, make
 from console.storage import Storage
 from console.tables import Source
 from lab.fakes.etcd import FakeEtcd
 from proxy.admin.changes import Changes
 from proxy.admin.commands import Commands
 from proxy.admin.http import AdminServer
-from proxy.admin_port import console_of
 from proxy.frontend.listener import bound_socket
 from proxy.server import Server
 from proxy.state.node import Node
+from serve.admin_port import console_of
 from tests.proxy.test_server import Client, serving
 
 ASSETS = read_assets()  # here, not in a test's loop, which reading would block

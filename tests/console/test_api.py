@@ -10,7 +10,7 @@ import pytest
 from codec import client as zk
 from codec.client import get, packet, set_acl
 from codec.jute import Acl
-from console import trees
+from console.answers import trees
 from proxy.state.auth.digest import digest_identity
 from tests.console.consoles import alone, answered, create, text
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from console.approvals import Approvals, refusal
+from console.people.approvals import Approvals, refusal
 
 
 def test_only_another_user_confirms_what_was_asked_for() -> None:

@@ -4,8 +4,8 @@ import asyncio
 from time import perf_counter_ns
 
 from codec.constants import OpCode
-from console.clients import pending
-from console.pacing import Pace
+from console.answers.clients import pending
+from console.walks.pacing import Pace
 from proxy.frontend.requests import Waiting
 from proxy.support.latency import ConnectionLatency, Latency
 from tests.proxy.admin import subjects

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console import directories
-from console.directories import _SMALL, Directories, Names, Window
-from console.pacing import Pace
+from console.walks import directories
+from console.walks.directories import _SMALL, Directories, Names, Window
+from console.walks.pacing import Pace
 from proxy.state.node import FullNode, Node, full_node
 from tests.console.test_listing import tree_of
 

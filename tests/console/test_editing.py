@@ -182,7 +182,7 @@ async def test_a_large_subtree_is_deleted_in_several_transactions() -> None:
 )
 async def test_a_server_that_does_not_answer(answers: int, status: int, words: str) -> None:
     async with alone(write=True) as (where, operator):
-        with mock.patch("console.local_session._TIMEOUT", 0.05):
+        with mock.patch("console.sessions.local_session._TIMEOUT", 0.05):
             where.console.api.changes._make = lambda: cast(Connection, _Silent(answers))
             await operator.refused(status, words, "create", {"path": "/a"})
 

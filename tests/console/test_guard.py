@@ -2,7 +2,7 @@
 
 import pytest
 
-from console.guard import HEADER, Kind, refusal
+from console.people.guard import HEADER, Kind, refusal
 
 _OWN = {"Host": "localhost:8080", HEADER: "1"}
 _LINKED = {**_OWN, "Sec-Fetch-Site": "cross-site"}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.jute import Acl
-from console.listing import _CHUNK, ordered, walk
+from console.walks.listing import _CHUNK, ordered, walk
 from proxy.state.auth.digest import digest_identity
 from proxy.state.node import Node, make_node
 from proxy.state.tree import Tree

@@ -2,8 +2,8 @@
 
 import pytest
 
-from console.logins import Login, Logins
-from console.throttle import Throttle
+from console.people.logins import Login, Logins
+from console.people.throttle import Throttle
 from proxy.state.auth.scheme import Identity
 
 

@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 
 from console.__main__ import main
-from console.passwords import is_right, read
+from console.people.passwords import is_right, read
 
 
 def _typed(*passwords: str | type[Exception]) -> int:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from time import perf_counter
 
-from console.pacing import Pace, paced
+from console.walks.pacing import Pace, paced
 
 _WORK = 0.02  # seconds of one request: several slices
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from console.passwords import is_right, line, make, read
+from console.people.passwords import is_right, line, make, read
 
 _LINE = line("amy", make("correct horse"))
 

@@ -13,7 +13,7 @@ import pytest
 
 from codec.client import delete, set_acl
 from codec.jute import Acl
-from console.past_worker import Answers
+from console.answers.past_worker import Answers
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.browser import browsing

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from codec.constants import OpCode
-from console.recorder import EVERY, Recorder
+from console.answers.recorder import EVERY, Recorder
 from proxy.admin.facts import Facts
 from proxy.support.latency import Latency
 from tests.console.consoles import alone

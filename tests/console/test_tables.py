@@ -14,10 +14,10 @@ import chdb
 import pandas
 import pytest
 
-from archive import query
+from archive.past import query
 from codec.client import set_acl
 from codec.jute import Acl
-from console.passwords import line, make
+from console.people.passwords import line, make
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.ports import free_port
@@ -151,7 +151,7 @@ def test_wrong_questions_and_who_may_ask(world: World) -> None:
 
 
 def test_without_pyarrow_there_is_no_parquet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "archive.parquet", None)
+    monkeypatch.setitem(sys.modules, "archive.past.parquet", None)
     with pytest.raises(Exception, match=r"format=parquet.*pipeline-small"):
         next(query.answer({"format": "parquet"}))
 

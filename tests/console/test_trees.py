@@ -6,8 +6,8 @@ from typing import Any
 from codec import client as zk
 from codec.client import delete, packet, set_acl, set_data
 from codec.jute import Acl
-from console import trees
-from console.guard import HEADER
+from console.answers import trees
+from console.people.guard import HEADER
 from proxy.state.auth.digest import digest_identity
 from tests.console.consoles import Operator, Place, alone, answered, create, text
 from tests.proxy.test_server import Client

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from ctl.options import parser as ctl_parser
 from lab.servers.manifests import Manifest
 from proxy import server
 from proxy.admin.changes import Changes
@@ -16,7 +17,6 @@ from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
 from proxy.admin.http import AdminServer
 from proxy.config import Config, parse
-from proxy.ctl.options import parser as ctl_parser
 from proxy.options.words import KNOWN
 from proxy.state.auth.schemes import AuthSchemes
 from tests.proxy.admin.subjects import subject_of

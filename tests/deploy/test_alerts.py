@@ -15,7 +15,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from archive.stats import Stats
+from archive.archiver.stats import Stats
 from lab.servers.process import find_program
 from proxy.admin.facts import Facts
 from proxy.admin.prometheus import Exposition

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from archive.stats import METRICS
+from archive.archiver.stats import METRICS
 from codec.constants import OpCode
 from lab.servers import EtcdServer
 from proxy.admin.facts import Facts

@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from proxy import __main__ as program
 from proxy.handover import moved, receiver
 from proxy.handover.channel import VARIABLE, Channel
+from serve import __main__ as program
 
 #: What the new process does at each: it says, or waits for, a message of this kind.
 STEPS = ("hello", "adopted", "frozen", "carried", "listeners", "taken", "go")

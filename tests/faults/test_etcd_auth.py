@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import os
 import re
 import subprocess
@@ -16,12 +17,19 @@ from pathlib import Path
 
 import pytest
 
+from cli.connection import tree_in
+from ctl.__main__ import main as ctl
 from lab.client.blocking import CHANGED, EPHEMERAL, Client, events_of
 from lab.servers import EtcdServer, StartFailed, ZketcdServer, wait_until
 from lab.servers.etcd import VERSIONS
 from lab.servers.operator import ask
 from lab.servers.ports import free_port
+from pipeline.__main__ import main as pipeline
+from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
+from proxy.log.seal import seal
+from schema.keys import Keyspace
+from schema.record import Seal
 from tests.faults.conftest import Start
 from tests.faults.writers import Writers
 from tests.proxy.etcd import admin
@@ -305,3 +313,54 @@ def test_who_may_not_is_told_so(start: Start, etcd: EtcdServer, options: dict[st
     denied = f"etcd denies access to the keys of {options.get('prefix', _PREFIX)}: etcdserver: {said}"
     with pytest.raises(StartFailed, match=f"(?ms)ended with status 1:\n.*^zketcd: {denied}"):
         start(etcd, **(allowed | options))
+
+
+def test_a_tree_moves_between_etcds_with_users_of_their_own(
+    start: Start, etcd: EtcdServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each side is reached with the user of its own file: to follow, call off, promote, seal and list."""
+    with EtcdServer("--bcrypt-cost=4") as other:
+        admin.enable_authentication(other.endpoint, "south", "other", b"/south/", b"/south0")
+        north, south = tmp_path / "north.toml", tmp_path / "south.toml"
+        for file, words in (
+            (north, (etcd.endpoint, _PREFIX, "tenant", "secret")),
+            (south, (other.endpoint, "/south", "south", "other")),
+        ):
+            names = ("etcd", "prefix", "etcd-user", "etcd-password")
+            lines = (f"{name} = {json.dumps(word)}" for name, word in zip(names, words, strict=True))
+            file.write_text("\n".join(("[zketcd]", *lines)))
+        follow = ["follow", f"config:{north}", "--etcd", other.endpoint, "--prefix", "/south"]
+        follow += ["--etcd-user", "south", "--etcd-password", "other"]
+        proxy = start(etcd, prefix=_PREFIX, etcd_user="tenant", etcd_password="secret")
+        with Client(proxy.port) as client:
+            client.create("/a")
+        assert pipeline([*follow, "--until-level"]) == 0
+        assert pipeline([*follow, "--check"]) == 0
+
+        asyncio.run(_sealed(*tree_in(str(north)), *tree_in(str(south))))
+        assert proxy.wait() == 1
+        capsys.readouterr()
+        assert ctl(["--config", str(north)], "unseal") == 1
+        assert "use --moved-to" in capsys.readouterr().err
+        assert ctl(["--config", str(north), "--moved-to", str(tmp_path / "none")], "unseal") == 1
+        assert ctl(["--config", str(north), "--moved-to", str(south)], "unseal") == 0
+
+        proxy = start(etcd, prefix=_PREFIX, etcd_user="tenant", etcd_password="secret")
+        with Client(proxy.port) as client:
+            client.create("/late")
+        assert pipeline([*follow, "--finish", "--source-lost"]) == 0
+        assert proxy.wait() == 1
+        capsys.readouterr()
+        assert pipeline(["lost", *follow[1:]]) == 0
+        assert [json.loads(line)["path"] for line in capsys.readouterr().out.splitlines()] == ["/late"]
+
+
+async def _sealed(here: Access, prefix: str, there: Access, copy: str) -> None:
+    """Seal a tree for another one."""
+    source, target = here.client(here.tls()), there.client(there.tls())
+    try:
+        cluster_id = (await target.status(10)).cluster_id
+        await seal(source, Keyspace(prefix), Seal(",".join(there.etcd), copy, cluster_id, 1))
+    finally:
+        await source.close()
+        await target.close()

@@ -10,18 +10,18 @@ from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, OperationTim
 from kazoo.handlers.threading import KazooTimeoutError
 
 from archive.__main__ import main as archive
-from archive.moment import moment
-from archive.past import state_at
-from archive.store import store_of
+from archive.files.moment import moment
+from archive.files.store import store_of
+from archive.past.state import state_at
+from ctl.__main__ import main as ctl
 from lab.servers import EtcdServer, StartFailed, ZketcdServer, wait_until
-from proxy.check.__main__ import main as check
-from proxy.ctl.__main__ import main as ctl
 from proxy.etcd.client import EtcdClient
-from proxy.log.load.start import load
+from proxy.log.load.start import load_as_of
 from proxy.log.seal import seal
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
 from schema.record import Seal
+from serve.check.__main__ import main as check
 
 _UNKNOWN = (
     ConnectionLoss, ConnectionClosedError, OperationTimeoutError, SessionExpiredError, KazooTimeoutError
@@ -79,7 +79,7 @@ def _at_the_seal(etcd: EtcdServer, prefix: str) -> Machine:
     async def run() -> Machine:
         client = EtcdClient((etcd.endpoint,))
         try:
-            return (await load(client, Keyspace(prefix), make=False, even_sealed=True)).machine
+            return (await load_as_of(client, Keyspace(prefix), even_sealed=True)).machine
         finally:
             await client.close()
 

@@ -41,7 +41,7 @@ from tests.pipeline.follow.running import PipelineCommand
 PREFIX = "/move"
 _TIMEOUT_MS = 60_000
 _JAVA = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-_STANDS_BY = "waiting for `python -m pipeline follow"  # what a zketcd says before the cut-over
+_STANDS_BY = "waiting for `zketcd follow"  # what a zketcd says before the cut-over
 _MORE = 5  # creates that show that a client still works
 
 

@@ -42,7 +42,7 @@ async def imported() -> FakeEtcdClient:
 
 
 async def test_import_leaves_it_out() -> None:
-    machine = (await start.load(await imported(), KEYS, make=False)).machine
+    machine = (await start.load_as_of(await imported(), KEYS)).machine
     assert (machine.tree.nodes[CONFIG].data, machine.tree.nodes[CONFIG].version) == (b"", 0)
 
 
@@ -56,7 +56,7 @@ async def test_follow_leaves_it_out(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     changed = transaction(1, OpCode.RECONFIG, CONFIG, data=MEMBERS, version=-1, time=78)
     write_log(tmp_path / "version-2", [changed])
     assert await follow(etcd, KEYS, options._replace(finish=True, until_level=False, timeout=60.0)) == DONE
-    assert (await start.load(etcd, KEYS, make=False)).machine.tree.nodes[CONFIG].data == b""
+    assert (await start.load_as_of(etcd, KEYS)).machine.tree.nodes[CONFIG].data == b""
 
 
 async def test_a_tree_kept_level_for_the_way_back_has_none(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ async def test_a_tree_that_was_imported_before_is_cleaned(
     await load_tree(
         etcd, KEYS, [row._replace(version=version) if row.path == CONFIG else row for row in TREE]
     )
-    tree = (await start.load(etcd, KEYS, make=False)).machine.tree
+    tree = (await start.load_as_of(etcd, KEYS)).machine.tree
     assert (tree.nodes[CONFIG].data, tree.nodes[CONFIG].mtime) == (left, 77)
     sizes = sum(len(path) + len(node.data or b"") for path, node in tree.nodes.items())
     assert tree.data_size == sizes

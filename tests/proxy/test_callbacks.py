@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
-_SOURCES = ("proxy", "console")
+_SOURCES = ("proxy", "cli", "ctl", "serve", "console")
 
 # Nothing handles what they raise: `support.last_resort` ends the process.
 _PROCESS = """
-proxy/__main__.py add_signal_handler control.requested.set
-proxy/__main__.py add_signal_handler log.error
-proxy/__main__.py add_signal_handler logs.toggle_debug
-proxy/__main__.py add_signal_handler stopped.set
+serve/__main__.py add_signal_handler control.requested.set
+serve/__main__.py add_signal_handler log.error
+serve/__main__.py add_signal_handler logs.toggle_debug
+serve/__main__.py add_signal_handler stopped.set
 proxy/etcd/client.py call_later _unconfirmed
 proxy/etcd/http2.py add_done_callback lambda attempt: attempt.cancelled() or attempt.exception()
 proxy/etcd/http2.py call_at self._expire
@@ -52,7 +52,7 @@ proxy/support/ports.py add_done_callback partial(self._begun, client, place)
 proxy/support/tasks.py add_done_callback partial(self._ended, reported)
 proxy/watchdog.py Thread self._run
 proxy/watchdog.py call_soon_threadsafe self._turn
-console/local_session.py call_soon self._session.closed
+console/sessions/local_session.py call_soon self._session.closed
 """
 
 # They end the connection of one client, or what becomes one.
@@ -63,10 +63,10 @@ proxy/frontend/opening.py call_later give_up
 
 # Who starts them gets the failure, by a registry, an `await` or a callback.
 _AWAITED = """
-proxy/__main__.py create_task _end_of(embedded)
-proxy/__main__.py create_task server.failed()
-proxy/__main__.py create_task server.start(_print_progress, main, secure, taking, reading)
-proxy/__main__.py create_task stopped.wait()
+serve/__main__.py create_task _end_of(embedded)
+serve/__main__.py create_task server.failed()
+serve/__main__.py create_task server.start(_print_progress, main, secure, taking, reading)
+serve/__main__.py create_task stopped.wait()
 proxy/etcd/http2.py create_task self._connect(loop)
 proxy/frontend/identity.py run_in_executor exchange.step
 proxy/handover/upgrade.py create_task Sender(server, sockets).run(start)
@@ -81,14 +81,14 @@ proxy/support/tasks.py create_task each
 # Nothing depends on them: the last spans of traces; the child that reads the archive for the console.
 _NOTHING = """
 proxy/traces/otel.py Thread self._provider.shutdown
-console/past.py create_task self._end_when_idle()
+console/answers/past.py create_task self._end_when_idle()
 """
 
 # What catches each exception, and why none is lost.
 _CAUGHT = {
     "proxy/admin/http.py Exception": "the answer to the request is an error; no memory: `contained`",
-    "proxy/ctl/client.py BaseException": "raises it again; a command",
-    "proxy/ctl/history.py Exception": "a command",
+    "cli/client.py BaseException": "raises it again; a command",
+    "ctl/history.py Exception": "a command",
     "proxy/etcd/embedded.py BaseException": "raises it again",
     "proxy/etcd/http2.py Exception": "`Call.listen` raises it",
     "proxy/frontend/connection.py Exception": "the connection ends; no memory: `contained`",
@@ -102,7 +102,7 @@ _CAUGHT = {
     "proxy/support/ports.py Exception": "the client is closed; no memory: `contained`",
     "proxy/state/machine.py Exception": "the request fails at all servers; no memory is not caught",
     "console/http.py Exception": "the answer to the request is an error; no memory: `contained`",
-    "console/local_session.py BaseException": "raises it again",
+    "console/sessions/local_session.py BaseException": "raises it again",
 }
 
 # Where the callback is among the arguments.

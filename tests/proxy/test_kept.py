@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[2]
-_PACKAGES = ("codec", "schema", "proxy", "console", "archive", "pipeline", "zketcd")
+_PACKAGES = ("codec", "schema", "proxy", "cli", "ctl", "serve", "console", "archive", "pipeline", "zketcd")
 _DECISION = _ROOT / "docs/decisions/0045-what-is-kept-has-a-bound.md"
 _MUTABLE = re.compile(r"(dict|list|set|deque|defaultdict|OrderedDict|Counter|bytearray|Weak\w+|_\w+Lists)\b")
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from proxy.ctl import __main__ as ctl
+from ctl import __main__ as ctl
 from proxy.version import VERSION
 from zketcd.__main__ import main
 from zketcd.commands import ALL
@@ -72,7 +72,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_library_that_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in ("proxy.ctl.__main__", "proxy.ctl.options"):
+    for module in ("ctl.__main__", "ctl.options"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, "configargparse", None)
     assert main(["ls", "/"]) == 2
@@ -82,8 +82,8 @@ def test_a_library_that_is_missing_is_named(
 
 
 def test_a_module_of_ours_that_is_missing_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "proxy.ctl.__main__", raising=False)
-    monkeypatch.setitem(sys.modules, "proxy.ctl.options", None)
+    monkeypatch.delitem(sys.modules, "ctl.__main__", raising=False)
+    monkeypatch.setitem(sys.modules, "ctl.options", None)
     with pytest.raises(ModuleNotFoundError):
         main(["ls", "/"])
 

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from cli.client import Client, Refused, connected
+from cli.output import counted, visible
 from codec import client as zk
 from codec.constants import CreateMode
 from codec.errors import MalformedPacket
 from codec.jute import OPEN_TO_ALL, Acl
-from proxy.ctl.client import Client, Refused, connected
-from proxy.ctl.output import counted, visible
 from schema.paths import ROOT
 from zketcd.online import nodes, options
 from zketcd.online.shell import Shell

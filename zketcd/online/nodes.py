@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from cli.client import Client
 from codec import client as zk
 from codec.jute import PERMISSIONS, Acl
-from proxy.ctl.client import Client
 from schema.paths import ROOT, join, parent_of
 
 _TOGETHER = 200  # deletions in one multi

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from collections.abc import Callable
 
-from proxy.ctl.client import add_server
+from cli.client import add_server
 from proxy.options import values
 from proxy.support.usage import Parser
 from schema.znode import MAX_TTL

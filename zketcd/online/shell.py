@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from cli.client import Client, Refused
+from cli.output import counted, date, visible
 from codec import client as zk
 from codec.client import Stat
 from codec.constants import CreateMode
 from codec.errors import MalformedPacket
 from codec.jute import OPEN_TO_ALL
-from proxy.ctl.client import Client, Refused
-from proxy.ctl.output import counted, date, visible
 from schema.paths import ROOT, is_valid, join, parent_of
 from zketcd.online import nodes
 

@@ -23,9 +23,6 @@ from proxy.support.throttled_log import ThrottledLog
 
 log = logging.getLogger(__name__)
 
-_LOOK = 1.0  # seconds between two looks at which proxy combines
-_DOUBT = 0.25  # seconds after which an entry that the stream has not shown is appended directly
-_APART = 10.0  # seconds for which entries are appended directly after the combiner was slow, or failed
 _MOST_VAIN = 8  # entries that the combiner refuses, one after the other
 _SAMPLES = 64  # entries, after which the combiner's time is compared
 _SLOWER = 0.002  # seconds by which a combiner may exceed twice the time of a direct append
@@ -35,11 +32,11 @@ class Client:
     """Keeps a connection to the combiner, and offers it this proxy's entries."""
 
     def __init__(self, context: Context, members: Members) -> None:
-        self._randomness = context.environment.randomness
+        self._environment = context.environment
+        self._patience = context.settings.patience
         self._members = members
         self._stats = context.stats
-        self._clock = context.environment.clock
-        self._throttled_log = ThrottledLog(log, self._clock)
+        self._throttled_log = ThrottledLog(log, context.environment.clock)
         self._loop = asyncio.get_running_loop()
         #: Of the incarnation that entries have; None: there is none.
         self.hello: Hello | None = None
@@ -69,10 +66,10 @@ class Client:
         if line is None or line.hello is not self.hello or not self._stats.round_trip.seconds:
             return False  # without a time of its own, this proxy cannot compare the combiner's
         line.send(encode_entry(number, value))
-        self._offered[number] = self._clock.perf_counter(), doubt
+        self._offered[number] = self._environment.clock.perf_counter(), doubt
         self._stats.offered_entries += 1
         if self._timer is None:
-            self._timer = self._loop.call_later(_DOUBT, self._look_for_late)
+            self._timer = self._loop.call_later(self._patience.doubt, self._look_for_late)
         return True
 
     def shown(self, number: int) -> bool:
@@ -81,7 +78,7 @@ class Client:
         if offered is None:
             return False
         if (line := self.line) is not None:
-            line.round_trip.note(self._clock.perf_counter() - offered[0])
+            line.round_trip.note(self._environment.clock.perf_counter() - offered[0])
             line.vain = 0
             line.count += 1
             direct = self._stats.round_trip.seconds
@@ -98,10 +95,10 @@ class Client:
                 hello is not None
                 and chosen is not None
                 and chosen.incarnation != hello.incarnation
-                and (chosen.incarnation != apart or self._clock.perf_counter() >= until)
+                and (chosen.incarnation != apart or self._environment.clock.perf_counter() >= until)
             ):
                 await self._use(chosen, hello, tls)
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(self._patience.look)
 
     def close(self) -> None:
         """Give no more entries."""
@@ -113,7 +110,7 @@ class Client:
     async def _use(self, combiner: Member, hello: Hello, tls: Callable[[], ssl.SSLContext] | None) -> None:
         """Connect to the combiner; returns once the connection is lost, or another proxy combines."""
         host, _, port = combiner.peer_port.address.rpartition(":")
-        ends = Ends(combiner.peer_port.secret, self._randomness.token_bytes(NONCE))
+        ends = Ends(combiner.peer_port.secret, self._environment.randomness.token_bytes(NONCE))
         line = _Line(ends, hello, combiner.incarnation, self._told)
         try:
             context = None if tls is None else await asyncio.to_thread(tls)
@@ -130,7 +127,7 @@ class Client:
         log.info("proxy %s appends for this one", combiner)
         self.line = line
         while not line.lost.done() and self.hello is hello and self._members.combiner == combiner:
-            await asyncio.wait((line.lost,), timeout=_LOOK)
+            await asyncio.wait((line.lost,), timeout=self._patience.look)
         if self.line is line:
             is_its_fault = line.lost.done() and self.hello is hello
             self._leave("its connection is lost" if is_its_fault else "")
@@ -139,7 +136,11 @@ class Client:
         """Append directly what the combiner should have appended by now."""
         self._timer = None
         if self._offered:
-            left = next(iter(self._offered.values()))[0] + _DOUBT - self._clock.perf_counter()
+            left = (
+                next(iter(self._offered.values()))[0]
+                + self._patience.doubt
+                - self._environment.clock.perf_counter()
+            )
             if left > 0:
                 self._timer = self._loop.call_later(left, self._look_for_late)
             else:
@@ -166,7 +167,7 @@ class Client:
         if line is not None:
             line.close()
         if line is not None and why:
-            self._apart = line.combiner, self._clock.perf_counter() + _APART
+            self._apart = line.combiner, self._environment.clock.perf_counter() + self._patience.apart
             self._throttled_log.warn("the combiner does not append this proxy's entries: %s", why)
         offered, self._offered = self._offered, {}
         if offered:

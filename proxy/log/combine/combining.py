@@ -11,8 +11,6 @@ from proxy.log.context import Context
 from proxy.log.members import Members
 from proxy.log.status import Combined
 
-_OTHERS = 1.0  # seconds since another proxy's last entry, within which it is worth combining
-
 
 class Combining:
     """What the appender asks of combined appends. It has both ends: any proxy may become the combiner."""
@@ -62,7 +60,7 @@ class Combining:
         if (
             hello is None
             or len(value) > MOST_BYTES
-            or self._quiet_for() > _OTHERS
+            or self._quiet_for() > self._settings.patience.others
             or self._members.combiner is None
         ):
             direct()

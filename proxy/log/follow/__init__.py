@@ -1,7 +1,7 @@
 """Following the log: from etcd's watch to items in the order in which they take effect.
 
-`Follow` is used by each proxy (`proxy.log.log`), by the archiver (`archive.follower`), and by the observer of
-torture (`proof.torture.observer`). What the items do is their consumer's business.
+`Follow` is used by each proxy (`proxy.log.log`), by the archiver (`archive.archiver.follower`), and by the
+observer of torture (`proof.torture.observer`). What the items do is their consumer's business.
 
 The order of entries is made here, by rules 1.2 to 1.5 of docs/architecture.md. Every follower comes to the
 same order, whatever it has missed and whenever it starts.

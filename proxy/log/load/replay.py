@@ -65,14 +65,14 @@ class Replay:
         self.requests = 0
         self.disagreements: list[Disagreement] = []
 
-    async def run(self, upto: int, entries: int = 0) -> None:
+    async def run(self, upto: int, entries: int | None = None) -> None:
         """Apply what took effect up to the revision `upto`; with `entries`, at most so many entries in all.
 
         Raises TreeNotServable for an entry that this release cannot apply.
         """
         await in_slices(partial(self._run, upto, entries), self._clock)
 
-    def _run(self, upto: int, entries: int, pause: Pause) -> None:
+    def _run(self, upto: int, entries: int | None, pause: Pause) -> None:
         caught = self._caught
         items = self._follower.catch_up(upto, caught.entries, caught.proxies, None, pause)
         self._machine.transaction.pause = pause
@@ -80,7 +80,7 @@ class Replay:
             for item in items:
                 if not isinstance(item, Apply):
                     continue
-                if entries and self._machine.entries >= entries:
+                if entries is not None and self._machine.entries >= entries:
                     self._left.add((item.incarnation, item.number))
                 else:
                     self._apply(item, pause)

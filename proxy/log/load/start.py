@@ -1,7 +1,7 @@
 """Loads a tree from etcd: the newest usable snapshot, then the log since it.
 
-A starting proxy, one that fell behind, the writer of snapshots, and the commands of `proxy.ctl` all use this
-load.
+A starting proxy, and one that fell behind, load to serve. The writer of snapshots, the archive, the pipeline
+and the commands of `ctl` load to look at the tree as of some moment.
 """
 
 import asyncio
@@ -38,53 +38,71 @@ class Wanted(NamedTuple):
     """Which state to load: the current one, or an older one, as far as the log reaches back."""
 
     upto: int = 0  # as of this etcd revision
-    entries: int = 0  # as it was after so many entries in all
+    entries: int | None = None  # as it was after so many entries in all
     previous: bool = False  # starting from the previous snapshot
     since: int = 0  # starting from the state as of this etcd revision, or an older one
+
+
+NOW = Wanted()
 
 
 class NotInLog(TreeNotServable):
     """The log does not reach back to the state that is wanted."""
 
 
-async def load(
+async def load_to_serve(
     etcd: Etcd,
     keys: Keyspace,
-    *,
     levels: Collection[int] = KNOWN,
-    progress: Callable[[int], None] | None = None,
+    *,
     make: bool = True,
-    wanted: Wanted = Wanted(),  # noqa: B008 - immutable
-    timeout: float | None = None,
-    executes: Callable[[], Execute] | None = None,
     even_following: bool = False,
-    even_sealed: bool = False,
+    progress: Callable[[int], None] | None = None,
+    timeout: float | None = None,
 ) -> Loaded:
-    """Load, retrying failures of etcd for ever, or for `timeout` seconds.
+    """Load the current state, retrying failures of etcd for ever, or for `timeout` seconds.
 
-    `make`: make a tree where there is none. `even_following`: also a tree that follows another one, and
-    `even_sealed` a sealed tree as of its seal, to be read only. `progress` gets the number of znodes and
-    entries about once a second. `executes` is called once for each try; its result executes the log's
-    requests. Raises TreeNotServable, EtcdRefused where etcd denies access, and EtcdError after the timeout.
+    `make`: make a tree where there is none. `even_following`: also a tree that follows another one, to be
+    read only. `progress` gets the number of znodes and entries about once a second. Raises TreeNotServable,
+    EtcdRefused where etcd denies access, and EtcdError after the timeout.
     """
+    fit = partial(servable, keys=keys, levels=levels, even_following=even_following)
+
+    def one_try() -> _Load:
+        return _Load(etcd, keys, fit, levels, make=make, progress=progress)
+
+    return await _retried(one_try, timeout)
+
+
+async def load_as_of(
+    etcd: Etcd,
+    keys: Keyspace,
+    wanted: Wanted = NOW,
+    *,
+    timeout: float | None = None,
+    even_sealed: bool = False,
+    executes: Callable[[], Execute] | None = None,
+) -> Loaded:
+    """Load a state to look at it; retried as by `load_to_serve`, which says what is raised.
+
+    `even_sealed`: also a sealed tree, as of its seal. `executes` is called once for each try; its result
+    executes the log's requests. Raises NotInLog where the log does not reach back so far.
+    """
+    fit = partial(servable, keys=keys, levels=KNOWN, even_sealed=even_sealed)
+
+    def one_try() -> _Load:
+        return _Load(etcd, keys, fit, KNOWN, wanted=wanted, execute=None if executes is None else executes())
+
+    return await _retried(one_try, timeout)
+
+
+async def _retried(one_try: Callable[[], "_Load"], timeout: float | None) -> Loaded:
     throttled_log = ThrottledLog(log)
     now = asyncio.get_running_loop().time
     deadline = None if timeout is None else now() + timeout
     while True:
         try:
-            execute = None if executes is None else executes()
-            one_try = _Load(
-                etcd,
-                keys,
-                partial(
-                    servable, keys=keys, levels=levels, even_sealed=even_sealed, even_following=even_following
-                ),
-                levels,
-                progress,
-                wanted,
-                execute,
-            )
-            return await one_try.run(make)
+            return await one_try().run()
         except Truncated as overtaken:
             log.info("truncation overtook the load (%s); loading again", overtaken)
             await asyncio.sleep(_RETRY)
@@ -120,15 +138,18 @@ class _Load:
         keys: Keyspace,
         servable: Callable[[Look], TreeRecord],
         levels: Collection[int],
-        progress: Callable[[int], None] | None,
-        wanted: Wanted,
-        execute: Execute | None,
+        *,
+        make: bool = False,
+        progress: Callable[[int], None] | None = None,
+        wanted: Wanted = NOW,
+        execute: Execute | None = None,
     ) -> None:
         """`servable`: the record, if the tree may be loaded."""
         self._etcd = MonotonicReads(etcd)
         self._keys = keys
         self._servable = servable
         self._levels = levels
+        self._make = make
         self._progress = progress
         self._wanted = wanted
         self._execute = execute
@@ -136,11 +157,11 @@ class _Load:
         self._loop = asyncio.get_running_loop()
         self._reported = self._loop.time()
 
-    async def run(self, make: bool) -> Loaded:
+    async def run(self) -> Loaded:
         """Raises Truncated, EtcdError, TreeNotServable."""
         cluster_id = (await self._etcd.status(TIMEOUT)).cluster_id
         found = await look(self._etcd, self._keys)
-        if found.record is None and make:
+        if found.record is None and self._make:
             await tree_record.create(self._etcd, self._keys, OF_NEW_TREES)
             found = await look(self._etcd, self._keys)
         record = self._servable(found)
@@ -169,7 +190,7 @@ class _Load:
             if whole.compute_digest() != lost.digest:
                 raise self._no_base(record)
         await replay.run(self._wanted.upto or caught.revision, self._wanted.entries)
-        if machine.entries < self._wanted.entries:
+        if machine.entries < (self._wanted.entries or 0):
             raise NotInLog(f"the log has {machine.entries} entries so far, not {self._wanted.entries}")
         forget_members(machine)
         return Loaded(
@@ -184,7 +205,7 @@ class _Load:
         )
 
     def _wants_old(self) -> bool:
-        return self._wanted != Wanted()
+        return self._wanted != NOW
 
     async def _base(self, record: TreeRecord) -> tuple[Machine, SnapshotRef] | tuple[None, None]:
         """The newest usable snapshot; None if the log begins with an empty tree."""
@@ -203,7 +224,7 @@ class _Load:
                 raise TreeNotServable(
                     unknown_level(self._keys.prefix.decode(), error.level, self._levels)
                 ) from error
-            if wanted.entries and machine.entries > wanted.entries:
+            if wanted.entries is not None and machine.entries > wanted.entries:
                 continue
             return machine, ref
         if record.previous is not None:

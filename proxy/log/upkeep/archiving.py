@@ -1,7 +1,7 @@
 """Archives the log, in a child process of one of the living proxies: the eldest of those with --archive.
 
 When that proxy dies, its key in etcd goes, and all others see in the same stream who is the eldest now.
-Until then two may archive: that does no harm (archive/names.py).
+Until then two may archive: that does no harm (archive/files/names.py).
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from proxy.support.logs import form_in_use
 
 log = logging.getLogger(__name__)
 
-_MODULE = "archive.child"
+_MODULE = "archive.archiver.child"
 _TICK = 1.0  # seconds
 _TIMEOUT = 5.0  # seconds for the child to end
 _FINISH = 30.0  # seconds for the child to archive what lies before the seal of a tree that has moved

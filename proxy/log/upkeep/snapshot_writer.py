@@ -20,7 +20,7 @@ from proxy.etcd.access import Access
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdError, Put, Txn
 from proxy.log.follow.catch_up import Loaded
-from proxy.log.load.start import NotInLog, Wanted, load
+from proxy.log.load.start import NotInLog, Wanted, load_as_of
 from proxy.log.record import TIMEOUT, Registered, TreeNotServable, incarnation_of, look
 from proxy.log.upkeep.truncation import (
     Overtaken,
@@ -81,7 +81,7 @@ async def write(
     """
     now = asyncio.get_running_loop().time
     began = now()
-    loaded = await load(etcd, keys, make=False, timeout=_TIMEOUT)
+    loaded = await load_as_of(etcd, keys, timeout=_TIMEOUT)
     if loaded.disagreements:
         await _settle(etcd, keys, loaded)
     caught = loaded.caught
@@ -121,7 +121,7 @@ async def _settle(etcd: Etcd, keys: Keyspace, loaded: Loaded) -> None:
     machine = loaded.machine
     try:
         wanted = Wanted(upto=loaded.caught.revision, previous=True)
-        other = (await load(etcd, keys, make=False, wanted=wanted, timeout=_TIMEOUT)).machine
+        other = (await load_as_of(etcd, keys, wanted, timeout=_TIMEOUT)).machine
     except NotInLog:
         return
     if other.compute_digest() != machine.compute_digest():
@@ -232,7 +232,7 @@ async def _truncate(
 
 async def digest_at(etcd: Etcd, keys: Keyspace, entries: int) -> int:
     """The digest of the state after so many entries. Raises NotInLog, TreeNotServable, EtcdError."""
-    loaded = await load(etcd, keys, make=False, wanted=Wanted(entries=entries), timeout=_TIMEOUT)
+    loaded = await load_as_of(etcd, keys, Wanted(entries=entries), timeout=_TIMEOUT)
     return loaded.machine.compute_digest()
 
 
@@ -256,6 +256,9 @@ async def run(etcd: Etcd, order: Mapping[str, Any]) -> dict[str, Any]:
             "gone": isinstance(error, WriterGone),
             "error": str(error),
         }
+    except Exception as error:
+        log.exception("the snapshot writer has met an error of its own")
+        return {"ok": False, "error": f"{type(error).__name__}: {error}"}
     finally:
         await etcd.close()
 

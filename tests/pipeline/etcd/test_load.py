@@ -43,7 +43,7 @@ ROWS = [row(path) for path in ("/", "/a", "/a/b", "/a/c", "/d")]
 
 async def served(etcd: FakeEtcdClient) -> Machine:
     """What a proxy that starts now would serve. Raises TreeNotServable."""
-    return (await start.load(etcd, KEYS)).machine
+    return (await start.load_to_serve(etcd, KEYS)).machine
 
 
 def page(load: Load, number: int) -> bytes:

@@ -22,7 +22,7 @@ SESSIONS = [SessionRow(0x100000001, 6000), SessionRow(OTHER, 30000)]
 
 async def test_sessions_know_the_password_that_zookeeper_gave_them(etcd: FakeEtcdClient) -> None:
     record = await load_tree(etcd, KEYS, [row("/"), row("/e", owner=OTHER)], SESSIONS)
-    machine = (await start.load(etcd, KEYS)).machine
+    machine = (await start.load_to_serve(etcd, KEYS)).machine
     assert set(machine.sessions) == {OTHER, 0x100000001}
     session = machine.sessions[OTHER]
     assert (session.timeout_ms, session.incarnation) == (30000, "")
@@ -35,7 +35,7 @@ async def test_sessions_know_the_password_that_zookeeper_gave_them(etcd: FakeEtc
 async def test_a_session_of_which_only_ephemerals_came_ends_soon(etcd: FakeEtcdClient) -> None:
     """Otherwise its ephemerals would stay for ever: ZooKeeper deletes them when it starts."""
     await load_tree(etcd, KEYS, [row("/"), row("/e", owner=77), row("/f", owner=OTHER)], SESSIONS)
-    sessions = (await start.load(etcd, KEYS)).machine.sessions
+    sessions = (await start.load_to_serve(etcd, KEYS)).machine.sessions
     assert set(sessions) == {OTHER, 77, 0x100000001}
     assert sessions[77].timeout_ms == 10_000
 
@@ -55,13 +55,13 @@ async def test_what_is_no_tree_is_refused(etcd: FakeEtcdClient, rows: list[list[
     with pytest.raises(LoadRefused, match=reason):
         await publish(etcd, KEYS, begun, parts, 99, [], Limits())
     with pytest.raises(TreeNotServable):
-        await start.load(etcd, KEYS)
+        await start.load_to_serve(etcd, KEYS)
     await begin(etcd, KEYS)
 
 
 async def test_fixed_nodes_of_the_table_stay_as_they_are(etcd: FakeEtcdClient) -> None:
     await load_tree(etcd, KEYS, [row("/"), FIXED[0]._replace(created=2), FIXED[2]._replace(data=b"q")])
-    nodes = (await start.load(etcd, KEYS)).machine.tree.nodes
+    nodes = (await start.load_to_serve(etcd, KEYS)).machine.tree.nodes
     assert nodes["/zookeeper"].created == 2
     assert nodes["/zookeeper/quota"].data == b"q"
     assert nodes["/zookeeper/config"].aversion == -1

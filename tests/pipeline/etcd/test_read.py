@@ -74,7 +74,7 @@ async def test_a_log_behind_the_snapshot_is_seen(etcd: FakeEtcdClient) -> None:
 
 
 async def test_entries_that_the_snapshot_holds_are_none_behind_it(etcd: FakeEtcdClient) -> None:
-    await start.load(etcd, KEYS)  # makes a tree
+    await start.load_to_serve(etcd, KEYS)  # makes a tree
     await append(etcd, 1)
     assert await has_log_behind(etcd, KEYS, None)
 

@@ -11,7 +11,7 @@ from pipeline.etcd.record import NotReadable
 from pipeline.etcd.replayed import KeptState, replayed
 from proxy.etcd.model import Put, Txn
 from proxy.log.follow.catch_up import Loaded
-from proxy.log.load.start import load
+from proxy.log.load.start import load_as_of
 from tests.pipeline.etcd.rows import FIXED, load_tree, row
 from tests.proxy.log.trees import Ran, Tree
 
@@ -96,9 +96,9 @@ async def test_a_replay_that_goes_on_loads_nothing(tree: Tree, monkeypatch: pyte
     async def counted(*arguments: Any, **options: Any) -> Loaded:
         nonlocal loads
         loads += 1
-        return await load(*arguments, **options)
+        return await load_as_of(*arguments, **options)
 
-    monkeypatch.setattr(replays, "load", counted)
+    monkeypatch.setattr(replays, "load_as_of", counted)
     kept = KeptState()
     start = await earliest(tree.etcd, tree.keys)
     expected = []

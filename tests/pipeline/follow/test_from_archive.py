@@ -6,10 +6,10 @@ from unittest import mock
 
 import pytest
 
-from archive import follower
-from archive.catalog import Catalog
-from archive.follower import Archiver
-from archive.store import Directory
+from archive.archiver import follower
+from archive.archiver.follower import Archiver
+from archive.files.catalog import Catalog
+from archive.files.store import Directory
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
 from pipeline.follow import from_archive
@@ -100,6 +100,53 @@ async def test_it_reads_what_is_archived_meanwhile(
         await following
     await world.follow()
     await world.check()
+
+
+async def test_an_archive_that_grows_all_the_time(world: Archived, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each listing finds more than the last one: the copy is level all the same."""
+    listings = 0
+
+    def growing(names: list[str]) -> Catalog:
+        """One more segment each time."""
+        nonlocal listings
+        listings += 1
+        segments = sorted(name for name in names if name.endswith(".log"))
+        return Catalog([name for name in names if name not in segments[listings:]])
+
+    for _ in range(30):
+        await world.write(2)
+        await world.archived()
+    monkeypatch.setattr(from_archive, "Catalog", growing)
+    assert await world.follow(timeout=30.0) == DONE
+    assert listings < 25
+
+
+async def test_a_copy_that_is_far_behind(world: Archived, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was listed counts, and the copy is not level before all of it is applied."""
+    for _ in range(4):
+        await world.write()
+        await world.archived()
+    run = Catalog(world.store.list()).runs[-1]
+    monkeypatch.setattr(from_archive, "_TOGETHER", 1)
+    reading = await world.archive.open(run.begin.entries, run.cluster)
+    reader = asyncio.create_task(reading.run())
+    await asyncio.wait_for(reading.arrived.wait(), 60)
+    assert reading.behind >= run.end.zxid - run.segments[0].end.zxid > 10
+    while reading.machine.entries < run.end.entries:
+        assert not reader.done()
+        while (arrived := reading.take()) is not None:
+            assert reading.level_at() is None
+            item, entry = arrived
+            reading.machine.apply(item.incarnation, item.number, entry)
+        await asyncio.sleep(0.001)
+
+    async def is_level() -> bool:
+        return reading.level_at() is not None
+
+    await eventually(is_level, "it is level", 60)
+    assert reading.behind == 0
+    reader.cancel()
+    await asyncio.gather(reader, return_exceptions=True)
 
 
 async def test_a_gap_of_the_archive(world: Archived, capsys: pytest.CaptureFixture[str]) -> None:

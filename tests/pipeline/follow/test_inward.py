@@ -67,7 +67,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def served(etcd: FakeEtcdClient) -> Machine:
-    return (await start.load(etcd, KEYS)).machine
+    return (await start.load_to_serve(etcd, KEYS)).machine
 
 
 def options(folder: Path, **more: object) -> Options:

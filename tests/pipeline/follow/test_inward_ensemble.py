@@ -14,7 +14,7 @@ from tests.pipeline.ensembles import zketcd
 from tests.pipeline.follow.running import Comer, PipelineCommand, wait_for_zxid
 
 _PREFIX = "/t"
-_WAITS = "waiting for `python -m pipeline follow"  # what a zketcd says that stands by
+_WAITS = "waiting for `zketcd follow"  # what a zketcd says that stands by
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ async def test_the_copy_goes_on_without_the_source(world: World, capsys: pytest.
         r"etcd://one/t is lost: its last change here has zxid 0x7, of 20\S+Z, after 7 entries", told
     )
     assert "sessions: 1 ended, with their ephemerals\nfinished: zxids go on at 0x100000000\n" in told
-    machine = (await start.load(world.etcd, KEYS, make=False)).machine
+    machine = (await start.load_as_of(world.etcd, KEYS)).machine
     assert (machine.zxid, machine.sessions) == (1 << 32, {})
     assert "/n5" in machine.tree.nodes
     assert not {"/mine", "/n6", "/e"} & machine.tree.nodes.keys()
@@ -84,7 +84,7 @@ async def test_the_copy_goes_on_without_the_source(world: World, capsys: pytest.
     await seal_source(world.client, world.tree.keys, "one", position.origin, WHERE)
     assert "one is sealed at position" in capsys.readouterr().out
     with pytest.raises(TreeSealed):
-        await start.load(world.client, world.tree.keys, make=False)
+        await start.load_as_of(world.client, world.tree.keys)
     made, changed, ephemeral, gone, acl = await listed(world)
     assert not capsys.readouterr().err
     assert made == {
@@ -120,7 +120,7 @@ async def test_a_running_follower_is_stopped(world: World) -> None:
     await world.write(1)
     with pytest.raises(Failure, match="has taken /copy over"):
         await asyncio.wait_for(running, 60)
-    assert "/n7" not in (await start.load(world.etcd, KEYS, make=False)).machine.tree.nodes
+    assert "/n7" not in (await start.load_as_of(world.etcd, KEYS)).machine.tree.nodes
 
 
 @pytest.mark.parametrize("counts", [False, True])
@@ -138,7 +138,7 @@ async def test_killed_at_any_txn(counts: bool) -> None:
         if killed.left > 0:
             break
         await promote(world.etcd, KEYS, Limits())
-        machine = (await start.load(world.etcd, KEYS, make=False)).machine
+        machine = (await start.load_as_of(world.etcd, KEYS)).machine
         assert (machine.zxid, len(machine.tree.nodes)) == (1 << 32, 9)
     assert at > 2
 
@@ -149,7 +149,7 @@ async def test_more_ephemerals_than_an_entry_holds(world: World) -> None:
     await world.tree.send("a", [created(session, name, flags=1) for name in names])
     await world.level()
     await promote(world.etcd, KEYS, Limits(max_request_bytes=5000))
-    machine = (await start.load(world.etcd, KEYS, make=False)).machine
+    machine = (await start.load_as_of(world.etcd, KEYS)).machine
     assert (len(machine.tree.nodes), machine.sessions) == (9, {})
 
 

@@ -9,7 +9,8 @@ import pytest
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.errors import Failure
 from pipeline.follow import files, output, outward, retrying
-from pipeline.follow.base import digest_of, load_base
+from pipeline.follow.base import load_base
+from pipeline.follow.copy import digest_of
 from pipeline.follow.output import DONE, NOT_LEVEL
 from pipeline.follow.outward import Options, mirror
 from pipeline.formats import directory
@@ -45,7 +46,7 @@ class World:
     async def check(self) -> Machine:
         """What a ZooKeeper would serve is what a proxy would."""
         await self.mirror()
-        machine = (await start.load(self.client, self.tree.keys)).machine
+        machine = (await start.load_to_serve(self.client, self.tree.keys)).machine
         found = load_base(str(self.folder), None, 1)
         assert node_pages(found) == node_pages(machine)
         assert (found.zxid, digest_of(found)) == (machine.zxid, digest_of(machine))

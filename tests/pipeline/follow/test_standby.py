@@ -79,7 +79,7 @@ class World:
 
     async def check(self) -> Machine:
         """The copy in etcd is the source's tree."""
-        there = (await start.load(self.client, self.tree.keys)).machine
+        there = (await start.load_to_serve(self.client, self.tree.keys)).machine
         here, position = await state_of(self.etcd, KEYS)
         assert node_pages(here) == node_pages(there)
         assert (here.zxid, here.level) == (there.zxid, there.level)
@@ -503,9 +503,9 @@ FINISH = Options(finish=True, timeout=60.0, address="http://two")
 async def moved(world: World) -> Machine:
     """The copy as it is served, and all of the source is in it."""
     with pytest.raises(TreeSealed, match="was moved to the prefix /copy of the etcd at http://two"):
-        await start.load(world.client, world.tree.keys, make=False)
-    there = await start.load(world.client, world.tree.keys, make=False, even_sealed=True)
-    here = (await start.load(world.etcd, KEYS, make=False)).machine
+        await start.load_as_of(world.client, world.tree.keys)
+    there = await start.load_as_of(world.client, world.tree.keys, even_sealed=True)
+    here = (await start.load_as_of(world.etcd, KEYS)).machine
     assert node_pages(here) == node_pages(there.machine)
     assert here.zxid == there.machine.zxid
     assert here.sessions.keys() == there.machine.sessions.keys()

@@ -1,6 +1,7 @@
 """A zketcd that follows another one: real etcds and clients, and processes that are killed at any moment."""
 
 import json
+import subprocess
 import threading
 import time
 from contextlib import ExitStack, closing, suppress
@@ -22,6 +23,7 @@ from tests.clients.jvm import java_virtual_machine
 from tests.pipeline.ensembles import ephemerals, populate, view, zketcd
 from tests.pipeline.follow.running import Comer, PipelineCommand, wait_for_zxid
 from tests.pipeline.follow.test_inward_curator import curator
+from tests.pipeline.running.test_runner import run as pipeline
 
 COPY = "/copy"
 Capture = pytest.CaptureFixture[str]
@@ -66,6 +68,30 @@ def test_everything_is_killed_while_clients_write(
         check(source, to, capsys)
     assert main(["follow", source, *to, "--until-level", "--timeout", "60"]) == 0
     check(source, to, capsys)
+
+
+def test_an_operators_package_is_enough(
+    etcd_server: EtcdServer, own_etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path
+) -> None:
+    """Neither Arrow nor numpy is installed; without them only a ZooKeeper's files cannot be followed."""
+    source = url_of(etcd_server, etcd_prefix)
+    to = ["--etcd", own_etcd_server.endpoint, "--prefix", COPY]
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return pipeline(*words, *to, without="pyspark,py4j,pandas,pyarrow,numpy")
+
+    with zketcd(etcd_server.endpoint, etcd_prefix) as server, closing(Client(server.port)) as client:
+        populate(client)
+        for words, said in (
+            (["--until-level"], "level at zxid"),
+            (["--check"], "equal at zxid"),
+            (["--finish", "--source-lost"], "finished: zxids go on"),
+        ):
+            done = run("follow", source, *words)
+            assert (done.returncode, said in done.stdout) == (0, True), done.stderr
+    assert run("lost", source).returncode == 0
+    done = run("follow", str(tmp_path))
+    assert (done.returncode, "is not installed: " in done.stderr) == (2, True)
 
 
 def test_an_archive_is_followed(

@@ -95,12 +95,12 @@ async def test_it_is_served_once_it_is_finished(store: FakeEtcd) -> None:
     etcd = FakeEtcdClient(store)
     await go_on(etcd, 3, finish=False)
     with pytest.raises(TreeNotServable, match="follows another one, and is not served before the cut-over"):
-        await start.load(etcd, KEYS)
+        await start.load_to_serve(etcd, KEYS)
     assert "that follows another one, of 4 znodes" in (
         refusal(await look(etcd, KEYS), KEYS, overwrite=False) or ""
     )
     made = await go_on(etcd, 8)
-    loaded = await start.load(etcd, KEYS)
+    loaded = await start.load_to_serve(etcd, KEYS)
     assert node_pages(loaded.machine) == node_pages(made)
     assert loaded.machine.zxid == 1 << 32
     assert not loaded.disagreements
@@ -127,7 +127,7 @@ async def test_killed_at_any_txn_nothing_is_lost_or_doubled(counts: bool) -> Non
         there = await position_of(second, KEYS)
         if there is None or not there.finished:
             await go_on(second, 8)
-        loaded = await start.load(second, KEYS)
+        loaded = await start.load_to_serve(second, KEYS)
         assert node_pages(loaded.machine) == expected
         assert not loaded.disagreements
     assert at > 15
@@ -142,7 +142,7 @@ async def test_lost_answers(monkeypatch: pytest.MonkeyPatch) -> None:
             at += 1
             etcd = Killed(FakeEtcd(), at, counts=counts, lost=True)
             await go_on(etcd, 8)
-            assert node_pages((await start.load(etcd, KEYS)).machine) == expected
+            assert node_pages((await start.load_to_serve(etcd, KEYS)).machine) == expected
             if etcd.left > 0:
                 break
         assert at > 15

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from archive import container
-from archive.moment import moment
-from archive.names import Point
-from archive.past import state_at
-from archive.store import store_of
-from archive.writer import RunWriter
+from archive.archiver.writer import RunWriter
+from archive.files import container
+from archive.files.moment import moment
+from archive.files.names import Point
+from archive.files.store import store_of
+from archive.past.state import state_at
 from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import EtcdServer, ZketcdServer
 from pipeline.__main__ import main

@@ -14,8 +14,8 @@ _OF_TIME_AND_CHANCE = {"time", "random", "secrets", "uuid", "datetime"}
 # A simulated proxy does not run the commands `check` and `ctl`. The last three only format times.
 _ALLOWED = (
     "proxy.support.environment",
-    "proxy.check.",
-    "proxy.ctl.",
+    "serve.check.",
+    "ctl.",
     "proxy.support.logs",
     "proxy.admin.four_letter",
     "proxy.frontend.certificate_ends",

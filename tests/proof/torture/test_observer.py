@@ -13,7 +13,7 @@ from proof.torture.real import RealClock
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Put, Txn
 from proxy.log.follow.follower import Apply, ProxyGone
-from proxy.log.load.start import load
+from proxy.log.load.start import load_to_serve
 from schema.entry import EntryWriter
 from schema.errors import BadValue
 from schema.keys import Keyspace
@@ -75,7 +75,7 @@ async def test_what_uses_an_observer_ends_with_it(own_etcd_server: EtcdServer) -
     """Else clients wait for minutes for what a dead observer never sees."""
     etcd = EtcdClient([own_etcd_server.endpoint])
     try:
-        loaded = await load(etcd, Keyspace(PREFIX))
+        loaded = await load_to_serve(etcd, Keyspace(PREFIX))
         assert loaded.machine.entries == 0
         observer = Observer(RealClock(1), [own_etcd_server.endpoint])
 

@@ -43,7 +43,7 @@ class Site:
 
     @property
     def taken(self) -> int:
-        return self.bounded._taken.total()
+        return self.bounded.taken.total()
 
 
 @asynccontextmanager
@@ -106,11 +106,13 @@ async def test_headers_that_drip_do_not_prolong_it(monkeypatch: pytest.MonkeyPat
 
 
 async def test_a_request_may_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "IDLE_TIMEOUT", 0.05)
+    monkeypatch.setattr(module, "IDLE_TIMEOUT", 0.5)
     async with site() as port:
-        await port.open(b"GET /long HTTP/1.1\r\nHost: a\r\n\r\n")
-        await until(lambda: port.taken == 1 and not port.connections.waiting)
-        await asyncio.sleep(0.2)
+        reader = await port.open(b"GET /long HTTP/1.1\r\nHost: a\r\n\r\n")
+        await until(lambda: len(port.connections.by_transport) == 1 and not port.connections.waiting)
+        idle = await port.open(b"")
+        assert await idle.read() == b""
+        assert not reader.at_eof()
         assert port.taken == 1
 
 

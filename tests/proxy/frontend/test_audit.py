@@ -99,3 +99,14 @@ def test_a_user_of_the_console_is_named() -> None:
     users = (Identity("digest", "joe:hash="), Identity(audit.CONSOLE, "amy"))
     (line,) = audit.of_request(1, users, "10.0.0.1", OpCode.DELETE, ("/x", -1), 0, b"")
     assert "user=joe,console:amy\t" in line
+
+
+def test_users_whose_names_are_long_are_cut_and_digest_users_first() -> None:
+    """A multi of 45,000 parts had 7 kB of names in each of its lines."""
+    chosen = [Identity("digest", f"{number}{'u' * 1000}:hash") for number in range(7)]
+    proven = Identity("sasl", "bob")
+    (line,) = audit.of_request(1, (*chosen, proven), "10.0.0.7", OpCode.DELETE, ("/a", -1), 0, b"")
+    user = line.split("\t")[1]
+    assert user.startswith("user=bob,0uuu")
+    assert user.endswith("u...")
+    assert len(user) == len("user=") + 256 + len("...")

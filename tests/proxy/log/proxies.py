@@ -19,6 +19,7 @@ from proxy.state.capture import new_machine
 from proxy.state.machine import Disagreement
 from proxy.state.outcome import SessionChange
 from proxy.state.watches import WatchTable
+from proxy.support.environment import HOST, Environment
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, decode_entry, encode_close, encode_open
 from schema.keys import Keyspace
@@ -45,7 +46,13 @@ class Reply:
 class Proxy:
     """One proxy; what the log reports, it keeps itself."""
 
-    def __init__(self, etcd: Etcd, prefix: str = "/t", settings: LogSettings | None = None) -> None:
+    def __init__(
+        self,
+        etcd: Etcd,
+        prefix: str = "/t",
+        settings: LogSettings | None = None,
+        environment: Environment = HOST,
+    ) -> None:
         self.etcd = etcd
         self.tasks = Tasks()
         self.watches = WatchTable()
@@ -58,7 +65,7 @@ class Proxy:
         self.disagreements: list[Disagreement] = []
         self.replies: list[Reply] = []
         settings = settings or LogSettings(lease_seconds=5)
-        context = Context(etcd, Keyspace(prefix), self.tasks, new_machine(0), Stats(), settings)
+        context = Context(etcd, Keyspace(prefix), self.tasks, new_machine(0), Stats(), settings, environment)
         self.log = Log(context, self.watches, self, self.stops.append, self.disagreements.append)
 
     # What the log reports

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import socket
 from collections.abc import AsyncIterator
 from unittest import mock
 
@@ -11,12 +10,13 @@ import pytest
 from lab.fakes.etcd import FakeEtcdClient, Fate
 from proxy.etcd.model import Put
 from proxy.frontend.listener import bound_socket
-from proxy.log.combine import client, combining, server
+from proxy.log.combine import server
 from proxy.log.combine.combiner import Combiner, Offer, append_all
 from proxy.log.combine.messages import MOST_BYTES, NONCE, Ends, Hello
-from proxy.log.context import LogSettings
+from proxy.log.context import LogSettings, Patience
 from proxy.log.follow import staleness
 from proxy.log.status import Combined
+from proxy.support.environment import HOST, Clock, Environment
 from proxy.support.ports import BoundedPort, Bounds
 from schema.keys import Keyspace
 from schema.record import PeerPort
@@ -25,21 +25,34 @@ from tests.proxy.log.proxies import Proxy, World, answered, until
 SECRET = b"secret"
 
 
+class LaterClock(Clock):
+    """The host's, put on by a test."""
+
+    def __init__(self) -> None:
+        self.later = 0.0  # seconds
+
+    def perf_counter(self) -> float:
+        return HOST.clock.perf_counter() + self.later
+
+
 class Cluster(World):
     """Proxies, each of which can combine."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.sockets: dict[Proxy, socket.socket] = {}
+        self.clock = LaterClock()
+        self.patience = Patience(look=0.01, others=60.0, doubt=3600.0, apart=0.05)
+        #: For connections that have not said which proxy they are.
+        self.bounds = Bounds(20, 20)
 
     async def proxy(self) -> Proxy:
         listener = bound_socket("127.0.0.1", 0)
         port = PeerPort(f"127.0.0.1:{listener.getsockname()[1]}", SECRET)
-        proxy = Proxy(FakeEtcdClient(self.store), settings=LogSettings(lease_seconds=5, peer_port=port))
+        settings = LogSettings(lease_seconds=5, peer_port=port, patience=self.patience)
+        proxy = Proxy(FakeEtcdClient(self.store), settings=settings, environment=Environment(self.clock))
         self.proxies.append(proxy)
-        self.sockets[proxy] = listener
         await proxy.start()
-        proxy.log.combining.server.listen(BoundedPort(listener, Bounds(20, 20), "proxies"))
+        proxy.log.combining.server.listen(BoundedPort(listener, self.bounds, "proxies"))
         proxy.tasks.start(proxy.log.combining.client.run(None), "combine")
         return proxy
 
@@ -57,6 +70,10 @@ class Cluster(World):
         await until(lambda: all(proxy.log.combining.client.line for proxy in proxies[1:]))
 
 
+def _port(proxy: Proxy) -> int:
+    return int(proxy.log.context.settings.peer_port.address.rpartition(":")[2])
+
+
 def _together(cluster: World, turn: int) -> None:
     for number, proxy in enumerate(cluster.proxies, 1):
         proxy.create(number, f"/x{turn}-{number}")
@@ -67,10 +84,7 @@ async def _all_answered(cluster: World) -> None:
 
 
 @pytest.fixture
-async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
-    monkeypatch.setattr(client, "_LOOK", 0.01)
-    monkeypatch.setattr(client, "_APART", 0.05)
-    monkeypatch.setattr(combining, "_OTHERS", 60.0)
+async def cluster() -> AsyncIterator[Cluster]:
     world = Cluster()
     yield world
     for proxy in world.proxies:
@@ -98,7 +112,6 @@ async def test_what_the_combiner_does_not_know_is_appended_by_each_proxy(
     cluster: Cluster, fate: Fate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(staleness, "_INTERVAL", 3600.0)  # its questions would take the fates
-    monkeypatch.setattr(client, "_DOUBT", 3600.0)  # however slow this host is
     proxies = await cluster.three()
     for turn in range(5):
         cluster.client(proxies[0]).fates.append(fate)
@@ -113,28 +126,24 @@ async def test_what_the_combiner_does_not_know_is_appended_by_each_proxy(
 async def test_a_combiner_that_says_nothing_is_not_waited_for(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
+    cluster.patience = cluster.patience._replace(doubt=0.25)
     proxies = await cluster.three()
-    with mock.patch.object(Combiner, "_send_what_is_ready"):
-        replies = [proxies[1].create(2, "/xa"), proxies[2].create(3, "/xb")]
-        await answered(replies)
+    held: list[Offer] = []
+    with mock.patch.object(Combiner, "add", lambda _, offer: held.append(offer)):
+        for number in range(3):
+            proxies[1].create(2, f"/xa{number}")
+            proxies[2].create(3, f"/xb{number}")
+            await asyncio.sleep(0)
+        await _all_answered(cluster)
     assert "it is slow" in caplog.text
     # The entries that it held back come after all, and have no effect.
-    proxies[0].log.combining.server.combiner._send_what_is_ready(has_waited=True)
+    for offer in held:
+        proxies[0].log.combining.server.combiner.add(offer)
     await cluster.check()
 
 
-async def test_entries_that_were_offered_at_one_moment_are_appended_after_it(cluster: Cluster) -> None:
-    ours = (await cluster.proxy()).log.combining.client
-    doubts = [mock.Mock(), mock.Mock()]
-    ours._offered = {number: (0.0, doubt) for number, doubt in enumerate(doubts)}
-    ours._look_for_late()
-    assert [doubt.call_count for doubt in doubts] == [1, 1]
-
-
-async def test_a_combiner_that_refuses_everything_is_left(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client, "_APART", 60.0)
+async def test_a_combiner_that_refuses_everything_is_left(cluster: Cluster) -> None:
+    cluster.patience = cluster.patience._replace(apart=60.0)
     proxies = await cluster.three()
     with mock.patch.object(server.Server, "take", lambda _, offer: offer.refused()):
         for turn in range(20):
@@ -174,7 +183,8 @@ async def test_the_combiner_learns_that_its_own_entries_are_in_the_log(cluster: 
 
 async def test_an_entry_is_either_combined_or_appended_directly(cluster: Cluster) -> None:
     first, second, _ = await cluster.three()
-    with mock.patch.object(Combiner, "add") as add, mock.patch.object(client._Line, "send") as send:
+    line = second.log.combining.client.line
+    with mock.patch.object(Combiner, "add") as add, mock.patch.object(line, "send") as send:
 
         def begun(proxy: Proxy, number: int, size: int = MOST_BYTES) -> tuple[int, int, int]:
             direct = mock.Mock()
@@ -207,23 +217,25 @@ async def test_a_combiner_that_is_far_away_is_left(
 ) -> None:
     _, second, _ = await cluster.three()
     combining = second.log.combining
-    now = combining.client._clock.perf_counter
-    began = -10.0 * second.log.stats.round_trip.seconds - 1.0
-    for number in range(client._SAMPLES):
-        assert combining.is_on
-        combining.client._offered[number] = now() + began, mock.Mock()
-        combining.client.shown(number)
-    assert not combining.is_on
+    count = 0
+    with mock.patch.object(combining.client.line, "send"):
+        while combining.is_on:
+            assert combining.client.offer(count, b"", mock.Mock())
+            cluster.clock.later += 10.0 * second.log.stats.round_trip.seconds + 1.0
+            combining.client.shown(count)
+            count += 1
+    assert count == 64
     assert "it is far away" in caplog.text
 
 
 async def test_a_combiner_whose_connection_is_lost_is_left_for_a_while(cluster: Cluster) -> None:
-    first, second, _ = await cluster.three()
+    cluster.patience = cluster.patience._replace(apart=60.0)
+    _, second, _ = await cluster.three()
     combining = second.log.combining
     assert combining.client.line is not None
     combining.client.line.close()
     await until(lambda: not combining.is_on)
-    assert combining.client._apart[0] == first.log.incarnation
+    await asyncio.sleep(5 * cluster.patience.look)
     assert combining.state.why == "the combiner does not append its entries: its connection is lost"
 
 
@@ -233,12 +245,6 @@ async def test_a_combiner_that_cannot_be_reached_is_named(cluster: Cluster) -> N
     await until(lambda: second.log.status().combined == Combined(why="the combiner cannot be reached"))
 
 
-async def test_a_proxy_that_has_joined_stays(cluster: Cluster) -> None:
-    first, *_ = await cluster.three()
-    timers = [guest._timer for guest in first.log.combining.server.guests.values()]
-    assert all(timer is not None and timer.cancelled() for timer in timers)
-
-
 async def test_a_proxy_that_stops_combines_nothing_more(cluster: Cluster) -> None:
     first, *_ = await cluster.three()
     combining = first.log.combining
@@ -246,7 +252,7 @@ async def test_a_proxy_that_stops_combines_nothing_more(cluster: Cluster) -> Non
         await combining.close()
     assert close.call_count == 1
     with pytest.raises(ConnectionRefusedError):
-        await asyncio.open_connection("127.0.0.1", int(first.log.context.settings.peer_port.address[10:]))
+        await asyncio.open_connection("127.0.0.1", _port(first))
 
 
 async def test_a_proxy_that_is_gone_keeps_no_connection(cluster: Cluster) -> None:
@@ -289,6 +295,7 @@ async def test_a_proxy_whose_lease_runs_out_is_not_appended_for(cluster: Cluster
 @pytest.mark.parametrize("seed", range(6))
 async def test_under_faults_each_request_takes_effect_once(cluster: Cluster, seed: int) -> None:
     chance = random.Random(seed)
+    cluster.patience = cluster.patience._replace(doubt=0.25)
     proxies = await cluster.three()
     for turn in range(25):
         victim = chance.choice(proxies)
@@ -322,7 +329,7 @@ async def _talk(port: int, *messages: bytes) -> bytes:
 async def test_strangers_are_refused(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     proxy = await cluster.proxy()
-    port = cluster.sockets[proxy].getsockname()[1]
+    port = _port(proxy)
     said = await _talk(port, b"GET / HTTP/1.1\r\n\r\n")
     assert len(said) == len(Ends(SECRET, bytes(NONCE)).greeting())
     assert "no greeting" in caplog.text
@@ -346,17 +353,17 @@ async def test_strangers_are_refused(cluster: Cluster, caplog: pytest.LogCapture
 async def test_a_stranger_who_says_nothing_is_cut_off(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    proxy = await cluster.proxy()
-    monkeypatch.setattr(server, "CONNECT", 0.01)
-    assert await _talk(cluster.sockets[proxy].getsockname()[1])
+    monkeypatch.setattr(server, "CONNECT", 0.2)
+    proxies = await cluster.three()
+    guests = dict(proxies[0].log.combining.server.guests)
+    assert await _talk(_port(proxies[0]))
+    assert proxies[0].log.combining.server.guests == guests, "proxies that have said hello stay"
 
 
 async def test_strangers_take_no_place_of_a_proxy(cluster: Cluster) -> None:
-    first, _ = await cluster.proxy(), await cluster.proxy()
-    host = first.log.combining.server
-    await until(lambda: len(host.guests) == 1)
-    assert len(host.connections) == 1
-    assert host._port._taken.total() == 0  # type: ignore[union-attr]
+    cluster.bounds = Bounds(1, 1)
+    first, *_ = await cluster.three()
+    assert len(first.log.combining.server.connections) == 2
 
 
 async def test_a_proxy_that_connects_again_keeps_what_it_offers_now(cluster: Cluster) -> None:
@@ -364,25 +371,22 @@ async def test_a_proxy_that_connects_again_keeps_what_it_offers_now(cluster: Clu
     first, second, _ = await cluster.three()
     host, hello = first.log.combining.server, second.log.combining.client.hello
     assert hello is not None
-    combiner, name = host.combiner, hello.incarnation
+    name = hello.incarnation
     former = host.guests[name]
-    with mock.patch.object(Combiner, "_send_what_is_ready"), mock.patch.object(former, "close") as close:
-        combiner.add(Offer(name, hello.revision, 98, b"", mock.Mock()))
-        reader, writer = await asyncio.open_connection("127.0.0.1", cluster.sockets[first].getsockname()[1])
+    with mock.patch.object(Combiner, "forget") as forget, mock.patch.object(former, "close") as close:
+        reader, writer = await asyncio.open_connection("127.0.0.1", _port(first))
         ends = Ends(SECRET, bytes(NONCE))
         writer.write(ends.greeting())
         ends.open(await reader.readexactly(len(ends.greeting())))
         writer.write(ends.seal(hello.encode()))
         await until(lambda: host.guests[name] is not former)
         assert close.call_count == 1
-        assert not combiner._waiting, "the proxy appends itself what it has offered before"
-        combiner.add(Offer(name, hello.revision, 99, b"", mock.Mock()))
+        assert forget.call_args_list == [mock.call(name)], "it appends itself what it has offered before"
         host.leaves(former)
-        assert list(combiner._waiting) == [(name, 99)]
+        assert forget.call_count == 1
     assert len(host.guests) == 2
     writer.close()
     await writer.wait_closed()
-    await until(lambda: not combiner._waiting)
 
 
 def test_entries_are_put_in_the_order_of_their_keys() -> None:

@@ -13,7 +13,7 @@ from proxy.log.follow import follow as stream
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.follow import Follow
 from proxy.log.follow.follower import Apply, Item, ProxyCame, ProxyGone
-from proxy.log.load.start import load
+from proxy.log.load.start import load_to_serve
 from proxy.log.record import TreeNotServable
 from proxy.state.capture import new_machine
 from proxy.state.machine import Machine
@@ -45,7 +45,7 @@ class Proxy:
 
     async def load_anew(self, *, is_wrong: bool = False) -> Loaded:
         self.loads += 1
-        return await load(self.client, self.tree.keys)
+        return await load_to_serve(self.client, self.tree.keys)
 
     async def start(self) -> None:
         loaded = await self.load_anew()

@@ -10,18 +10,18 @@ from unittest import mock
 
 import pytest
 
-from archive import writer as archive_writer
-from archive.follower import Archiver
-from archive.moment import moment
-from archive.past import state_at
-from archive.store import store_of
+from archive.archiver import writer as archive_writer
+from archive.archiver.follower import Archiver
+from archive.files.moment import moment
+from archive.files.store import store_of
+from archive.past.state import state_at
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.etcd import log as etcd_log
 from proxy.etcd.model import Get, RangeResult, Txn
 from proxy.log.combine.combiner import Offer, append_all
 from proxy.log.follow.catch_up import catch_up
 from proxy.log.follow.follower import Apply
-from proxy.log.load.start import Wanted, load
+from proxy.log.load.start import Wanted, load_as_of
 from proxy.state.machine import Machine
 from schema.entry import decode_entry
 from tests.proxy.log.proxies import SEQUENTIAL, until
@@ -87,7 +87,7 @@ class _Log(Tree):
         return machine
 
     async def loaded(self, wanted: Wanted = Wanted()) -> Machine:  # noqa: B008 - immutable
-        return (await load(self.etcd, self.keys, make=False, wanted=wanted)).machine
+        return (await load_as_of(self.etcd, self.keys, wanted)).machine
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -6,7 +6,7 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcdClient, Fate
 from proxy.etcd.model import EtcdNoSpace, Put, Txn, TxnResult
-from proxy.log.load.start import load
+from proxy.log.load.start import load_as_of
 from proxy.log.record import TreeNotServable, TreeSealed
 from proxy.log.seal import seal
 from schema.record import Seal, encode_record
@@ -112,12 +112,12 @@ async def test_no_start_serves_a_sealed_tree_but_it_can_be_read_up_to_the_seal()
     tree = await made()
     position = await seal(tree.etcd, tree.keys, THERE)
     with pytest.raises(TreeSealed) as caught:
-        await load(tree.etcd, tree.keys, make=False)
+        await load_as_of(tree.etcd, tree.keys)
     assert (caught.value.position, caught.value.seal) == (position, THERE)
     # A proxy of a release that knows no seals registers, and appends, before it sees the record.
     await tree.come("old")
     await tree.create("old", "/behind")
-    loaded = await load(tree.etcd, tree.keys, make=False, even_sealed=True)
+    loaded = await load_as_of(tree.etcd, tree.keys, even_sealed=True)
     assert "/before" in loaded.machine.tree.nodes
     assert "/behind" not in loaded.machine.tree.nodes
     assert (loaded.caught.revision, loaded.caught.proxies) == (position, [])

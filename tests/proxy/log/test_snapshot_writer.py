@@ -2,8 +2,11 @@
 
 import asyncio
 import os
+import random
+import struct
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -11,10 +14,12 @@ from unittest import mock
 
 import pytest
 
+from codec.constants import OpCode
+from codec.jute import Acl, pack_acls, pack_string
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from lab.servers.process import REPOSITORY
 from proxy.etcd.model import Compare, EtcdNoSpace, EtcdUnknown, Get, Put
-from proxy.log.load.start import load
+from proxy.log.load.start import load_as_of
 from proxy.log.record import Registered
 from proxy.log.upkeep import snapshot_writer, truncation
 from proxy.log.upkeep.snapshot_writer import Result, WriteFailed, digest_at, write
@@ -61,7 +66,7 @@ async def check(tree: Tree) -> None:
     """A start is the same as having been there, also by way of the previous snapshot."""
     ran = pages_of(tree.ran())
     client = FakeEtcdClient(tree.store)
-    loaded = await load(client, tree.keys, make=False)
+    loaded = await load_as_of(client, tree.keys)
     assert pages_of(loaded.machine) == ran
     record = await tree.record()
     for ref in (record.current, record.previous):
@@ -72,7 +77,7 @@ async def check(tree: Tree) -> None:
         torn = tree.keys.state_page(loaded.base.name)
         (kv,) = (await tree.etcd.range(Get(torn), 5)).kvs
         tree.change(Put(torn, b""))
-        again = await load(client, tree.keys, make=False)
+        again = await load_as_of(client, tree.keys)
         assert again.base == record.previous
         assert pages_of(again.machine) == ran
         tree.change(Put(torn, kv.value))
@@ -299,7 +304,7 @@ async def test_an_incarnation_is_forgotten() -> None:
     assert not await tree.names(*tree.keys.entries_of("a"))
     await tree.send("b", [Request(Kind.FORGET, 0, 0, (), encode_forget("a"))])
     await tree.snapshot("b")
-    loaded = await load(tree.etcd, tree.keys, make=False)
+    loaded = await load_as_of(tree.etcd, tree.keys)
     assert loaded.machine.applied.keys() == {"b"}
     await check(tree)
 
@@ -340,3 +345,42 @@ def test_a_writer_whose_proxy_has_died_ends_without_a_traceback() -> None:
     assert done.returncode == 1
     assert b"Traceback" not in done.stderr
     assert b"Broken pipe" not in done.stderr
+
+
+def _noise(size: int) -> str:
+    return b64encode(random.Random(size).randbytes(size * 3 // 4)).decode().replace("/", "-")
+
+
+def _acl_set(tree: Tree, path: str, name: str) -> Request:
+    body = pack_string(path) + pack_acls((Acl(31, "digest", name),)) + struct.pack(">i", -1)
+    return Request(Kind.CLIENT, tree.session("a"), OpCode.SET_ACL, (), body)
+
+
+@pytest.mark.parametrize("case", ["a path", "ACLs of many nodes", "data and ACL of one node"])
+async def test_no_request_of_a_client_makes_snapshots_fail(case: str) -> None:
+    """Else the log is never truncated, until etcd is full."""
+    tree = await Tree().make("a")
+    if case == "a path":
+        await tree.create("a", f"/{_noise(1_000_000)}")
+    elif case == "ACLs of many nodes":
+        for number in range(200):
+            await tree.create("a", f"/{number}")
+            await tree.send("a", [_acl_set(tree, f"/{number}", f"u{number}:" + "x" * 350_000)])
+    else:
+        await tree.create("a", "/a", data=random.Random(1).randbytes(1_000_000))
+        await tree.send("a", [_acl_set(tree, "/a", f"u:{_noise(1_000_000)}")])
+    for turn in range(2):
+        await tree.snapshot("a")
+        loaded = await load_as_of(FakeEtcdClient(tree.store), tree.keys)
+        assert loaded.base == (await tree.record()).current
+        assert loaded.machine.compute_digest() == tree.ran().compute_digest()
+        await tree.create("a", f"/after{turn}")
+
+
+async def test_an_error_of_the_writers_own_is_said_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    tree = await Tree().make("a")
+    order = {"prefix": "/t", "incarnation": "a", "revision": tree.revisions["a"]}
+    with mock.patch("proxy.state.capture.pages", side_effect=KeyError("a defect")):
+        said = await snapshot_writer.run(tree.etcd, order)
+    assert said == {"ok": False, "error": "KeyError: 'a defect'"}
+    assert "a defect" in caplog.text

@@ -17,7 +17,7 @@ from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.log.append.outbox import Outbox
 from proxy.log.context import Context
-from proxy.log.load.start import load
+from proxy.log.load.start import load_as_of
 from proxy.log.log import Log
 from proxy.log.members import Member, Members, Peers
 from proxy.log.status import LogStatus, Pressure, Stats
@@ -245,7 +245,7 @@ async def real(etcd_server: EtcdServer, etcd_prefix: str) -> AsyncIterator[World
 async def adopt(world: World) -> None:
     """The subject is a proxy that has just started."""
     subject = world.subject
-    loaded = await load(world.tree.etcd, world.tree.keys, make=False)
+    loaded = await load_as_of(world.tree.etcd, world.tree.keys)
     subject.machine = loaded.machine
     subject.record = loaded.caught.record
     subject.position = loaded.caught.revision
@@ -296,7 +296,7 @@ async def test_a_child_writes_and_truncates_and_what_is_over_is_forgotten(real: 
     assert not await tree.names(*tree.keys.entries_of("a"))
     (forget,) = real.subject.outbox.queue
     assert decode_forget(forget.body).incarnation == "a"
-    loaded = await load(tree.etcd, tree.keys, make=False)
+    loaded = await load_as_of(tree.etcd, tree.keys)
     assert loaded.base == record.current
     assert "/x/59" in loaded.machine.tree.nodes
 

@@ -16,7 +16,7 @@ from proxy.log.follow import staleness as module
 from proxy.log.follow.follower import Apply, Follower
 from proxy.log.follow.staleness import Staleness
 from proxy.log.follow.watch_guard import WatchGuard
-from proxy.log.load.start import load
+from proxy.log.load.start import load_to_serve
 from proxy.support.tasks import Tasks
 from tests import golden
 from tests.proxy.log.proxies import until
@@ -45,7 +45,7 @@ class World:
 
     async def start(self) -> "World":
         await self.tree.make()
-        loaded = await load(self.client, self.tree.keys)
+        loaded = await load_to_serve(self.client, self.tree.keys)
         self.machine = loaded.machine
         self.follower.restart(loaded.machine.applied)
         caught = loaded.caught

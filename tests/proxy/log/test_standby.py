@@ -10,7 +10,7 @@ from pipeline.etcd.load import begin as begin_load
 from pipeline.follow.changes import Changes
 from pipeline.follow.target import Start, resume
 from proxy.etcd.model import Get
-from proxy.log.load.start import load
+from proxy.log.load.start import load_to_serve
 from proxy.log.record import TreeNotServable
 from proxy.state.machine import Disagreement, Machine
 from schema.followed import Followed
@@ -111,7 +111,9 @@ async def serves(proxy: Standby, follower: Follower) -> None:
     assert proxy.log.machine.zxid == _END
     assert proxy.registered_as
     assert proxy.log.stats.reloads == reloads
-    assert (await load(proxy.client, KEYS)).machine.compute_digest() == proxy.log.machine.compute_digest()
+    assert (
+        await load_to_serve(proxy.client, KEYS)
+    ).machine.compute_digest() == proxy.log.machine.compute_digest()
 
 
 async def test_it_applies_what_the_follower_writes(proxy: Standby, follower: Follower) -> None:
@@ -198,7 +200,7 @@ async def test_what_was_missed_in_a_break(
 
 async def test_others_do_not_wait(store: FakeEtcd, follower: Follower) -> None:
     with pytest.raises(TreeNotServable, match="is not served before the cut-over"):
-        await load(FakeEtcdClient(store), KEYS)
+        await load_to_serve(FakeEtcdClient(store), KEYS)
 
 
 async def test_an_import_in_its_place_is_refused(proxy: Standby) -> None:

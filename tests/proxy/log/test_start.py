@@ -5,12 +5,12 @@ from unittest import mock
 
 import pytest
 
+from ctl.levels import raise_level
 from lab.fakes.etcd import FakeEtcdClient
-from proxy.ctl.levels import raise_level
 from proxy.etcd.model import Delete, EtcdRefused, Get, Put, RefusalKind
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.follower import Follower
-from proxy.log.load.start import NotInLog, Wanted, load
+from proxy.log.load.start import NotInLog, Wanted, load_as_of, load_to_serve
 from proxy.log.record import TreeNotServable
 from schema.budgets import encode_rule
 from schema.entry import Kind, Request, encode_level
@@ -25,8 +25,11 @@ class World(Tree):
         super().__init__()
         self.follower = Ran(self.store)
 
-    async def load(self, **options: object) -> Loaded:
-        return await load(FakeEtcdClient(self.store), self.keys, **options)  # type: ignore[arg-type]
+    async def load(self, *, make: bool = True) -> Loaded:
+        return await load_to_serve(FakeEtcdClient(self.store), self.keys, make=make)
+
+    async def as_of(self, wanted: Wanted) -> Loaded:
+        return await load_as_of(FakeEtcdClient(self.store), self.keys, wanted)
 
     async def check(self) -> Loaded:
         """Who starts now has what the one has that ran."""
@@ -98,7 +101,7 @@ async def test_half_an_import_and_an_unknown_level_are_refused(tree: World) -> N
     ("value", "words"),
     [
         (value_of([Request(Kind.LEVEL, 0, 0, (), encode_level(7))]), r"entry 2 of a: .*level 7"),
-        (b"rubbish", r"entry 2 of a cannot be read: .*proxy\.ctl void a 2"),
+        (b"rubbish", r"entry 2 of a cannot be read: .*zketcd void a 2"),
     ],
 )
 async def test_an_entry_that_cannot_be_applied_is_named(tree: World, value: bytes, words: str) -> None:
@@ -214,9 +217,9 @@ async def test_a_log_without_its_first_snapshot_begins_at_the_level_that_the_tre
     tree.change(Delete(tree.keys.node_page(first.name, 0)))
     assert not (await tree.check()).machine.budgets
     # And who asks for an older state gets that of its level.
-    older = await tree.load(wanted=Wanted(upto=first.position))
+    older = await tree.as_of(Wanted(upto=first.position))
     assert older.machine.level == 1
-    assert (await tree.load(wanted=Wanted(upto=position))).machine.level == 2
+    assert (await tree.as_of(Wanted(upto=position))).machine.level == 2
 
 
 async def test_two_damaged_snapshots_are_the_end(tree: World) -> None:
@@ -238,7 +241,7 @@ async def test_truncation_overtakes_a_start(tree: World) -> None:
 
     for at in range(40):
         client = _Overtaken(tree, at)
-        loaded = await load(client, tree.keys)
+        loaded = await load_to_serve(client, tree.keys)
         assert pages_of(loaded.machine) == pages_of(tree.ran(loaded.caught.revision))
         if client.requests <= at:
             break
@@ -270,30 +273,30 @@ async def test_older_states(tree: World) -> None:
     await tree.snapshot("a")
     positions += [await tree.create("a", f"/{number}") for number in range(5, 10)]
     for number, position in enumerate(positions):
-        loaded = await tree.load(wanted=Wanted(upto=position))
+        loaded = await tree.as_of(Wanted(upto=position))
         assert f"/{number}" in loaded.machine.tree.nodes
         assert f"/{number + 1}" not in loaded.machine.tree.nodes
     await tree.snapshot("a")
     await tree.create("a", "/last")
-    loaded = await tree.load(wanted=Wanted(upto=positions[7]))
+    loaded = await tree.as_of(Wanted(upto=positions[7]))
     assert "/7" in loaded.machine.tree.nodes
     assert "/8" not in loaded.machine.tree.nodes
     with pytest.raises(NotInLog, match="reaches back to position"):
-        await tree.load(wanted=Wanted(upto=positions[2]))
-    since = await tree.load(wanted=Wanted(since=positions[7]))
+        await tree.as_of(Wanted(upto=positions[2]))
+    since = await tree.as_of(Wanted(since=positions[7]))
     assert since.base == (await tree.record()).previous
     assert pages_of(since.machine) == pages_of((await tree.load()).machine)
     entries = (await tree.load()).machine.entries
-    limited = await tree.load(wanted=Wanted(entries=entries - 2))
+    limited = await tree.as_of(Wanted(entries=entries - 2))
     assert (limited.machine.entries, len(limited.caught.entries)) == (entries - 2, 2)
     with pytest.raises(NotInLog, match="entries so far"):
-        await tree.load(wanted=Wanted(entries=entries + 1))
+        await tree.as_of(Wanted(entries=entries + 1))
 
 
 async def test_a_load_goes_on_when_etcd_comes_back(tree: World) -> None:
     client = FakeEtcdClient(tree.store)
     client.disconnect()
-    loading = asyncio.get_running_loop().create_task(load(client, tree.keys))
+    loading = asyncio.get_running_loop().create_task(load_to_serve(client, tree.keys))
     await asyncio.sleep(0.01)
     assert not loading.done()
     client.reconnect()

@@ -62,7 +62,7 @@ async def test_places_are_given_back(caplog: pytest.LogCaptureFixture) -> None:
     async with port(Bounds(3, 2)) as (bounded, number):
         for _ in range(5):
             assert await _said(number) == b"hello"
-            await until(lambda: bounded._taken.total() == 0)
+            await until(lambda: bounded.taken.total() == 0)
         kept = [await asyncio.open_connection("127.0.0.1", number) for _ in range(2)]
         for reader, _ in kept:
             assert await reader.readexactly(5) == b"hello"
@@ -73,7 +73,7 @@ async def test_places_are_given_back(caplog: pytest.LogCaptureFixture) -> None:
         assert await _said(number, "127.0.0.3") == b""
         assert "there are 3" in caplog.text
         await _close(*[writer for _, writer in kept])
-        await until(lambda: bounded._taken.total() == 0)
+        await until(lambda: bounded.taken.total() == 0)
 
 
 def _server_tls(folder: Path) -> tuple[Authority, ssl.SSLContext]:
@@ -93,10 +93,10 @@ async def test_a_connection_counts_before_and_during_its_tls_handshake(
     authority, tls = _server_tls(tmp_path_factory.mktemp("tls"))
     async with port(Bounds(2, 2), tls) as (bounded, number):
         idle = [await asyncio.open_connection("127.0.0.1", number) for _ in range(2)]
-        await until(lambda: bounded._taken.total() == 2)
+        await until(lambda: bounded.taken.total() == 2)
         assert await _said(number) == b""
         await _close(*[writer for _, writer in idle])
-        await until(lambda: bounded._taken.total() == 0)
+        await until(lambda: bounded.taken.total() == 0)
         reasons = [message.rpartition(": ")[2] for message in caplog.messages if "closing" in message]
         assert reasons
         assert all(reasons), "asyncio's error of a client that has gone has no text"
@@ -104,13 +104,13 @@ async def test_a_connection_counts_before_and_during_its_tls_handshake(
         reader, writer = await asyncio.open_connection("127.0.0.1", number)
         assert await reader.read() == b""  # it says nothing
         await _close(writer)
-        await until(lambda: bounded._taken.total() == 0)
+        await until(lambda: bounded.taken.total() == 0)
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", number, ssl=authority.client_context(), server_hostname="127.0.0.1"
         )
         assert await reader.readexactly(5) == b"hello"
         await _close(writer)
-        await until(lambda: bounded._taken.total() == 0)
+        await until(lambda: bounded.taken.total() == 0)
 
 
 @pytest.mark.parametrize("has_begun", [True, False])
@@ -120,11 +120,11 @@ async def test_a_port_that_closes_ends_tls_handshakes(
     _, tls = _server_tls(tmp_path_factory.mktemp("tls"))
     async with port(Bounds(2, 2), tls) as (bounded, number):
         reader, writer = await asyncio.open_connection("127.0.0.1", number)
-        while not bounded._taken:  # noqa: ASYNC110 - a moment later the handshake has begun
+        while not bounded.taken:  # noqa: ASYNC110 - a moment later the handshake has begun
             await asyncio.sleep(0)
         if has_begun:
             await asyncio.sleep(0.01)
         await bounded.close()
-        assert bounded._taken.total() == 0
+        assert bounded.taken.total() == 0
         assert await reader.read() == b""
         await _close(writer)

@@ -12,12 +12,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from cli import client
+from cli.client import Client
 from codec import client as zk
 from codec.jute import Acl
 from lab.servers import EtcdServer, ZketcdServer
 from lab.servers.tls import Authority
-from proxy.ctl import client
-from proxy.ctl.client import Client
 from zketcd.__main__ import main
 from zketcd.online import nodes
 from zketcd.online.__main__ import changed_acl

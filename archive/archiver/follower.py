@@ -1,0 +1,378 @@
+"""Follows the log of a tree, without writing to etcd, and archives it.
+
+It loads the tree as it was where the archive ends, applies the entries since then, and follows with a
+watch, as a proxy does. Whatever fails, the store or etcd, it starts again with what the store holds: so a
+killed archiver continues in the same way. If the log no longer reaches back to the archive's end, another run
+begins: the gap is reported, and the run's snapshot bridges it.
+"""
+
+import asyncio
+import logging
+import math
+from collections import deque
+from datetime import UTC, datetime
+
+from archive.archiver import retention
+from archive.archiver.stats import Stats
+from archive.archiver.writer import RunWriter
+from archive.files import container, segment
+from archive.files.catalog import ArchiveError, Catalog, Run
+from archive.files.names import Point
+from archive.files.segment import Record
+from archive.files.store import Store
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import EtcdError
+from proxy.log.follow.catch_up import Loaded
+from proxy.log.follow.follow import Follow
+from proxy.log.follow.follower import Apply, Item, RecordChanged
+from proxy.log.load.pages import UnusableSnapshot, read_pages
+from proxy.log.load.start import NotInLog, Wanted, load_as_of
+from proxy.log.record import TIMEOUT, TreeNotServable, TreeSealed, look
+from proxy.state.level import UnknownLevel
+from proxy.state.machine import Machine
+from proxy.state.recording import record
+from proxy.support.environment import HOST, Clock
+from proxy.support.tasks import together
+from schema.entry import decode_entry
+from schema.errors import BadValue
+from schema.keys import Keyspace
+from schema.pages import decode_state
+from schema.record import SnapshotRef, decode_record
+
+log = logging.getLogger(__name__)
+
+_INTERVAL = 1.0  # seconds between two puts of the open segment
+_COMPLETE_EVERY = 10.0  # seconds, while nothing is written
+_RETENTION_EVERY = 3600.0
+_RETRY = 1.0, 30.0  # seconds before it starts again: the first time, and at most
+_TURN = 0.02  # seconds that the event loop may be held
+_MOST_WAITING = 256 << 20  # bytes of entries that are not applied yet
+_LOAD_TIMEOUT = 60.0  # seconds for an etcd that does not answer during a load
+
+# Snapshots that proxies have written, each with the clock of the entries before it, in ms.
+_Copies = asyncio.Queue[tuple[SnapshotRef, int]]
+
+
+class _Restart(Exception):
+    """Start again with what the archive holds."""
+
+
+class OtherTree(ArchiveError):
+    """The archive belongs to another tree."""
+
+
+class Archiver:
+    """Archives one tree."""
+
+    def __init__(
+        self,
+        etcd: Etcd,
+        keys: Keyspace,
+        store: Store,
+        *,
+        keep_ms: int = 0,
+        accept_cluster: bool = False,
+        stats: Stats | None = None,
+        clock: Clock = HOST.clock,
+    ) -> None:
+        """`keep_ms`: delete what is older; 0: nothing. `accept_cluster`: the tree moved to another etcd."""
+        self._etcd = etcd
+        self._keys = keys
+        self._store = store
+        self._keep_ms = keep_ms
+        self._accept_cluster = accept_cluster
+        self.stats = Stats() if stats is None else stats
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Archive for ever, or up to the seal of a tree that has moved. Raises OtherTree."""
+        pause = _RETRY[0]
+        while True:
+            began = self._clock.monotonic()
+            try:
+                await self._once()
+            except _Restart as error:
+                log.warning("starting again: %s", error)
+            except OtherTree:
+                raise
+            except TreeSealed as error:
+                log.info("the tree is sealed: everything up to position %d is archived", error.position)
+                return
+            except (ArchiveError, EtcdError, TreeNotServable, BadValue) as error:
+                self.stats.errors += 1
+                log.error("%s: trying again with what the archive holds", error)
+            pause = _RETRY[0] if self._clock.monotonic() - began > 60 else min(2 * pause, _RETRY[1])
+            self.stats.write()
+            await asyncio.sleep(pause)
+
+    async def _once(self) -> None:
+        catalog = Catalog(await asyncio.to_thread(self._store.list))
+        await asyncio.to_thread(self._store.tidy)
+        loaded, run, start = await _Beginning(self, catalog).resume()
+        await _Attempt(self, loaded, run, start).run()
+
+
+class _Beginning:
+    """Finds out where to continue."""
+
+    def __init__(self, archiver: Archiver, catalog: Catalog) -> None:
+        self._archiver = archiver
+        self._etcd, self._keys, self._store = archiver._etcd, archiver._keys, archiver._store
+        self._catalog = catalog
+
+    async def resume(self) -> tuple[Loaded, str, Point]:
+        """The state where the archive ends, or where a new run begins; its run and its point."""
+        cluster = (await self._etcd.status(TIMEOUT)).cluster_id
+        last = self._catalog.runs[-1] if self._catalog.runs else None
+        if last is not None and last.cluster == cluster and not last.holes:
+            loaded = await self._continued(last)
+            if loaded is not None:
+                log.info("continuing after %d entries, zxid 0x%x", last.end.entries, last.end.zxid)
+                return loaded, last.name, last.end
+        return await self._new(last, cluster)
+
+    async def _continued(self, run: Run) -> Loaded | None:
+        """The state at the run's end, if the log has it and it is the same."""
+        try:
+            digest = await asyncio.to_thread(self._digest, run)
+            loaded = await self._load(Wanted(entries=run.end.entries))
+        except (NotInLog, BadValue) as error:
+            log.error("the archive cannot be continued after %d entries: %s", run.end.entries, error)
+            return None
+        machine = loaded.machine
+        if machine.entries == run.end.entries and machine.digest.settle(machine.tree.nodes) == digest:
+            return loaded
+        log.error("the tree is not the one that was archived: etcd was restored from a backup")
+        return None
+
+    def _digest(self, run: Run) -> int:
+        if run.segments:
+            return segment.decode(self._store.get(run.path(run.segments[-1]))).digest
+        return container.decode(self._store.get(run.path(run.snapshots[-1]))).digest
+
+    async def _new(self, last: Run | None, cluster: int) -> tuple[Loaded, str, Point]:
+        found = await look(self._etcd, self._keys)
+        current = None if found.record is None else found.record.current
+        # The oldest state that surely is there: everything since it is archived as well.
+        loaded = await self._load(Wanted(upto=1 if current is None else current.position))
+        machine = loaded.machine
+        known = (cluster, machine.cluster_id)
+        if last is not None and last.cluster not in known and not self._archiver._accept_cluster:
+            raise OtherTree(
+                f"the archive has a tree of the etcd cluster {last.cluster:016x}, and this is {cluster:016x}."
+                " Each tree needs an archive of its own. If this is the same tree in another cluster, run"
+                " `zketcd archive URL --accept-cluster` once"
+            )
+        now = int(self._archiver._clock.time() * 1000)
+        entries = loaded.caught.entries
+        clock = min([now, *(decode_entry(kv.value).clock for kv in entries[:1])]) if machine.entries else 0
+        start = Point(machine.entries, 0 if current is None else current.position, machine.zxid, clock)
+        begun = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3]
+        name = f"{begun}Z-{cluster:016x}"
+        if last is not None and start.entries <= last.end.entries:
+            log.warning(
+                "etcd was restored from a backup: another run begins after %d entries, zxid 0x%x."
+                " What the restore undid stays in the archive up to %d entries, zxid 0x%x",
+                start.entries,
+                start.zxid,
+                last.end.entries,
+                last.end.zxid,
+            )
+        elif last is not None:
+            self._archiver.stats.gaps += 1
+            self._archiver.stats.gap = now / 1000
+            log.error(
+                "a gap: the archive ends after %d entries, zxid 0x%x, and begins again after %d, zxid 0x%x",
+                last.end.entries,
+                last.end.zxid,
+                start.entries,
+                start.zxid,
+            )
+        writer = RunWriter(self._store, name, start)
+        await writer.snapshot(start, await asyncio.to_thread(container.captured, machine))
+        return loaded, name, start
+
+    async def _load(self, wanted: Wanted) -> Loaded:
+        return await load_as_of(self._etcd, self._keys, wanted, timeout=_LOAD_TIMEOUT, even_sealed=True)
+
+
+class _Attempt:
+    """Archives from a loaded state on, until something fails. The consumer of what is followed."""
+
+    def __init__(self, archiver: Archiver, loaded: Loaded, run: str, start: Point) -> None:
+        self._archiver = archiver
+        self._stats = archiver.stats
+        self._clock = archiver._clock
+        self._machine: Machine = loaded.machine
+        self._loaded = loaded
+        self._changes = record(self._machine)
+        self._writer = RunWriter(archiver._store, run, start)
+        self._begin = start.entries
+        self._copied = start.position  # of the newest snapshot that is archived, or will be
+        self._point = start
+        self._queue: deque[Item] = deque()
+        self._waiting = 0  # bytes in the queue
+        self._arrived = asyncio.Event()
+        self._follow = Follow(archiver._etcd, archiver._keys, self._machine, self, clock=self._clock)
+        self._sealed: TreeSealed | None = None  # nothing arrives any more
+
+    async def run(self) -> None:
+        """Raises what ends it: TreeSealed once everything before the seal is archived."""
+        items = await self._follow.continue_from(self._loaded)
+        self._loaded = self._loaded._replace(caught=self._loaded.caught._replace(entries=[]))
+        self.deliver(items)
+        copies: _Copies = asyncio.Queue()
+        parts = [self._arrivals(), self._work(copies), self._copy(copies)]
+        await together([*parts, self._expire()] if self._archiver._keep_ms else parts)
+
+    async def _arrivals(self) -> None:
+        """Follow the log for ever, or up to its seal."""
+        try:
+            await self._follow.run()
+        except TreeSealed as error:
+            self._sealed = error
+            self._arrived.set()
+
+    # -- the consumer ----------------------------------------------------------------------------------------
+
+    def deliver(self, items: list[Item]) -> None:
+        """Let items take effect soon."""
+        self._queue.extend(items)
+        self._waiting += sum(len(item.value) for item in items if isinstance(item, Apply))
+        if self._waiting > _MOST_WAITING:
+            raise _Restart("entries arrive faster than the store takes them")
+        self._arrived.set()
+
+    async def load_anew(self, *, is_wrong: bool) -> Loaded:
+        """Start again: what was archived meanwhile is compared with the tree, and may end its run."""
+        if is_wrong:
+            raise _Restart("etcd's watch has left out an entry of the log")
+        raise _Restart("truncation has overtaken the archiver, or etcd was restored from a backup")
+
+    async def replace(self, machine: Machine, *, restored: bool) -> None:
+        """Never called: `load_anew` loads nothing."""
+        raise NotImplementedError
+
+    def stopped_serving(self, reason: str) -> None:
+        """What is applied may be old; it is archived nevertheless."""
+        log.warning("the archive is behind: %s", reason)
+
+    # -- applying and writing --------------------------------------------------------------------------------
+
+    async def _work(self, copies: _Copies) -> None:
+        flushed = completed = -float("inf")
+        while True:
+            now = self._clock.monotonic()
+            wait = flushed + _INTERVAL - now if self._writer.pending else _INTERVAL
+            if not self._queue and wait > 0 and self._sealed is None:
+                self._arrived.clear()
+                try:
+                    async with asyncio.timeout(wait):
+                        await self._arrived.wait()
+                except TimeoutError:
+                    pass
+            sealed = self._sealed  # everything before that is in the queue
+            await self._apply(copies)
+            if sealed is not None:
+                if self._writer.pending:
+                    await self._flush()
+                at = max(sealed.position, self._point.position)
+                await self._writer.complete(self._point._replace(position=at))
+                raise sealed
+            self._follow.follower.retain(self._machine.applied)
+            now = self._clock.monotonic()
+            known = self._known()
+            if now - flushed >= _INTERVAL and self._writer.pending:
+                await self._flush()
+                flushed = now
+            if not self._writer.pending:
+                self._stats.complete = known.clock / 1000
+                if now - completed >= _COMPLETE_EVERY and math.isfinite(self._follow.staleness.age):
+                    await self._writer.complete(known)
+                    completed = now
+            self._stats.pending = self._waiting + self._writer.pending
+            self._stats.write()
+
+    def _known(self) -> Point:
+        """Everything up to this point is applied: etcd had nothing more when it was asked last."""
+        age = self._follow.staleness.age
+        clock = int((self._clock.time() - age) * 1000) if math.isfinite(age) else 0
+        return self._point._replace(
+            clock=max(clock, self._point.clock),
+            position=max(self._point.position, self._follow.follower.revision),
+        )
+
+    async def _apply(self, copies: _Copies) -> None:
+        """Apply all that has arrived."""
+        turn = self._clock.perf_counter() + _TURN
+        while self._queue:
+            item = self._queue.popleft()
+            if isinstance(item, Apply):
+                self._waiting -= len(item.value)
+                self._apply_entry(item)
+            elif isinstance(item, RecordChanged) and item.value is not None:
+                current = decode_record(item.value).current
+                if current is not None and current.position > self._copied:
+                    self._copied = current.position
+                    copies.put_nowait((current, self._point.clock))
+            if self._writer.pending and self._writer.is_full:
+                await self._flush()
+            elif self._clock.perf_counter() > turn:
+                await asyncio.sleep(0)
+                turn = self._clock.perf_counter() + _TURN
+
+    def _apply_entry(self, item: Apply) -> None:
+        machine, point = self._machine, self._point
+        entry = item.decode()
+        disagreement = machine.begin(
+            item.incarnation, item.number, entry.clock, entry.rules, entry.checkpoint, entry.digest
+        )
+        if disagreement is not None:
+            self._stats.errors += 1
+            log.error(
+                "the digest of %s differs from the archived state's: %s", item.incarnation, disagreement
+            )
+        changes = self._changes
+        for index, request in enumerate(entry.requests):
+            try:
+                machine.execute(request)
+            except UnknownLevel as error:
+                raise TreeNotServable(f"entry {item.number} of {item.incarnation}: {error}") from error
+            for recorded in changes:
+                self._writer.change(index, machine.zxid, recorded)
+            changes.clear()
+        machine.end()
+        self._writer.entry(Record(item.position, item.incarnation, item.number, item.value))
+        self._point = Point(
+            machine.entries,
+            max(item.position, point.position),
+            machine.zxid,
+            max(entry.clock, point.clock),
+        )
+
+    async def _flush(self) -> None:
+        digest = self._machine.digest.settle(self._machine.tree.nodes)
+        self._stats.bytes += await self._writer.flush(self._point, digest)
+        self._stats.entries = self._point.entries
+        self._stats.uploaded = self._clock.time()
+
+    async def _copy(self, copies: _Copies) -> None:
+        """Archive the snapshots that proxies have written."""
+        while True:
+            ref, clock = await copies.get()
+            try:
+                found = await read_pages(self._archiver._etcd, self._archiver._keys, ref)
+                entries = decode_state(found.state).entries
+            except (UnusableSnapshot, BadValue) as error:
+                log.warning("the snapshot %s is not archived: %s", ref.name, error)
+                continue
+            if entries > self._begin:
+                at = Point(entries, ref.position, ref.zxid, clock)
+                pages = container.Pages(found.nodes, found.sessions, found.state, ref.digest)
+                await self._writer.snapshot(at, pages)
+
+    async def _expire(self) -> None:
+        while True:
+            cutoff = int(self._clock.time() * 1000) - self._archiver._keep_ms
+            await asyncio.to_thread(retention.expire, self._archiver._store, cutoff)
+            await asyncio.sleep(_RETENTION_EVERY)

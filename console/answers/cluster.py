@@ -1,0 +1,123 @@
+"""The log, its snapshots and the living proxies as JSON. Pure: the clock is an argument."""
+
+from collections import Counter
+from typing import Any
+
+from console.walks.pacing import Pace
+from proxy.admin.facts import Facts
+from proxy.state.machine import CHECKPOINT_EVERY
+from proxy.state.sessions import session_text
+from schema.record import SnapshotRef
+
+_LONG = 1e9  # seconds; before a proxy had caught up with etcd for the first time its age is infinite
+
+
+def log_facts(facts: Facts, monotonic: float) -> dict[str, Any]:
+    """The log as this proxy sees it. `monotonic`: the clock that snapshots are timed by, in seconds."""
+    subject = facts.subject
+    log, snapshots, machine = subject.log, subject.snapshots, subject.machine
+    stats, record, status = log.stats, log.record, subject.etcd.status
+    written = snapshots.stats.written_at
+    return {
+        "head": status.revision if status else None,
+        "applied": log.position,
+        "backlog": log.backlog,
+        "ageMs": int(min(log.age, _LONG) * 1000),
+        "zxid": session_text(machine.zxid),
+        "entries": machine.entries,
+        "level": machine.level,
+        "digest": f"{machine.last_checkpoint[1]:016x}",
+        "digestAt": machine.last_checkpoint[0],
+        "sent": {
+            "entries": stats.sent_entries,
+            "requests": stats.sent_requests,
+            "bytes": stats.sent_bytes,
+            "again": stats.resent,
+            "voided": stats.voided,
+            "inFlight": log.unanswered,
+        },
+        "received": {
+            "entries": stats.applied_entries,
+            "requests": stats.applied_requests,
+            "bytes": stats.applied_bytes,
+        },
+        "reloads": stats.reloads,
+        "disagreements": stats.disagreements,
+        "full": log.is_full,
+        "sinceSnapshot": {"bytes": snapshots.log_bytes, "requests": snapshots.log_requests},
+        "overdueMs": int(snapshots.overdue * 1000),
+        "snapshotSeenMs": int((monotonic - written) * 1000) if written else None,
+        "snapshotsWritten": snapshots.stats.written,
+        "snapshotsFailed": snapshots.stats.failed,
+        "current": _snapshot(record.current if record else None),
+        "previous": _snapshot(record.previous if record else None),
+        "etcd": {
+            "bytes": status.db_size,
+            "inUse": status.db_size_in_use,
+            "alarms": list(status.errors or ()),
+            "silenceMs": int(subject.contact.silence * 1000),
+        }
+        if status
+        else None,
+    }
+
+
+def _snapshot(ref: SnapshotRef | None) -> dict[str, Any] | None:
+    if ref is None:
+        return None
+    return {
+        "name": ref.name,
+        "position": ref.position,
+        "writer": ref.writer,
+        "pages": ref.node_pages + ref.session_pages + 1,
+        "bytes": ref.bytes,
+        "nodes": ref.nodes,
+        "sessions": ref.sessions,
+        "zxid": session_text(ref.zxid),
+        "digest": f"{ref.digest:016x}",
+    }
+
+
+async def proxies(facts: Facts, now: int, pace: Pace) -> dict[str, Any]:
+    """The living proxies, the eldest first. `now`: milliseconds since 1970."""
+    subject = facts.subject
+    log, machine = subject.log, subject.machine
+    attached: Counter[str] = Counter()
+    for session in list(machine.sessions.values()):
+        attached[session.incarnation] += 1
+        await pace.rest()
+    rows = []
+    for place, member in enumerate(log.members):
+        own = member.incarnation == log.incarnation
+        lag = None if own else log.peers.get(member.incarnation)
+        rows.append(
+            {
+                "incarnation": member.incarnation,
+                "eldest": place == 0,
+                "self": own,
+                "since": member.revision,
+                "levels": list(member.levels),
+                "version": member.version,
+                "host": member.home.host,
+                "listen": member.home.listen,
+                "admin": member.home.admin,
+                "peers": member.peer_port.address,
+                "startedMs": member.home.started or None,
+                "sessions": attached[member.incarnation],
+                "lastEntry": machine.applied.get(member.incarnation, 0),
+                "behind": log.backlog if own else lag.behind if lag else None,
+                "heardMs": 0 if own else max(0, now - lag.heard) if lag else None,
+                "ageMs": int(min(log.age, _LONG) * 1000) if own else None,
+            }
+        )
+    return {
+        "rows": rows,
+        "combined": log.combined._asdict(),
+        "resolution": CHECKPOINT_EVERY,
+        "clockSkewMs": int(log.peers.clock_skew * 1000),
+        "orphans": sum(
+            count
+            for name, count in attached.items()
+            if name not in {member.incarnation for member in log.members}
+        ),
+    }

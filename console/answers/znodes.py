@@ -1,0 +1,85 @@
+"""Znodes as JSON. Pure. Numbers of 64 bits are hexadecimal text: JavaScript's have 53 bits."""
+
+import base64
+from typing import Any
+
+from codec.constants import Perms
+from codec.packets import STAT, STAT_NAMES
+from console.walks.listing import may_read
+from proxy.state.acl import masked
+from proxy.state.auth.scheme import Identities
+from proxy.state.node import Node
+from proxy.state.rights import Rights, permits
+from proxy.state.sessions import session_text
+from schema.znode import CONTAINER_OWNER, session_of, ttl_of
+
+#: Bytes of data that the page is sent at once; it requests the rest separately.
+PREVIEW = 64 << 10
+_MOST_ENTRIES = 1000  # of one ACL
+_PERMS = (
+    (Perms.READ, "read"),
+    (Perms.WRITE, "write"),
+    (Perms.CREATE, "create"),
+    (Perms.DELETE, "delete"),
+    (Perms.ADMIN, "admin"),
+)
+
+
+def kind_of(node: Node) -> str:
+    """What deletes the node, besides a request: its session's end, its emptiness, its age."""
+    if session_of(node.owner):
+        return "ephemeral"
+    if node.owner == CONTAINER_OWNER:
+        return "container"
+    return "ttl" if node.owner else "persistent"
+
+
+def row(name: str, node: Node, identities: Identities) -> dict[str, Any]:
+    """A child in a list. What its ACL withholds is None."""
+    readable = may_read(node, identities)
+    return {
+        "name": name,
+        "readable": readable,
+        "children": (len(node.children) if node.children else 0) if readable else None,
+        "kind": kind_of(node) if readable else None,
+        "czxid": session_text(node.czxid) if readable else None,
+        "mzxid": session_text(node.mzxid) if readable else None,
+        "mtime": node.mtime if readable else None,
+    }
+
+
+def stat(node: Node) -> dict[str, Any]:
+    """The Stat. Times are milliseconds since 1970."""
+    found: dict[str, Any] = dict(zip(STAT_NAMES, STAT.unpack(node.stat()), strict=True))
+    for name in ("czxid", "mzxid", "pzxid", "ephemeralOwner"):
+        found[name] = session_text(found[name])
+    return found
+
+
+def details(path: str, node: Node, identities: Identities) -> dict[str, Any]:
+    """All of a node that may be read, with the beginning of its data."""
+    data = node.data
+    return {
+        "path": path,
+        "kind": kind_of(node),
+        "ttl": ttl_of(node.owner),
+        "stat": stat(node),
+        "acl": acl(node.rights, identities),
+        "data": None if data is None else base64.b64encode(data[:PREVIEW]).decode(),
+        "truncated": data is not None and len(data) > PREVIEW,
+    }
+
+
+def acl(rights: Rights, identities: Identities) -> list[dict[str, Any]]:
+    """An ACL; password hashes are for those with the permission ADMIN (as getACL)."""
+    shown = rights.acl[:_MOST_ENTRIES]
+    if not permits(rights, Perms.ADMIN, identities):
+        shown = masked(shown)
+    return [
+        {
+            "scheme": entry.scheme,
+            "id": entry.id,
+            "permissions": [word for bit, word in _PERMS if entry.perms & bit],
+        }
+        for entry in shown
+    ]

@@ -1,0 +1,1 @@
+"""Who may ask: operators, their passwords and logins, what headers allow, approvals by a second person."""

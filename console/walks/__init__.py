@@ -1,0 +1,1 @@
+"""Names in order: pages, windows of large directories, walks through a tree in slices of time."""

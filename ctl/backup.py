@@ -1,0 +1,141 @@
+"""`zketcd backup DIR`: the tree as a data directory of ZooKeeper with one snapshot. Old ones are deleted.
+
+It needs the server's libraries alone, and the memory of a proxy: `zketcd export` is for larger trees.
+Blocks. A backup that has its name is complete.
+"""
+
+import gzip
+import os
+import re
+import shutil
+import zlib
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from cli.output import CommandFailed, Output, counted, size
+from codec.jute import Acl
+from codec.seal import sealed_tail
+from codec.snapshot_file import END, OPEN_ACL_ID, Stored, pack_head, pack_node
+from proxy.state.machine import Machine
+from proxy.state.node import Node
+from proxy.support.files import sync_folder
+from schema.paths import parent_of
+from schema.znode import OPEN_ACL, session_of
+
+_PARTIAL = ".partial"
+_TOGETHER = 1000  # znodes of one write
+_MOST_EPOCHS = 1 << 31
+
+
+class _Parent:
+    """A node whose ephemerals are left out: its children have changed last at the backup's zxid."""
+
+    def __init__(self, node: Node, zxid: int) -> None:
+        self.pzxid = max(node.pzxid, zxid)
+        self.data = node.data
+        self.czxid, self.mzxid = node.czxid, node.mzxid
+        self.ctime, self.mtime = node.ctime, node.mtime
+        self.version, self.aversion, self.created = node.version, node.aversion, node.created
+        self.owner = node.owner
+
+
+def backup(machine: Machine, prefix: str, position: int, folder: Path, keep: int, now: datetime) -> Output:
+    """Write a backup into the folder, then delete all but the newest `keep`; 0 keeps all. Raises OSError.
+
+    Backups of one prefix have its name and the time; nothing else in the folder is touched.
+    """
+    name = prefix.strip("/").replace("/", "+")
+    target = folder / f"{name}-{now:%Y%m%dT%H%M%SZ}"
+    if target.exists():
+        raise CommandFailed(f"{target} is there already: run the command again in a second")
+    zxid = _next_epoch(machine)
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / f"{_PARTIAL}-{target.name}-{os.getpid()}"
+    try:
+        partial.mkdir(mode=0o750)  # it has all data, whatever their ACLs say
+        (partial / "version-2").mkdir()
+        # ZooKeeper knows its snapshots by name, and by the suffix that they are compressed.
+        file = partial / "version-2" / f"snapshot.{zxid:x}.gz"
+        nodes, dropped = _write(machine, file, zxid)
+        partial.rename(target)
+        sync_folder(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    written = (target / "version-2" / file.name).stat().st_size
+    deleted = _prune(folder, name, keep)
+    return Output(
+        {
+            "path": str(target),
+            "position": position,
+            "zxid": f"0x{zxid:x}",
+            "nodes": nodes,
+            "ephemerals": dropped,
+            "bytes": written,
+            "deleted": [str(each) for each in deleted],
+        },
+        [
+            f"backed up: {counted(nodes, 'znode')} of {prefix} at position {position} to {target}"
+            f" ({size(written)})",
+            f"left out: {counted(dropped, 'ephemeral')}, whose sessions end anyway",
+            *(f"deleted: {each}" for each in deleted),
+        ],
+    )
+
+
+def _next_epoch(machine: Machine) -> int:
+    """Where zxids continue after a restore: above all that clients have seen."""
+    epoch = (machine.zxid >> 32) + 1
+    if not 0 < epoch < _MOST_EPOCHS:
+        raise CommandFailed(f"there is no epoch of zxids above 0x{machine.zxid:x}")
+    return epoch << 32
+
+
+def _write(machine: Machine, file: Path, zxid: int) -> tuple[int, int]:
+    """Write the snapshot; how many nodes it has, and how many ephemerals it leaves out."""
+    nodes = machine.tree.nodes
+    dropped = {path for path, node in nodes.items() if session_of(node.owner)}
+    parents = {parent_of(path) for path in dropped}
+    acls = {OPEN_ACL: OPEN_ACL_ID}
+    for node in nodes.values():
+        acls.setdefault(node.acl, len(acls))
+    # Sorted paths have parents before their children.
+    paths = [path for path in sorted(nodes) if path not in dropped]
+    adler = 1
+    with file.open("wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=1) as packed:
+        for chunk in _chunks(nodes, paths, parents, acls, zxid):
+            adler = zlib.adler32(chunk, adler)
+            packed.write(chunk)
+        packed.write(sealed_tail(adler, []))
+        packed.close()
+        raw.flush()
+        os.fsync(raw.fileno())
+    sync_folder(file.parent)
+    return len(paths), len(dropped)
+
+
+def _chunks(
+    nodes: dict[str, Node], paths: list[str], parents: set[str], acls: dict[tuple[Acl, ...], int], zxid: int
+) -> Iterator[bytes]:
+    """The file without its seal."""
+    yield pack_head((), {number: acl for acl, number in acls.items() if number != OPEN_ACL_ID})
+    for start in range(0, len(paths), _TOGETHER):
+        records = []
+        for path in paths[start : start + _TOGETHER]:
+            node: Stored = nodes[path]
+            acl = acls[nodes[path].acl]
+            if path in parents:
+                node = _Parent(nodes[path], zxid)
+            records.append(pack_node(path, node, acl))
+        yield b"".join(records)
+    yield END
+
+
+def _prune(folder: Path, name: str, keep: int) -> list[Path]:
+    """Delete the oldest backups of this tree."""
+    pattern = re.compile(re.escape(name) + r"-\d{8}T\d{6}Z")
+    found = sorted(each for each in folder.iterdir() if pattern.fullmatch(each.name) and each.is_dir())
+    old = found[:-keep] if keep else []
+    for each in old:
+        shutil.rmtree(each)
+    return old

@@ -1,0 +1,70 @@
+"""Budgets: `budget list`, `budget set` and `budget remove`."""
+
+from cli.output import CommandFailed, Output, WrongUsage, table
+from ctl.visitor import append
+from proxy.etcd.interface import Etcd
+from proxy.log.load.start import load_as_of
+from proxy.log.record import look, servable
+from proxy.state.budgets import LEVEL, MOST_BUDGETS
+from proxy.state.level import KNOWN
+from proxy.state.machine import Machine
+from proxy.support.rates import rates_text, rule_of
+from schema.budgets import Rule, encode_rule
+from schema.entry import Kind
+from schema.keys import Keyspace
+
+_COMMAND = "ctl"
+
+
+def show(machine: Machine) -> Output:
+    """All budgets, and what is left of each as of the log's newest entry."""
+    left = machine.budgets.left()
+    rows = [
+        {
+            "path": rule.path,
+            "writes": rule.writes or None,
+            "bytes": rule.bytes or None,
+            "writes_left": left[rule.path][0] // 1000 if rule.writes else None,
+            "bytes_left": left[rule.path][1] // 1000 if rule.bytes else None,
+        }
+        for rule in machine.budgets.rules
+    ]
+    if not rows:
+        return Output(rows, ["there are no budgets"])
+    head = ("path", "writes/s", "bytes/s", "writes left", "bytes left")
+    cells = [["-" if value is None else value for value in row.values()] for row in rows]
+    return Output(rows, table(head, cells))
+
+
+async def change(etcd: Etcd, keys: Keyspace, action: str, texts: list[str]) -> Output:
+    """Set or remove budgets by entries of the log."""
+    rules = [_rule(text) for text in texts] if action == "set" else [Rule(path, 0, 0) for path in texts]
+    level = servable(await look(etcd, keys), keys, KNOWN).level
+    if level < LEVEL:
+        raise CommandFailed(
+            f"the tree has level {level}, and budgets need level {LEVEL}. When all proxies are upgraded, run"
+            f" `zketcd snapshot` and `zketcd raise-level {LEVEL}` (docs/upgrading.md)"
+        )
+    there = {rule.path for rule in (await load_as_of(etcd, keys)).machine.budgets.rules}
+    if action == "remove":
+        for path in texts:
+            if path not in there:
+                raise CommandFailed(f"there is no budget of {path}; `zketcd budget list` lists them")
+    elif len(there | {rule.path for rule in rules}) > MOST_BUDGETS:
+        raise CommandFailed(f"a tree has at most {MOST_BUDGETS} budgets")
+    lines = []
+    for rule in rules:
+        if not await append(etcd, keys, KNOWN, _COMMAND, (Kind.BUDGET, 0, encode_rule(*rule))):
+            raise CommandFailed(
+                f"the budget of {rule.path} is as before: this command was too slow. Run it again"
+            )
+        now = f"is {rates_text(rule)} now" if rule.writes or rule.bytes else "is removed"
+        lines.append(f"the budget of {rule.path} {now}")
+    return Output([rule._asdict() for rule in rules], lines)
+
+
+def _rule(text: str) -> Rule:
+    try:
+        return rule_of(text)
+    except ValueError as error:
+        raise WrongUsage(str(error)) from error

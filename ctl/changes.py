@@ -1,0 +1,122 @@
+"""Commands that change something: snapshot, void, kill-session, raise-level."""
+
+import socket
+from contextlib import AsyncExitStack
+
+from cli.output import CommandFailed, Output, counted, size
+from ctl.levels import LevelRefused, raise_level
+from ctl.visitor import append, visit
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Compare, EtcdNoSpace, Get, Put, Txn
+from proxy.log.load.start import load_as_of
+from proxy.log.record import TIMEOUT, Registered, incarnation_of, look, servable
+from proxy.log.upkeep.snapshot_writer import WriteFailed, write
+from proxy.log.upkeep.truncation import Overtaken, until_known
+from proxy.state.level import KNOWN
+from proxy.state.sessions import KILLED, session_text
+from proxy.support.environment import clock_ms
+from proxy.support.user import user_name
+from schema.entry import Kind, decode_entry, encode_close, encode_void
+from schema.errors import BadValue
+from schema.keys import Keyspace
+
+_COMMAND = "ctl"
+
+
+async def snapshot(etcd: Etcd, keys: Keyspace) -> Output:
+    """Write a snapshot as of now, and truncate."""
+    found = await look(etcd, keys)
+    servable(found, keys, KNOWN)
+    try:
+        async with AsyncExitStack() as stack:
+            try:
+                writer = await stack.enter_async_context(visit(etcd, keys, KNOWN, _COMMAND))
+            except EtcdNoSpace:
+                # etcd grants no leases while it is full, and a snapshot is what makes space. So it is written
+                # in the name of a living proxy. If that one writes a snapshot as well, one of the two fails.
+                if not found.proxies:
+                    raise
+                eldest = min(found.proxies, key=lambda proxy: proxy.create_revision)
+                writer = Registered(incarnation_of(keys, eldest), eldest.create_revision)
+            result = await write(etcd, keys, writer)
+    except (WriteFailed, Overtaken) as error:
+        raise CommandFailed(f"no snapshot was written: {error}") from error
+    ref = result.ref
+    if ref is None:
+        lines = ["no snapshot was written: nothing has been appended to the log since the current one"]
+    else:
+        lines = [
+            f"wrote the snapshot {ref.name}: {ref.nodes} znodes, {ref.sessions} sessions, {size(ref.bytes)},"
+            f" zxid 0x{ref.zxid:x}, in {result.seconds:.1f} s"
+        ]
+    if ref is not None or result.entries_deleted or result.pages_deleted:
+        lines.append(
+            f"deleted {result.entries_deleted} entries and {result.pages_deleted} old snapshot pages"
+        )
+    return Output(result.as_json(), lines)
+
+
+async def void(etcd: Etcd, keys: Keyspace, incarnation: str, number: int, *, force: bool) -> Output:
+    """Overwrite an entry by one without requests.
+
+    Its position changes with that, so it must not be done while a proxy lives that may have applied it.
+    """
+    found = await look(etcd, keys)
+    servable(found, keys, KNOWN)
+    living = [incarnation_of(keys, proxy) for proxy in found.proxies]
+    if living and not force:
+        raise CommandFailed(
+            f"the tree is served by {', '.join(living)}. Stop these proxies first (a dead one counts for some"
+            " seconds), or use --force"
+        )
+    key = keys.entry(incarnation, number)
+    entry = await etcd.range(Get(key), TIMEOUT)
+    if not entry.kvs:
+        raise CommandFailed(f"there is no entry {number} of {incarnation} in the log")
+    (kv,) = entry.kvs
+    try:
+        requests = len(decode_entry(kv.value).requests)
+    except BadValue:
+        requests = -1
+    compares = Compare(keys.tree, found.revision + 1, less=True), Compare(key, kv.mod_revision)
+    txn = Txn(compares, (Txn((), (Put(key, encode_void(clock_ms())),)),))
+    answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
+    if not answer.succeeded:
+        raise CommandFailed(
+            f"entry {number} of {incarnation} was changed or truncated, or the tree's record was put, at the"
+            " same moment. Run the command again"
+        )
+    lost = "its requests, which could not be read," if requests < 0 else counted(requests, "request")
+    return Output(
+        {"proxy": incarnation, "number": number, "requests": None if requests < 0 else requests},
+        [f"entry {number} of {incarnation} is void; {lost} will have no effect"],
+    )
+
+
+async def kill_session(etcd: Etcd, keys: Keyspace, session_id: int) -> Output:
+    """End a session, as its proxy does when the client is silent: by an entry of the log."""
+    name = session_text(session_id)
+    servable(await look(etcd, keys), keys, KNOWN)
+    loaded = await load_as_of(etcd, keys)
+    session = loaded.machine.sessions.get(session_id)
+    if session is None:
+        raise CommandFailed(f"there is no session {name}; `zketcd sessions` lists them")
+    ephemerals = sorted(loaded.machine.tree.ephemerals.get(session_id, ()))
+    who = f"{user_name()}@{socket.gethostname()} (zketcd kill-session)"
+    request = Kind.CLOSE, session_id, encode_close(f"{KILLED}{who}", "")
+    if not await append(etcd, keys, KNOWN, _COMMAND, request):
+        raise CommandFailed(f"session {name} was not ended: this command was too slow. Run it again")
+    return Output(
+        {"session": name, "proxy": session.incarnation, "ephemerals": ephemerals},
+        [f"session {name} is ended, with {counted(len(ephemerals), 'ephemeral')}", *ephemerals],
+    )
+
+
+async def level(etcd: Etcd, keys: Keyspace, wanted: int) -> Output:
+    """Raise the tree's level."""
+    try:
+        raised = await raise_level(etcd, keys, wanted, version=_COMMAND)
+    except LevelRefused as error:
+        raise CommandFailed(str(error)) from error
+    what = f"the tree's level is {wanted} now" if raised else f"the tree has level {wanted} already"
+    return Output({"level": wanted, "raised": raised}, [what])

@@ -1,0 +1,240 @@
+"""`clickhouse`: what ClickHouse servers that are gone have left in the tree, and how it is removed.
+
+It is found in the tree as etcd has it. A client removes it by multis. The first one of a replica makes the
+ephemeral node that its server would make if it came back, and of a table the node by which ClickHouse drops
+it: so it fails if a server lives there, and a server that comes meanwhile waits.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from cli.client import Client
+from cli.output import CommandFailed, Output, counted, date, table
+from codec import client as zk
+from codec.client import Request
+from codec.constants import CreateMode, OpCode
+from proxy.state.machine import Machine
+from proxy.state.node import Node, child_names
+from schema.paths import join, parent_of
+from schema.znode import session_of
+
+_MOST_PARTS = 200  # of a multi
+_HOUR = 3_600_000  # milliseconds
+
+REPLICA, DATABASE, TABLE, BACKUP, LOCKS = "replica", "database replica", "table", "backup", "locks"
+
+# The children by which a table and a database are known, and the ephemeral node of a server that lives.
+_TABLE = frozenset(("blocks", "columns", "log", "metadata", "replicas"))
+_DATABASE = frozenset(("counter", "log", "metadata", "replicas"))
+_ACTIVE = {REPLICA: "is_active", DATABASE: "active"}
+_BACKUPS = ("backup-", "restore-")
+_ZERO_COPY = "zero_copy_"
+
+
+class Left(NamedTuple):
+    """Something that was left behind."""
+
+    kind: str
+    path: str
+    nodes: Sequence[str]  # all that go, each before its parent
+    changed: int  # when one of them was created or set last: milliseconds since 1970
+    note: str
+
+
+def find(machine: Machine, path: str, names: Collection[str], hours: int, now: int) -> list[Left]:
+    """What is left below a path, and has not changed for so many hours.
+
+    `names`: only what replicas of these names have left. Raises CommandFailed.
+    """
+    nodes = machine.tree.nodes
+    if path not in nodes:
+        raise CommandFailed(f"there is no node {path}")
+    below = path.rstrip("/") + "/"
+    found: list[Left] = []
+    for each in sorted(one for one in nodes if one == path or one.startswith(below)):
+        found += _left_at(nodes, each, names)
+    return [left for left in found if now - left.changed >= hours * _HOUR]
+
+
+def _left_at(nodes: Mapping[str, Node], path: str, names: Collection[str]) -> Iterator[Left]:
+    name = path.rpartition("/")[2]
+    children = frozenset(child_names(nodes[path]))
+    if children >= _TABLE:
+        yield from _replicas(nodes, path, REPLICA, names)
+        if not nodes[join(path, "replicas")].children and not names:
+            yield from _left(nodes, TABLE, path, "has no replica")
+    elif children >= _DATABASE:
+        yield from _replicas(nodes, path, DATABASE, names)
+    elif "stage" in children and name.startswith(_BACKUPS) and not names:
+        yield from _left(nodes, BACKUP, path, "no server works at it")
+    elif name.startswith(_ZERO_COPY):
+        yield from _locks(nodes, path, names)
+
+
+def _left(nodes: Mapping[str, Node], kind: str, path: str, note: str) -> Iterator[Left]:
+    """A whole subtree, unless a session owns a node in it."""
+    subtree = _subtree(nodes, path)
+    if not any(session_of(nodes[each].owner) for each in subtree):
+        yield Left(kind, path, subtree, _changed(nodes, subtree), note)
+
+
+def _subtree(nodes: Mapping[str, Node], path: str) -> list[str]:
+    """The paths of a subtree, children before their parents."""
+    found = [path]
+    for each in found:  # it grows meanwhile
+        found += [join(each, name) for name in child_names(nodes[each])]
+    return found[::-1]
+
+
+def _changed(nodes: Mapping[str, Node], paths: Sequence[str]) -> int:
+    return max(max(nodes[each].ctime, nodes[each].mtime) for each in paths)
+
+
+# -- replicas ------------------------------------------------------------------------------------------------
+
+
+def _replicas(nodes: Mapping[str, Node], path: str, kind: str, names: Collection[str]) -> Iterator[Left]:
+    """Those of a table or of a database whose server is gone."""
+    folder = join(path, "replicas")
+    parts: dict[str, list[_Part]] = {}
+    for name in child_names(nodes[folder]):
+        if (has := nodes.get(f"{folder}/{name}/parts")) is not None:
+            parts[name] = [_Part.read(part) for part in child_names(has)]
+    for name in sorted(child_names(nodes[folder])):
+        if names and name not in names and name.rpartition("|")[2] not in names:
+            continue
+        note = ""
+        if name in parts:
+            others = [part for other in parts if other != name for part in parts[other]]
+            lost = sum(not any(other.covers(part) for other in others) for part in parts[name])
+            note = counted(len(parts[name]), "part") + (f", {lost} on no other replica" if lost else "")
+        yield from _left(nodes, kind, join(folder, name), note)
+
+
+class _Part(NamedTuple):
+    """The name of a part of a table: partition, numbers of the first and the last block, level."""
+
+    name: str
+    partition: str = ""
+    first: int = 0
+    last: int = 0
+    level: int = 0
+
+    @classmethod
+    def read(cls, name: str) -> "_Part":
+        fields = name.split("_")  # the fifth is the number of a mutation
+        if len(fields) not in (4, 5) or not all(field.lstrip("-").isdigit() for field in fields[1:]):
+            return cls(name)
+        return cls(name, fields[0], *map(int, fields[1:4]))
+
+    def covers(self, other: "_Part") -> bool:
+        """Whether its rows are those of the other one, and perhaps more: it was merged from that."""
+        return self.name == other.name or (
+            self.partition == other.partition != ""
+            and self.first <= other.first
+            and self.last >= other.last
+            and self.level >= other.level
+        )
+
+
+# -- locks of parts on shared storage ------------------------------------------------------------------------
+
+
+def _locks(nodes: Mapping[str, Node], path: str, names: Collection[str]) -> Iterator[Left]:
+    """`path`/TABLE/PART/BLOB/REPLICA, where the table is known and has no replica of that name.
+
+    A table that is not known may be in another ZooKeeper: its locks keep its data on the storage.
+    """
+    tables = {
+        nodes[each].data: parent_of(each) for each in nodes if each.rpartition("/")[2] == "table_shared_id"
+    }
+    for name in sorted(child_names(nodes[path])):
+        of_table = join(path, name)
+        home = tables.get(name.encode())
+        if home is None:
+            continue
+        living = set(child_names(nodes[join(home, "replicas")]))
+        gone: set[str] = set()
+        for each in _subtree(nodes, of_table):
+            depth = each.count("/") - of_table.count("/")
+            replica = each.rpartition("/")[2]
+            is_lock = depth == 3 and not session_of(nodes[each].owner)
+            if is_lock and replica not in living and (not names or replica in names):
+                gone.add(each)
+            elif depth in (1, 2) and all(join(each, child) in gone for child in child_names(nodes[each])):
+                gone.add(each)  # nothing is left in it
+        if gone:
+            paths = sorted(gone, key=lambda each: (-each.count("/"), each))
+            note = f"of replicas that {home} does not have"
+            yield Left(LOCKS, of_table, paths, _changed(nodes, paths), note)
+
+
+# -- removal -------------------------------------------------------------------------------------------------
+
+
+def chosen(found: Sequence[Left], names: Collection[str]) -> list[Left]:
+    """What `--yes` removes: replicas only if they are named. A server that is stopped looks the same."""
+    return [left for left in found if names or left.kind not in _ACTIVE]
+
+
+def remove(client: Client, left: Left) -> None:
+    """Remove it. What was removed before a refusal stays so, and can be run again. Raises Refused."""
+    first, last = _ends(left)
+    if first:
+        client.multi(first)
+    done = {request.path for request in (*first, *last) if request.opcode == OpCode.DELETE}
+    rest = [zk.delete(each) for each in left.nodes if each not in done]
+    for start in range(0, len(rest), _MOST_PARTS):
+        client.multi(rest[start : start + _MOST_PARTS])
+    if last:
+        client.multi(last)
+
+
+def _ends(left: Left) -> tuple[list[Request[Any]], list[Request[Any]]]:
+    """What is done first, together or not at all, and what last."""
+    path, nodes = left.path, left.nodes
+    first: list[Request[Any]]
+    if left.kind in _ACTIVE:
+        active = join(path, _ACTIVE[left.kind])
+        first = [zk.create(active, mode=CreateMode.EPHEMERAL)]
+        if left.kind == DATABASE:
+            first.append(zk.set_data(path, b"DROPPED"))
+        if (lost := join(path, "is_lost")) in nodes:
+            first.append(zk.set_data(lost, b"1"))  # a server that comes back takes its parts from others
+        if (host := join(path, "host")) in nodes:
+            first.append(zk.delete(host))  # without it the server does not become active again
+        return first, [zk.delete(active), zk.delete(path)]
+    if left.kind == TABLE:
+        dropped = join(path, "dropped")
+        lock = join(dropped, "lock")
+        first = [] if dropped in nodes else [zk.create(dropped)]
+        first += [zk.create(lock, mode=CreateMode.EPHEMERAL), zk.delete(join(path, "replicas"))]
+        return first, [zk.delete(lock), zk.delete(dropped), zk.delete(path)]
+    if left.kind == BACKUP:  # a server that joins has a node below this
+        stage = join(path, "stage")
+        return [zk.delete(each) for each in nodes if each == stage or each.startswith(f"{stage}/")], []
+    return [], []
+
+
+def show(found: Sequence[Left], removed: Sequence[Left]) -> Output:
+    """What was found, and what of it was removed."""
+    data = [
+        {
+            "kind": left.kind,
+            "path": left.path,
+            "nodes": len(left.nodes),
+            "changed": date(left.changed),
+            "note": left.note,
+            "removed": left in removed,
+        }
+        for left in found
+    ]
+    if not found:
+        return Output(data, ["nothing was left behind"])
+    rows = [tuple(each.values())[:-1] for each in data]
+    lines = table(("what", "path", "nodes", "last change", ""), rows)
+    if removed:
+        lines.append(f"removed: {len(removed)} of {len(found)}")
+    else:
+        lines.append("nothing was removed: --yes removes it; replicas only with --replica NAME")
+    return Output(data, lines)

@@ -1,0 +1,85 @@
+"""Raises the level of a tree, if all living proxies know the new level.
+
+The level is that of the state machine's semantics. From the entry that raises it on, every proxy evaluates
+requests by the new rules. The Txn that appends the entry compares that no proxy has started since the levels
+of all proxies were read. A proxy that starts later reads the level in the record, and refuses to start if it
+does not know it.
+"""
+
+from collections.abc import Collection
+
+from ctl.visitor import visit
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Compare, Put, Txn
+from proxy.log.record import TIMEOUT, TreeNotServable, incarnation_of, look, servable
+from proxy.log.upkeep.truncation import until_known
+from proxy.state.level import KNOWN
+from proxy.support.environment import clock_ms
+from schema.entry import EntryWriter, Kind, encode_level
+from schema.errors import BadValue
+from schema.keys import Keyspace
+from schema.record import decode_proxy, encode_record
+
+
+class LevelRefused(Exception):
+    """The level cannot be raised; the message says why and what to do."""
+
+
+async def raise_level(
+    etcd: Etcd, keys: Keyspace, level: int, *, levels: Collection[int] = KNOWN, version: str = ""
+) -> bool:
+    """Raise the tree to `level`; False if it has it already. `levels` are those that this release applies.
+
+    Raises LevelRefused, TreeNotServable, EtcdError.
+    """
+    prefix = keys.prefix.decode()
+    record = servable(await look(etcd, keys), keys, levels)
+    if level == record.level:
+        return False
+    if level < record.level:
+        raise LevelRefused(f"the tree under {prefix} has level {record.level}; a level is never lowered")
+    if level not in levels:
+        raise LevelRefused(
+            f"this release of zketcd applies level {', '.join(map(str, sorted(levels)))}, not {level}."
+            f" Use the command of a release that applies level {level}"
+        )
+    if record.current is None:
+        raise LevelRefused(f"the tree under {prefix} has no snapshot yet. Write one first: `zketcd snapshot`")
+    async with visit(etcd, keys, levels, version) as visitor:
+        found = await look(etcd, keys)
+        record = servable(found, keys, levels)
+        if found.pair is None:
+            raise TreeNotServable(f"the tree under {prefix} is gone")
+        for proxy in found.proxies:
+            _check(incarnation_of(keys, proxy), proxy.value, level)
+        writer = EntryWriter()
+        writer.add(Kind.LEVEL, 0, 0, (), encode_level(level))
+        key = keys.entry(visitor.incarnation, 1)
+        raised = record._replace(level=level)
+        txn = Txn(
+            (
+                Compare(keys.proxy(visitor.incarnation), visitor.revision),
+                Compare(keys.proxies, found.revision + 1, keys.proxies_end, less=True),
+                Compare(keys.tree, found.pair.mod_revision),
+                Compare(key, 0),
+            ),
+            (Put(key, writer.finish(clock_ms(), 0, 0, 0)), Put(keys.tree, encode_record(raised))),
+        )
+        answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
+        if not answer.succeeded and (await look(etcd, keys)).record != raised:
+            raise LevelRefused(
+                "a proxy was started, or a snapshot was published, at the same moment. Run the command again"
+            )
+    return True
+
+
+def _check(incarnation: str, value: bytes, level: int) -> None:
+    try:
+        proxy = decode_proxy(value)
+    except BadValue as error:
+        raise LevelRefused(f"the levels that the proxy {incarnation} applies are unknown: {error}") from error
+    if level not in proxy.levels:
+        raise LevelRefused(
+            f"the proxy {incarnation} (release {proxy.version or 'unknown'}) does not apply level {level}."
+            " Upgrade it first"
+        )

@@ -1,0 +1,102 @@
+"""Calls a move off: a sealed tree may be served again, unless it is complete where it has gone."""
+
+from cli.output import CommandFailed, Output
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Compare, Delete, EtcdError, Put, Txn
+from proxy.log.record import TIMEOUT, Look, TreeNotServable, look
+from proxy.log.seal import seal
+from proxy.log.upkeep.truncation import until_known
+from schema.keys import Keyspace
+from schema.record import Seal, encode_record
+
+
+async def sealed(etcd: Etcd, keys: Keyspace) -> Seal:
+    """Where the tree has gone. Raises CommandFailed for one that is not sealed."""
+    record = (await look(etcd, keys)).record
+    if record is None or record.seal is None:
+        raise CommandFailed(f"the tree under {keys.prefix.decode()} is not sealed")
+    return record.seal
+
+
+async def unseal(etcd: Etcd, keys: Keyspace, there: Etcd | None) -> Output:
+    """Remove the seal. `there`: the etcd that the tree has gone to; None: it is not asked.
+
+    A follower that is about to complete the tree there is stopped: its fence is moved before the seal goes,
+    and if another follower has taken that over since, it may have seen the seal, so the tree is sealed again.
+    """
+    found = await look(etcd, keys)
+    where = await sealed(etcd, keys)
+    target = Keyspace(where.prefix)
+    fence = 0 if there is None else await _stop_follower(there, target, where)
+    assert found.record is not None
+    assert found.pair is not None
+    open_again = encode_record(found.record._replace(complete=True, seal=None))
+    put = Txn((), (Put(keys.tree, open_again),))
+    txn = Txn((Compare(keys.tree, found.pair.mod_revision),), (put, Delete(keys.proxies, keys.proxies_end)))
+    answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
+    if not answer.succeeded and (await look(etcd, keys)).record != found.record._replace(
+        complete=True, seal=None
+    ):
+        raise CommandFailed("the tree's record was put at the same moment. Run the command again")
+    if there is not None and _fence_of(await _look_there(there, target, where)) != fence:
+        position = await seal(etcd, keys, where)
+        raise CommandFailed(
+            f"a follower has begun to work on {where.prefix} in the etcd at {where.etcd} meanwhile. The tree"
+            f" is sealed again, at position {position}. Stop the follower, then run the command again"
+        )
+    prefix = keys.prefix.decode()
+    return Output(
+        {"prefix": prefix, "was_moved_to": where._asdict()},
+        [
+            f"the tree under {prefix} is not sealed any more: start the zketcd that serve it",
+            f"do not complete the tree under {where.prefix} in the etcd at {where.etcd}",
+        ],
+    )
+
+
+async def _stop_follower(there: Etcd, target: Keyspace, where: Seal) -> int:
+    """Move the fence of the tree that the source has gone to. Raises CommandFailed if it may be served."""
+    found = await _look_there(there, target, where)
+    if found.record is None or found.pair is None:
+        return 0
+    if found.record.complete or found.record.seal is not None:
+        raise CommandFailed(
+            f"the tree under {where.prefix} in the etcd at {where.etcd} is complete, so it may have been"
+            " served: two trees would take writes. To move back, let this prefix follow that one"
+        )
+    # A follower compares the record's mod_revision in each of its Txns (docs/decisions/0024).
+    txn = Txn((Compare(target.tree, found.pair.mod_revision),), (Put(target.tree, found.pair.value),))
+    try:
+        answer = await there.txn(txn, TIMEOUT)
+    except EtcdError as error:
+        raise _unreachable(where, error) from error
+    if not answer.succeeded:
+        raise CommandFailed(
+            f"the tree under {where.prefix} changes at the same moment. Run the command again"
+        )
+    return answer.revision
+
+
+async def _look_there(there: Etcd, target: Keyspace, where: Seal) -> Look:
+    try:
+        cluster = (await there.status(TIMEOUT)).cluster_id
+        found = await look(there, target)
+    except (EtcdError, TreeNotServable) as error:
+        raise _unreachable(where, error) from error
+    if cluster != where.cluster_id:
+        raise CommandFailed(
+            f"the etcd at {where.etcd} is not the one that the tree was moved to: its cluster id is"
+            f" {cluster:x}, not {where.cluster_id:x}"
+        )
+    return found
+
+
+def _fence_of(found: Look) -> int:
+    return 0 if found.pair is None else found.pair.mod_revision
+
+
+def _unreachable(where: Seal, error: Exception) -> CommandFailed:
+    return CommandFailed(
+        f"it is unknown whether the tree is served under {where.prefix} in the etcd at {where.etcd}: {error}."
+        " If it has another user or certificates, use --moved-to; if no zketcd can ever serve it, --force"
+    )

@@ -1,0 +1,86 @@
+"""A short-lived incarnation, for a command that has to act on a tree: it lives as long as the command."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager, suppress
+
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Compare, EtcdError, Get, Put, RangeResult, Txn
+from proxy.log.record import TIMEOUT, Registered, complete, look
+from proxy.log.upkeep.truncation import until_known
+from proxy.support.environment import HOST, Randomness, clock_ms
+from proxy.support.tasks import Tasks
+from schema.entry import EntryWriter
+from schema.keys import Keyspace
+from schema.record import ProxyValue, encode_proxy
+
+_LEASE = 15  # seconds
+
+
+@asynccontextmanager
+async def visit(
+    etcd: Etcd,
+    keys: Keyspace,
+    levels: Collection[int],
+    version: str,
+    randomness: Randomness = HOST.randomness,
+) -> AsyncIterator[Registered]:
+    """Register an incarnation, and delete its key at the end. Raises TreeNotServable, EtcdError."""
+    lease = randomness.randbits(62) + 1
+    granted = await etcd.lease_grant(lease, _LEASE, TIMEOUT)
+    keep_alive_once = etcd.lease_keeper(lambda _lease, _ttl: None)
+    tasks = Tasks()
+
+    async def keep_alive() -> None:
+        while True:
+            await asyncio.sleep(granted / 3)
+            keep_alive_once(lease)
+
+    try:
+        tasks.start(keep_alive(), "keep the command's lease alive")
+        incarnation = f"ctl.{randomness.token_hex(6)}"
+        key = keys.proxy(incarnation)
+        value = encode_proxy(ProxyValue(tuple(sorted(levels)), version))
+        revision = 0
+        while not revision:
+            found = await until_known(lambda: look(etcd, keys))
+            complete(found, keys)
+            assert found.pair is not None
+            known = Compare(keys.tree, found.pair.mod_revision)  # as for a proxy: another one may have a seal
+            txn = Txn((Compare(key, 0), known), (Put(key, value, lease),), (Get(key, keys_only=True),))
+            answer = await until_known(lambda txn=txn: etcd.txn(txn, TIMEOUT))  # type: ignore[misc]
+            revision = answer.revision
+            if not answer.succeeded:
+                (there,) = answer.responses
+                assert isinstance(there, RangeResult)
+                # An earlier try, whose answer was lost; or a record was put.
+                revision = there.kvs[0].create_revision if there.kvs else 0
+        yield Registered(incarnation, revision)
+    finally:
+        await tasks.close()
+        with suppress(EtcdError):
+            await etcd.lease_revoke(lease, TIMEOUT)
+
+
+async def append(
+    etcd: Etcd,
+    keys: Keyspace,
+    levels: Collection[int],
+    version: str,
+    request: tuple[int, int, bytes],
+) -> bool:
+    """Append an entry of one request (kind, session id, body); False if the lease ended before.
+
+    Raises EtcdError.
+    """
+    kind, session_id, body = request
+    writer = EntryWriter()
+    writer.add(kind, session_id, 0, (), body)
+    async with visit(etcd, keys, levels, version) as visitor:
+        key = keys.entry(visitor.incarnation, 1)
+        txn = Txn(
+            (Compare(keys.proxy(visitor.incarnation), visitor.revision), Compare(key, 0)),
+            (Put(key, writer.finish(clock_ms(), 0, 0, 0)),),
+        )
+        answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
+        return answer.succeeded or bool((await etcd.range(Get(key, keys_only=True), TIMEOUT)).kvs)

@@ -1,0 +1,512 @@
+"""`python -m serve`: reads the configuration, starts an etcd if none is given, serves until a signal."""
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import uvloop
+
+from proxy.config import Config, parse, parser
+from proxy.etcd.access import Access
+from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError, EmbeddedEtcdUnusable
+from proxy.etcd.failures import for_operator
+from proxy.etcd.model import EtcdError
+from proxy.etcd.rpc import connector
+from proxy.etcd.tls import Tls
+from proxy.frontend import certificate_ends
+from proxy.frontend.certificate_ends import Certificate, CertificateEnds
+from proxy.frontend.certificates import TlsContext
+from proxy.frontend.listener import bound_socket
+from proxy.handover import supervisor
+from proxy.handover.channel import Channel, HandoverError, inherited_ports
+from proxy.handover.control import Control
+from proxy.handover.receiver import take
+from proxy.handover.upgrade import report_serving, upgraded
+from proxy.home import home_of, numbers_of, peer_port_of
+from proxy.log.record import TreeNotServable, TreeSealed
+from proxy.log.upkeep.archiving import Archiving
+from proxy.log.upkeep.snapshots import run_process
+from proxy.sasl.gssapi_server import Missing
+from proxy.sasl.login import Login
+from proxy.server import Server
+from proxy.state.machine import Machine
+from proxy.support import descriptors, logs
+from proxy.support.addresses import listening_address, socket_address
+from proxy.support.environment import HOST
+from proxy.support.files import is_world_readable
+from proxy.support.last_resort import take_charge
+from proxy.support.libraries import how_to_add
+from proxy.support.memory import use_huge_pages
+from proxy.support.pauses import watch_pauses
+from proxy.support.readiness import READY, STOPPING, notify, report_alive, watchdog_interval
+from proxy.support.stdout import guarded, is_writable
+from proxy.support.tasks import Tasks
+from proxy.version import RELEASE
+from proxy.watchdog import Watchdog, WatchdogThread, limit_of
+from schema.errors import BadValue
+
+if TYPE_CHECKING:
+    from archive.files.moment import Moment
+    from proxy.traces.otel import OtelTracer
+    from serve.admin_port import AdminSettings
+
+__all__ = ["main", "parser"]
+
+log = logging.getLogger("zketcd")
+
+# SIGHUP is what operators send for a new configuration: here a new process reads it.
+_UPGRADING = (signal.SIGUSR2, signal.SIGHUP)
+_NO_ETCD = ("http://127.0.0.1:1",)
+
+Listeners: TypeAlias = dict[str, socket.socket]  # "main", "secure", "peer", "admin"
+
+
+def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
+    """Run until a signal; the exit code of the process.
+
+    It is 0 after a drain, 1 for a failure, 2 for bad usage, and for a port or directory that cannot be used.
+    One that ends itself has the code of `last_resort`.
+    With `command` the arguments are those of `zketcd COMMAND`.
+    """
+    config = parse(arguments, command)
+    logs.configure(config.log_level, config.log_format)
+    logging.getLogger("hpack").setLevel(logging.INFO)  # else each header of etcd's has lines of its own
+    if config.zoo_cfg_ignored:
+        log.info("%s: without a meaning here: %s", config.zoo_cfg, ", ".join(config.zoo_cfg_ignored))
+    if config.zoo_cfg_unknown:
+        log.warning("%s: unknown settings, ignored: %s", config.zoo_cfg, ", ".join(config.zoo_cfg_unknown))
+    for option in config.secrets_on_command_line:
+        log.warning(
+            "every user of this host can read %s on the command line (ps): set ZKETCD_%s in the environment,"
+            " or put it into the file of --config",
+            option,
+            option.removeprefix("--").replace("-", "_").upper(),
+        )
+    if config.unknown_variables:
+        log.warning("unknown environment variables, ignored: %s", ", ".join(config.unknown_variables))
+    try:
+        prepared = prepare(config)
+    except (OSError, ValueError, Missing) as error:
+        logs.say(f"zketcd: {error}")
+        return 2
+    for option, file in config.secret_files:
+        if is_world_readable(file):
+            log.warning(
+                "every user of this host can read the secrets in %s (%s): run chmod o= %s", file, option, file
+            )
+    try:
+        with _files_for_the_group(), logs.audit_to(config.audit_log, config.log_format):
+            code = _serve(config, prepared)
+        if prepared.tracer is not None:
+            prepared.tracer.shutdown()
+        return code
+    except OSError as error:
+        logs.say(f"zketcd: --audit-log {config.audit_log}: {error.strerror}")
+        return 2
+
+
+@contextmanager
+def _files_for_the_group() -> Iterator[None]:
+    """What is written has data that ACLs protect: no other user may read it. A stricter umask stays."""
+    former = os.umask(0o077)
+    os.umask(former | 0o027)
+    try:
+        yield
+    finally:
+        os.umask(former)
+
+
+class Prepared(NamedTuple):
+    """What is made of files that the options name. That blocks, so it is done before the loop runs."""
+
+    client_tls: TlsContext | None
+    login: Login | None  # by SASL
+    etcd_tls: Tls
+    admin: "AdminSettings | None"
+    tracer: "OtelTracer | None"
+
+
+def prepare(config: Config) -> Prepared:
+    """Raises OSError, ValueError or Missing for files and settings that cannot be used; blocks."""
+    if config.archive.at:
+        _moment(config)
+    connector(config.etcd_access.transport)
+    return Prepared(
+        TlsContext(config.tls) if config.tls.cert else None,
+        Login(config.sasl) if config.sasl.is_on else None,
+        _access(config, _NO_ETCD).tls(),
+        _admin_settings(config) if config.admin else None,
+        _tracer(config) if config.traces else None,
+    )
+
+
+def certificates_of(config: Config, client_tls: TlsContext | None) -> list[Certificate]:
+    """When the certificates of clients and of etcd end, as they are now. Blocks."""
+    access = config.etcd_access
+    files = {"--etcd-cert": access.cert, "--etcd-ca": access.ca}
+    of_clients = [] if client_tls is None else client_tls.certificates
+    return [*of_clients, *certificate_ends.read(files, HOST.clock.time())]
+
+
+def _watch_certificates(config: Config, prepared: Prepared, server: Server, tasks: Tasks) -> None:
+    """Show when certificates end, and warn of those that end soon."""
+    ends = CertificateEnds(partial(certificates_of, config, prepared.client_tls))
+    server.facts.subject.certificates = ends
+    tasks.start(ends.run(), "watch when certificates end")
+
+
+def _tracer(config: Config) -> "OtelTracer | None":
+    """What sends spans. Raises ValueError if it is not installed, or for a bad variable."""
+    # Else each of the SDK's requests has lines of its own.
+    logging.getLogger("urllib3").setLevel(logging.INFO)
+    try:
+        from proxy.traces import otel
+    except ImportError as error:
+        raise ValueError(f"--traces on: {error}: {how_to_add('otel')}") from None
+    return otel.from_environment(listening_address(config.host, config.port), RELEASE)
+
+
+def _admin_settings(config: Config) -> "AdminSettings":
+    """What the admin port needs. Raises ValueError for bad files."""
+    # Half of the CPU time that the start of the process takes is for libraries of this port.
+    from serve.admin_port import admin_settings
+
+    return admin_settings(config)
+
+
+def _serve(config: Config, prepared: Prepared) -> int:
+    """Hold the ports and run the loop until a signal; the exit code."""
+    channel = Channel.inherited()
+    listeners: Listeners = {}
+    try:
+        if channel is None:
+            # First of all: without the port there is no need to start an etcd and load a tree.
+            try:
+                _bind(config, listeners)
+            except OSError as error:
+                logs.say(f"zketcd: {error}")
+                return 2
+        return _served(config, prepared, listeners, channel)
+    finally:
+        for listener in listeners.values():
+            listener.close()
+
+
+def _bind(config: Config, listeners: Listeners) -> None:
+    """Hold all ports. Raises OSError that names the address."""
+    listeners["main"] = bound_socket(config.host, config.port)
+    if config.tls.secure:
+        listeners["secure"] = bound_socket(*config.tls.secure)
+    _bind_for_peers(config, listeners)
+    if (admin := _admin_socket(config)) is not None:
+        listeners["admin"] = admin
+
+
+def _bind_for_peers(config: Config, listeners: Listeners) -> None:
+    """Hold the port for other proxies, unless it is held already. Raises OSError that names the address."""
+    if config.peer_listen is not None and "peer" not in listeners and not config.archive.read_only:
+        listeners["peer"] = bound_socket(*config.peer_listen)
+
+
+def _served(config: Config, prepared: Prepared, listeners: Listeners, channel: Channel | None) -> int:
+    """Run the loop until a signal; the exit code. `channel`: to the process to take over from, if any."""
+    shares = descriptors.raised()
+    if shares.warning:
+        log.warning("%s", shares.warning)
+    moved = use_huge_pages()
+    log.debug("%d MiB are in huge pages", moved >> 20)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            if config.archive.read_only:
+                runner.run(_run_past(config, prepared, listeners))
+                return 0
+            successor = runner.run(_run(config, prepared, listeners, channel))
+    except (
+        EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, HandoverError, OSError, ValueError
+    ) as error:  # fmt: skip
+        logs.say(f"zketcd: {for_operator(error, config.prefix)}")
+        return 2 if isinstance(error, EmbeddedEtcdUnusable) else 1
+    if successor and channel is None and supervisor.is_needed():
+        logs.finish()
+        supervisor.become()
+    return 0
+
+
+def _admin_socket(config: Config) -> socket.socket | None:
+    """The socket of the admin HTTP server; None without one, or if its default port is taken."""
+    if config.admin is None:
+        return None
+    host, port = config.admin
+    listener = None
+    try:
+        listener = bound_socket(host, port)
+        listener.listen()  # at once: two that are bound but do not listen would not notice each other
+    except OSError as error:
+        if listener is not None:
+            listener.close()
+        if config.admin_is_required:
+            raise
+        log.warning("no admin HTTP server: %s; --admin-listen gives it another address", error)
+        return None
+    return listener
+
+
+async def _run_past(config: Config, prepared: Prepared, listeners: Listeners) -> None:
+    """Serve a moment of an archive until a signal."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    take_charge(loop)
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, stopped.set)
+    for signum in _UPGRADING:
+        loop.add_signal_handler(signum, log.error, "no upgrade: the past is served: restart instead")
+    async with AsyncExitStack() as stack:
+        etcd = _access(config, _NO_ETCD).client(prepared.etcd_tls)  # it is never asked
+        stack.push_async_callback(etcd.close)
+        run_writer = partial(run_process, _access(config, _NO_ETCD))
+        order = _order(config, _NO_ETCD)
+        server = Server(config, etcd, run_writer, prepared.client_tls, prepared.login, prepared.tracer)
+        if "admin" in listeners and prepared.admin is not None:
+            await prepared.admin.start(server, listeners["admin"], stack, order)
+        load = partial(asyncio.to_thread, _past, config)
+        await server.start_past(load, listeners["main"], listeners.get("secure"))
+        machine = server.machine
+        collect_rarely()
+        notify(READY)
+        tasks = Tasks()
+        stack.push_async_callback(tasks.close)
+        _watch_certificates(config, prepared, server, tasks)
+        interval = watchdog_interval()
+        if interval is not None:
+            tasks.start(report_alive(interval), "report to systemd")
+        _print_line(
+            f"ready: serving a moment of {config.archive.url} on"
+            f" {listening_address(config.host, server.port)}, read-only,"
+            f" zxid 0x{machine.zxid:x}, {len(machine.tree.nodes)} znodes,"
+            f" {_admin_address(listeners.get('admin'))}"
+        )
+        await stopped.wait()
+        notify(STOPPING)
+        await server.stop()
+
+
+def _moment(config: Config) -> "Moment":
+    """The moment that --at names. Raises ValueError."""
+    from archive.files.moment import moment
+
+    try:
+        return moment(config.archive.at or "now", int(HOST.clock.time() * 1000))
+    except ValueError as error:
+        raise ValueError(f"--at: {error}") from error
+
+
+def _past(config: Config) -> Machine:
+    """The state of a moment. Raises ValueError; blocks."""
+    from archive.files.catalog import ArchiveError
+    from archive.files.store import existing
+    from archive.past.state import state_at
+
+    try:
+        return state_at(existing(config.archive.url), _moment(config))
+    except ArchiveError as error:
+        raise ValueError(str(error)) from error
+
+
+async def _run(config: Config, prepared: Prepared, listeners: Listeners, channel: Channel | None) -> int:
+    """Start all parts, serve until a signal or a failure, then drain; the process that took over, or 0."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    take_charge(loop)
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, stopped.set)
+    control = Control(f"--listen {listening_address(config.host, config.port)} --prefix {config.prefix}")
+    for signum in _UPGRADING:
+        loop.add_signal_handler(signum, control.requested.set)
+    if sys.stdin.isatty():
+        loop.add_signal_handler(signal.SIGHUP, stopped.set)  # the terminal is closed
+    usual = "INFO" if config.log_level == "DEBUG" else config.log_level
+    loop.add_signal_handler(signal.SIGUSR1, logs.toggle_debug, usual, "SIGUSR1")
+    async with AsyncExitStack() as stack:
+        embedded = None
+        endpoints = config.etcd
+        if not endpoints:
+            embedded = await stack.enter_async_context(EmbeddedEtcd(config.data_dir))
+            endpoints = (embedded.endpoint,)
+        access = _access(config, endpoints)
+        etcd = access.client(prepared.etcd_tls)
+        stack.push_async_callback(etcd.close)
+        order = _order(config, endpoints)
+        ports = numbers_of(listeners) if channel is None else inherited_ports()
+        server = Server(
+            config,
+            etcd,
+            partial(run_process, access),
+            prepared.client_tls,
+            prepared.login,
+            prepared.tracer,
+            read_metrics=access.metrics_reader(prepared.etcd_tls),
+            home=home_of(config, ports),
+            peer_port=peer_port_of(config, ports),
+        )
+        if "admin" in listeners and prepared.admin is not None:
+            await prepared.admin.start(server, listeners["admin"], stack, order)
+        gc.disable()  # nothing that a load creates is garbage, and collecting takes a third of its time
+        main, secure = listeners.get("main"), listeners.get("secure")
+        taking = None if channel is None else partial(_take, config, channel, server, listeners)
+        tasks = Tasks()
+        stack.push_async_callback(tasks.close)
+        interval = watchdog_interval()
+        if interval is not None:
+            tasks.start(report_alive(interval), "report to systemd")
+
+        def reading() -> None:
+            collect_rarely()
+            _report_ready(config, server, endpoints, listeners.get("admin"))
+
+        started = loop.create_task(server.start(_print_progress, main, secure, taking, reading))
+        signalled = loop.create_task(stopped.wait())
+        etcd_ended = loop.create_task(_end_of(embedded))
+        await asyncio.wait((started, signalled, etcd_ended), return_when=asyncio.FIRST_COMPLETED)
+        if not started.done():
+            started.cancel()
+            if etcd_ended.done():
+                raise etcd_ended.result()
+            if server.log.is_following:
+                await server.stop()
+            return 0
+        await started
+        if "peer" in listeners and config.peer_listen is not None:
+            await server.take_entries(listeners["peer"])
+        if channel is not None and "admin" in listeners and prepared.admin is not None:
+            await prepared.admin.start(server, listeners["admin"], stack, order)
+        collect_rarely()
+        tasks.start(watch_pauses(server.facts.subject.pauses, config.pause_warn / 1000), "watch for pauses")
+        _watch_certificates(config, prepared, server, tasks)
+        if config.archive.url:
+            _start_archiving(config, server, endpoints, tasks)
+        await control.open()
+        stack.callback(control.close)
+        watchdog = WatchdogThread(Watchdog(server, loop, limit_of(config.max_staleness)))
+        watchdog.start()
+        stack.callback(watchdog.stop)
+        _report_ready(config, server, endpoints, listeners.get("admin"))
+        if channel is not None:
+            await report_serving(channel)
+        failed = loop.create_task(server.failed())
+        ends = (failed, signalled, etcd_ended)
+        obstacle = "" if embedded is None else "etcd is embedded: restart instead"
+        successor = await upgraded(control, server, listeners, ends, obstacle)
+        for cause in (failed, etcd_ended):
+            if cause.done():
+                error = cause.result()
+                archiving = server.facts.subject.archive
+                if isinstance(error, TreeSealed) and archiving is not None:
+                    await archiving.finish()
+                raise error
+            cause.cancel()
+        if not successor:
+            log.info("draining")
+            notify(STOPPING)
+        await server.stop()
+    return successor
+
+
+def _start_archiving(config: Config, server: Server, endpoints: tuple[str, ...], tasks: Tasks) -> None:
+    """Archive the tree whenever it is this proxy's turn."""
+    access, given = _access(config, endpoints), config.archive
+    archiving = Archiving(server.log, access, config.prefix, given.url, given.keep_ms)
+    server.facts.subject.archive = archiving
+    tasks.start(archiving.run(), "archive the log")
+
+
+async def _take(config: Config, channel: Channel, server: Server, listeners: Listeners) -> Listeners:
+    """Take over from the process at the other end."""
+    taken = await take(channel, server)
+    if taken:
+        listeners.update({name: socket.socket(fileno=fd) for name, fd in taken.items()})
+        _bind_for_peers(config, listeners)
+    else:
+        _bind(config, listeners)
+    return listeners
+
+
+def _access(config: Config, endpoints: tuple[str, ...]) -> Access:
+    """How this process and its children reach etcd."""
+    return Access(endpoints, config.etcd_access)
+
+
+def _order(config: Config, endpoints: tuple[str, ...]) -> dict[str, Any]:
+    """How a child process reaches the tree."""
+    return {**_access(config, endpoints).as_json(), "prefix": config.prefix}
+
+
+def _report_ready(
+    config: Config,
+    server: Server,
+    endpoints: Sequence[str],
+    admin_listener: socket.socket | None,
+) -> None:
+    """Tell systemd and the terminal that clients are served."""
+    notify(READY)
+    place = f"at {','.join(endpoints)}"
+    if not config.etcd:
+        place = f"of --data-dir {Path(config.data_dir).absolute()}"  # as tools take it
+    _print_line(
+        f"ready: serving ZooKeeper clients on {listening_address(config.host, server.port)},"
+        f"{' read-only while the tree follows another one,' if server.log.is_following else ''}"
+        f" etcd {place}, prefix {config.prefix},"
+        f" {len(server.machine.tree.nodes)} znodes, {_admin_address(admin_listener)}"
+    )
+
+
+def collect_rarely() -> None:
+    """Let the garbage collector do next to nothing, once the tree is loaded."""
+    # The tree stays: without this each full collection would walk all of it.
+    gc.freeze()
+    # Requests are freed by their reference counts; what is left to collect is rare, and collecting costs. So
+    # each object is looked at twice, while it is young, among 5,000 and then 20,000 others: 1 to 4 ms. To
+    # look at all of them would take seconds in a tree that has grown.
+    gc.set_threshold(5_000, 2, 1_000_000)
+    gc.enable()
+
+
+async def _end_of(embedded: EmbeddedEtcd | None) -> EmbeddedEtcdError:
+    """Wait for the end of the embedded etcd, for ever if there is none; returns the error to report."""
+    while embedded is None:
+        await asyncio.get_running_loop().create_future()
+    status = await embedded.wait()
+    return EmbeddedEtcdError(f"the embedded etcd ended with status {status}; see {embedded.log_path}")
+
+
+def _admin_address(admin_listener: socket.socket | None) -> str:
+    if admin_listener is None:
+        return "no admin HTTP server"
+    return f"admin HTTP server on {socket_address(*admin_listener.getsockname()[:2])}"
+
+
+def _print_line(text: str) -> None:
+    """A standard output that cannot be written to, or that is not read, is no reason to stop."""
+    try:
+        if is_writable(sys.stdout):
+            print(text, flush=True)
+        else:
+            log.warning("cannot write to standard output: it is not read")
+    except OSError as error:
+        log.warning("cannot write to standard output: %s", error.strerror)
+
+
+def _print_progress(count: int) -> None:
+    logs.say(f"loading: {count} znodes and log entries so far")
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main, "zketcd", failed=0))  # the `ready` line that cannot be written is a warning

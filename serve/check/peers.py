@@ -1,0 +1,41 @@
+"""The ports at which proxies take entries of others: which proxy lacks one, and which cannot be reached."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from proxy.log.members import Member
+from serve.check.finding import Finding, doubtful, good
+
+_TIMEOUT = 2.0  # seconds, as a proxy waits
+
+
+async def check_peers(members: Sequence[Member]) -> AsyncIterator[Finding]:
+    """Findings about the living proxies, the eldest first; none where no proxy has such a port."""
+    lacking = [member for member in members if not member.peer_port.address]
+    if len(lacking) == len(members):
+        return
+    for member in lacking:
+        yield doubtful("--peer-listen", f"proxy {member} lacks it: so each proxy appends its own entries")
+    for member in members:
+        if address := member.peer_port.address:
+            why = await _why_not(address)
+            if why:
+                yield doubtful("--peer-listen", f"{address} of proxy {member} cannot be reached: {why}")
+            else:
+                yield good("--peer-listen", f"{address} of proxy {member} can be reached")
+    if not lacking:
+        yield good("--peer-listen", f"proxy {members[0]}, the eldest, appends for those that reach it")
+
+
+async def _why_not(address: str) -> str:
+    """Why nothing accepts a connection there; "" if something does."""
+    host, _, port = address.rpartition(":")
+    try:
+        async with asyncio.timeout(_TIMEOUT):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    except TimeoutError:
+        return f"no answer within {_TIMEOUT:g} s"
+    except OSError as error:
+        return error.strerror or str(error)
+    writer.close()
+    return ""

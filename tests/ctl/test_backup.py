@@ -1,0 +1,100 @@
+"""Backups: ZooKeeper's files, without numpy or pyarrow, and only so many of them."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from cli.output import CommandFailed
+from codec.jute import Acl
+from ctl import backup as module
+from ctl.backup import backup
+from pipeline.formats.snapshot import check_seal
+from proxy.state.capture import new_machine
+from proxy.state.machine import Machine
+from proxy.state.node import make_node
+from schema.znode import CONTAINER_OWNER, OPEN_ACL
+from tests.pipeline.trees import read
+
+_NOW = datetime(2026, 11, 23, 12, 0, 0, tzinfo=UTC)
+
+
+def _machine() -> Machine:
+    machine = new_machine(1)
+    machine.zxid = (3 << 32) + 5
+    secret = (Acl(31, "digest", "bob:x"),)
+    for path, data, acl, owner in (
+        ("/b", None, OPEN_ACL, 0),
+        ("/a", b"", secret, 0),
+        ("/a/e", b"1", OPEN_ACL, 0x100),
+        ("/a!", b"2", secret, CONTAINER_OWNER),
+        ("/a/b", b"\xff\x00", (Acl(1, "world", "anyone"),), 0),
+    ):
+        machine.tree.nodes[path] = make_node(data, acl, owner, 7, 8, 9, 10, 11, 1, 2, 3)
+    return machine
+
+
+def _write(folder: Path, keep: int = 0, seconds: int = 0, prefix: str = "/zketcd") -> Path:
+    output = backup(_machine(), prefix, 27, folder, keep, _NOW + timedelta(seconds=seconds))
+    return Path(output.data["path"])
+
+
+def test_a_backup_is_a_tree_of_zookeeper_without_ephemerals(tmp_path: Path) -> None:
+    target = _write(tmp_path)
+    assert target.name == "zketcd-20261123T120000Z"
+    (file,) = (target / "version-2").iterdir()
+    assert file.name == "snapshot.400000000.gz"
+    check_seal(str(file))
+    rows = {row.path: row for row in read(target)[1]}
+    assert [path for path in rows if not path.startswith("/zookeeper")] == ["/", "/a", "/a!", "/a/b", "/b"]
+    a = rows["/a"]
+    assert (a.data, a.czxid, a.mzxid, a.pzxid, a.version, a.created, a.aversion) == (
+        b"",
+        7,
+        8,
+        4 << 32,
+        1,
+        2,
+        3,
+    )
+    assert (rows["/b"].data, rows["/b"].pzxid, rows["/b"].acl) == (None, 9, None)
+    assert (rows["/a/b"].data, rows["/a!"].owner) == (b"\xff\x00", CONTAINER_OWNER)
+    assert [tuple(entry) for entry in rows["/a"].acl or ()] == [(31, "digest", "bob:x")]
+
+
+def test_the_newest_stay_and_nothing_else_is_touched(tmp_path: Path) -> None:
+    others = [
+        _write(tmp_path, prefix="/other"),
+        tmp_path / "zketcd-mine",
+        tmp_path / "zketcd-20200101T000000Z",
+    ]
+    others[1].mkdir()
+    others[2].write_text("a file")
+    made = [_write(tmp_path, keep=2, seconds=n) for n in range(4)]
+    assert sorted(tmp_path.iterdir()) == sorted([*others, *made[2:]])
+    with pytest.raises(CommandFailed, match="is there already"):
+        _write(tmp_path, seconds=3)
+
+
+def test_a_backup_that_fails_leaves_nothing_and_deletes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = _write(tmp_path)
+
+    def full(*_: object) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "pack_node", full)
+    with pytest.raises(OSError, match="No space"):
+        _write(tmp_path, keep=1, seconds=1)
+    assert list(tmp_path.iterdir()) == [kept]
+
+
+def test_it_needs_neither_numpy_nor_pyarrow() -> None:
+    program = (
+        "import sys, ctl.__main__, ctl.backup\n"
+        "sys.exit(bool({'numpy', 'pyarrow', 'pipeline'} & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -1,0 +1,163 @@
+"""What ClickHouse servers that are gone leave: what is found, and what of it is never taken."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from cli import client as ctl_client
+from cli.client import Refused
+from codec import client as zk
+from codec.constants import CreateMode, Perms
+from codec.jute import Acl
+from ctl.clickhouse import find, remove
+from lab.client.blocking import Client
+from lab.servers import EtcdServer, ZketcdServer
+from lab.servers.operator import ctl
+from proxy.etcd.client import EtcdClient
+from proxy.log.load.start import load_as_of
+from proxy.state.machine import Machine
+from schema.keys import Keyspace
+
+_TABLE = "/clickhouse/tables/t"
+_DATABASE = "/clickhouse/databases/d"
+_BACKUPS = "/clickhouse/backups"
+_LOCKS = "/clickhouse/zero_copy/zero_copy_s3"
+_UUID = "d3a0"
+_LATER = 1 << 60
+
+
+def _make(client: Client, *paths: str, mode: int = CreateMode.PERSISTENT) -> None:
+    """Create these, and what is missing above them."""
+    for path in paths:
+        names = path.split("/")[1:]
+        for depth in range(1, len(names)):
+            above = "/" + "/".join(names[:depth])
+            if client.stat(above) is None:
+                client.create(above)
+        client.create(path, mode=mode)
+
+
+def _replica(client: Client, name: str, *parts: str) -> None:
+    """As ClickHouse makes it, without what does not matter here."""
+    home = f"{_TABLE}/replicas/{name}"
+    _make(client, f"{home}/host", f"{home}/is_lost", f"{home}/queue/queue-0000000001", f"{home}/columns")
+    _make(client, *(f"{home}/parts/{part}/checksums" for part in parts))
+
+
+class Tree:
+    """A tree in etcd with a server, and the session of the ClickHouse server that lives."""
+
+    def __init__(self, etcd: EtcdServer, prefix: str, port: int, client: Client) -> None:
+        self.client = client
+        self._etcd = etcd
+        self._prefix = prefix
+        self._port = port
+
+    def run(self, *words: str) -> dict[str, tuple[bool, str]]:
+        """What the command finds, each with whether it was removed, and the note."""
+        server = f"127.0.0.1:{self._port}"
+        options = () if "--hours" in words else ("--hours", "0")
+        listed = ctl(self._etcd, "clickhouse", "--server", server, *options, *words, prefix=self._prefix)
+        return {f"{one['kind']} {one['path']}": (one["removed"], one["note"]) for one in listed}
+
+    def children(self, path: str) -> set[str]:
+        return self.client.children(path)[0]
+
+    def machine(self) -> Machine:
+        """The tree as etcd has it."""
+
+        async def loaded() -> Machine:
+            etcd = EtcdClient([self._etcd.endpoint])
+            try:
+                return (await load_as_of(etcd, Keyspace(self._prefix))).machine
+            finally:
+                await etcd.close()
+
+        return asyncio.run(loaded())
+
+    def visitor(self) -> ctl_client.Client:
+        """The session of a command."""
+        return ctl_client.Client(("127.0.0.1", self._port), ())
+
+
+@pytest.fixture
+def tree(etcd_server: EtcdServer, etcd_prefix: str) -> Iterator[Tree]:
+    """Server r1 lives; r2, r3 and r9 are gone."""
+    with ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix) as server, Client(server.port) as r1:
+        _make(r1, *(f"{_TABLE}/{name}" for name in ("blocks", "columns", "log", "metadata")))
+        r1.create(f"{_TABLE}/table_shared_id", _UUID.encode())
+        _replica(r1, "r1", "all_0_4_1", "202601_0_0_0")
+        _replica(r1, "r2", "all_0_1_0", "all_4_4_0", "all_5_5_0")
+        _make(r1, f"{_TABLE}/replicas/r1/is_active", mode=CreateMode.EPHEMERAL)
+        _make(r1, *(f"{_DATABASE}/{name}" for name in ("counter", "log", "metadata", "max_log_ptr")))
+        _make(r1, *(f"{_DATABASE}/replicas/s|{name}/log_ptr" for name in ("r1", "r3")))
+        _make(r1, f"{_DATABASE}/replicas/s|r1/active", mode=CreateMode.EPHEMERAL)
+        _make(r1, f"{_BACKUPS}/backup-1/stage/started|r1", f"{_BACKUPS}/backup-1/file_names/a")
+        _make(r1, f"{_BACKUPS}/backup-2/stage/started|r1", f"{_BACKUPS}/other/stage")
+        _make(r1, f"{_BACKUPS}/backup-2/stage/alive|r1", mode=CreateMode.EPHEMERAL)
+        for name in ("r1", "r9"):
+            _make(r1, f"{_LOCKS}/{_UUID}/all_0_0_0/blob/{name}", f"{_LOCKS}/unknown/all_0_0_0/blob/{name}")
+        _make(r1, f"{_LOCKS}/{_UUID}/all_1_1_0/blob/r9")
+        yield Tree(etcd_server, etcd_prefix, server.port, r1)
+
+
+_REPLICA = f"replica {_TABLE}/replicas/r2"
+_OF_DATABASE = f"database replica {_DATABASE}/replicas/s|r3"
+_BACKUP = f"backup {_BACKUPS}/backup-1"
+_OLD_LOCKS = f"locks {_LOCKS}/{_UUID}"
+
+
+def test_what_servers_that_are_gone_have_left_is_found_and_nothing_is_removed(tree: Tree) -> None:
+    assert tree.run() == {
+        _REPLICA: (False, "3 parts, 1 on no other replica"),
+        _OF_DATABASE: (False, ""),
+        _BACKUP: (False, "no server works at it"),
+        _OLD_LOCKS: (False, f"of replicas that {_TABLE} does not have"),
+    }
+    assert tree.run("/clickhouse/backups").keys() == {_BACKUP}
+    assert tree.run("--replica", "r9").keys() == {_OLD_LOCKS}
+    assert tree.run("--hours", "1") == {}
+
+
+def test_a_replica_is_removed_only_if_it_is_named(tree: Tree) -> None:
+    found = tree.run("--yes")
+    assert {what for what, (removed, _) in found.items() if removed} == {_BACKUP, _OLD_LOCKS}
+    assert tree.run("--yes").keys() == {_REPLICA, _OF_DATABASE}
+    assert tree.children(_BACKUPS) == {"backup-2", "other"}
+    assert tree.children(f"{_LOCKS}/{_UUID}") == {"all_0_0_0"}
+    assert tree.children(f"{_LOCKS}/{_UUID}/all_0_0_0/blob") == {"r1"}
+    assert tree.children(f"{_LOCKS}/unknown/all_0_0_0/blob") == {"r1", "r9"}
+    assert tree.run("--yes", "--replica", "r1", "--replica", "r2", "--replica", "r3") == {
+        _REPLICA: (True, "3 parts, 1 on no other replica"),
+        _OF_DATABASE: (True, ""),
+    }
+    assert tree.run() == {}
+    assert tree.children(f"{_TABLE}/replicas") == {"r1"}
+    assert tree.children(f"{_DATABASE}/replicas") == {"s|r1"}
+
+
+def test_a_table_without_replicas_goes_as_a_whole(tree: Tree) -> None:
+    tree.client.call(zk.delete(f"{_TABLE}/replicas/r1/is_active"))
+    tree.run("--yes", "--replica", "r1", "--replica", "r2", _TABLE)
+    assert tree.run("--yes", _TABLE) == {f"table {_TABLE}": (True, "has no replica")}
+    assert tree.children("/clickhouse/tables") == set()
+
+
+def test_a_server_that_comes_back_meanwhile_keeps_its_replica(tree: Tree) -> None:
+    (left,) = find(tree.machine(), _TABLE, (), 0, _LATER)
+    _make(tree.client, f"{_TABLE}/replicas/r2/is_active", mode=CreateMode.EPHEMERAL)
+    with closing(tree.visitor()) as visitor, pytest.raises(Refused, match="NODE_EXISTS"):
+        remove(visitor, left)
+    assert tree.children(f"{_TABLE}/replicas/r2") == {
+        *("columns", "host", "is_active", "is_lost", "parts", "queue"),
+    }
+
+
+def test_a_removal_that_an_acl_denies_says_so(tree: Tree) -> None:
+    stage = f"{_BACKUPS}/backup-1/stage"
+    tree.client.call(zk.set_acl(stage, (Acl(Perms.READ, "world", "anyone"),)))
+    with pytest.raises(RuntimeError, match=rf"delete {stage}/started\|r1: NO_AUTH"):
+        tree.run("--yes")
+    assert tree.children(f"{_BACKUPS}/backup-1") == {"file_names", "stage"}

@@ -1,0 +1,39 @@
+"""The ports between proxies: one that is reached, one that is not, and a proxy that has none."""
+
+import asyncio
+
+from lab.servers import free_port
+from proxy.log.members import Member
+from schema.record import PeerPort
+from serve.check.finding import Grade
+from serve.check.peers import check_peers
+
+
+def _member(name: str, address: str) -> Member:
+    return Member(name, 1, (1,), "test", peer_port=PeerPort(address, b"secret"))
+
+
+async def _found(*members: Member) -> list[tuple[Grade, str]]:
+    return [(finding.grade, finding.text) async for finding in check_peers(members)]
+
+
+async def test_without_the_option_there_is_nothing_to_say() -> None:
+    assert await _found(_member("a", ""), _member("b", "")) == []
+
+
+async def test_a_port_that_is_reached_one_that_is_not_and_one_that_lacks() -> None:
+    server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
+    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    nowhere = f"127.0.0.1:{free_port()}"
+    async with server:
+        found = await _found(_member("a", address), _member("b", nowhere), _member("c", ""))
+        assert found == [
+            (Grade.DOUBTFUL, "proxy c lacks it: so each proxy appends its own entries"),
+            (Grade.GOOD, f"{address} of proxy a can be reached"),
+            (Grade.DOUBTFUL, found[2][1]),
+        ]
+        assert found[2][1].startswith(f"{nowhere} of proxy b cannot be reached: ")
+        assert (await _found(_member("a", address)))[-1] == (
+            Grade.GOOD,
+            "proxy a, the eldest, appends for those that reach it",
+        )
