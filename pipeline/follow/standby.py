@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 from archive.files.catalog import ArchiveError
 from pipeline.errors import Failure
-from pipeline.etcd.limits import Limits
 from pipeline.follow import target
 from pipeline.follow.changed import Changed
 from pipeline.follow.copy import Copy, digest_of, kept_of, new_of
 from pipeline.follow.finishing import Answering, Asked, finished_by_another, print_finished
+from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, Status, print_progress, within
 from pipeline.follow.retrying import RETRY, retrying
 from pipeline.follow.source import Again, Arrived, NotThere, OtherSource, Reading, Source
@@ -49,19 +49,6 @@ _ASK_EVERY = 0.5  # seconds between two looks for the request to finish
 # The source is sealed only when so little is left that clients wait for a moment.
 _SEAL_BEHIND = 2000  # requests
 _SEAL_AGE = 3.0  # seconds
-
-
-class Options(NamedTuple):
-    """The options of the command line."""
-
-    overwrite: bool = False
-    until_level: bool = False
-    finish: bool = False
-    zxid: int = 0  # level and finished mean at least this one
-    timeout: float | None = None  # seconds until the copy has to be level
-    limits: Limits = Limits()
-    metrics: str | None = None  # a file for the age of the copy
-    address: str = ""  # of the copy's etcd, for people who find the source sealed
 
 
 class _Done(Exception):

@@ -67,10 +67,7 @@ async def _answer_to(etcd: Etcd, txn: Txn, timeout: float) -> TxnResult | EtcdEr
 
 
 class Appender:
-    """Appends the entries of one incarnation after the other.
-
-    More than twelve attributes: what is used of the context for each entry is looked up once.
-    """
+    """Appends the entries of one incarnation after the other."""
 
     def __init__(
         self,
@@ -261,10 +258,10 @@ class Appender:
             self._stats.round_trip.note(seconds)
             self._landed(sent, incarnation)
         else:
-            settling = self._settle(sent, incarnation, outcome, seconds)
+            settling = self._send_until_decided(sent, incarnation, outcome, seconds)
             self._running[sent] = self._tasks.start(settling, "append an entry")
 
-    async def _settle(
+    async def _send_until_decided(
         self, sent: Sent, incarnation: Incarnation, answer: TxnResult | EtcdError, seconds: float
     ) -> None:
         """Send an entry again until its number is definitely filled, or the incarnation is over.

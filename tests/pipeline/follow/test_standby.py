@@ -20,12 +20,13 @@ from pipeline.follow import source as source_module
 from pipeline.follow.checking import EQUAL, check_with
 from pipeline.follow.finishing import Asked
 from pipeline.follow.from_etcd import InEtcd
-from pipeline.follow.inward import Options as OfZooKeeper
+from pipeline.follow.inward import Directory
 from pipeline.follow.inward import follow as follow_zookeeper
+from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, NOT_LEVEL, Status
 from pipeline.follow.retrying import retrying
 from pipeline.follow.source import OtherSource
-from pipeline.follow.standby import Options, follow
+from pipeline.follow.standby import follow
 from pipeline.follow.target import position_of, state_of
 from proxy.etcd.model import Delete, Put, Txn, TxnResult
 from proxy.log.load import start
@@ -46,8 +47,7 @@ from schema.keys import Keyspace
 from schema.record import Seal, encode_record
 from schema.znode import Znode
 from tests.pipeline.follow.histories import node_pages
-from tests.pipeline.follow.running import Failing
-from tests.pipeline.follow.test_target import Killed, Stopped
+from tests.pipeline.follow.running import Failing, Stopped, at_each_txn
 from tests.proxy.log.proxies import PASSWORD
 from tests.proxy.log.trees import Tree
 
@@ -149,29 +149,22 @@ async def _has_metrics(file: Path) -> bool:
 
 @pytest.mark.parametrize("counts", [False, True])
 async def test_killed_at_any_txn_nothing_is_lost_or_doubled(counts: bool) -> None:
-    at = 0
-    while True:
-        at += 1
+    for killed_in in at_each_txn(counts=counts, more_than=10):
         world = World()
         await world.tree.make("a")
         await world.write()
-        killed = Killed(world.etcd.store, at, counts=counts)
+        killed = killed_in(world.etcd.store)
         with (
             mock.patch.object(standby, "_ENTRY_CHANGES", 3),
             mock.patch.object(standby, "_CHECKPOINT_BYTES", 0),
         ):
-            try:
+            with contextlib.suppress(Stopped):
                 await world.level(killed)
                 await world.write()
                 await world.level(killed)
-            except Stopped:
-                pass
-            else:
-                break
             await world.write()
             await world.level()
         await world.check()
-    assert at > 10
 
 
 async def test_a_source_that_was_truncated_is_loaded_again(
@@ -445,7 +438,7 @@ async def test_targets_that_are_something_else(world: World, tmp_path: Path) -> 
     assert await world.level(overwrite=True) == DONE
     await world.check()
     with pytest.raises(Failure, match="/copy follows etcd://one/t, not a ZooKeeper"):
-        await follow_zookeeper(world.etcd, KEYS, OfZooKeeper(str(tmp_path)))
+        await follow_zookeeper(Directory(str(tmp_path)), world.etcd, KEYS, Options())
 
 
 async def test_an_entry_that_was_changed_in_etcd(world: World) -> None:
@@ -566,25 +559,19 @@ async def test_a_request_to_finish_outlives_a_follower_that_starts(world: World)
 @pytest.mark.parametrize("counts", [False, True])
 @pytest.mark.parametrize("where", ["source", "target"])
 async def test_a_move_that_is_killed_at_any_txn(where: str, counts: bool) -> None:
-    at = 0
     with mock.patch.object(finishing, "_ANSWER_WITHIN", 0.0):
-        while True:
-            at += 1
+        for killed_in in at_each_txn(counts=counts, more_than=1):
             world = World()
             await world.tree.make("a")
             await world.level()
             await world.write()
-            store = world.client.store if where == "source" else world.etcd.store
-            killed = Killed(store, at, counts=counts)
+            killed = killed_in(world.client.store if where == "source" else world.etcd.store)
             first = InEtcd("one", killed if where == "source" else world.client, world.tree.keys)
             target = killed if where == "target" else world.etcd
             with contextlib.suppress(Stopped):
                 await follow(first, target, KEYS, FINISH)
-            if killed.left > 0:
-                break
             assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE
             await moved(world)
-    assert at > 1
 
 
 async def test_a_source_that_was_sealed_is_no_source_but_of_its_own_copy(world: World) -> None:
