@@ -252,16 +252,13 @@ def test_a_long_answer_to_a_word_is_made_in_slices(monkeypatch: pytest.MonkeyPat
     assert len(gone.transport.writes) == 1
 
 
-def test_few_long_lines_are_made_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "Slices", partial(Slices, seconds=0))
-    client = Client()
-    client.connection.services.answer_word = lambda *_: ("w" * 100_000 for _ in range(100))
-    client.connection.data_received(b"wchp")
-    while not client.transport.is_closed():
-        client.loop.turn()
-    sizes = list(map(len, client.transport.writes))
-    assert sum(sizes) == 10_000_000
-    assert max(sizes) < 3_000_000
+def test_few_long_lines_are_made_in_slices() -> None:
+    answer = opening.WordAnswer(("w" * 100_000 for _ in range(100)), Slices(seconds=0))
+    made: list[int] = []
+    while not answer.is_over:
+        made.append(sum(map(len, answer.make())))
+    assert sum(made) == 10_000_000
+    assert max(made) < 3_000_000
 
 
 def test_long_answers_to_words_are_made_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
