@@ -130,6 +130,7 @@ class Log:
             serving=self.follow.staleness.serving,
             right=self.follow.staleness.right,
             following=self.is_following,
+            gone=self.follow.gone,
             ended=incarnations.ended,
         )
 
