@@ -369,6 +369,7 @@ class Log:
         self.incarnations.check_known(restored=restored)
         if restored:
             self.incarnations.new_epoch(self.follow.last_load.cluster_id, zxid)
+        self.incarnations.appender.make_room()
         self._loaded()
 
     def _loaded(self) -> None:
