@@ -112,13 +112,14 @@ def pack_acls(acls: Collection[tuple[Acl, ...]]) -> bytes:
     return b"".join((_COUNT.pack(len(acls)), *[_pack_acl(acl) for acl in acls]))
 
 
-def size_of(acl: tuple[Acl, ...]) -> int:
-    """Bytes that an ACL takes in a page, about: characters count as bytes."""
-    return sum([_ACL_ENTRY + len(scheme) + len(name) for _, scheme, name in acl])
+def size_of(acl: Iterable[Acl]) -> int:
+    """Bytes that an ACL takes in a page: characters count as bytes."""
+    return sum([ENTRY_BYTES + len(scheme) + len(name) for _, scheme, name in acl])
 
 
 _PERMS = Struct(">i")
-_ACL_ENTRY = 3 * _INT_SIZE  # bytes besides the texts
+#: What an entry of an ACL takes besides its texts.
+ENTRY_BYTES = 3 * _INT_SIZE
 
 
 def _pack_acl(acl: tuple[Acl, ...]) -> bytes:
