@@ -128,7 +128,7 @@ class Outbox:
         self.refused: list[tuple[Pending, int]] = []
         #: Whether etcd's quota was used up when it last answered an append.
         self.full = False
-        #: Bytes of the entries that are not applied yet, before compression: by these goes what is left to do.
+        #: Bytes, before compression, of the entries that are not applied yet.
         self.bytes = 0
         #: Entries that may not be in the log yet.
         self.unanswered = 0
