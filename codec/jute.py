@@ -12,6 +12,7 @@ from struct import error as StructError
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from codec.errors import MalformedPacket, NullString
+from codec.named import made
 
 INT = Struct(">i")
 LONG = Struct(">q")
@@ -259,7 +260,7 @@ class Reader:
         scheme = _SCHEMES.get(raw)
         if scheme is None:
             scheme = to_text(raw)
-        return tuple.__new__(Acl, (perms, scheme, to_text(data[start:end])))
+        return made(Acl, (perms, scheme, to_text(data[start:end])))
 
     def _careful_acl(self) -> Acl:
         perms, scheme, identity = self.int(), self.string(), self.string()

@@ -26,6 +26,7 @@ from proxy.options.table import values_of
 from proxy.state.machine import Machine
 from proxy.support.environment import clock_ms
 from proxy.support.stdout import guarded
+from schema.entry import Written
 from schema.keys import Keyspace
 from schema.record import Home
 
@@ -218,7 +219,7 @@ async def _session(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
     return life.show(given.session, machine, homes, clients, [*entries, *newest])
 
 
-def _archived(url: str) -> list[life.Written]:
+def _archived(url: str) -> list[Written]:
     """The entries of an archive, in their order. Raises CommandFailed; blocks."""
     from archive.files.catalog import ArchiveError, Catalog
     from archive.files.store import existing
@@ -227,7 +228,7 @@ def _archived(url: str) -> list[life.Written]:
     try:
         store = existing(url)
         return [
-            life.Written(*record)
+            record
             for run in Catalog(store.list()).runs
             for each in run.segments
             for record in read(store, run, each).records

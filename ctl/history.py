@@ -8,7 +8,6 @@ from typing import Any
 
 from cli.output import Output, counted, date, size, table
 from ctl.clocks import DIFFER, ahead
-from ctl.life import Written
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
 from proxy.etcd.status_poller import ReadMetrics
@@ -24,6 +23,7 @@ from schema.entry import (
     Entry,
     Kind,
     Request,
+    Written,
     decode_attach,
     decode_carry_over,
     decode_close,

@@ -5,7 +5,7 @@ that does not hold it, is left out as there.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from cli.output import CommandFailed, Output, counted, date
 from codec.constants import OpCode
@@ -15,6 +15,7 @@ from proxy.state.sessions import session_text
 from schema.entry import (
     Kind,
     Request,
+    Written,
     decode_attach,
     decode_carry_over,
     decode_close,
@@ -25,15 +26,6 @@ from schema.errors import BadValue
 from schema.record import Home
 
 _MASK = (1 << 64) - 1
-
-
-class Written(NamedTuple):
-    """An entry of the log, from etcd or from an archive."""
-
-    position: int
-    incarnation: str
-    number: int
-    value: bytes
 
 
 class Life:

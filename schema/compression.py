@@ -25,7 +25,8 @@ _ZSTD_LEVEL = 1
 COMPRESS_FROM = 4 << 10
 # From here on zstd, below lz4.
 ZSTD_FROM = 64 << 10
-# No value is larger than etcd's 1.5 MiB. A body that compresses more than 40 times is no real one.
+# No value is larger than etcd's 1.5 MiB. A body that compresses more than 40 times is no real one: it is
+# stored as it is, and no reader decompresses it.
 MAX_BODY = 64 << 20
 
 _NONE = 0
@@ -42,10 +43,8 @@ ENVELOPE_SIZE = _ALL.size
 def seal(format_byte: int, body: bytes, head: bytes = b"") -> bytes:
     """The finished value: `body` compressed where that makes it smaller, with a checksum over all."""
     size = len(body)
-    if size > MAX_BODY:
-        raise ValueError(f"a value of {size} bytes before compression; the limit is {MAX_BODY}")
     compression = _NONE
-    if size >= COMPRESS_FROM:
+    if COMPRESS_FROM <= size <= MAX_BODY:
         if size >= ZSTD_FROM:
             chosen, compressed = _ZSTD, bytes(cramjam.zstd.compress(body, _ZSTD_LEVEL))
         else:

@@ -10,6 +10,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple, Protocol, TypeAlias
 
+from codec.named import made
 from schema.compression import ENVELOPE_SIZE, seal, unseal
 from schema.errors import BadValue
 from schema.text import Fields, pack_texts
@@ -63,6 +64,15 @@ class Request(NamedTuple):
     opcode: int
     identities: tuple[Identity, ...]
     body: bytes  # CLIENT: what follows the request's header, as the client sent it
+
+
+class Written(NamedTuple):
+    """An entry as it lies in the log, or in an archive of it."""
+
+    position: int  # its key's mod_revision
+    incarnation: str  # of the proxy that has appended it
+    number: int  # among those of the incarnation
+    value: bytes
 
 
 class RequestFields(Protocol):
@@ -169,9 +179,6 @@ def encode_void(clock: int) -> bytes:
     return EntryWriter().finish(clock, 0, 0, 0)
 
 
-_new = tuple.__new__
-
-
 def decode_entry(value: bytes) -> Entry:
     """Raises BadValue for a damaged value, another format, or a kind or rule that this release lacks."""
     body = unseal(FORMAT, value, "an entry")[1]
@@ -197,8 +204,7 @@ def decode_entry(value: bytes) -> Entry:
         for kind, session_id, opcode, index, size in rows:
             start, end = end, end + size
             fields = kind, session_id, opcode, lists[index], body[start:end]
-            # `Request(*fields)` goes through a function written in Python, this does not.
-            requests.append(_new(Request, fields))
+            requests.append(made(Request, fields))
     except IndexError:
         raise BadValue("an entry has a request whose identities are not in it") from None
     if end != len(body):
@@ -226,6 +232,11 @@ def _unpack_lists(packed: bytes) -> list[tuple[Identity, ...]]:
                 _lists.clear()
             _lists[packed] = lists
     return lists
+
+
+def size_of(identities: Identities) -> int:
+    """The bytes that the identities of a connection take in an entry."""
+    return _LIST_SIZE + len(_pack_identities(identities))
 
 
 _packed_lists: dict[tuple[Identity, ...], bytes] = {}

@@ -8,6 +8,7 @@ import enum
 import re
 from typing import NamedTuple
 
+from codec.named import made
 from schema.errors import ForeignKey
 
 # Names of incarnations are put into keys, so they hold no slash and nothing that a terminal would not show.
@@ -17,9 +18,6 @@ _DIGITS = 16  # of an entry's number
 _ENTRY = re.compile(rb"(%b)/([0-9]{%d})" % (_INCARNATION, _DIGITS))
 _MOST_SENDERS = 4096  # that are remembered
 _PAGE = re.compile(rb"([0-9]{1,19})-(%b)/(?:(?:nodes|sessions)/[0-9]{8}|state)" % _INCARNATION)
-
-
-_new = tuple.__new__
 
 
 class KeyKind(enum.Enum):
@@ -49,10 +47,7 @@ def snapshot_name(position: int, writer: str) -> str:
 
 
 class Keyspace:
-    """All keys of one tree, under one prefix.
-
-    More than twelve attributes: each is a key, or an end of a range of keys, made once for its many uses.
-    """
+    """All keys of one tree, under one prefix."""
 
     __slots__ = (
         "_senders",
@@ -134,8 +129,7 @@ class Keyspace:
         """What a key stands for. Raises ForeignKey for one that is not ours."""
         sender = self._senders.get(key[:-_DIGITS])
         if sender is not None and (number := key[-_DIGITS:]).isdigit():
-            # `ParsedKey(...)` would go through a function written in Python.
-            return _new(ParsedKey, (KeyKind.ENTRY, sender, int(number)))
+            return made(ParsedKey, (KeyKind.ENTRY, sender, int(number)))
         if key.startswith(self.log):
             if entry := _ENTRY.fullmatch(key, len(self.log)):
                 if len(self._senders) >= _MOST_SENDERS:

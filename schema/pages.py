@@ -24,8 +24,13 @@ from schema.znode import OPEN_ACL, Stored, Znode
 NODES_FORMAT = 0x4E  # "N"
 SESSIONS_FORMAT = 0x53  # "S"
 
-#: What a page has in etcd, about: small enough that appends between two puts of pages do not wait long.
+#: What a page has in etcd, about, unless it holds one large znode: small enough that appends between two
+#: puts of pages do not wait long.
 PAGE_BYTES = 96 << 10
+# A znode with more than this, before compression, has a page of its own.
+_LARGE = 1 << 20
+# Characters of a path in a header: a client's path may have a megabyte.
+_LONGEST_BOUND = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +38,8 @@ class PageHeader:
     """What a page of znodes says of itself without being decompressed."""
 
     count: int
-    first: str  # path of its first znode
-    last: str
+    first: str  # path of its first znode, or the beginning of it
+    last: str  # no path of the page comes after it
 
 
 _COUNT = Struct(">I")
@@ -84,7 +89,13 @@ def pack_columns(
 ) -> bytes:
     """A page of columns that are packed already, for writers that have no Znode objects (the pipeline)."""
     body = b"".join((_SIZES.pack(len(paths), len(acls)), numbers, paths, acls, data))
-    return seal(NODES_FORMAT, body, _COUNT.pack(count) + pack_texts((first, last)))
+    if len(last) > _LONGEST_BOUND:
+        last = last[:_LONGEST_BOUND] + _BEYOND
+    return seal(NODES_FORMAT, body, _COUNT.pack(count) + pack_texts((first[:_LONGEST_BOUND], last)))
+
+
+# No character of a path comes after it.
+_BEYOND = "\U0010ffff"
 
 
 def _index_acls(acls: Sequence[tuple[Acl, ...]]) -> tuple[bytes, list[int]]:
@@ -101,7 +112,14 @@ def pack_acls(acls: Collection[tuple[Acl, ...]]) -> bytes:
     return b"".join((_COUNT.pack(len(acls)), *[_pack_acl(acl) for acl in acls]))
 
 
+def size_of(acl: Iterable[Acl]) -> int:
+    """Bytes that an ACL takes in a page: characters count as bytes."""
+    return sum([ENTRY_BYTES + len(scheme) + len(name) for _, scheme, name in acl])
+
+
 _PERMS = Struct(">i")
+#: What an entry of an ACL takes besides its texts.
+ENTRY_BYTES = 3 * _INT_SIZE
 
 
 def _pack_acl(acl: tuple[Acl, ...]) -> bytes:
@@ -258,15 +276,25 @@ def split_nodes(nodes: Iterable[tuple[str, Stored]], target_bytes: int = PAGE_BY
     """Pages of about `target_bytes` each; `nodes` sorted by path.
 
     How well znodes compress is learned from the page before. A page that comes out more than twice as large
-    as wanted is divided, unless it holds a single znode.
+    as wanted is divided, unless it holds a single znode. That one may have any size: see `schema.pieces`.
     """
     chunk: list[tuple[str, Stored]] = []
+    acls: set[int] = set()  # ids of those that the chunk has
     size = 0
     limit = 2 * target_bytes
     for item in nodes:
         path, node = item
+        own = _NODE_SIZE + len(path) + node.size
+        acl = node.acl
+        if acl is not OPEN_ACL and id(acl) not in acls:
+            own += size_of(acl)
+            acls.add(id(acl))
+        if own > _LARGE and chunk:
+            yield from _bounded(chunk, 2 * target_bytes)
+            chunk, size = [], 0
+            acls = {id(acl)}
         chunk.append(item)
-        size += _NODE_SIZE + len(path) + node.size
+        size += own
         if size >= limit:
             stored = 0
             for page in _bounded(chunk, 2 * target_bytes):
@@ -274,6 +302,7 @@ def split_nodes(nodes: Iterable[tuple[str, Stored]], target_bytes: int = PAGE_BY
                 yield page
             limit = min(max(size * target_bytes // stored, target_bytes), 16 * target_bytes)
             chunk, size = [], 0
+            acls.clear()
     if chunk:
         yield from _bounded(chunk, 2 * target_bytes)
 

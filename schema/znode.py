@@ -109,6 +109,10 @@ class Stored(Protocol):
     """A znode in any form."""
 
     @property
+    def acl(self) -> tuple[Acl, ...]:
+        """Its ACL."""
+
+    @property
     def size(self) -> int:
         """As Znode's."""
 

@@ -18,12 +18,11 @@ from archive.archiver.writer import RunWriter
 from archive.files import container, segment
 from archive.files.catalog import ArchiveError, Catalog, Run
 from archive.files.names import Point
-from archive.files.segment import Record
 from archive.files.store import Store
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
 from proxy.log.follow.catch_up import Loaded
-from proxy.log.follow.follow import Follow
+from proxy.log.follow.follow import Follow, NotContinued
 from proxy.log.follow.follower import Apply, Item, RecordChanged
 from proxy.log.load.pages import UnusableSnapshot, read_pages
 from proxy.log.load.start import NotInLog, Wanted, load_as_of
@@ -91,7 +90,7 @@ class Archiver:
             began = self._clock.monotonic()
             try:
                 await self._once()
-            except _Restart as error:
+            except (_Restart, NotContinued) as error:
                 log.warning("starting again: %s", error)
             except OtherTree:
                 raise
@@ -243,16 +242,6 @@ class _Attempt:
             raise _Restart("entries arrive faster than the store takes them")
         self._arrived.set()
 
-    async def load_anew(self, *, is_wrong: bool) -> Loaded:
-        """Start again: what was archived meanwhile is compared with the tree, and may end its run."""
-        if is_wrong:
-            raise _Restart("etcd's watch has left out an entry of the log")
-        raise _Restart("truncation has overtaken the archiver, or etcd was restored from a backup")
-
-    async def replace(self, machine: Machine, *, restored: bool) -> None:
-        """Never called: `load_anew` loads nothing."""
-        raise NotImplementedError
-
     def stopped_serving(self, reason: str) -> None:
         """What is applied may be old; it is archived nevertheless."""
         log.warning("the archive is behind: %s", reason)
@@ -342,7 +331,7 @@ class _Attempt:
                 self._writer.change(index, machine.zxid, recorded)
             changes.clear()
         machine.end()
-        self._writer.entry(Record(item.position, item.incarnation, item.number, item.value))
+        self._writer.entry(item)
         self._point = Point(
             machine.entries,
             max(item.position, point.position),

@@ -13,9 +13,11 @@ from archive.files import index, segment
 from archive.files.container import Pages
 from archive.files.container import encode as encode_snapshot
 from archive.files.names import COMPLETE, Point, Segment, Snapshot
-from archive.files.segment import Change, Content, Record
+from archive.files.segment import Change, Content
 from archive.files.store import Store
+from codec.named import made
 from proxy.state.recording import Recorded, What
+from schema.entry import Written
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +32,6 @@ _KINDS = {
     What.STAT: segment.DATA,
 }
 
-_new = tuple.__new__
-
 
 class RunWriter:
     """Writes one run, from a point on."""
@@ -40,7 +40,7 @@ class RunWriter:
         self._store = store
         self._run = run
         self._start = start
-        self._records: list[Record] = []
+        self._records: list[Written] = []
         self._changes: list[Change] = []
         self._put: Segment | None = None  # the open segment as it is in the store
         #: The bytes of the open segment, and those of them that are not in the store.
@@ -51,7 +51,7 @@ class RunWriter:
         """Whether the open segment has to be written."""
         return self.size >= MOST
 
-    def entry(self, record: Record) -> None:
+    def entry(self, record: Written) -> None:
         """An entry takes effect."""
         self._records.append(record)
         self.size += len(record.value)
@@ -64,9 +64,8 @@ class RunWriter:
         if kind is None:
             return
         sizes = _size(data_before), _size(data)
-        # `Change(...)` would go through a function written in Python.
-        made = (len(self._records), request, kind, zxid, path, before, after, *sizes)
-        self._changes.append(_new(Change, made))
+        fields = (len(self._records), request, kind, zxid, path, before, after, *sizes)
+        self._changes.append(made(Change, fields))
         self.size += _OF_A_CHANGE
 
     async def flush(self, end: Point, digest: int) -> int:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from archive.files.names import Point
 from schema.compression import seal, unseal
+from schema.entry import Written
 from schema.errors import BadValue
 from schema.text import Fields, pack_texts, to_bytes, to_text
 
@@ -20,15 +21,6 @@ _HEAD = Struct(">qqqqqqqqQ")
 _COUNTS = Struct(">III")
 _WHAT = "a segment"
 NONE = -1
-
-
-class Record(NamedTuple):
-    """An entry. `position` is its key's mod_revision."""
-
-    position: int
-    incarnation: str
-    number: int
-    value: bytes
 
 
 class Change(NamedTuple):
@@ -54,7 +46,7 @@ class Content(NamedTuple):
     start: Point
     end: Point
     digest: int  # of the state at `end`
-    records: list[Record]
+    records: list[Written]
     changes: list[Change]
 
 
@@ -110,7 +102,7 @@ def decode(value: bytes) -> Content:
         zxid, entry, request, before, after, size_before, size_after, lengths, kind = of_changes
         paths = [to_text(fields.raw(length)) for length in lengths]
         records = [
-            Record(position, names[index], number, fields.raw(size))
+            Written(position, names[index], number, fields.raw(size))
             for position, number, index, size in zip(positions, numbers, indexes, sizes, strict=True)
         ]
         fields.end()

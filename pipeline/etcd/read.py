@@ -1,6 +1,6 @@
 """A tree in etcd as of one revision: its pages, its sessions, and whether the log has later entries."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
 import numpy
@@ -17,6 +17,7 @@ from proxy.log.follow import catch_up
 from proxy.state.sessions import hash_of
 from schema.keys import Keyspace
 from schema.pages import decode_sessions, decode_state, page_header
+from schema.pieces import Joiner
 from schema.record import SnapshotRef
 
 _TOGETHER = 16  # pages in one request
@@ -115,21 +116,28 @@ async def pages(
     etcd: Etcd,
     keys: Keyspace,
     seen: Survey,
-    numbers: Iterable[int],
+    numbers: Sequence[int],
     wanted: Callable[[str, str], bool] = lambda _first, _last: True,
 ) -> AsyncIterator[pa.RecordBatch]:
-    """The unchanged nodes of some pages of the snapshot: of those whose first and last path are `wanted`.
+    """The unchanged nodes of neighbouring pages of the snapshot, if these may have `wanted` paths.
 
-    Raises NotReadable, EtcdError, BadValue.
+    A page in pieces belongs to the reader of its first piece. Raises NotReadable, EtcdError, BadValue.
     """
     assert seen.snapshot is not None
-    names = [keys.node_page(seen.snapshot.name, number) for number in numbers]
     left_out = frozenset[str]() if seen.changed is None else seen.changed.paths
     known = numpy.sort(paths.hashes(pa.array(left_out, pa.string()))[0])
-    async for value in _values(etcd, names, seen.revision):
-        header = page_header(value)
-        if wanted(header.first, header.last):
-            yield _without(columns.decode(value), left_out, known)
+    joiner = Joiner(within=True)
+    some = list(numbers)
+    while some:
+        names = [keys.node_page(seen.snapshot.name, number) for number in some]
+        async for value in _values(etcd, names, seen.revision):
+            page = joiner.add(value)
+            if page is None:
+                continue
+            header = page_header(page)
+            if wanted(header.first, header.last):
+                yield _without(columns.decode(page), left_out, known)
+        some = [some[-1] + 1 + place for place in range(joiner.missing)]
 
 
 def _without(batch: pa.RecordBatch, left_out: frozenset[str], known: paths.Hashes) -> pa.RecordBatch:

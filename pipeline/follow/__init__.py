@@ -20,5 +20,5 @@ recording the state machine's changes, request by request, as ZooKeeper's transa
 files     snapshots and logs in a data directory, written so that ZooKeeper loads them at any time
 outward   the loop between zketcd's log and the files
 
-Both: output (what they print), `retrying` (wait while etcd is out of reach).
+All: `options`, output (what they print), `retrying` (wait while etcd is out of reach).
 """

@@ -9,7 +9,6 @@ from archive.files import container
 from archive.files.catalog import ArchiveError, Catalog, Run
 from archive.files.moment import NOW
 from archive.files.names import Point
-from archive.files.segment import Record
 from archive.files.store import Store, existing
 from archive.past import state as past
 from pipeline.errors import Failure
@@ -19,6 +18,7 @@ from proxy.log.follow.follower import Apply
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.support.memory import uncollected
+from schema.entry import Written
 from schema.errors import BadValue
 from schema.record import Seal
 
@@ -134,7 +134,7 @@ class _Polling(Reading):
                     self._failed, pause = True, _PAUSE
             await asyncio.sleep(pause)
 
-    def _new(self) -> tuple[list[Sequence[Record]], Point | None, int]:
+    def _new(self) -> tuple[list[Sequence[Written]], Point | None, int]:
         """The entries of some segments that were not read yet; up to where they are all, or how many zxids
         are left. Raises Again, ArchiveError."""
         run = _newest(self._store)
@@ -142,7 +142,7 @@ class _Polling(Reading):
             raise Again(f"{self._name}: another run has begun")
         self._run = run
         read, zxid = self._read, run.end.zxid
-        found: list[Sequence[Record]] = []
+        found: list[Sequence[Written]] = []
         for each in [each for each in run.segments if each.end.entries > read][:_TOGETHER]:
             content = past.read(self._store, run, each)
             if content.start.entries > read:

@@ -14,13 +14,12 @@ from typing_extensions import override
 from pipeline.follow.source import Again, Arrived, NotThere, OtherSource, Reading
 from proxy.etcd.interface import Etcd
 from proxy.log.follow.catch_up import Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
-from proxy.log.follow.follow import Follow
+from proxy.log.follow.follow import Follow, NotContinued
 from proxy.log.follow.follower import Apply, Item
 from proxy.log.load.start import NotInLog, Wanted, load_as_of
 from proxy.log.record import TIMEOUT, TreeSealed, look, servable
 from proxy.log.seal import seal
 from proxy.state.level import KNOWN
-from proxy.state.machine import Machine
 from proxy.support.environment import HOST
 from schema.keys import Keyspace
 from schema.record import Seal
@@ -89,6 +88,8 @@ class _Following(Reading):
                 await self._follow.run()
             except _Full:
                 await self._wait_until_taken()
+            except NotContinued as error:
+                raise Again(f"at the source, {error}") from error
             except TreeSealed as error:
                 self.sealed = error
                 self.arrived.set()
@@ -127,16 +128,6 @@ class _Following(Reading):
                 self._arrive(item)
         if self.is_full:
             raise _Full
-
-    async def load_anew(self, *, is_wrong: bool) -> Loaded:
-        """What the copy lacks is not in the log any more, or the state is not the log's."""
-        if is_wrong:
-            raise Again("etcd's watch has left out an entry of the source's log")
-        raise Again("the source's log was truncated before it was read, or its etcd was restored")
-
-    async def replace(self, machine: Machine, *, restored: bool) -> None:
-        """Never called: `load_anew` loads nothing."""
-        raise NotImplementedError
 
     def stopped_serving(self, reason: str) -> None:
         """The copy may be old."""

@@ -6,12 +6,12 @@ import zlib
 from typing import NamedTuple
 
 from pipeline.errors import Failure
-from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import first_zxid
 from pipeline.follow import target
 from pipeline.follow.base import Same, compare_digest, load_base
 from pipeline.follow.changes import Changes
 from pipeline.follow.finishing import Answering, Asked, finished_by_another, print_finished
+from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, Status, print_progress, within
 from pipeline.follow.retrying import retrying
 from pipeline.follow.tail import Found, Tail, Unsettled
@@ -30,33 +30,25 @@ _TELL_AFTER = 2.0  # seconds; a shorter wait is not reported
 _CHECKPOINT_BYTES = 64 << 20  # of entries since the snapshot, or as many as it has
 
 
-class Options(NamedTuple):
-    """The options of the command line."""
+class Directory(NamedTuple):
+    """A ZooKeeper's files, and how they are read."""
 
-    source: str
+    path: str
     log_path: str | None = None
-    overwrite: bool = False
-    until_level: bool = False
-    finish: bool = False
-    keep_sessions: bool = False
-    zxid: int = 0  # level and finished mean at least this one
-    timeout: float | None = None  # seconds until the tree has to be level
     patience: float = 30.0  # seconds until unsettled files have to be right
     interval: float = 0.1  # seconds between two reads
     torn: bool = False  # the newest log is complete up to its first damage
-    limits: Limits = Limits()
-    metrics: str | None = None  # a file for the age of the tree
 
 
-async def follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
+async def follow(source: Directory, etcd: Etcd, keys: Keyspace, options: Options) -> int:
     """Follow until stopped, and wait for an etcd that is out of reach; returns the exit code.
 
     Raises Failure, EtcdError, OSError.
     """
-    return await within(options.timeout, _follow(retrying(etcd), keys, options))
+    return await within(options.timeout, _follow(source, retrying(etcd), keys, options))
 
 
-async def _follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
+async def _follow(source: Directory, etcd: Etcd, keys: Keyspace, options: Options) -> int:
     there = await position_of(etcd, keys)
     if there is not None and there.origin is not None and not options.overwrite:
         raise Failure(
@@ -73,20 +65,22 @@ async def _follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
         request = Asked(options.zxid, options.keep_sessions, False)
         if await finished_by_another(etcd, keys, there, request):
             return DONE
-    found = await _open(etcd, keys, options, there)
-    return await _Following(etcd, keys, options, found).run()
+    found = await _open(source, etcd, keys, options, there)
+    return await _Following(source, etcd, keys, options, found).run()
 
 
-async def _open(etcd: Etcd, keys: Keyspace, options: Options, there: Position | None) -> Start:
+async def _open(
+    source: Directory, etcd: Etcd, keys: Keyspace, options: Options, there: Position | None
+) -> Start:
     if there is not None and not options.overwrite:
         found = await target.resume(etcd, keys, options.limits)
         print_progress(f"going on behind zxid 0x{found.position.zxid:x}, where it was")
         return found
 
     async def make(cluster_id: int) -> tuple[Machine, Position]:
-        machine = load_base(options.source, options.log_path, cluster_id)
+        machine = load_base(source.path, source.log_path, cluster_id)
         print_progress(f"loaded {len(machine.tree.nodes)} znodes at zxid 0x{machine.zxid:x}")
-        return machine, Position("", machine.zxid, None, options.source, False)
+        return machine, Position("", machine.zxid, None, source.path, False)
 
     return await target.begin(
         etcd, keys, make, options.limits, overwrite=options.overwrite, progress=print_progress
@@ -96,18 +90,15 @@ async def _open(etcd: Etcd, keys: Keyspace, options: Options, there: Position | 
 class _Following:
     """One run."""
 
-    def __init__(self, etcd: Etcd, keys: Keyspace, options: Options, found: Start) -> None:
+    def __init__(self, source: Directory, etcd: Etcd, keys: Keyspace, options: Options, found: Start) -> None:
+        self._source = source
         self._options = options
         self._tree, self._machine, self._position = found
         self._changes = Changes(self._machine)
         self._answering = Answering(etcd, keys)
         self._status = Status(options.metrics)
         self._tail = Tail(
-            options.source,
-            options.log_path,
-            self._position.zxid,
-            self._position.mark,
-            torn=options.torn,
+            source.path, source.log_path, self._position.zxid, self._position.mark, torn=source.torn
         )
         self._wrong: float | None = None  # since when the files are not right
         self._grows: float | None = None  # since when the log has grown although the end is asked for
@@ -139,7 +130,7 @@ class _Following:
                     self._print_writers(wanted)
             await self._status.report(self._tree.report)
             if found is None or not (found.more or found.entries):
-                await asyncio.sleep(options.interval)
+                await asyncio.sleep(self._source.interval)
 
     def _print_writers(self, wanted: int) -> None:
         """Report that the cut-over waits, if it has waited for a while."""
@@ -170,7 +161,7 @@ class _Following:
         except (Unsettled, BadFile, FileNotFoundError) as error:
             now = time.monotonic()
             self._wrong = now if self._wrong is None else self._wrong
-            if now - self._wrong > self._options.patience:
+            if now - self._wrong > self._source.patience:
                 raise Unsettled(f"stopped at zxid 0x{self._machine.zxid:x}: {error}") from error
             if now - self._wrong > _TELL_AFTER and str(error) != self._told:
                 self._told = str(error)

@@ -19,6 +19,7 @@ from pipeline.follow.checking import check, check_with
 from pipeline.follow.from_archive import InArchive
 from pipeline.follow.from_etcd import InEtcd
 from pipeline.follow.lost import promote, seal_source
+from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, NOT_LEVEL, STUCK, Stuck, print_progress
 from pipeline.follow.retrying import retrying
 from pipeline.follow.source import Source
@@ -63,44 +64,37 @@ def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], why: str) -> 
             raise Failure(f"--{name.replace('_', '-')} {why}")
 
 
-async def _inward(connection: Connection, arguments: argparse.Namespace) -> int:
-    # To read a ZooKeeper's files takes numpy and pyarrow, and a zketcd is followed without.
-    from pipeline.follow import inward
-
-    options = inward.Options(
-        arguments.source,
-        arguments.data_log_dir,
+def _options(connection: Connection, arguments: argparse.Namespace) -> Options:
+    return Options(
         arguments.overwrite,
         arguments.until_level,
         arguments.finish,
         arguments.keep_sessions,
         arguments.zxid,
         arguments.timeout,
-        arguments.patience,
-        torn=arguments.repair == TAIL,
-        limits=Limits(max_request_bytes=arguments.max_request_bytes),
-        metrics=arguments.metrics,
-    )
-    async with reached(connection) as etcd:
-        if arguments.check:
-            return await check(etcd, connection.keys, arguments.source, arguments.data_log_dir)
-        return await inward.follow(etcd, connection.keys, options)
-
-
-async def _of_zketcd(connection: Connection, arguments: argparse.Namespace) -> int:
-    options = standby.Options(
-        arguments.overwrite,
-        arguments.until_level,
-        arguments.finish,
-        arguments.zxid,
-        arguments.timeout,
         Limits(max_request_bytes=arguments.max_request_bytes),
         arguments.metrics,
         connection.etcd,
     )
+
+
+async def _inward(connection: Connection, arguments: argparse.Namespace) -> int:
+    # To read a ZooKeeper's files takes numpy and pyarrow, and a zketcd is followed without.
+    from pipeline.follow import inward
+
+    source = inward.Directory(
+        arguments.source, arguments.data_log_dir, arguments.patience, torn=arguments.repair == TAIL
+    )
+    async with reached(connection) as etcd:
+        if arguments.check:
+            return await check(etcd, connection.keys, source.path, source.log_path)
+        return await inward.follow(source, etcd, connection.keys, _options(connection, arguments))
+
+
+async def _of_zketcd(connection: Connection, arguments: argparse.Namespace) -> int:
     async with reached(connection) as etcd, source_of(connection, etcd, arguments) as source:
         if not arguments.check:
-            return await standby.follow(source, etcd, connection.keys, options)
+            return await standby.follow(source, etcd, connection.keys, _options(connection, arguments))
         try:
             return await check_with(source, etcd, connection.keys)
         except (TreeNotServable, ArchiveError) as error:

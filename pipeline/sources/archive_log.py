@@ -23,7 +23,7 @@ from archive.files import container
 from archive.files.catalog import ArchiveError, Catalog, Run
 from archive.files.moment import NOW, By, moment
 from archive.files.names import Segment, Snapshot
-from archive.files.segment import Content, Record
+from archive.files.segment import Content
 from archive.files.store import Store, existing
 from archive.past import state as past
 from pipeline.errors import Failure
@@ -35,7 +35,7 @@ from proxy.log.load.replay import Place
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.support.memory import uncollected
-from schema.entry import decode_entry
+from schema.entry import Written, decode_entry
 from schema.errors import BadValue
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def _loaded(store: Store, name: str) -> Machine:
         ) from error
 
 
-def _between(content: Content, first: int, end: int) -> Sequence[Record]:
+def _between(content: Content, first: int, end: int) -> Sequence[Written]:
     start = content.start.entries
     return content.records[max(0, first - start) : max(0, end - start)]
 

@@ -21,7 +21,7 @@ from codec.errors import MalformedPacket
 from codec.jute import INT, LONG, Acl, pack_acls, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER, STAT, encode_event
 from proxy.frontend.replies import LIMITS
-from proxy.frontend.requests import expanded
+from proxy.frontend.requests import AuthEntries
 from proxy.state.capture import new_machine
 from proxy.state.machine import CHECKPOINT_EVERY
 from proxy.state.notifications import Notifications
@@ -48,7 +48,7 @@ class Scale(NamedTuple):
     items: int  # of one kind in the state
     data: int  # bytes of a large node
     parts: int  # of a request
-    expanded: int  # as `Limits.expanded`
+    auth: AuthEntries
     lengths: Lengths
 
 
@@ -58,9 +58,15 @@ _MOST_REQUESTS = 4
 
 
 #: For every run of the tests.
-SMALL = Scale(7, 10, 8, 1 << 14, Lengths(every=16, at_once=32, decoded_at_once=512))
+SMALL = Scale(
+    7,
+    10,
+    8,
+    AuthEntries(1 << 14, LIMITS.expanded_per_byte),
+    Lengths(every=16, at_once=32, decoded_at_once=512),
+)
 #: As a server may meet them.
-LARGE = Scale(14, 20, 15, LIMITS.expanded, LENGTHS)
+LARGE = Scale(14, 20, 15, AuthEntries(LIMITS.expanded, LIMITS.expanded_per_byte), LENGTHS)
 #: Bytes of the largest request: jute.maxbuffer.
 _MOST = 1 << 20
 
@@ -304,7 +310,7 @@ class World:
         """At the proxy that has sent it: it is decoded, applied, answered; and the digest is taken."""
         machine = self.machine
         operation = EXTENDED.writes[opcode]
-        if expanded(body, self.identities) > self._scale.expanded:
+        if operation.in_steps and self._scale.auth.are_too_much(body, self.identities):
             return Meter(self._meter.now, self._scale.lengths), ErrorCode.INVALID_ACL, 0, 0
         self._entries += 1
         machine.entries += -machine.entries % CHECKPOINT_EVERY - 1  # so that this entry ends with a digest

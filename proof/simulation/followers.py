@@ -15,9 +15,9 @@ from pipeline.errors import Failure
 from pipeline.etcd import load
 from pipeline.follow import finishing, from_etcd, output, retrying, standby, target
 from pipeline.follow.from_etcd import InEtcd
+from pipeline.follow.options import Options
 from pipeline.follow.output import DONE
 from pipeline.follow.source import OtherSource
-from pipeline.follow.standby import Options
 from proof.simulation.etcd import Cluster
 from proof.simulation.proxies import PREFIX, client_of, end_process
 from proof.simulation.seams import NEXT_LEVELS

@@ -15,8 +15,8 @@ from typing import Any
 
 from typing_extensions import override
 
+from pipeline.follow.options import Options
 from pipeline.follow.source import OtherSource
-from pipeline.follow.standby import Options
 from proof.history.records import Reply, Request
 from proof.simulation.answers import STALENESS_TOLERANCE
 from proof.simulation.clients import Client

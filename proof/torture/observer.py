@@ -36,7 +36,7 @@ class _Orphan(NamedTuple):
 
 
 class Observer:
-    """One follower of the log: the consumer of what is followed."""
+    """One follower of the log: the consumer of what is followed, and its own successor."""
 
     def __init__(self, clock: Clock, endpoints: Sequence[str]) -> None:
         self._etcd = EtcdClient(endpoints, user=ROOT, password=ROOT)
@@ -52,7 +52,7 @@ class Observer:
         self.oracle = Oracle(clock, 0)
         self.oracle.listeners.expired = self.expired
         self._restored = False  # etcd was restored, and what it has is delivered next
-        self._follow = Follow(self._etcd, self._keys, self.oracle.machine, self)
+        self._follow = Follow(self._etcd, self._keys, self.oracle.machine, self, self)
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[None]:

@@ -64,10 +64,7 @@ class Credentials:
 
 
 class Authenticator:
-    """Keeps the token of one client's credentials.
-
-    More than twelve attributes: what is known of the password decides when etcd may be asked again.
-    """
+    """Keeps the token of one client's credentials."""
 
     def __init__(self, user: str, password: str, password_file: str, clock: Clock) -> None:
         """`user` "": etcd gets no token. `password_file`: where the password is, if it is not given."""

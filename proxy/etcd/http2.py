@@ -305,8 +305,6 @@ class Call:
         "window",
     )
 
-    # More than twelve attributes: both directions of a stream. One object for each would cost every call.
-
     def __init__(self, connection: "Connection", stream: int) -> None:
         self._connection = connection
         self.stream = stream  # its number
@@ -452,10 +450,7 @@ class Call:
 
 
 class Connection(asyncio.Protocol):
-    """One connection. `usable` until it breaks, is closed, or the server says that it goes away.
-
-    More than twelve attributes: the state of HTTP/2 in both directions, and two timers for all calls.
-    """
+    """One connection. `usable` until it breaks, is closed, or the server says that it goes away."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, address: str) -> None:
         """`address` names the peer in errors."""
@@ -720,10 +715,7 @@ class Connection(asyncio.Protocol):
 
 
 class Http2Channel:
-    """Calls to one server. To be used inside one running event loop.
-
-    More than twelve attributes: the server's address in the forms that calls need, and when to connect again.
-    """
+    """Calls to one server. To be used inside one running event loop."""
 
     def __init__(self, host: str, port: int, tls: Tls | None = None) -> None:
         """`tls` is for https."""

@@ -298,7 +298,7 @@ class Connection(asyncio.Protocol):
 
     @_contained
     def take_turn(self) -> None:
-        """Handle a piece of what has waited. A long queue becomes shorter first, see `_settle`."""
+        """Handle a piece of what has waited. A long queue becomes shorter first, see `_send_and_take`."""
         order, parked = self.order, self.inbound.parked
         must_wait = False
         if not order.is_closed:
@@ -314,7 +314,7 @@ class Connection(asyncio.Protocol):
                 self._take(*self.inbound.take())
                 if parked:
                     self._wait()
-        self._settle()
+        self._send_and_take()
 
     def take_outcome(self, write: Write, zxid: int, err: int, body: bytes) -> None:
         """The outcome of a write is known: make the reply now, and send it at the end of this slice."""
@@ -348,7 +348,7 @@ class Connection(asyncio.Protocol):
         """Process the answer to a token of SASL, which was not made at once."""
         if not self.order.is_closed:
             self.order.negotiated(answer)
-            self._settle()
+            self._send_and_take()
 
     @_contained
     def answer_slow_read(self, pause: ReadSlices) -> None:
@@ -359,10 +359,10 @@ class Connection(asyncio.Protocol):
                 self.services.throttled_log.warn(
                     "a read of %s is refused: it takes more than %d steps, and the log would wait for it",
                     self.identity.address,
-                    pause.lengths.longest,
+                    pause.most,
                 )
         finally:
-            self._settle()
+            self._send_and_take()
 
     # -- what the order has ready ----------------------------------------------------------------------------
 
@@ -395,9 +395,9 @@ class Connection(asyncio.Protocol):
     def flush(self) -> None:
         """Send replies; called once in a slice in which writes were applied. Then take more if few wait."""
         self._is_in_flush_queue = False
-        self._settle()
+        self._send_and_take()
 
-    def _settle(self) -> None:
+    def _send_and_take(self) -> None:
         """Send what is ready, and take more from the client if few enough requests wait."""
         outbound, queue = self.outbound, self.order.queue
         self._act()

@@ -40,13 +40,14 @@ from typing import NamedTuple
 from codec.constants import ErrorCode, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer
+from codec.named import made
 from proxy.frontend.life import TRANSITIONS, Event, Life
 from proxy.frontend.observer import Answer, Observer
 from proxy.frontend.replies import LIMITS, Limits, Replies
 from proxy.frontend.requests import (
     BLOCKING,
-    FEW_IDENTITIES,
     UNKNOWN,
+    AuthEntries,
     Author,
     Awaited,
     Held,
@@ -57,7 +58,6 @@ from proxy.frontend.requests import (
     Single,
     Waiting,
     Write,
-    expanded,
     path_of,
 )
 from proxy.log.append.pending import Callback
@@ -200,6 +200,7 @@ class Order:
         self._observer = observer
         self._counted = observer.counts  # the same object, of which `note` makes nothing
         self._limits = context.limits
+        self._auth_entries = AuthEntries(context.limits.expanded, context.limits.expanded_per_byte)
         self.queue = RequestQueue()
         self.replies = Replies(context.machine, context.limits)
         schemes = context.schemes
@@ -372,7 +373,7 @@ class Order:
             self._requests = []
         self.slow_read = None
         # Half the time of the class's own constructor, for what is made for each chunk of requests.
-        return tuple.__new__(Ready, (requests or (), slow_read, packets or (), close, self.again))
+        return made(Ready, (requests or (), slow_read, packets or (), close, self.again))
 
     @property
     def is_idle(self) -> bool:
@@ -493,7 +494,7 @@ class Order:
         """
         operation = self._writes[opcode]
         position = self.replies.wire.body
-        if len(self._author.identities) > FEW_IDENTITIES and self._is_too_much(packet):
+        if operation.in_steps and self._auth_entries.are_too_much(packet, self._author.identities):
             return self._refused(xid, opcode, packet, received, ErrorCode.INVALID_ACL)
         fields = None
         try:
@@ -510,10 +511,6 @@ class Order:
         write = Write(self._take_outcome, self._author, xid, opcode, packet, position, fields, received)
         self._requests.append(write)
         return write
-
-    def _is_too_much(self, packet: bytes) -> bool:
-        """Whether `auth` in the ACLs of a write stands for too many bytes."""
-        return expanded(packet, self._author.identities) > self._limits.expanded
 
     def _refused(self, xid: int, opcode: int, packet: bytes, received: int, code: ErrorCode) -> Refused:
         """Refuse a write before it is sent to the log."""
@@ -699,8 +696,8 @@ class Order:
         reading = self._reading if pause is None else self._reading._replace(pause=pause)
         try:
             body = self._reads[request.opcode](reading, self._client, request.packet, replies.wire.body)
-        except TooMuch:
-            reply = replies.refusal(request.xid, Refusal(ErrorCode.BAD_ARGUMENTS))
+        except TooMuch as error:
+            reply = replies.refusal(request.xid, Refusal(error.code))
         except (Refusal, MalformedPacket) as error:
             reply = replies.refusal(request.xid, error)
         else:

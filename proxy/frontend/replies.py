@@ -36,8 +36,9 @@ class Limits(NamedTuple):
     heavy_weight: int = 32
     #: Steps of a read for which it weighs one more.
     steps_per_weight: int = 8
-    #: Bytes of identities that `auth` in the ACLs of one write may stand for.
-    expanded: int = 4 << 20
+    #: Bytes of identities that `auth` in the ACLs of a write may stand for, or so many times its own bytes.
+    expanded: int = 64 << 10
+    expanded_per_byte: int = 4
     #: A request with parts that has more bytes is decoded only when it is applied.
     decoded_at_once: int = LENGTHS.decoded_at_once
 

@@ -11,6 +11,7 @@ from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT, Reader
 from proxy.log.append.pending import Callback, Pending
+from proxy.state.auth.schemes import SCHEMES
 from proxy.traces.span import Decision
 from schema.entry import Identities, Kind
 
@@ -21,9 +22,8 @@ _CLIENT = int(Kind.CLIENT)  # a plain number: looking up an enum's member costs 
 #: The weight of a request that no write may overtake.
 BLOCKING = 1 << 30
 
-#: A client with no more identities may use `auth` in ACLs as often as its request has room for.
-FEW_IDENTITIES = 8
 _AUTH = INT.pack(4) + b"auth"
+_AUTH_ENTRY = 16  # bytes of such an entry in a request
 
 # A client that sends more than this many requests without waiting is not read from until half are answered.
 _MAX_QUEUE = 1000
@@ -136,13 +136,40 @@ Received: TypeAlias = Held | Single | Awaited
 Item: TypeAlias = Write | ReadRun | Refused | Received
 
 
-def expanded(packet: bytes, identities: Identities) -> int:
-    """Bytes of the identities that the ACLs of a write get for `auth`, at most.
+class AuthEntries:
+    """Whether the ACLs of a client's writes get too many bytes of identities for `auth`.
 
     Each `auth` stands for all identities that the client has proved, at every proxy, and in every snapshot.
     """
-    found = packet.count(_AUTH)
-    return found and found * sum(len(scheme) + len(name) for scheme, name in identities)
+
+    __slots__ = ("_identities", "_least", "_per_byte", "_size")
+
+    def __init__(self, least: int, per_byte: int) -> None:
+        """A write may get `least` bytes, and `per_byte` times its own."""
+        self._least = least
+        self._per_byte = per_byte
+        self._identities: Identities = ()
+        self._size = 0  # bytes of what one `auth` stands for
+
+    def are_too_much(self, packet: bytes, identities: Identities) -> bool:
+        """Whether those in this write are."""
+        if identities is not self._identities:
+            self._identities, self._size = identities, size_for_auth(identities)
+        # Few short identities are never too much: then even a write of 1 MiB need not be searched.
+        return (
+            self._size > self._per_byte * _AUTH_ENTRY
+            and self._size * len(packet) // _AUTH_ENTRY > self._least
+            and self._size * packet.count(_AUTH) > max(self._least, self._per_byte * len(packet))
+        )
+
+
+def size_for_auth(identities: Identities) -> int:
+    """Characters of what an entry of an ACL with `auth` stands for."""
+    return sum(
+        len(scheme) + len(name)
+        for scheme, name in identities
+        if (known := SCHEMES.get(scheme)) is not None and known.proves
+    )
 
 
 class Waiting(NamedTuple):

@@ -10,11 +10,14 @@ The rules:
    waits too. In each turn each of those that wait takes a small piece, until the time is over; the others
    come first in the next.
 3. A read that takes long is answered in slices, one such read at a time, and the log is not applied
-   meanwhile, unless the read needs no single state. Other clients' short reads are answered between its
-   slices. After a read of more than four slices, all else has as much time as the read has taken, so that
-   clients that repeat slow reads cannot stop the writes; and every other read that begins is one of a client
-   that had no such read for a minute, if one waits. A read of more than `Lengths.longest` steps is
-   refused: a proxy whose log waits for too long serves nobody.
+   meanwhile. Other clients' short reads are answered between its slices. After a read of more than four
+   slices, all else has as much time as the read has taken, so that clients that repeat slow reads cannot stop
+   the writes; and every other read that begins is one of a client that had no such read for a minute, if one
+   waits. A read of more than `Lengths.longest` steps is refused: a proxy whose log waits for too long serves
+   nobody.
+   An urgent read comes before a write of its client that is in the log already, so the log waits at once.
+   These have a quarter of the time together: what takes more is answered by CONNECTIONLOSS, and may be sent
+   again. A read that needs no single state (setWatches) holds nothing, and waits for no other kind of read.
 4. Connections that have packets to send after entries were applied are flushed at the end of the slice that
    applied them (`FlushQueue`). If very many wait, some are flushed in the next turns.
 5. Connections handle what they raise. All else that is raised here ends the process (`support.last_resort`).
@@ -28,6 +31,7 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
+from codec.constants import ErrorCode
 from proxy.log.slices import SLICE, Slices, StateWorker
 from proxy.state.pause import LENGTHS, Lengths, TooMuch
 from proxy.support.environment import HOST, Clock
@@ -40,6 +44,7 @@ _SOME = 64  # connections between two checks of the clock
 # watches, would wait for each other.
 _FEW = 4
 _REMEMBERED = 60_000_000_000  # nanoseconds for which a client that had such a read comes after others
+_URGENT_SHARE = 4_000_000_000  # nanoseconds in which urgent reads may take as many steps as the longest read
 
 
 class Turn:
@@ -73,28 +78,29 @@ class Turn:
 class ReadSlices(Slices):
     """One slow read at a time, in slices. Ends it by TooMuch, if it takes too many steps."""
 
-    #: Whether this read may take any number of steps.
-    is_unlimited = False
-    #: Whether this read has taken too many.
+    #: How many steps this read may take, and what is answered if it takes more.
+    most = float("inf")
+    refusal = ErrorCode.BAD_ARGUMENTS
+    #: How many it has taken, and whether that was too many.
+    taken = 0
     is_ended = False
-    _taken = 0
 
     @override
     def prepare(self, work: Callable[[], object]) -> None:
         super().prepare(work)
         self.is_ended = False
-        self._taken = 0
+        self.taken = 0
 
     @override
     def expect(self, steps: int) -> None:
-        if steps > self.lengths.longest and not self.is_unlimited:
+        if steps > self.most:
             self.is_ended = True
-            raise TooMuch
+            raise TooMuch(self.refusal)
 
     @override
     def __call__(self) -> None:
-        self._taken += self.every
-        self.expect(self._taken)
+        self.taken += self.every
+        self.expect(self.taken)
         super().__call__()
 
 
@@ -158,99 +164,48 @@ class _WaitingReads:
             self._until.move_to_end(each)
 
 
-class StateGate:
-    """The gate of one proxy."""
+class _SlowReads:
+    """Slow reads of one kind: one at a time, in slices."""
 
     def __init__(
         self,
         state: StateWorker,
         loop: asyncio.AbstractEventLoop,
-        slice_seconds: float = SLICE,
-        clock: Clock = HOST.clock,
-        lengths: Lengths = LENGTHS,
-        share: float = 1.0,
+        slice_seconds: float,
+        clock: Clock,
+        lengths: Lengths,
+        share: float,
     ) -> None:
-        """`share`: the time without slow reads after one, as a part of what it has taken."""
         self._share = share
         self._few = int(_FEW * slice_seconds * 1e9)
         self._state = state
         self._loop = loop
         self._now = clock.perf_counter_ns
-        self._turn = Turn(loop)
-        self._parked: OrderedDict[Callable[[], None], None] = OrderedDict()
-        self._is_called = False  # `_resume` will be
         self._urgent: deque[_SlowRead] = deque()
         self._waiting = _WaitingReads()
-        #: Runs slow reads.
         self.slices = ReadSlices(clock, slice_seconds, lengths)
         self._read: _SlowRead | None = None  # the one that is being answered
+        self._is_urgent = False
+        self._urgent_steps = float(lengths.longest)  # that urgent reads may take together,
+        self._urgent_at = 0  # as of then: nanoseconds
         self._scheduled = False  # the next slice of a slow read is scheduled
         self._began = 0  # nanoseconds: when the read that is being answered began
         self._others_first = 0  # until then, no slow read begins that could as well begin later
         self._is_timed = False  # `_turn_of_reads` will be called
 
     @property
-    def first_parked(self) -> Callable[[], None] | None:
-        """The work that waits longest; None if none does."""
-        return next(iter(self._parked), None)
-
-    @property
-    def first_slow_read(self) -> object:
-        """The slow read that is answered, or waits longest; None if there is none."""
+    def first(self) -> _SlowRead | None:
+        """The read that is answered, or waits longest; None if there is none."""
         return self._read or (self._urgent[0] if self._urgent else self._waiting.oldest)
 
-    def admits(self, now: int) -> bool:
-        """Whether clients' requests may be taken now. `now`: nanoseconds of the clock's perf_counter."""
-        return self._state.is_whole and not self._turn.is_over(now)
-
-    def park(self, work: Callable[[], None]) -> None:
-        """Do a small piece of a connection's work in another turn of the loop, when the gate is open.
-
-        Work that waits already is done once.
-        """
-        self._parked[work] = None
-        self._resume_soon()
-
-    def read_slowly(
-        self,
-        asker: Asker,
-        answer: Callable[[ReadSlices], None],
-        is_wanted: Callable[[], bool],
-        now: bool,
-        in_pieces: bool,
-    ) -> None:
-        """Answer a slow read, after those that wait already. `now`: from the current state.
-
-        The log is applied no further before a read that is answered `now`, nor while any other one is
-        answered that is not done `in_pieces`. `is_wanted`: false if it is answered, or its connection is
-        closed.
-        """
+    def add(self, read: _SlowRead, now: bool) -> None:
+        """Answer it, `now` from the current state: then the log waits for it from now on."""
         if now:
             self._state.hold()
-            self._urgent.append(_SlowRead(asker, answer, is_wanted, True, in_pieces))
+            self._urgent.append(read)
         else:
-            read = _SlowRead(asker, answer, is_wanted, not in_pieces, in_pieces)
             self._waiting.add(read, self._now())
         self._continue()
-
-    def _resume_soon(self) -> None:
-        if self._is_called:
-            return
-        self._is_called = True
-        if self._state.is_whole:
-            self._loop.call_soon(self._resume)
-        else:
-            self._state.when_whole(self._resume)
-
-    def _resume(self) -> None:
-        """Let each of those that wait now do a piece, as far as there is time, and at least one of them."""
-        self._is_called = False
-        for _ in range(len(self._parked) if self._state.is_whole else 0):
-            self._parked.popitem(last=False)[0]()
-            if not self.admits(self._now()):
-                break
-        if self._parked:
-            self._resume_soon()
 
     def _continue(self) -> None:
         """Begin or continue a slow read, if there is one, and if it is its turn."""
@@ -286,30 +241,136 @@ class StateGate:
         else:
             self.slices.cancel()
         if self._read is not None and self.slices.done:
-            if self._read.holds:
-                self._state.release()
-            now = self._now()
-            taken = now - self._began
-            self._others_first = 0
-            if taken > self._few:
-                self._others_first = now + int(taken * self._share)
-                self._waiting.took_long(self._read, now)
-            self._read = None
+            self._end(self._read)
         self._continue()
 
     def _begin(self) -> None:
         now = self._now()
         if self._urgent:
             self._read = self._urgent.popleft()
+            self._is_urgent = True
         elif self._waiting and now >= self._others_first:
             self._read = self._waiting.take()
+            self._is_urgent = False
             if self._read.holds:
                 self._state.hold()
         self._began = now
         if self._read is not None and self._read.is_wanted():
-            self.slices.is_unlimited = self._read.in_pieces
+            self._limit(self._read, now)
             self.slices.prepare(partial(self._read.answer, self.slices))
             self.slices.resume()
+
+    def _limit(self, read: _SlowRead, now: int) -> None:
+        """How many steps it may take. The log waits for urgent ones in a row: these have a share."""
+        slices, longest = self.slices, self.slices.lengths.longest
+        slices.most, slices.refusal = longest, ErrorCode.BAD_ARGUMENTS
+        if self._is_urgent:
+            regained = (now - self._urgent_at) * longest / _URGENT_SHARE
+            self._urgent_steps = min(self._urgent_steps + regained, longest)
+            self._urgent_at = now
+            if self._urgent_steps < longest:
+                # The same request may have an answer later.
+                slices.most = max(self._urgent_steps, slices.lengths.at_once)
+                slices.refusal = ErrorCode.CONNECTION_LOSS
+        elif read.in_pieces:
+            slices.most = float("inf")
+
+    def _end(self, read: _SlowRead) -> None:
+        if self._is_urgent:
+            self._urgent_steps -= self.slices.taken
+        if read.holds:
+            self._state.release()
+        now = self._now()
+        taken = now - self._began
+        self._others_first = 0
+        if taken > self._few:
+            self._others_first = now + int(taken * self._share)
+            self._waiting.took_long(read, now)
+        self._read = None
+
+
+class StateGate:
+    """The gate of one proxy."""
+
+    def __init__(
+        self,
+        state: StateWorker,
+        loop: asyncio.AbstractEventLoop,
+        slice_seconds: float = SLICE,
+        clock: Clock = HOST.clock,
+        lengths: Lengths = LENGTHS,
+        share: float = 1.0,
+    ) -> None:
+        """`share`: the time without slow reads after one, as a part of what it has taken."""
+        self._state = state
+        self._loop = loop
+        self._now = clock.perf_counter_ns
+        self._turn = Turn(loop)
+        self._parked: OrderedDict[Callable[[], None], None] = OrderedDict()
+        self._is_called = False  # `_resume` will be
+        self._whole, self._in_pieces = (
+            _SlowReads(state, loop, slice_seconds, clock, lengths, share) for _ in range(2)
+        )
+        #: What runs slow reads.
+        self.slices = self._whole.slices, self._in_pieces.slices
+
+    @property
+    def first_parked(self) -> Callable[[], None] | None:
+        """The work that waits longest; None if none does."""
+        return next(iter(self._parked), None)
+
+    @property
+    def first_slow_read(self) -> object:
+        """A slow read that is answered, or has waited longest; None if there is none."""
+        return self._whole.first or self._in_pieces.first
+
+    def admits(self, now: int) -> bool:
+        """Whether clients' requests may be taken now. `now`: nanoseconds of the clock's perf_counter."""
+        return self._state.is_whole and not self._turn.is_over(now)
+
+    def park(self, work: Callable[[], None]) -> None:
+        """Do a small piece of a connection's work in another turn of the loop, when the gate is open.
+
+        Work that waits already is done once.
+        """
+        self._parked[work] = None
+        self._resume_soon()
+
+    def read_slowly(
+        self,
+        asker: Asker,
+        answer: Callable[[ReadSlices], None],
+        is_wanted: Callable[[], bool],
+        now: bool,
+        in_pieces: bool,
+    ) -> None:
+        """Answer a slow read, after those that wait already. `now`: from the current state.
+
+        The log is applied no further before a read that is answered `now`, nor while any other one is
+        answered that is not done `in_pieces`. `is_wanted`: false if it is answered, or its connection is
+        closed.
+        """
+        reads = self._in_pieces if in_pieces and not now else self._whole
+        reads.add(_SlowRead(asker, answer, is_wanted, now or not in_pieces, in_pieces), now)
+
+    def _resume_soon(self) -> None:
+        if self._is_called:
+            return
+        self._is_called = True
+        if self._state.is_whole:
+            self._loop.call_soon(self._resume)
+        else:
+            self._state.when_whole(self._resume)
+
+    def _resume(self) -> None:
+        """Let each of those that wait now do a piece, as far as there is time, and at least one of them."""
+        self._is_called = False
+        for _ in range(len(self._parked) if self._state.is_whole else 0):
+            self._parked.popitem(last=False)[0]()
+            if not self.admits(self._now()):
+                break
+        if self._parked:
+            self._resume_soon()
 
 
 class FlushQueue:

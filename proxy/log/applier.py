@@ -73,10 +73,7 @@ _OWN_APPLIED = OwnApplied()
 
 
 class Applier:
-    """Runs the items of the log on one machine.
-
-    More than twelve attributes: what is used of the context for each entry is looked up once.
-    """
+    """Runs the items of the log on one machine."""
 
     def __init__(
         self,
@@ -264,7 +261,7 @@ class Applier:
             if now() >= worker.deadline:
                 worker.interrupt()
         self._end(item, len(sent.requests) if kept is None else sum(kept))
-        self._settle(item.number)
+        self._answer_refused_behind(item.number)
 
     def _apply_strange(self, item: Apply, sent: Sent) -> None:
         """Another process has written an entry under a number of this proxy."""
@@ -274,7 +271,7 @@ class Applier:
         self._apply_foreign(item)
         for pending in sent.requests:
             pending.answer(self._machine.zxid, ErrorCode.CONNECTION_LOSS)
-        self._settle(item.number, sent)
+        self._answer_refused_behind(item.number, sent)
 
     def _become(self, loaded: Machine, then: Callable[[], None]) -> None:
         """Clients read the former state until both are compared. While events are sent, no client reads."""
@@ -328,7 +325,7 @@ class Applier:
         """Notify the clients that watch."""
         self._watches.fire(events, zxid, self.worker)
 
-    def _settle(self, number: int, sent: Sent | None = None) -> None:
+    def _answer_refused_behind(self, number: int, sent: Sent | None = None) -> None:
         """An entry of ours is applied: answer the requests that were refused after it."""
         sent = self._outbox.settle(number) or sent
         if sent is not None:

@@ -49,10 +49,7 @@ _TAKE_BACK = 2.0  # seconds for one request
 
 
 class Log:
-    """One proxy's end of the replicated log.
-
-    More than twelve attributes: the parts of the log meet here, and the server uses each of them.
-    """
+    """One proxy's end of the replicated log."""
 
     def __init__(
         self,
@@ -88,6 +85,7 @@ class Log:
             context.etcd,
             context.keys,
             machine,
+            self,
             self,
             context.settings.max_staleness,
             clock,
@@ -372,6 +370,7 @@ class Log:
         self.incarnations.check_known(restored=restored)
         if restored:
             self.incarnations.new_epoch(self.follow.last_load.cluster_id, zxid)
+        self.incarnations.appender.make_room()
         self._loaded()
 
     def _loaded(self) -> None:

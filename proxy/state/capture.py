@@ -20,12 +20,13 @@ from schema.pages import (
     split_nodes,
     split_sessions,
 )
+from schema.pieces import cut, join
 
 
 class Captured(NamedTuple):
     """The content of a snapshot. The pages are made one by one; the machine must not change meanwhile."""
 
-    node_pages: Iterator[bytes]
+    node_pages: Iterator[bytes]  # as values for etcd
     session_pages: Iterator[bytes]
     state: bytes
     digest: int
@@ -54,7 +55,7 @@ def pages(machine: Machine) -> Captured:
         machine.budgets.value,
     )
     return Captured(
-        split_nodes(nodes),
+        cut(split_nodes(nodes)),
         split_sessions(
             SessionValue(session.id, session.timeout_ms, session.password_hash, session.incarnation)
             for session in sessions
@@ -71,7 +72,7 @@ def load(
     digest: int | None = None,
     known_levels: Iterable[int] = KNOWN,
 ) -> Machine:
-    """The machine of these pages, in any order.
+    """The machine of these pages, in any order, but pieces of one page in theirs.
 
     Raises BadValue for pages that are damaged, are not one whole tree, or have another digest; UnknownLevel.
     """
@@ -86,7 +87,7 @@ def load(
     machine.checkpoints.extend(value.checkpoints)
     machine.budgets.load(value.budgets)
     total = 0
-    for page in node_pages:
+    for page in join(node_pages):
         columns = NodePage(page)
         total += page_hash(columns)
         machine.tree.enter_all(columns.paths, nodes_of(columns), columns.numbers("owner"), columns.data_bytes)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket
+from codec.named import made
 from proxy.state import level
 from proxy.state.difference import session_changes, tree_events
 from proxy.state.level import UnknownLevel
@@ -43,7 +44,6 @@ _MOVED = Outcome(int(ErrorCode.SESSION_MOVED), b"")
 _UNIMPLEMENTED = Outcome(int(ErrorCode.UNIMPLEMENTED), b"")
 _FAILED_EVERYWHERE = Outcome(int(ErrorCode.SYSTEM_ERROR), b"")
 _THROTTLED = Outcome(int(ErrorCode.THROTTLED_OP), b"")
-_new = tuple.__new__
 
 
 class Machine(State):
@@ -153,8 +153,7 @@ class Machine(State):
                 self.throttled = spent
                 return _THROTTLED
             result = operation.apply(tx, fields)
-            # `Outcome(...)` would call a function written in Python.
-            outcome = _new(Outcome, (0, operation.reply(result))) if own else DONE
+            outcome = made(Outcome, (0, operation.reply(result))) if own else DONE
             tx.commit()
         except Refusal as refusal:
             tx.rollback()

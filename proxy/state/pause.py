@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from typing_extensions import override
 
+from codec.constants import ErrorCode
+
 Item = TypeVar("Item")
 
 
@@ -24,7 +26,11 @@ class TooLong(Exception):
 
 
 class TooMuch(Exception):
-    """This read takes more steps than any may."""
+    """This read takes more steps than it may. `code`: what is answered."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__()
+        self.code = code
 
 
 class Lengths(NamedTuple):
@@ -85,6 +91,16 @@ class Pause:
         while batch := list(islice(remaining, self.every * per_step)):
             yield batch
             self()
+
+    def texts(self, texts: Iterable[str], per_step: int = 1) -> Iterator[list[str]]:
+        """As `batches`, but long texts, which count as more steps, come one by one."""
+        for some in self.batches(texts, per_step):
+            if sum(map(len, some)) <= self.every * BYTES_PER_STEP:
+                yield some
+                continue
+            for text in some:
+                yield [text]
+                self.spend(1 + len(text) // BYTES_PER_STEP)
 
     def clear(self, items: list[Any]) -> None:
         """Empty a list with pauses: freeing very many objects is slow."""

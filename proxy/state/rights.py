@@ -17,6 +17,7 @@ from proxy.state.auth.scheme import Identities, Key
 from proxy.state.auth.schemes import SCHEMES
 from proxy.state.outcome import Refusal
 from proxy.state.pause import NO_PAUSE, Pause
+from schema.pages import ENTRY_BYTES
 from schema.znode import OPEN_ACL
 
 _ALL = -1  # every bit, and so every permission
@@ -31,15 +32,17 @@ _Meaning = tuple[int, str, Key]  # permissions, scheme, and what the identity's 
 class Rights:
     """The rights that one ACL gives. Do not make one: `rights_of` does."""
 
-    __slots__ = ("__weakref__", "_few", "_tables", "acl", "of_all")
+    __slots__ = ("__weakref__", "_few", "_tables", "acl", "of_all", "size")
 
     def __init__(self, acl: tuple[Acl, ...], pause: Pause) -> None:
         self.acl = acl
         #: What anybody may do. An empty ACL permits everything.
         self.of_all = 0 if acl else _ALL
+        size = ENTRY_BYTES * len(acl)
         meanings: list[_Meaning] = []
         for entry in pause.each(acl):
             perms, scheme, name = entry
+            size += len(scheme) + len(name)
             if scheme == "world":
                 self.of_all |= perms if name == "anyone" else 0
                 continue
@@ -49,6 +52,8 @@ class Rights:
                 meanings += [
                     entry if key is name else (perms, scheme, key) for key in known.keys_of_entry(name)
                 ]
+        #: Bytes that the ACL takes in a reply and in a page of a snapshot: characters count as bytes.
+        self.size = size
         self._few: Sequence[_Meaning] = ()
         self._tables: dict[str, dict[Key, int]] = {}
         if len(meanings) <= _FEW:

@@ -65,8 +65,7 @@ def _settings(rules: int) -> tuple[bool, bool, bool, frozenset[str]]:
 class Transaction:
     """The data that one request uses, and its changes of the tree.
 
-    More than twelve attributes: what a request has changed, what it may look at, and whose it is. One object
-    serves all requests, since to make one for each would cost more than a short request.
+    One object serves all requests, since to make one for each would cost more than a short request.
     """
 
     __slots__ = (

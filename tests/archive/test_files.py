@@ -16,10 +16,11 @@ from archive.files.catalog import Catalog, NotArchived
 from archive.files.index import Index
 from archive.files.moment import By, moment, shown
 from archive.files.names import Point, Segment, Snapshot, parse
-from archive.files.segment import Change, Content, Record
+from archive.files.segment import Change, Content
 from archive.files.store import Directory, Missing, Objects, Store, StoreError, store_of
 from archive.past.history import History
 from proxy.options.archive import duration_ms
+from schema.entry import Written
 from schema.errors import BadValue
 
 _RUN = "20261123T074501.123Z-cdf818194e3a8c32"
@@ -32,7 +33,7 @@ _CONTENTS = some.builds(
     _POINTS,
     _POINTS,
     some.integers(0, 2**64 - 1),
-    some.lists(some.builds(Record, _NUMBERS, some.sampled_from("abc"), _NUMBERS, some.binary())),
+    some.lists(some.builds(Written, _NUMBERS, some.sampled_from("abc"), _NUMBERS, some.binary())),
     some.lists(
         some.builds(
             Change,

@@ -6,10 +6,10 @@ import pytest
 
 from cli.output import CommandFailed
 from codec import client as zk
-from ctl.life import Written, show
+from ctl.life import show
 from proxy.state.capture import new_machine
 from proxy.state.sessions import KILLED, Session
-from schema.entry import Kind, Request, encode_attach, encode_carry_over, encode_close
+from schema.entry import Kind, Request, Written, encode_attach, encode_carry_over, encode_close
 from schema.record import Home
 from tests.proxy.log.proxies import PASSWORD
 from tests.proxy.log.trees import asked, created, opened, value_of

@@ -7,7 +7,8 @@ import pytest
 from codec.constants import OpCode
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.batches import batch_of, fixed_row
-from pipeline.follow.inward import Options, follow
+from pipeline.follow.inward import Directory, follow
+from pipeline.follow.options import Options
 from pipeline.follow.output import DONE
 from pipeline.follow.outward import Options as BackOptions
 from pipeline.follow.outward import mirror
@@ -51,11 +52,11 @@ async def test_follow_leaves_it_out(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("pipeline.follow.finishing._ANSWER_WITHIN", 0.0)
     etcd = FakeEtcdClient(FakeEtcd())
     write_snapshot(tmp_path / "version-2", 0, TREE)
-    options = Options(str(tmp_path), patience=0.0, interval=0.001, until_level=True)
-    assert await follow(etcd, KEYS, options) == DONE
+    source = Directory(str(tmp_path), patience=0.0, interval=0.001)
+    assert await follow(source, etcd, KEYS, Options(until_level=True)) == DONE
     changed = transaction(1, OpCode.RECONFIG, CONFIG, data=MEMBERS, version=-1, time=78)
     write_log(tmp_path / "version-2", [changed])
-    assert await follow(etcd, KEYS, options._replace(finish=True, until_level=False, timeout=60.0)) == DONE
+    assert await follow(source, etcd, KEYS, Options(finish=True, timeout=60.0)) == DONE
     assert (await start.load_as_of(etcd, KEYS)).machine.tree.nodes[CONFIG].data == b""
 
 

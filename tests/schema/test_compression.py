@@ -53,12 +53,17 @@ def test_all_damage_is_refused(body: bytes) -> None:
     assert_all_damage_is_refused(lambda value: unseal_head(7, value, "it"), seal(7, body, b"head"))
 
 
-def test_another_format_and_a_body_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_format_is_refused() -> None:
     with pytest.raises(BadValue, match="it has format 0x08; this release reads 0x07"):
         unseal(7, seal(8, b"body"), "it")
-    monkeypatch.setattr(compression, "MAX_BODY", 10)
-    with pytest.raises(ValueError, match="11 bytes before compression; the limit is 10"):
-        seal(7, bytes(11))
+
+
+def test_a_body_that_no_reader_would_decompress_is_stored_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "MAX_BODY", 10_000)
+    assert len(seal(7, bytes(10_000))) < 1000
+    value = seal(7, bytes(10_001))
+    assert len(value) > 10_000
+    assert unseal(7, value, "it") == (b"", bytes(10_001))
 
 
 _ZEROS = seal(7, bytes(5000))[ENVELOPE_SIZE:]

@@ -95,7 +95,7 @@ class Incarnations:
             self.appender.stop()
             await self.membership.revoke()
             await incarnation.gone()
-            await self._settle(incarnation.name)
+            await self._until_fate_is_known(incarnation.name)
             self._carry_over(incarnation.name, former)
 
     async def retire(self) -> None:
@@ -147,7 +147,7 @@ class Incarnations:
         body = encode_epoch(cluster_id, zxid)
         self._outbox.submit(CallbackRequest(Kind.EPOCH, 0, 0, (), body, done))
 
-    async def _settle(self, old: str) -> None:
+    async def _until_fate_is_known(self, old: str) -> None:
         """Wait until the state has all entries that count of this incarnation, whose key is gone.
 
         etcd's watch may have left one out (its issue 17529). Sent again, its requests would be in the log

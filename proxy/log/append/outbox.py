@@ -13,7 +13,7 @@ from typing import NamedTuple
 from codec.constants import ErrorCode
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES
 from proxy.log.append.pending import Pending
-from proxy.log.append.space import UNMETERED, Space
+from proxy.log.append.space import JUDGED_AT_ONCE, UNMETERED, Space
 from proxy.log.append.syncs import Syncs, needs_no_entry
 from proxy.state.machine import Machine
 from proxy.state.ops import EXTENDED
@@ -54,6 +54,7 @@ class Sent:
     number: int
     header: Header
     original: bytes  # the entry as it was sent first
+    size: int  # its bytes before compression
     requests: list[Pending]
     nested: bool  # the put is in an inner Txn, which etcd's quota check ignores
     is_probe: bool  # sent to learn whether etcd has space again
@@ -105,9 +106,8 @@ class SpentBudgets:
 class Outbox:
     """The requests of this proxy without an outcome: those that wait, and those that were sent.
 
-    More than twelve attributes: a request is in the queue, among the syncs, in an entry, behind one, or
-    refused. One object has all these places, since a session's requests keep their order from one to the next
-    (rule 2.7).
+    A request is in the queue, among the syncs, in an entry, behind one, or refused. One object has all these
+    places, since a session's requests keep their order from one to the next (rule 2.7).
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Outbox:
         self.refused: list[tuple[Pending, int]] = []
         #: Whether etcd's quota was used up when it last answered an append.
         self.full = False
-        #: Bytes of the entries that the stream has not shown yet.
+        #: Bytes, before compression, of the entries that are not applied yet.
         self.bytes = 0
         #: Entries that may not be in the log yet.
         self.unanswered = 0
@@ -238,12 +238,12 @@ class Outbox:
                 break
             self._refuse(requests[0], ErrorCode.BAD_ARGUMENTS)
         nested = self.full and not is_probe
-        sent = Sent(self._next, header, value, requests, nested=nested, is_probe=is_probe)
+        sent = Sent(self._next, header, value, writer.size, requests, nested=nested, is_probe=is_probe)
         self._sent[self._next] = sent
         self._next += 1
         self._next_by_entry = False
         self.expected = 0
-        self.bytes += len(value)
+        self.bytes += writer.size
         self.unanswered += 1
         return sent
 
@@ -254,6 +254,7 @@ class Outbox:
         """
         queue, full = self.queue, self.full
         space = self.space if self.space is not None and self.space.is_short() else None
+        most = self._entry_bytes if space is None else min(self._entry_bytes, JUDGED_AT_ONCE)
         budgets = self._budgets or None
         requests: list[Pending] = []
         may_refuse = _REFUSED_BYTES
@@ -286,9 +287,9 @@ class Outbox:
                 if not may_probe:
                     may_refuse -= self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
                     continue
-            elif requests and writer.size + len(pending.body) + _REQUEST_OVERHEAD > self._entry_bytes:
+            elif requests and writer.size + len(pending.body) + _REQUEST_OVERHEAD > most:
                 break
-            if space is not None and not space.admits(pending):
+            if space is not None and not space.admits(pending, self.bytes + writer.size):
                 if requests:
                     break
                 space.count()
@@ -383,9 +384,9 @@ class Outbox:
                     writer.add(
                         pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body
                     )
-            value = sent.header.finish(writer)
-            self.bytes += len(value) - len(sent.value)
-            sent.value = value
+            sent.value = sent.header.finish(writer)
+            self.bytes += writer.size - sent.size
+            sent.size = writer.size
         sent.nested = True
 
     # -- the stream ----------------------------------------------------------------------------------------
@@ -402,7 +403,7 @@ class Outbox:
         if not sent.answered:
             self.unanswered -= 1
         sent.over = True
-        self.bytes -= len(sent.value)
+        self.bytes -= sent.size
 
     def skipped(self, applied_number: int) -> list[tuple[Pending, int]]:
         """A loaded state holds the numbers up to this one: their requests, with the errors to answer."""

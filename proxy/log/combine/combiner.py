@@ -1,7 +1,7 @@
 """Gathers the entries of several proxies, and appends them in one Txn."""
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -62,6 +62,7 @@ class Combiner:
         self._stats = stats
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[tuple[str, int], Offer] = {}
+        self._of: Counter[str] = Counter()  # how many wait, by incarnation
         self._bytes = 0
         self._since = 0.0  # when the first of them came
         self._recent: deque[set[str]] = deque(maxlen=_REMEMBERED)
@@ -78,21 +79,28 @@ class Combiner:
         if key in self._waiting:
             return
         self._waiting[key] = offer
+        self._of[offer.incarnation] += 1
         self._bytes += len(offer.value)
         if not self._is_scheduled:  # what the loop has read in one turn goes together
             self._is_scheduled = True
             self._loop.call_soon(self._go_on)
 
+    def waiting_of(self, incarnation: str) -> int:
+        """How many entries of a proxy wait."""
+        return self._of[incarnation]
+
     def forget(self, incarnation: str) -> None:
         """Do not wait for a proxy, nor append what it has offered: its connection or incarnation is over."""
         for proxies in self._recent:
             proxies.discard(incarnation)
+        del self._of[incarnation]
         for key in [key for key in self._waiting if key[0] == incarnation]:
             self._bytes -= len(self._waiting.pop(key).value)
 
     def close(self) -> None:
         """Append nothing more."""
         self._waiting.clear()
+        self._of.clear()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -134,6 +142,7 @@ class Combiner:
             size += len(offer.value)
         for offer in offers:
             del self._waiting[offer.incarnation, offer.number]
+            self._of[offer.incarnation] -= 1
         self._bytes -= size
         self._since = began = self._clock.perf_counter()
         self._recent.append({offer.incarnation for offer in offers})

@@ -25,6 +25,8 @@ from proxy.support.throttled_log import ThrottledLog
 
 log = logging.getLogger(__name__)
 
+_MOST_WAITING = 64  # entries of a proxy; it has eight in flight, and appends those that come late itself
+
 
 class Port(Protocol):
     """Where other proxies connect. Few may be there that have not said which proxy they are."""
@@ -142,6 +144,8 @@ class _Guest(End):
         self.send(b"")
 
     def _take(self, hello: Hello, number: int, value: bytes) -> None:
+        if self._server.combiner.waiting_of(hello.incarnation) >= _MOST_WAITING:
+            raise BadMessage(f"{_MOST_WAITING} entries wait, more than a proxy sends")
         refused = partial(self.send, encode_entry(number, b""))
         self._server.take(Offer(hello.incarnation, hello.revision, number, value, refused))
 

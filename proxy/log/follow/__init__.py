@@ -1,7 +1,8 @@
 """Following the log: from etcd's watch to items in the order in which they take effect.
 
-`Follow` is used by each proxy (`proxy.log.log`), by the archiver (`archive.archiver.follower`), and by the
-observer of torture (`proof.torture.observer`). What the items do is their consumer's business.
+`Follow` is used by each proxy (`proxy.log.log`), by the archiver (`archive.archiver.follower`), by a copy
+(`pipeline.follow.from_etcd`), and by the observer of torture (`proof.torture.observer`). What the items do is
+their consumer's business.
 
 The order of entries is made here, by rules 1.2 to 1.5 of docs/architecture.md. Every follower comes to the
 same order, whatever it has missed and whenever it starts.
@@ -17,7 +18,7 @@ What can be missed. A watch breaks, hangs, or leaves something out, and all that
   finds below the revision that the watch has passed was left out (issue 17529), and the state is wrong.
 * No answer may be older than one before it, or entries would seem to be missing (issue 20418).
 * A tree with another cluster id, or an older revision than was seen, was restored from a backup: what
-  clients have seen may be undone, and the consumer gets to know that (`Consumer.replace`).
+  clients have seen may be undone, and the consumer gets to know that (`Successor.replace`).
 * A tree that follows another one may be written anew, as a snapshot instead of entries. So the state is
   compared with each snapshot that its record names, at the place in the stream where it is named.
 

@@ -36,13 +36,20 @@ _RETRY = 0.2
 
 
 class Consumer(Protocol):
-    """What follows a tree: a proxy (`log.Log`), the archiver, and the observer of proof.torture."""
+    """What follows a tree: a proxy (`log.Log`), the archiver, a copy, and the observer of proof.torture."""
 
     def deliver(self, items: list[Item]) -> None:
         """Let items take effect, in order, now or as soon as all earlier items have taken effect.
 
         There may be none: then only the follower's revision is higher.
         """
+
+    def stopped_serving(self, reason: str) -> None:
+        """The state may be old or wrong: no client may see it until `Staleness.serving`."""
+
+
+class Successor(Protocol):
+    """Goes on with another state where the log does not continue."""
 
     async def load_anew(self, *, is_wrong: bool) -> Loaded:
         """Load the tree as it is now. `is_wrong`: since the state is not what the log says."""
@@ -55,8 +62,9 @@ class Consumer(Protocol):
         above the zxids that it has shown.
         """
 
-    def stopped_serving(self, reason: str) -> None:
-        """The state may be old or wrong: no client may see it until `Staleness.serving`."""
+
+class NotContinued(Exception):
+    """The log does not continue the state, which nobody replaces; the message says why."""
 
 
 class _Checkpoint(Exception):
@@ -79,10 +87,7 @@ class LastLoad(NamedTuple):
 
 
 class Follow:
-    """One follower of the log: the watch, its order, and whether the state is right and recent.
-
-    More than twelve attributes: the parts of this package meet here, and the consumer uses each of them.
-    """
+    """One follower of the log: the watch, its order, and whether the state is right and recent."""
 
     def __init__(
         self,
@@ -90,11 +95,14 @@ class Follow:
         keys: Keyspace,
         machine: Machine,
         consumer: Consumer,
+        successor: Successor | None = None,
         limit: float = LIMIT,
         clock: Clock = HOST.clock,
         drained: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """`machine`: the state that the consumer changes. `limit`: seconds after which it counts as old.
+
+        Without a `successor`, `run` raises NotContinued where one is needed.
 
         `drained` waits until all that was delivered has taken effect; only for trees that follow another one.
         """
@@ -103,6 +111,7 @@ class Follow:
         self._etcd = etcd
         self._keys = keys
         self._consumer = consumer
+        self._successor = successor
         self._monotonic = clock.monotonic
         self._throttled_log = ThrottledLog(log, clock)
         self._following: asyncio.Timeout | None = None  # ends the watch
@@ -138,7 +147,7 @@ class Follow:
         return await self._caught_up(loaded.caught)
 
     async def run(self) -> None:
-        """Follow for ever. Raises TreeNotServable if the tree in etcd can no longer be served.
+        """Follow for ever. Raises NotContinued, and TreeNotServable if the tree can no longer be served.
 
         Then the consumer has got everything before that; it is TreeSealed if the tree has moved.
         """
@@ -268,17 +277,23 @@ class Follow:
         return self._deliver(await self._caught_up(caught))
 
     async def _reload(self, *, went_back: bool = False, is_wrong: bool = False) -> None:
-        """Load the tree separately, and continue from there. Raises EtcdError.
+        """Load the tree separately, and continue from there. Raises EtcdError, NotContinued.
 
         `went_back`: etcd was restored, most likely. `is_wrong`: the state is.
         """
-        follower = self.follower
-        loaded = await self._consumer.load_anew(is_wrong=is_wrong)
+        follower, successor = self.follower, self._successor
+        if successor is None:
+            raise NotContinued(
+                "etcd's watch has left out an entry of the log"
+                if is_wrong
+                else "the log was truncated before it was read, or etcd was restored from a backup"
+            )
+        loaded = await successor.load_anew(is_wrong=is_wrong)
         tries = 0 if went_back else _TRIES
         while tries and self._is_older(loaded):
             tries -= 1
             await asyncio.sleep(_RETRY)
-            loaded = await self._consumer.load_anew(is_wrong=is_wrong)
+            loaded = await successor.load_anew(is_wrong=is_wrong)
         revision = loaded.caught.revision
         restored = loaded.cluster_id != self.last_load.cluster_id or self._is_older(loaded)
         items: list[Item] = []
@@ -288,7 +303,7 @@ class Follow:
             gone = [KeyValue(self._keys.proxy(name), b"", 0, revision, 0, 0) for name in follower.living]
             items += follower.items_of([Event(DELETE, pair) for pair in gone])
         items += await self.continue_from(loaded)
-        await self._consumer.replace(loaded.machine, restored=restored)
+        await successor.replace(loaded.machine, restored=restored)
         self._deliver(items)
 
     def _is_older(self, loaded: Loaded) -> bool:

@@ -6,21 +6,19 @@ Every follower computes the same order from the same events, by rules 1.3 to 1.5
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from codec.named import made
 from proxy.etcd.model import PUT, Event, KeyValue
 from proxy.log.record import unreadable
 from proxy.state.pause import NO_PAUSE, Pause
-from schema.entry import Entry, decode_entry
+from schema.entry import Entry, Written, decode_entry
 from schema.errors import BadValue, ForeignKey
 from schema.keys import KeyKind, Keyspace
 
 
-class Apply(NamedTuple):
-    """An entry takes effect. `position` is its mod_revision."""
+class Apply(Written):
+    """An entry takes effect."""
 
-    position: int
-    incarnation: str
-    number: int
-    value: bytes
+    __slots__ = ()
 
     def decode(self) -> Entry:
         """The entry. Raises TreeNotServable: who skipped it would have a different tree."""
@@ -53,7 +51,6 @@ class RecordChanged(NamedTuple):
 
 
 Item = Apply | ProxyCame | ProxyGone | RecordChanged
-_new = tuple.__new__
 
 
 class Follower:
@@ -207,8 +204,7 @@ class Follower:
                     position, incarnation, number, value
                 )
             return
-        # `Apply(...)` would call a function written in Python.
-        items.append(_new(Apply, (position, incarnation, number, value)))
+        items.append(made(Apply, (position, incarnation, number, value)))
         if self._waiting:
             waiting = self._waiting.get(incarnation)
             if waiting:

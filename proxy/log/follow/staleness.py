@@ -37,10 +37,7 @@ _TIMEOUT = 2.0
 
 
 class Staleness:
-    """Compares the state of one proxy with etcd, and decides whether clients may see it.
-
-    More than twelve attributes: each of the four ways in which a state can be old or wrong has its own.
-    """
+    """Compares the state of one proxy with etcd, and decides whether clients may see it."""
 
     def __init__(
         self,

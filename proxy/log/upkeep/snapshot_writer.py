@@ -83,7 +83,7 @@ async def write(
     began = now()
     loaded = await load_as_of(etcd, keys, timeout=_TIMEOUT)
     if loaded.disagreements:
-        await _settle(etcd, keys, loaded)
+        await _judge_disagreements(etcd, keys, loaded)
     caught = loaded.caught
     step("clean up")
     guard = Compare(keys.tree, caught.pair.mod_revision)
@@ -106,7 +106,7 @@ async def write(
     )
 
 
-async def _settle(etcd: Etcd, keys: Keyspace, loaded: Loaded) -> None:
+async def _judge_disagreements(etcd: Etcd, keys: Keyspace, loaded: Loaded) -> None:
     """Digests of entries differ from the replay's: find out whether senders or the snapshot is wrong."""
     for each in loaded.disagreements[:10]:
         log.error(
@@ -256,6 +256,9 @@ async def run(etcd: Etcd, order: Mapping[str, Any]) -> dict[str, Any]:
             "gone": isinstance(error, WriterGone),
             "error": str(error),
         }
+    except Exception as error:
+        log.exception("the snapshot writer has met an error of its own")
+        return {"ok": False, "error": f"{type(error).__name__}: {error}"}
     finally:
         await etcd.close()
 

@@ -109,10 +109,7 @@ class _LogLength:
 
 
 class Snapshots:
-    """One proxy's part in the snapshots of its tree.
-
-    More than twelve attributes: three are limits, and four say for how long `is_due` waits.
-    """
+    """One proxy's part in the snapshots of its tree."""
 
     def __init__(
         self,
@@ -229,7 +226,7 @@ class Snapshots:
         if pressure is None or not self._has_room(pressure):
             return False
         size = self._log.machine.tree.data_size
-        gives = size < _SMALLER * max(self._length.stored) or self.log_bytes > pressure.reserve // 4
+        gives = size < _SMALLER * max(self._length.stored) or self.log_bytes > pressure.worth
         if gives:
             probe.current.reached("a snapshot that gives space")
         return gives

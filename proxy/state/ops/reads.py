@@ -7,13 +7,16 @@ from codec.constants import ErrorCode, Perms
 from codec.jute import pack_acls
 from codec.packets import decode_path, decode_path_watch
 from proxy.state.acl import masked
+from proxy.state.bounded import MOST
 from proxy.state.node import Node
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.features import TELLING
-from proxy.state.ops.steps import of_entries
+from proxy.state.ops.steps import OfEntries, of_entries
 from proxy.state.outcome import Refusal
 from proxy.state.rights import OPEN, demand, permits
 from schema.paths import ROOT
+
+_LONG_ACL = 64 << 10  # bytes
 
 
 def find(reading: Reading, path: str) -> Node:
@@ -55,12 +58,12 @@ def exists(reading: Reading, client: Client, frame: bytes, position: int) -> byt
 
 
 def get_children(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
-    """The names of the children."""
+    """The names of the children. Raises BADARGUMENTS for names that are too many for one reply."""
     return _children(reading, client, frame, position)[0]
 
 
 def get_children2(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
-    """The names of the children, and the Stat."""
+    """The names of the children, and the Stat. Raises as `get_children`."""
     names, node = _children(reading, client, frame, position)
     return names + node.stat()
 
@@ -79,8 +82,11 @@ def _children(reading: Reading, client: Client, frame: bytes, position: int) -> 
 def get_acl(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
     """The ACL and the Stat; only clients with ADMIN see password hashes."""
     node = find(reading, decode_path(frame, position))
-    demand(node.rights, Perms.READ | Perms.ADMIN, client.identities)
+    rights = node.rights
+    demand(rights, Perms.READ | Perms.ADMIN, client.identities)
+    if rights.size > MOST:
+        raise Refusal(ErrorCode.BAD_ARGUMENTS)
     pause = reading.pause
-    pause.expect(of_entries(node.acl))
-    acl = node.acl if permits(node.rights, Perms.ADMIN, client.identities) else masked(node.acl, pause)
-    return pack_acls(acl, pause) + node.stat()
+    pause.expect(of_entries(rights))
+    acl = rights.acl if permits(rights, Perms.ADMIN, client.identities) else masked(rights.acl, pause)
+    return pack_acls(acl, pause if rights.size < _LONG_ACL else OfEntries(pause)) + node.stat()

@@ -4,21 +4,20 @@ If the write were in the log, and the read took long, the log could not be appli
 What cannot be known without the work itself counts as `MANY`.
 """
 
-from collections.abc import Callable, Collection
-from operator import itemgetter
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
-from codec.jute import Acl
 from codec.packets import decode_path
 from proxy.state.node import Node
 from proxy.state.operation import Client, Reading
+from proxy.state.pause import BYTES_PER_STEP, Pause
+from proxy.state.rights import Rights
 from schema.paths import ROOT
 
 MANY = 1 << 20
 # A watch, or a part of a multiRead, has at least so many bytes.
 _BYTES_PER_ITEM = 32
-_CHARACTERS_PER_STEP = 64  # of an id that is encoded
-_FEW = 512  # entries
-_id_of = itemgetter(2)  # in C: a getACL of many entries is no slower
+_CHARACTERS_PER_STEP = 64  # of ids that are encoded
 
 
 def of_bytes(_reading: Reading, _client: Client, frame: bytes, _position: int) -> int:
@@ -31,7 +30,11 @@ def of_children(per_step: int) -> Callable[[Reading, Client, bytes, int], int]:
 
     def count(reading: Reading, _client: Client, frame: bytes, position: int) -> int:
         node = _node(reading, frame, position)
-        return 0 if node is None else len(node.children or ()) // per_step
+        if node is None:
+            return 0
+        steps = len(node.children or ()) // per_step
+        # Of more children than are listed at once, the names need not be looked at.
+        return steps if steps > reading.pause.lengths.at_once else steps + node.names_size() // BYTES_PER_STEP
 
     return count
 
@@ -39,18 +42,34 @@ def of_children(per_step: int) -> Callable[[Reading, Client, bytes, int], int]:
 def of_acl(reading: Reading, _client: Client, frame: bytes, position: int) -> int:
     """An ACL."""
     node = _node(reading, frame, position)
-    return 0 if node is None else of_entries(node.acl)
+    return 0 if node is None else of_entries(node.rights)
 
 
-def of_entries(acl: Collection[Acl]) -> int:
+def of_entries(rights: Rights) -> int:
     """The entries of an ACL, of which few may have very long ids."""
-    count = len(acl)
-    return count if count > _FEW else count + sum(map(len, map(_id_of, acl))) // _CHARACTERS_PER_STEP
+    return len(rights.acl) + rights.size // _CHARACTERS_PER_STEP
+
+
+class OfEntries:
+    """Goes over the entries of an ACL: a long id counts as more steps of the pause."""
+
+    __slots__ = ("_pause",)
+
+    def __init__(self, pause: Pause) -> None:
+        self._pause = pause
+
+    def each(self, items: Collection[Any]) -> Iterator[Any]:
+        """The entries."""
+        for entry in self._pause.each(items):
+            yield entry
+            self._pause.spend(len(entry.id) // _CHARACTERS_PER_STEP)
 
 
 def of_owned(reading: Reading, client: Client, _frame: bytes, _position: int) -> int:
     """The ephemeral nodes of the client."""
-    return len(reading.tree.ephemerals.get(client.session_id, ()))
+    owned: Collection[str] = reading.tree.ephemerals.get(client.session_id, ())
+    steps = len(owned)
+    return steps if steps > reading.pause.lengths.at_once else steps + sum(map(len, owned)) // BYTES_PER_STEP
 
 
 def of_subtree(reading: Reading, _client: Client, frame: bytes, position: int) -> int:

@@ -1,15 +1,19 @@
 """The tree as of one revision: the log behind the snapshot is replayed, and nothing is written."""
 
 import asyncio
+from base64 import b64encode
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codec.jute import Acl
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from lab.oracle.requests import SetAcl
 from lab.servers import EtcdServer
 from pipeline.__main__ import main
 from pipeline.etcd import read
@@ -30,7 +34,7 @@ from tests.pipeline.etcd.rows import load_tree, row, rows, znode
 from tests.proxy.etcd import admin
 from tests.proxy.log.trees import Tree
 from tests.proxy.state.test_machine_histories import _OPENED, entries
-from tests.proxy.state.world import Said, request_of
+from tests.proxy.state.world import Ask, Said, request_of
 
 KEYS = Keyspace("/t")
 fields_of = attrgetter(
@@ -144,3 +148,26 @@ async def _revision(endpoint: str) -> int:
     found = await client.range(Get(Keyspace("/tenant").tree), 5)
     await client.close()
     return found.revision
+
+
+async def test_a_znode_in_pieces_is_read_once_wherever_the_ranges_of_pages_end(etcd: FakeEtcdClient) -> None:
+    tree = await Tree(etcd).make()
+    await tree.come("a")
+    session = tree.session("a")
+    data, name = Random(1).randbytes(1_000_000), b64encode(Random(2).randbytes(750_000)).decode()
+    await tree.create("a", "/large", data=data)
+    await tree.create("a", "/z")
+    await tree.send("a", [request_of(Ask(session, SetAcl("/large", (Acl(31, "digest", f"u:{name}"),))))])
+    await tree.snapshot("a")
+    seen = await tree_at(etcd, KEYS)
+    assert seen.snapshot is not None
+    count = seen.snapshot.node_pages
+    assert count == 4  # of the nodes before, two pieces, those after
+    for size in range(1, count + 1):
+        found = [
+            batch
+            for start in range(0, count, size)
+            async for batch in read.pages(etcd, KEYS, seen, range(start, min(start + size, count)))
+        ]
+        paths = [path for path, _ in map(znode, rows(found))]
+        assert sorted(paths) == sorted(["/large", "/z", *fixed_nodes()])

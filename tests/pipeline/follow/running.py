@@ -1,9 +1,10 @@
 """What runs during a follow: a command of the pipeline, clients that write, an etcd that fails."""
 
 import asyncio
+import itertools
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Self
 
 from kazoo.client import KazooClient
@@ -15,7 +16,7 @@ from lab.servers.process import ServerProcess
 from lab.servers.waiting import wait_until
 from pipeline.follow.target import position_of
 from proxy.etcd.client import EtcdClient
-from proxy.etcd.model import EtcdUnknown
+from proxy.etcd.model import EtcdUnknown, Get, Txn, TxnResult
 from schema.keys import Keyspace
 
 
@@ -86,6 +87,52 @@ class Comer:
         """Wait until some more was written; the zxid of what was."""
         enough = self.last_zxid + 50
         return wait_until(lambda: self.last_zxid > enough and self.last_zxid, "clients write on", 60)
+
+
+class Stopped(Exception):
+    """The process was killed."""
+
+
+class Killed(FakeEtcdClient):
+    """A client whose process is killed at one of its Txns that put something: before, or after it counts."""
+
+    def __init__(self, store: FakeEtcd, at: int, *, counts: bool, lost: bool = False) -> None:
+        super().__init__(store)
+        self.left = at
+        self._counts = counts
+        self._lost = lost
+
+    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+        if all(isinstance(op, Get) for op in txn.success):
+            return await super().txn(txn, timeout)
+        self.left -= 1
+        if self.left:
+            return await super().txn(txn, timeout)
+        if self._counts:
+            await super().txn(txn, timeout)
+        if self._lost:
+            raise EtcdUnknown("the answer was lost")
+        raise Stopped
+
+
+def at_each_txn(
+    *, counts: bool, lost: bool = False, more_than: int
+) -> Iterator[Callable[[FakeEtcd], Killed]]:
+    """For each Txn of a program, what makes its client of an etcd; at last one that comes to its end.
+
+    `more_than`: how many Txns a program has at the least.
+    """
+    for at in itertools.count(1):
+        made: list[Killed] = []
+
+        def killed_in(store: FakeEtcd, at: int = at, made: list[Killed] = made) -> Killed:
+            made.append(Killed(store, at, counts=counts, lost=lost))
+            return made[-1]
+
+        yield killed_in
+        if made[0].left > 0:
+            assert at > more_than
+            return
 
 
 class Failing(FakeEtcdClient):

@@ -7,12 +7,11 @@ import pytest
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.errors import Failure
 from pipeline.follow.checking import DIFFERENT, EQUAL, check
-from pipeline.follow.inward import Options, follow
 from pipeline.follow.output import DONE
 from pipeline.table import SessionRow
 from schema.keys import Keyspace
 from tests.pipeline.follow.histories import creates
-from tests.pipeline.follow.test_inward import KEYS, TREE
+from tests.pipeline.follow.test_inward import KEYS, TREE, followed
 from tests.pipeline.trees import node, write_log, write_snapshot
 
 
@@ -23,7 +22,7 @@ async def etcd(tmp_path: Path) -> FakeEtcdClient:
     write_snapshot(folder, 0, TREE, [SessionRow(7, 4000)])
     write_log(folder, *creates(1, 5))
     etcd = FakeEtcdClient(FakeEtcd())
-    assert await follow(etcd, KEYS, Options(str(tmp_path), until_level=True, interval=0.001)) == DONE
+    assert await followed(etcd, tmp_path, until_level=True) == DONE
     write_log(folder, *creates(6, 4))
     write_snapshot(folder, 8, TREE)
     return etcd

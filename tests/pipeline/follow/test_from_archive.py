@@ -14,9 +14,10 @@ from lab.servers.waiting import eventually
 from pipeline.errors import Failure
 from pipeline.follow import from_archive
 from pipeline.follow.from_archive import InArchive
+from pipeline.follow.options import Options
 from pipeline.follow.output import DONE
 from pipeline.follow.source import OtherSource
-from pipeline.follow.standby import Options, follow
+from pipeline.follow.standby import follow
 from schema.record import Seal
 from tests.pipeline.follow.test_standby import KEYS, LEVEL, World
 

@@ -5,6 +5,7 @@ import itertools
 import random
 import shutil
 import threading
+from collections.abc import Coroutine
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ from pipeline.errors import Failure
 from pipeline.follow import finishing, inward
 from pipeline.follow.base import ascii_digest_of
 from pipeline.follow.changes import Changes
-from pipeline.follow.inward import Options, follow
+from pipeline.follow.inward import Directory, follow
+from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, NOT_LEVEL
 from pipeline.follow.tail import Found, Tail, Unsettled
 from pipeline.follow.target import FollowedTree, position_of, resume
@@ -70,18 +72,20 @@ async def served(etcd: FakeEtcdClient) -> Machine:
     return (await start.load_to_serve(etcd, KEYS)).machine
 
 
-def options(folder: Path, **more: object) -> Options:
-    return Options(str(folder), patience=0.0, interval=0.001)._replace(**more)  # type: ignore[arg-type]
+def followed(
+    etcd: FakeEtcdClient, folder: Path, *, patience: float = 0.0, **options: Any
+) -> Coroutine[None, None, int]:
+    return follow(Directory(str(folder), None, patience, 0.001), etcd, KEYS, Options(**options))
 
 
 async def test_level_then_finished(
     etcd: FakeEtcdClient, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert await follow(etcd, KEYS, options(folder, until_level=True)) == DONE
+    assert await followed(etcd, folder, until_level=True) == DONE
     assert capsys.readouterr().out == "level at zxid 0x5 (0 behind)\n"
     write_log(folder / "version-2", *creates(6, 2))
     with mock.patch.object(finishing, "_ANSWER_WITHIN", 0.0):
-        assert await follow(etcd, KEYS, options(folder, finish=True)) == DONE
+        assert await followed(etcd, folder, finish=True) == DONE
     told = capsys.readouterr()
     assert "asking the follower that runs on this prefix" in told.err
     assert "no follower has answered: it does not run any more" in told.err
@@ -90,17 +94,17 @@ async def test_level_then_finished(
     assert {f"/n{zxid}" for zxid in range(1, 8)} < machine.tree.nodes.keys()
     assert "/mine" not in machine.tree.nodes
     assert (machine.tree.nodes["/"].pzxid, machine.sessions) == (1 << 32, {})
-    assert await follow(etcd, KEYS, options(folder, finish=True)) == DONE  # it is already
+    assert await followed(etcd, folder, finish=True) == DONE  # it is already
     with pytest.raises(Failure, match="has finished following"):
-        await follow(etcd, KEYS, options(folder))
+        await followed(etcd, folder)
 
 
 async def test_a_running_follower_is_asked(etcd: FakeEtcdClient, folder: Path) -> None:
     loop = asyncio.get_running_loop()
-    running = loop.create_task(follow(etcd, KEYS, options(folder)))
+    running = loop.create_task(followed(etcd, folder))
     await eventually(lambda: position_of(etcd, KEYS), "it follows", 60)
-    asking = options(folder, finish=True, keep_sessions=True, zxid=8)
-    asked = loop.create_task(follow(FakeEtcdClient(etcd.store), KEYS, asking))
+    second = FakeEtcdClient(etcd.store)
+    asked = loop.create_task(followed(second, folder, finish=True, keep_sessions=True, zxid=8))
     await asyncio.sleep(0.05)
     assert not asked.done()  # the log ends before
     write_log(folder / "version-2", *creates(6, 3))
@@ -113,11 +117,10 @@ async def test_a_running_follower_is_asked(etcd: FakeEtcdClient, folder: Path) -
 
 
 async def test_not_level_in_time(etcd: FakeEtcdClient, folder: Path) -> None:
-    late = options(folder, until_level=True, zxid=9, timeout=0.05)
-    assert await follow(etcd, KEYS, late) == NOT_LEVEL
-    assert await follow(etcd, KEYS, options(folder, until_level=True, zxid=5, timeout=60.0)) == DONE
+    assert await followed(etcd, folder, until_level=True, zxid=9, timeout=0.05) == NOT_LEVEL
+    assert await followed(etcd, folder, until_level=True, zxid=5, timeout=60.0) == DONE
     with mock.patch.object(finishing, "_ANSWER_WITHIN", 60.0):
-        assert await follow(etcd, KEYS, late._replace(until_level=False, finish=True)) == NOT_LEVEL
+        assert await followed(etcd, folder, finish=True, zxid=9, timeout=0.05) == NOT_LEVEL
     assert await finishing.asked(etcd, KEYS) is None  # it is not finished later, unasked
 
 
@@ -135,18 +138,18 @@ async def test_level_amid_writes(
     async def told() -> bool:
         return "still written to" in capsys.readouterr().err
 
-    assert await follow(etcd, KEYS, options(folder, until_level=True)) == DONE
+    assert await followed(etcd, folder, until_level=True) == DONE
     write_log(folder / "version-2", *creates(next(zxids), 1))
     with mock.patch.object(FollowedTree, "append", amid_writes):
-        assert await follow(etcd, KEYS, options(folder, until_level=True, zxid=9, timeout=60.0)) == DONE
+        assert await followed(etcd, folder, until_level=True, zxid=9, timeout=60.0) == DONE
         assert capsys.readouterr().out.endswith("level at zxid 0x9 (0 behind)\n")
         with (
             mock.patch.object(finishing, "_ANSWER_WITHIN", 0.0),
             mock.patch.object(inward, "_TELL_AFTER", 0.0),
         ):
-            assert await follow(etcd, KEYS, options(folder, finish=True, timeout=0.5)) == NOT_LEVEL
+            assert await followed(etcd, folder, finish=True, timeout=0.5) == NOT_LEVEL
             capsys.readouterr()
-            finish = asyncio.create_task(follow(etcd, KEYS, options(folder, finish=True, timeout=60.0)))
+            finish = asyncio.create_task(followed(etcd, folder, finish=True, timeout=60.0))
             await eventually(told, "it says why it waits")
     assert await finish == DONE  # the log does not grow any more
 
@@ -154,12 +157,12 @@ async def test_level_amid_writes(
 async def test_a_gap_ends_it_with_words(etcd: FakeEtcdClient, folder: Path) -> None:
     write_log(folder / "version-2", *creates(8, 2))
     with pytest.raises(Failure, match=r"0x6 to 0x7 are missing"):
-        await follow(etcd, KEYS, options(folder))
+        await followed(etcd, folder)
     (folder / "version-2" / "log.8").unlink()
-    assert await follow(etcd, KEYS, options(folder, until_level=True)) == DONE
+    assert await followed(etcd, folder, until_level=True) == DONE
     write_log(folder / "version-2", *creates(8, 2))
     with pytest.raises(Unsettled, match=r"stopped at zxid 0x5: .*0x6 to 0x7 are missing"):
-        await follow(etcd, KEYS, options(folder))
+        await followed(etcd, folder)
 
 
 async def test_the_time_of_a_slow_append_is_none_in_which_the_files_were_wrong(
@@ -167,7 +170,7 @@ async def test_the_time_of_a_slow_append_is_none_in_which_the_files_were_wrong(
 ) -> None:
     """An append waits while etcd is away. The first look at a torn file after that must not end it."""
     patience = 1.0  # longer than a busy machine keeps the test from its next look
-    assert await follow(etcd, KEYS, options(folder, until_level=True)) == DONE
+    assert await followed(etcd, folder, until_level=True) == DONE
     write_log(folder / "version-2", *creates(6, 2))
     append, read = FollowedTree.append, Tail.read
     looks: list[str] = []
@@ -188,7 +191,7 @@ async def test_the_time_of_a_slow_append_is_none_in_which_the_files_were_wrong(
 
     monkeypatch.setattr(FollowedTree, "append", slowly)
     monkeypatch.setattr(Tail, "read", torn_once)
-    following = asyncio.create_task(follow(etcd, KEYS, options(folder, patience=patience)))
+    following = asyncio.create_task(followed(etcd, folder, patience=patience))
     while "right" not in looks and not following.done():  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     following.cancel()
@@ -197,17 +200,17 @@ async def test_the_time_of_a_slow_append_is_none_in_which_the_files_were_wrong(
 
 
 async def test_a_tree_that_is_not_theirs(etcd: FakeEtcdClient, folder: Path) -> None:
-    assert await follow(etcd, KEYS, options(folder, until_level=True)) == DONE
+    assert await followed(etcd, folder, until_level=True) == DONE
     (rows,) = creates(6, 1)
     write_log(folder / "version-2", [rows[0]._replace(digest=12345)])
     with pytest.raises(Failure, match="another digest"):
-        await follow(etcd, KEYS, options(folder))
+        await followed(etcd, folder)
 
 
 async def test_a_base_that_is_not_theirs(etcd: FakeEtcdClient, tmp_path: Path) -> None:
     write_snapshot(tmp_path / "version-2", 5, TREE, trailers=[snapshot_file.pack_digest(5, 1)])
     with pytest.raises(Failure, match="has another digest than ZooKeeper's own"):
-        await follow(etcd, KEYS, options(tmp_path))
+        await followed(etcd, tmp_path)
     assert not etcd.store.snapshot()
 
 
@@ -218,16 +221,16 @@ async def test_many_entries_and_checkpoints(etcd: FakeEtcdClient, folder: Path) 
     ):
         for first in range(6, 106, 20):
             write_log(folder / "version-2", *creates(first, 20))
-            assert await follow(etcd, KEYS, options(folder, until_level=True)) == DONE
+            assert await followed(etcd, folder, until_level=True) == DONE
     with mock.patch.object(finishing, "_ANSWER_WITHIN", 0.0):
-        assert await follow(etcd, KEYS, options(folder, finish=True, keep_sessions=True)) == DONE
+        assert await followed(etcd, folder, finish=True, keep_sessions=True) == DONE
     assert len((await served(etcd)).tree.nodes) == len(TREE) + 105
 
 
 async def test_a_locale_that_is_not_utf8(
     etcd: FakeEtcdClient, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert await follow(etcd, KEYS, options(folder, until_level=True)) == DONE
+    assert await followed(etcd, folder, until_level=True) == DONE
     machine = (await resume(etcd, KEYS)).machine
     changes = Changes(machine)
     row = transaction(6, OpCode.CREATE, "/ä", data=b"", owner=0)
@@ -235,7 +238,7 @@ async def test_a_locale_that_is_not_utf8(
     told = ascii_digest_of(machine)
     signed = told - (1 << 64) if told >> 63 else told
     write_log(folder / "version-2", [row._replace(digest=signed)])
-    assert await follow(etcd, KEYS, options(folder, until_level=True)) == DONE
+    assert await followed(etcd, folder, until_level=True) == DONE
     assert "locale is not UTF-8" in capsys.readouterr().err
 
 

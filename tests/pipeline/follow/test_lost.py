@@ -16,15 +16,16 @@ from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
 from pipeline.follow import retrying as retrying_module
 from pipeline.follow.lost import list_lost, promote, seal_source
+from pipeline.follow.options import Options
 from pipeline.follow.retrying import retrying
 from pipeline.follow.source import OtherSource
-from pipeline.follow.standby import Options, follow
+from pipeline.follow.standby import follow
 from pipeline.follow.target import position_of
 from proxy.log.load import start
 from proxy.log.record import TreeSealed
 from schema.record import Seal
+from tests.pipeline.follow.running import Stopped, at_each_txn
 from tests.pipeline.follow.test_standby import KEYS, World
-from tests.pipeline.follow.test_target import Killed, Stopped
 from tests.proxy.log.trees import CLOCK, asked, created
 
 WHERE = Seal("http://two", "/copy", 2, 0)
@@ -125,22 +126,16 @@ async def test_a_running_follower_is_stopped(world: World) -> None:
 
 @pytest.mark.parametrize("counts", [False, True])
 async def test_killed_at_any_txn(counts: bool) -> None:
-    at = 0
-    while True:
-        at += 1
+    for killed_in in at_each_txn(counts=counts, more_than=2):
         world = World()
         await world.tree.make("a")
         await world.write()
         await world.level()
-        killed = Killed(world.etcd.store, at, counts=counts)
         with contextlib.suppress(Stopped):
-            await promote(killed, KEYS, Limits())
-        if killed.left > 0:
-            break
+            await promote(killed_in(world.etcd.store), KEYS, Limits())
         await promote(world.etcd, KEYS, Limits())
         machine = (await start.load_as_of(world.etcd, KEYS)).machine
         assert (machine.zxid, len(machine.tree.nodes)) == (1 << 32, 9)
-    assert at > 2
 
 
 async def test_more_ephemerals_than_an_entry_holds(world: World) -> None:

@@ -9,13 +9,13 @@ import pytest
 from lab.fakes.etcd import FakeEtcd
 from pipeline.etcd import requests
 from pipeline.follow import inward, retrying
-from pipeline.follow.inward import Options, follow
 from pipeline.follow.output import DONE, NOT_LEVEL
 from pipeline.follow.target import FollowedTree, position_of
 from proxy.etcd.model import EtcdNoSpace, EtcdUnknown, Get
 from tests.pipeline.follow.histories import creates
 from tests.pipeline.follow.running import Failing
 from tests.pipeline.follow.test_inward import KEYS, TREE
+from tests.pipeline.follow.test_inward import followed as following
 from tests.pipeline.trees import write_log, write_snapshot
 
 
@@ -29,14 +29,13 @@ def folder(tmp_path: Path) -> Path:
 async def followed(folder: Path, at: int) -> Failing:
     """Follow with an outage from the request `at` on, and a checkpoint at the end."""
     etcd = Failing(FakeEtcd(), at)
-    options = Options(str(folder), until_level=True, patience=0.0, interval=0.001)
     with (
         mock.patch.object(requests, "_LONGEST_OUTAGE", 0.0),
         mock.patch.object(retrying, "RETRY", 0.0),
         mock.patch.object(inward, "_CHECKPOINT_BYTES", -1),
         mock.patch.object(FollowedTree, "snapshot_bytes", 0),
     ):
-        assert await follow(etcd, KEYS, options) == DONE
+        assert await following(etcd, folder, until_level=True) == DONE
     return etcd
 
 
@@ -58,10 +57,10 @@ async def test_an_outage_at_every_request(folder: Path, capsys: pytest.CaptureFi
 
 async def test_a_limit_ends_it_during_an_outage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for error, reason in ((EtcdUnknown("silent"), "out of reach"), (EtcdNoSpace("exceeded"), "full")):
-        etcd = Failing(FakeEtcd(), 10, length=1 << 30)
+        etcd = Failing(FakeEtcd(), 1, length=1 << 30)
         etcd.error = error
-        options = Options(str(folder), until_level=True, timeout=0.05)
-        assert await asyncio.wait_for(follow(etcd, KEYS, options), 60) == NOT_LEVEL
+        late = following(etcd, folder, until_level=True, timeout=0.05)
+        assert await asyncio.wait_for(late, 60) == NOT_LEVEL
         told = capsys.readouterr().err
         assert "not level within 0.05 s" in told
         assert f"etcd is {reason}" in told

@@ -20,12 +20,13 @@ from pipeline.follow import source as source_module
 from pipeline.follow.checking import EQUAL, check_with
 from pipeline.follow.finishing import Asked
 from pipeline.follow.from_etcd import InEtcd
-from pipeline.follow.inward import Options as OfZooKeeper
+from pipeline.follow.inward import Directory
 from pipeline.follow.inward import follow as follow_zookeeper
+from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, NOT_LEVEL, Status
 from pipeline.follow.retrying import retrying
 from pipeline.follow.source import OtherSource
-from pipeline.follow.standby import Options, follow
+from pipeline.follow.standby import follow
 from pipeline.follow.target import position_of, state_of
 from proxy.etcd.model import Delete, Put, Txn, TxnResult
 from proxy.log.load import start
@@ -46,8 +47,7 @@ from schema.keys import Keyspace
 from schema.record import Seal, encode_record
 from schema.znode import Znode
 from tests.pipeline.follow.histories import node_pages
-from tests.pipeline.follow.running import Failing
-from tests.pipeline.follow.test_target import Killed, Stopped
+from tests.pipeline.follow.running import Failing, Stopped, at_each_txn
 from tests.proxy.log.proxies import PASSWORD
 from tests.proxy.log.trees import Tree
 
@@ -149,29 +149,22 @@ async def _has_metrics(file: Path) -> bool:
 
 @pytest.mark.parametrize("counts", [False, True])
 async def test_killed_at_any_txn_nothing_is_lost_or_doubled(counts: bool) -> None:
-    at = 0
-    while True:
-        at += 1
+    for killed_in in at_each_txn(counts=counts, more_than=10):
         world = World()
         await world.tree.make("a")
         await world.write()
-        killed = Killed(world.etcd.store, at, counts=counts)
+        killed = killed_in(world.etcd.store)
         with (
             mock.patch.object(standby, "_ENTRY_CHANGES", 3),
             mock.patch.object(standby, "_CHECKPOINT_BYTES", 0),
         ):
-            try:
+            with contextlib.suppress(Stopped):
                 await world.level(killed)
                 await world.write()
                 await world.level(killed)
-            except Stopped:
-                pass
-            else:
-                break
             await world.write()
             await world.level()
         await world.check()
-    assert at > 10
 
 
 async def test_a_source_that_was_truncated_is_loaded_again(
@@ -251,6 +244,92 @@ async def test_more_arrives_than_is_taken(world: World) -> None:
         with pytest.raises(asyncio.CancelledError):
             await running
     await world.check()
+
+
+class Held(FakeEtcdClient):
+    """Keeps each entry on its way until all may arrive."""
+
+    def __init__(self, store: FakeEtcd) -> None:
+        super().__init__(store)
+        self.entries = 0
+        self.may_arrive = asyncio.Event()
+
+    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+        if any(isinstance(op, Put) and KEYS.log <= op.key < KEYS.log_end for op in txn.success):
+            self.entries += 1
+            await self.may_arrive.wait()
+        return await super().txn(txn, timeout)
+
+
+async def test_the_next_entry_is_applied_while_one_is_on_its_way(world: World) -> None:
+    """The link to the copy's etcd may be long."""
+    await world.level()
+    there = await position_of(world.etcd, KEYS)
+    held = Held(world.etcd.store)
+    applied: list[object] = []
+    apply = standby._Work._apply_entry
+
+    def noted(work: standby._Work, arrived: source_module.Arrived) -> None:
+        applied.append(arrived)
+        apply(work, arrived)
+
+    with (
+        mock.patch.object(standby._Work, "_apply_entry", noted),
+        mock.patch.object(standby, "_ENTRY_CHANGES", 3),
+    ):
+        await world.write(20)
+        running = asyncio.create_task(follow(world.source, held, KEYS, Options()))
+
+        async def of_two() -> bool:
+            return len(applied) >= 4
+
+        await eventually(of_two, "two entries' requests are applied", 60)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert held.entries == 1
+        assert len(applied) < 8, "no more than one entry is prepared"
+        assert await position_of(world.etcd, KEYS) == there
+        held.may_arrive.set()
+
+        async def reached() -> bool:
+            position = await position_of(world.etcd, KEYS)
+            return position is not None and position.zxid == world.tree.ran().zxid
+
+        await eventually(reached, "it is level", 60)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    await world.check()
+
+
+def test_a_copy_is_as_old_as_what_is_in_it() -> None:
+    """Entries arrive all the time, and sooner than the copy has them."""
+
+    class Now(source_module.Reading):
+        at: float | None = None
+
+        def level_at(self) -> float | None:
+            return self.at
+
+    reading = Now(Machine(1), 1)
+    lag = standby._Lag(reading)
+    now = time.time()
+    reading.waiting = 5
+    assert lag.age() is None
+    reading.at = now - 100
+    assert lag.age() is None
+    lag.applied, reading.waiting, reading.at = 4, 3, now - 50
+    assert lag.age() is None
+    lag.write()
+    assert lag.age() is None  # one of the five is missing
+    lag.applied, reading.waiting = 1, 7
+    lag.write()
+    assert lag.age() == pytest.approx(100, abs=20)
+    lag.applied, reading.waiting = 7, 0
+    assert lag.age() == pytest.approx(100, abs=20)
+    lag.write()
+    reading.at = now
+    assert lag.age() == pytest.approx(0, abs=20)
 
 
 async def test_a_proxy_with_another_digest(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -359,7 +438,7 @@ async def test_targets_that_are_something_else(world: World, tmp_path: Path) -> 
     assert await world.level(overwrite=True) == DONE
     await world.check()
     with pytest.raises(Failure, match="/copy follows etcd://one/t, not a ZooKeeper"):
-        await follow_zookeeper(world.etcd, KEYS, OfZooKeeper(str(tmp_path)))
+        await follow_zookeeper(Directory(str(tmp_path)), world.etcd, KEYS, Options())
 
 
 async def test_an_entry_that_was_changed_in_etcd(world: World) -> None:
@@ -480,25 +559,19 @@ async def test_a_request_to_finish_outlives_a_follower_that_starts(world: World)
 @pytest.mark.parametrize("counts", [False, True])
 @pytest.mark.parametrize("where", ["source", "target"])
 async def test_a_move_that_is_killed_at_any_txn(where: str, counts: bool) -> None:
-    at = 0
     with mock.patch.object(finishing, "_ANSWER_WITHIN", 0.0):
-        while True:
-            at += 1
+        for killed_in in at_each_txn(counts=counts, more_than=1):
             world = World()
             await world.tree.make("a")
             await world.level()
             await world.write()
-            store = world.client.store if where == "source" else world.etcd.store
-            killed = Killed(store, at, counts=counts)
+            killed = killed_in(world.client.store if where == "source" else world.etcd.store)
             first = InEtcd("one", killed if where == "source" else world.client, world.tree.keys)
             target = killed if where == "target" else world.etcd
             with contextlib.suppress(Stopped):
                 await follow(first, target, KEYS, FINISH)
-            if killed.left > 0:
-                break
             assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE
             await moved(world)
-    assert at > 1
 
 
 async def test_a_source_that_was_sealed_is_no_source_but_of_its_own_copy(world: World) -> None:

@@ -1,5 +1,6 @@
 """The tree in etcd that follows: killed at any Txn, its answers lost, taken over; never another tree."""
 
+import contextlib
 from collections.abc import Callable
 
 import pytest
@@ -20,7 +21,6 @@ from pipeline.follow.target import (
     position_of,
     resume,
 )
-from proxy.etcd.model import EtcdUnknown, Get, Txn, TxnResult
 from proxy.log.load import start
 from proxy.log.record import TreeNotServable
 from proxy.state.capture import new_machine
@@ -28,34 +28,9 @@ from proxy.state.machine import Machine
 from schema.errors import BadValue
 from schema.keys import Keyspace
 from tests.pipeline.follow.histories import creates, node_pages
+from tests.pipeline.follow.running import Stopped, at_each_txn
 
 KEYS = Keyspace("/t")
-
-
-class Stopped(Exception):
-    """The process was killed."""
-
-
-class Killed(FakeEtcdClient):
-    """A client whose process is killed at one of its Txns that put something: before, or after it counts."""
-
-    def __init__(self, store: FakeEtcd, at: int, *, counts: bool, lost: bool = False) -> None:
-        super().__init__(store)
-        self.left = at
-        self._counts = counts
-        self._lost = lost
-
-    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
-        if all(isinstance(op, Get) for op in txn.success):
-            return await super().txn(txn, timeout)
-        self.left -= 1
-        if self.left:
-            return await super().txn(txn, timeout)
-        if self._counts:
-            await super().txn(txn, timeout)
-        if self._lost:
-            raise EtcdUnknown("the answer was lost")
-        raise Stopped
 
 
 async def fresh(cluster_id: int) -> tuple[Machine, Position]:
@@ -112,17 +87,10 @@ async def test_it_is_served_once_it_is_finished(store: FakeEtcd) -> None:
 @pytest.mark.parametrize("counts", [False, True])
 async def test_killed_at_any_txn_nothing_is_lost_or_doubled(counts: bool) -> None:
     expected = node_pages(await go_on(FakeEtcdClient(FakeEtcd()), 8))
-    at = 0
-    while True:
-        at += 1
+    for killed_in in at_each_txn(counts=counts, more_than=15):
         store = FakeEtcd()
-        first = Killed(store, at, counts=counts)
-        try:
-            await go_on(first, 8)
-        except Stopped:
-            pass
-        else:
-            break
+        with contextlib.suppress(Stopped):
+            await go_on(killed_in(store), 8)
         second = FakeEtcdClient(store)
         there = await position_of(second, KEYS)
         if there is None or not there.finished:
@@ -130,22 +98,16 @@ async def test_killed_at_any_txn_nothing_is_lost_or_doubled(counts: bool) -> Non
         loaded = await start.load_to_serve(second, KEYS)
         assert node_pages(loaded.machine) == expected
         assert not loaded.disagreements
-    assert at > 15
 
 
 async def test_lost_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.etcd.requests.RETRY", 0.0)
     expected = node_pages(await go_on(FakeEtcdClient(FakeEtcd()), 8))
     for counts in (False, True):
-        at = 0
-        while True:
-            at += 1
-            etcd = Killed(FakeEtcd(), at, counts=counts, lost=True)
+        for answers_lost_in in at_each_txn(counts=counts, lost=True, more_than=15):
+            etcd = answers_lost_in(FakeEtcd())
             await go_on(etcd, 8)
             assert node_pages((await start.load_to_serve(etcd, KEYS)).machine) == expected
-            if etcd.left > 0:
-                break
-        assert at > 15
 
 
 @pytest.mark.parametrize("what", ["append", "finish", "checkpoint"])

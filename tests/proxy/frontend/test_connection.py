@@ -30,7 +30,6 @@ from proxy.frontend.connection import Connection
 from proxy.frontend.limits import EarlyBytes
 from proxy.frontend.opening import SESSIONLESS_TIMEOUT
 from proxy.frontend.replies import LIMITS
-from proxy.frontend.requests import FEW_IDENTITIES
 from proxy.frontend.transport import PIECE, Outbound
 from proxy.log.slices import Slices
 from proxy.sasl.digest_md5 import secret
@@ -436,18 +435,31 @@ def test_who_must_authenticate_is_heard_once_it_has() -> None:
 
 
 def test_what_auth_stands_for_in_all_acls_of_a_write_is_bounded() -> None:
-    """Else 1 MiB of a client with 200 identities would be ten million entries at every proxy."""
-    client = established(limits=LIMITS._replace(expanded=150))
-    client.connection.identity.identities = tuple(Identity("digest", f"u{number}:h") for number in range(10))
-    one = packet(1, set_acl("/", [Acl(31, "auth", "")]))
-    two = packet(2, set_acl("/", [Acl(31, "auth", ""), Acl(1, "auth", "")]))
-    client.send(one + two)
+    """Else 1 MiB of a client with few long identities would be an ACL of 440 MB at every proxy."""
+    client = established(limits=LIMITS._replace(expanded=500))
+    user = Identity("digest", "u" * 244)
+    client.connection.identity.identities = (Identity("ip", "127.0.0.1"), user)
+    of_one, of_two, of_three = (
+        packet(count, set_acl("/", [Acl(perms, "auth", "") for perms in range(31, 31 - count, -1)]))
+        for count in (1, 2, 3)
+    )
+    client.send(of_one + of_two + of_three)
     client.commit()
-    assert client.outcomes() == [(1, 0), (2, ErrorCode.INVALID_ACL)]
-    client.connection.identity.identities = client.connection.identities[:FEW_IDENTITIES]
-    client.send(two)
+    assert client.outcomes() == [(1, 0), (2, 0), (3, ErrorCode.INVALID_ACL)]
+    # A write with more bytes may get more.
+    data = packet(4, create("/new", bytes(400), acl=[Acl(perms, "auth", "") for perms in range(16, 24)]))
+    too_many = packet(
+        5, create("/other", bytes(400), acl=[Acl(perms, "auth", "") for perms in range(16, 26)])
+    )
+    client.send(data + too_many)
     client.commit()
-    assert client.outcomes() == [(2, 0)]
+    assert client.outcomes() == [(4, 0), (5, ErrorCode.INVALID_ACL)]
+    # The identities of nearly all clients are short: no write is too long for them.
+    client = established(limits=LIMITS._replace(expanded=500))
+    client.connection.identity.identities = (Identity("digest", "someone:" + "h" * 28),)
+    client.send(packet(6, set_acl("/", [Acl(perms, "auth", "") for perms in range(1, 40)])))
+    client.commit()
+    assert client.outcomes() == [(6, 0)]
 
 
 @pytest.mark.parametrize("where", ["answer_write", "take_ready", "add_events", "advance"])

@@ -18,7 +18,7 @@ from lab.fakes.connection import Client, FakeLoop, connected, established
 from proxy.frontend.turns import Asker, FlushQueue, StateGate
 from proxy.log.slices import StateWorker
 from proxy.state import node
-from proxy.state.pause import Lengths, Pause
+from proxy.state.pause import Lengths, Pause, TooMuch
 
 ASKER = Asker(1, "10.0.0.1")
 _LIST = framed(1, OpCode.GET_CHILDREN, pack_string("/") + b"\0")
@@ -187,6 +187,65 @@ def test_who_always_asks_does_not_keep_others_from_being_answered() -> None:
     assert answered[15:] == ["a", "elsewhere"], "it is forgotten after a minute"
 
 
+def test_urgent_reads_have_a_share_together() -> None:
+    """For each of them the log waits: twelve of a second closed all connections."""
+    loop, clock = FakeLoop(), FakeClock()
+    lengths = Lengths(every=1, at_once=2, longest=80)
+    worker = StateWorker(clock)
+    gate = StateGate(worker, cast(asyncio.AbstractEventLoop, loop), clock=clock, lengths=lengths)
+    ended: list[tuple[int, ErrorCode | None]] = []
+
+    def answer(steps: int, pause: Pause) -> None:
+        done = 0
+        try:
+            while done < steps:
+                pause()
+                done += 1
+        except TooMuch as error:
+            ended.append((done, error.code))
+        else:
+            ended.append((done, None))
+
+    def ask(steps: int, *, now: bool = True) -> None:
+        gate.read_slowly(ASKER, partial(answer, steps), lambda: True, now=now, in_pieces=False)
+        loop.run()
+
+    ask(81)
+    for _ in range(2):
+        ask(60)
+    assert ended == [
+        (80, ErrorCode.BAD_ARGUMENTS),
+        (2, ErrorCode.CONNECTION_LOSS),
+        (2, ErrorCode.CONNECTION_LOSS),
+    ]
+    clock.now += 2
+    ask(30)
+    ask(30, now=False)
+    ask(30)
+    assert ended[3:5] == [(30, None), (30, None)]
+    assert ended[5][1] == ErrorCode.CONNECTION_LOSS
+    clock.now += 60
+    ask(80)
+    assert ended[6:] == [(80, None)]
+
+
+def test_set_watches_waits_for_no_other_kind_of_read() -> None:
+    loop, clock = FakeLoop(), FakeClock(step=1.0)
+    gate = StateGate(StateWorker(clock), cast(asyncio.AbstractEventLoop, loop), clock=clock)
+    steps: list[str] = []
+
+    def answer(name: str, pause: Pause) -> None:
+        for _ in range(3):
+            steps.append(name)
+            pause()
+
+    for name in ("list", "watches"):
+        in_pieces = name == "watches"
+        gate.read_slowly(ASKER, partial(answer, name), lambda: True, now=False, in_pieces=in_pieces)
+    loop.run()
+    assert steps == ["list", "watches"] * 3
+
+
 def test_set_watches_does_not_keep_the_log_from_being_applied(client: Client) -> None:
     """Each path is compared with the state of its moment, and watched from then on."""
     other = connected(client.host)
@@ -250,7 +309,8 @@ def test_a_read_for_which_the_log_would_wait_too_long_is_refused_as_a_whole(
     nodes = client.host.machine.tree.nodes
     node.full_node(nodes, "/a").children = {"/a", *(f"/z{number}" for number in range(6))}
     nodes.update({f"/z{number}": nodes["/b"] for number in range(6)})
-    client.host.state_gate.slices.lengths = Lengths(every=1, longest=longest)
+    for slices in client.host.state_gate.slices:
+        slices.lengths = Lengths(every=1, longest=longest)
     client.connection.data_received(_count_ephemerals(*["/a"] * 4) + _LIST)
     client.loop.run()
     assert client.outcomes() == [(1, code), (1, ErrorCode.OK)]
@@ -259,7 +319,8 @@ def test_a_read_for_which_the_log_would_wait_too_long_is_refused_as_a_whole(
 
 
 def test_a_request_that_does_not_keep_the_log_waiting_may_take_any_time(client: Client) -> None:
-    client.host.state_gate.slices.lengths = Lengths(every=1, longest=5)
+    for slices in client.host.state_gate.slices:
+        slices.lengths = Lengths(every=1, longest=5)
     client.connection.data_received(_watch_nothing(100))
     client.loop.run()
     assert client.outcomes()[-1] == (2, ErrorCode.OK)

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from unittest import mock
 
 import pytest
@@ -12,7 +13,7 @@ from proxy.etcd.model import Put
 from proxy.frontend.listener import bound_socket
 from proxy.log.combine import server
 from proxy.log.combine.combiner import Combiner, Offer, append_all
-from proxy.log.combine.messages import MOST_BYTES, NONCE, Ends, Hello
+from proxy.log.combine.messages import MOST_BYTES, NONCE, Ends, Hello, encode_entry
 from proxy.log.context import LogSettings, Patience
 from proxy.log.follow import staleness
 from proxy.log.status import Combined
@@ -21,6 +22,7 @@ from proxy.support.ports import BoundedPort, Bounds
 from schema.keys import Keyspace
 from schema.record import PeerPort
 from tests.proxy.log.proxies import Proxy, World, answered, until
+from tests.seeds import seeds
 
 SECRET = b"secret"
 
@@ -292,7 +294,7 @@ async def test_a_proxy_whose_lease_runs_out_is_not_appended_for(cluster: Cluster
     await cluster.check()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(2, 6))
 async def test_under_faults_each_request_takes_effect_once(cluster: Cluster, seed: int) -> None:
     chance = random.Random(seed)
     cluster.patience = cluster.patience._replace(doubt=0.25)
@@ -387,6 +389,26 @@ async def test_a_proxy_that_connects_again_keeps_what_it_offers_now(cluster: Clu
     assert len(host.guests) == 2
     writer.close()
     await writer.wait_closed()
+
+
+async def test_a_proxy_that_sends_more_than_it_may_is_cut_off(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """400,000 empty entries held the combiner for seconds."""
+    first, second, _ = await cluster.three()
+    hello = second.log.combining.client.hello
+    assert hello is not None
+    reader, writer = await asyncio.open_connection("127.0.0.1", _port(first))
+    ends = Ends(SECRET, bytes(NONCE))
+    writer.write(ends.greeting())
+    ends.open(await reader.readexactly(len(ends.greeting())))
+    writer.write(ends.seal(hello.encode()))
+    writer.write(b"".join(ends.seal(encode_entry(number, b"")) for number in range(1000, 2000)))
+    with suppress(ConnectionResetError):
+        await reader.read()
+    writer.close()
+    assert "64 entries wait, more than a proxy sends" in caplog.text
+    assert not first.log.combining.server.combiner.waiting_of(hello.incarnation)
 
 
 def test_entries_are_put_in_the_order_of_their_keys() -> None:

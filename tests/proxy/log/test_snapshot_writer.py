@@ -2,8 +2,11 @@
 
 import asyncio
 import os
+import random
+import struct
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +14,8 @@ from unittest import mock
 
 import pytest
 
+from codec.constants import OpCode
+from codec.jute import Acl, pack_acls, pack_string
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from lab.servers.process import REPOSITORY
 from proxy.etcd.model import Compare, EtcdNoSpace, EtcdUnknown, Get, Put
@@ -121,6 +126,7 @@ async def test_a_crash_between_any_two_steps_leaves_a_tree_that_can_be_used() ->
     }
 
 
+@pytest.mark.long
 async def test_two_writers_at_one_position_stopped_in_each_phase() -> None:
     """One is stopped before its n-th request while the other one runs from its beginning to its end."""
     for at in range(200):
@@ -189,6 +195,7 @@ async def test_a_late_publication_cannot_name_pages_that_are_gone() -> None:
     await check(tree)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fate", [Fate.LOST, Fate.ANSWER_LOST])
 async def test_answers_that_get_lost_do_no_harm(fate: Fate) -> None:
     for at in range(0, 40, 3):
@@ -340,3 +347,42 @@ def test_a_writer_whose_proxy_has_died_ends_without_a_traceback() -> None:
     assert done.returncode == 1
     assert b"Traceback" not in done.stderr
     assert b"Broken pipe" not in done.stderr
+
+
+def _noise(size: int) -> str:
+    return b64encode(random.Random(size).randbytes(size * 3 // 4)).decode().replace("/", "-")
+
+
+def _acl_set(tree: Tree, path: str, name: str) -> Request:
+    body = pack_string(path) + pack_acls((Acl(31, "digest", name),)) + struct.pack(">i", -1)
+    return Request(Kind.CLIENT, tree.session("a"), OpCode.SET_ACL, (), body)
+
+
+@pytest.mark.parametrize("case", ["a path", "ACLs of many nodes", "data and ACL of one node"])
+async def test_no_request_of_a_client_makes_snapshots_fail(case: str) -> None:
+    """Else the log is never truncated, until etcd is full."""
+    tree = await Tree().make("a")
+    if case == "a path":
+        await tree.create("a", f"/{_noise(1_000_000)}")
+    elif case == "ACLs of many nodes":
+        for number in range(200):
+            await tree.create("a", f"/{number}")
+            await tree.send("a", [_acl_set(tree, f"/{number}", f"u{number}:" + "x" * 350_000)])
+    else:
+        await tree.create("a", "/a", data=random.Random(1).randbytes(1_000_000))
+        await tree.send("a", [_acl_set(tree, "/a", f"u:{_noise(1_000_000)}")])
+    for turn in range(2):
+        await tree.snapshot("a")
+        loaded = await load_as_of(FakeEtcdClient(tree.store), tree.keys)
+        assert loaded.base == (await tree.record()).current
+        assert loaded.machine.compute_digest() == tree.ran().compute_digest()
+        await tree.create("a", f"/after{turn}")
+
+
+async def test_an_error_of_the_writers_own_is_said_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    tree = await Tree().make("a")
+    order = {"prefix": "/t", "incarnation": "a", "revision": tree.revisions["a"]}
+    with mock.patch("proxy.state.capture.pages", side_effect=KeyError("a defect")):
+        said = await snapshot_writer.run(tree.etcd, order)
+    assert said == {"ok": False, "error": "KeyError: 'a defect'"}
+    assert "a defect" in caplog.text

@@ -10,6 +10,7 @@ from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity
 from proxy.state.ops import EXTENDED, PLAIN, reads_alone
 from proxy.state.outcome import Refusal
+from proxy.state.pause import TooLong
 from tests.proxy.state.ops.room import Client, do, held, read, refused, room
 
 USER = digest_identity(b"user:word")
@@ -77,6 +78,18 @@ def test_password_hashes_are_for_administrators() -> None:
     assert read(world, OpCode.GET_ACL, _path("/open"), Client(USER)) == pack_acls(acl) + stat
     shown = Reader(read(world, OpCode.GET_ACL, _path("/open"))).acls()
     assert shown == (Acl(31, "digest", "user:x"), Acl(1, "world", "anyone"))
+
+
+def test_an_acl_that_no_reply_has_room_for_is_refused() -> None:
+    """A request of 960 KB made one of 440 MB once."""
+    world = room()
+    anyone, name = Acl(31, "world", "anyone"), f"u:{'x' * 100_000}"
+    for count in (167, 168):
+        do(world, SetAcl("/open", (anyone, *(Acl(perms, "digest", name) for perms in range(count)))))
+        if count == 167:
+            with pytest.raises(TooLong):  # so it is read in slices
+                read(world, OpCode.GET_ACL, _path("/open"))
+    assert refused(world, OpCode.GET_ACL, _path("/open")) is ErrorCode.BAD_ARGUMENTS
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,17 @@
 import pytest
 
 from codec.constants import KeeperOpCode, OpCode
-from codec.jute import INT, LONG, Acl, pack_string, pack_strings
+from codec.jute import INT, LONG, Acl, pack_acls, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
 from proof.fuzzing.expensive import LARGE, Lines, Sizes, World
 from proxy.state.operation import Reading
 from proxy.state.ops import EXTENDED, READS
 from proxy.state.ops.keeper_multi_read import of_parts
 from proxy.state.ops.multi import END_OF_PARTS
-from proxy.state.ops.steps import MANY, of_entries
+from proxy.state.ops.steps import MANY, OfEntries, of_entries
 from proxy.state.outcome import Refusal
-from proxy.state.pause import AtOnce, TooLong
+from proxy.state.pause import AtOnce, Pause, TooLong
+from proxy.state.rights import rights_of
 
 _EVERY = {f"ZooKeeper {opcode:d}": read for opcode, read in READS.items()} | {
     f"Keeper {opcode:d}": read for opcode, read in EXTENDED.reads.items()
@@ -93,6 +94,20 @@ def test_each_read_that_may_take_long_says_how_long() -> None:
     assert all(read.steps for read in _EVERY.values() if read.heavy)
 
 
+def test_long_ids_of_an_acl_are_sent_with_pauses() -> None:
+    """Else 500 of them, which no pause of entries is between, hold the loop."""
+    pauses = []
+
+    class Counting(Pause):
+        def __call__(self) -> None:
+            super().__call__()
+            pauses.append(self)
+
+    acl = tuple(Acl(perms, "digest", "u:" + "x" * 8000) for perms in range(500))
+    assert pack_acls(acl, OfEntries(Counting())) == pack_acls(acl)
+    assert len(pauses) > 50
+
+
 def test_one_long_id_of_an_acl_takes_as_long_as_many_entries() -> None:
-    assert of_entries([Acl(31, "digest", "a:b")]) == 1
-    assert of_entries([Acl(31, "digest", "\U0001f600" * 260_000)]) > LARGE.lengths.at_once
+    assert of_entries(rights_of((Acl(31, "digest", "a:b"),))) == 1
+    assert of_entries(rights_of((Acl(31, "digest", "\U0001f600" * 260_000),))) > LARGE.lengths.at_once
