@@ -70,6 +70,7 @@ class Lag(NamedTuple):
 
     level_ms: int  # when it was last level with its source: milliseconds since 1970; 0: not yet
     behind: int  # transactions or requests that the source is known to have, and the tree has not
+    zxid: int = 0  # of the tree; 0: unknown
 
 
 def encode_lag(lag: Lag) -> bytes:
@@ -81,7 +82,7 @@ def decode_lag(value: bytes) -> Lag:
     """Raises BadValue."""
     members = unpack_json(value, "the lag of the tree that follows")
     try:
-        return Lag(*(number(members[name]) for name in Lag._fields))
+        return Lag(number(members["level_ms"]), number(members["behind"]), number(members.get("zxid", 0)))
     except (KeyError, TypeError) as error:
         raise BadValue(f"the lag of the tree that follows is wrong: {error!r}") from None
 
