@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from codec.constants import CreateMode, OpCode
 from codec.errors import MalformedPacket
+from codec.jute import Acl
 from proxy.log.append.pending import Pending
 from proxy.log.status import Pressure, Stats
 from proxy.state.effect import Effect
@@ -30,8 +31,9 @@ from proxy.state.ops import EXTENDED
 from proxy.state.ops.create import SEQUENTIAL
 from proxy.support import probe
 from schema.entry import Kind
+from schema.pages import size_of_acl
 from schema.record import SnapshotRef
-from schema.znode import session_of
+from schema.znode import OPEN_ACL, session_of
 
 log = logging.getLogger(__name__)
 
@@ -214,7 +216,8 @@ class Space:
         if known is not None and zxid - known[0] <= len(owned) // _COUNTED_PER_REQUEST:
             return known
         new = [path for path in owned if tree.nodes[path].czxid > self._pressed_at]
-        return zxid, sum([_NODE + len(path) + tree.nodes[path].size for path in new])
+        nodes = [tree.nodes[path] for path in new]
+        return zxid, sum([_NODE + node.size + node.rights.size for node in nodes]) + sum(map(len, new))
 
     def count(self) -> None:
         """A request was refused."""
@@ -242,7 +245,7 @@ class Space:
     @property
     def _tree_size(self) -> int:
         tree = self._machine.tree
-        return tree.data_size + _NODE * len(tree.nodes)
+        return tree.data_size + tree.acl_size + _NODE * len(tree.nodes)
 
     @property
     def _wanted(self) -> int:
@@ -295,6 +298,11 @@ class _Growth(NamedTuple):
     ephemeral: int  # by nodes that go with their session
 
 
+def _size_of(acl: Sequence[Acl] | None) -> int:
+    """Bytes of an ACL that a client sends, as `Rights.size`."""
+    return 0 if acl is OPEN_ACL or acl is None else size_of_acl(acl)
+
+
 def _never_grows(part: tuple[Effect, Any]) -> bool:
     """Whether an operation cannot make the tree larger, whatever it finds: a delete may fail.
 
@@ -319,7 +327,7 @@ def _growth(nodes: Mapping[str, Node], parts: Sequence[tuple[Effect, Any]]) -> _
         if effect is Effect.CREATES:
             if len(parts) == 1 and fields[0] in nodes and not fields[3] & SEQUENTIAL:
                 continue  # it is refused, or content with that node; in a multi it may be deleted before
-            size = _NODE + len(fields[0] or "") + len(fields[1] or b"")
+            size = _NODE + len(fields[0] or "") + len(fields[1] or b"") + _size_of(fields[2])
             if fields[3] in _EPHEMERAL:
                 ephemeral += size
             else:
@@ -334,7 +342,7 @@ def _growth(nodes: Mapping[str, Node], parts: Sequence[tuple[Effect, Any]]) -> _
         if effect is Effect.SETS_DATA:
             lasting += len(fields[1] or b"") - node.size
         elif effect is Effect.SETS_ACL:
-            lasting += len(fields[1] or ()) - len(node.acl)
+            lasting += _size_of(fields[1]) - node.rights.size
         else:  # a subtree counts as its topmost node
             size = _NODE + len(path) + node.size
             if session_of(node.owner):
