@@ -119,16 +119,13 @@ class Tree:
     # -- a whole tree, from pages ----------------------------------------------------------------------------
 
     def enter_all(
-        self,
-        paths: Sequence[str],
-        nodes: Iterable[Node],
-        owners: Sequence[int],
-        data_bytes: int,
-        acl_bytes: int,
+        self, paths: Sequence[str], nodes: Iterable[Node], owners: Sequence[int], data_bytes: int
     ) -> None:
-        """Add many new nodes; `link_all` adds them to their parents. Raises BadValue."""
+        """Add many new nodes; `link_all` adds them to their parents. Raises BadValue.
+
+        The caller adds what their ACLs take.
+        """
         self.data_size += sum(map(len, paths)) + data_bytes
-        self.acl_size += acl_bytes
         known = self.nodes
         before = len(known)
         known.update(zip(paths, nodes, strict=True))

@@ -188,7 +188,7 @@ def test_the_bytes_of_acls_are_growth() -> None:
     assert world.answer(["set-acl", "/a"]) == ["appended"]
     size = world.space._tree_size
     long = (Acl(31, "digest", "u:" + "x" * 350_000),)
-    for request in (zk.set_acl("/a", long), zk.create("/c", acl=long), zk.multi([zk.set_acl("/a", long)])):
+    for request in (zk.set_acl("/a", long), zk.create("/c", acl=long), zk.multi([zk.create("/c", acl=long)])):
         assert world.goes(request, 2) == "refused"
     request = zk.set_acl("/a", long)
     world.apply([Request(Kind.CLIENT, 1, request.opcode, (), request.body)])
