@@ -122,6 +122,10 @@ pyfiles: ## Write build/pyfiles.zip, our modules for spark-submit --py-files
 package: setup-dev ## Build the Debian package, the single-file archive and their bill of materials in build/packages
 	@$(VENV)/python tools/make_packages.py build/packages $(ARGS)
 
+.PHONY: manifests
+manifests: .cache/helm.stamp ## Write the Helm chart's plain manifests to build/kubernetes
+	@$(VENV)/python tools/make_manifests.py build/kubernetes && echo build/kubernetes
+
 .PHONY: bench
 bench: setup-test ## Measure zketcd, real ZooKeeper and raw etcd transactions
 	@exec $(VENV)/python -m bench $(ARGS)
@@ -169,7 +173,7 @@ upgrades: setup-test ## Upgrade the proxies of two inserting ClickHouse servers 
 	@ZKETCD_TEST_UPGRADES=20 $(VENV)/python -m pytest -q tests/clients/test_clickhouse.py -k upgrades --timeout 1200 $(ARGS)
 
 .PHONY: prove-move
-prove-move: setup-test ## Move three ZooKeepers to zketcd and back amid writes, while everything is killed in turn (12 to 18 min)
+prove-move: setup-test ## Move three ZooKeepers to zketcd and back amid writes, while everything is killed in turn (12 to 18 min); ARGS="--source zketcd": one etcd to another
 	@exec $(VENV)/python -m tests.pipeline.move $(ARGS)
 
 # Checks
@@ -186,8 +190,8 @@ test: setup-test ## Run all tests, those that need no server first; then, withou
 	@# This machine's .cache may have what another can no longer fetch. The tests pass with it, so this only tells.
 	@$(if $(ARGS),,$(VENV)/python tools/fetch_debs.py --check || true)
 
-unit: setup-dev ## Run the tests of the product that need no server and are quick (80 s on two cores)
-	$(PYTEST) --numprocesses 2 -m "not real and not long" $(ARGS)
+unit: setup-dev ## Run the tests of the product that need no server and are quick (a minute on two cores)
+	HYPOTHESIS_PROFILE=quick $(PYTEST) --numprocesses 2 -m "not real and not long" $(ARGS)
 
 properties: setup-dev ## Run the property tests with forty times as many examples as `make test`
 	HYPOTHESIS_PROFILE=full $(PYTEST) --numprocesses 2 --timeout 3600 -m "hypothesis and not real" $(ARGS)
@@ -223,10 +227,7 @@ format: setup-dev ## Format the sources and repair what ruff can repair
 
 # Generated files
 
-.PHONY: proto lock manifests
-manifests: .cache/helm.stamp ## Write the plain manifests of deploy/kubernetes from the Helm chart, and the chart's copies of deploy/monitoring
-	$(VENV)/python tools/make_manifests.py
-
+.PHONY: proto lock
 proto: setup-dev ## Generate proxy/etcd/rpc_pb2.py from rpc.proto
 	$(VENV)/python tools/generate_rpc.py
 

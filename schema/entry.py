@@ -234,6 +234,11 @@ def _unpack_lists(packed: bytes) -> list[tuple[Identity, ...]]:
     return lists
 
 
+def size_of(identities: Identities) -> int:
+    """The bytes that the identities of a connection take in an entry."""
+    return _LIST_SIZE + len(_pack_identities(identities))
+
+
 _packed_lists: dict[tuple[Identity, ...], bytes] = {}
 _unpacked_lists: dict[bytes, tuple[Identity, ...]] = {}
 

@@ -5,10 +5,12 @@ marks itself, and fails if it does not. Where a server's program is missing such
 reason, but fails under CI=true.
 """
 
+import gc
 import itertools
 import os
 from collections import deque
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from unittest import mock
 
 import grpc.aio
@@ -35,7 +37,9 @@ REAL_FIXTURES = {
 TICK_TIME_MS = 500
 
 # A property has as many examples as `make test` has time for, and forty times as many in `make properties`. A
-# test that needs more than others takes a multiple of `hypothesis.settings.default.max_examples`.
+# test that needs more than others takes a multiple of `hypothesis.settings.default.max_examples`. `make
+# unit` has a third.
+hypothesis.settings.register_profile("quick", deadline=None, print_blob=True, max_examples=8)
 hypothesis.settings.register_profile("short", deadline=None, print_blob=True, max_examples=25)
 hypothesis.settings.register_profile("full", hypothesis.settings.get_profile("short"), max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
@@ -136,6 +140,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for mark in metafunc.definition.iter_markers("parametrize"):
         if len(mark.args) > 1 and isinstance(mark.args[1], set | frozenset):
             raise pytest.UsageError(f"{metafunc.definition.nodeid}: give its parameters an order (sorted)")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import modules none of whose tests `make unit` runs: imports are a quarter of its time."""
+    wanted: str = config.option.markexpr
+    name = collection_path.relative_to(config.rootpath).as_posix()
+    if "not long" in wanted and f"{name}/".startswith(LONG_ROOMS):
+        return True
+    if "not real" in wanted and collection_path.suffix == ".py":
+        return "\npytestmark = pytest.mark.real\n" in collection_path.read_text(encoding="utf-8") or None
+    return None
+
+
+def pytest_collection_finish() -> None:
+    """Whatever collects garbage need not look at the modules and the tests themselves."""
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -67,10 +67,15 @@ class ReserveJudge:
                 )
 
     def refused(self, session: int, opcode: int, fields: Any, machine: Machine, *, is_last: bool) -> None:
-        """A proxy refuses a request: none that gives space, and no session's first two locks."""
+        """A proxy refuses a request: none that gives space, and no session's first two locks.
+
+        In the last room a request that gives space is refused as well if it takes more.
+        """
+        if is_last:
+            return
         if opcode == OpCode.DELETE or (opcode == OpCode.SET_DATA and not fields[1]):
             self._violate(f"the reserve refuses session {session:#x} what gives space: {fields[0]}")
-        if is_last or opcode not in (OpCode.CREATE, OpCode.CREATE2):
+        if opcode not in (OpCode.CREATE, OpCode.CREATE2):
             return
         path, _, _, mode = fields
         locks = len(machine.tree.ephemerals.get(session, ()))

@@ -76,6 +76,7 @@ class Pressure(NamedTuple):
     reserve: int
     room: int  # of the quota that is not in use
     snapshot: int  # what one more snapshot takes at most, about, and what has to stay free besides
+    worth: int  # so much of the log since the last snapshot is worth another one
     is_last: bool = False  # the room is kept for that snapshot
 
 

@@ -26,6 +26,7 @@ from tests.deploy.proxies import (
 pytestmark = pytest.mark.real
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+SIDECAR = REPOSITORY / "deploy" / "kubernetes" / "clickhouse-sidecar.yaml"
 MONITORING = REPOSITORY / "deploy" / "monitoring"
 _ETCD = "etcd.endpoints={https://etcd-0:2379,https://etcd-1:2379}"
 # Oldest and newest version of Kubernetes that the chart is checked for.
@@ -316,10 +317,17 @@ def test_options_of_the_chart_itself_cannot_be_given_again() -> None:
     assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == VERSION
 
 
-def test_what_is_made_of_other_files_is_up_to_date(tmp_path: Path) -> None:
-    template()  # so that a missing helm is reported
+def test_plain_manifests_are_what_the_chart_makes(tmp_path: Path) -> None:
+    chart = load(template(_ETCD).stdout)  # first, so that a missing helm is reported
     subprocess.run([sys.executable, "tools/make_manifests.py", str(tmp_path)], cwd=REPOSITORY, check=True)
-    made = [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(made) == 4
-    for path in made:
-        assert (REPOSITORY / path).read_text() == (tmp_path / path).read_text(), "run: make manifests"
+    plain, monitoring = (load((tmp_path / name).read_text()) for name in ("zketcd.yaml", "monitoring.yaml"))
+    assert [made["kind"] for made in plain] == [made["kind"] for made in chart]
+    assert {made["kind"] for made in monitoring} == {"ServiceMonitor", "PrometheusRule"}
+
+
+def test_a_sidecar_has_the_same_image() -> None:
+    images = {
+        pod(load(template(_ETCD).stdout), "Deployment")["containers"][0]["image"],
+        pod(load(SIDECAR.read_text()), "StatefulSet")["initContainers"][0]["image"],
+    }
+    assert len(images) == 1

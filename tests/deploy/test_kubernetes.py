@@ -1,4 +1,4 @@
-"""The plain manifests: a Deployment as the chart makes it, and ClickHouse with a proxy as its sidecar."""
+"""ClickHouse with a proxy as its sidecar."""
 
 import re
 import xml.etree.ElementTree as ElementTree
@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from lab.servers.manifests import CUSTOM, Manifest, check, load, of_kind, pod
+from lab.servers.manifests import Manifest, check, load, of_kind, pod
 from tests.deploy.proxies import check_grace, check_ports, check_probes, check_security
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-FOLDER = REPOSITORY / "deploy" / "kubernetes"
+SIDECAR = REPOSITORY / "deploy" / "kubernetes" / "clickhouse-sidecar.yaml"
 # Oldest with sidecars (initContainers that stay), and newest.
 _VERSIONS = ("1.29", "1.37")
 
@@ -18,17 +18,14 @@ _VERSIONS = ("1.29", "1.37")
 @pytest.fixture
 def sidecar() -> list[Manifest]:
     """ClickHouse with its sidecar."""
-    return load((FOLDER / "clickhouse-sidecar.yaml").read_text())
+    return load(SIDECAR.read_text())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", _VERSIONS)
-@pytest.mark.parametrize("file", sorted(path.name for path in FOLDER.iterdir()))
-def test_every_manifest_fits_the_schemas_of_kubernetes(file: str, version: str) -> None:
-    manifests = load((FOLDER / file).read_text())
-    assert manifests
-    for manifest in manifests:
-        if manifest["kind"] not in CUSTOM:
-            check(manifest, version)
+def test_every_resource_fits_the_schemas_of_kubernetes(sidecar: list[Manifest], version: str) -> None:
+    for manifest in sidecar:
+        check(manifest, version)
 
 
 def test_the_sidecar_is_started_as_it_understands(sidecar: list[Manifest]) -> None:
@@ -68,12 +65,3 @@ def test_images_are_those_of_the_compose_file(sidecar: list[Manifest]) -> None:
     compose = (REPOSITORY / "docker-compose.yml").read_text()
     default = re.findall(r"CLICKHOUSE_IMAGE:-(\S+)}", compose)
     assert [container["image"] for container in pod(sidecar, "StatefulSet")["containers"]] == default
-
-
-def test_both_ways_run_the_same_image(sidecar: list[Manifest]) -> None:
-    plain = load((FOLDER / "zketcd.yaml").read_text())
-    images = {
-        pod(plain, "Deployment")["containers"][0]["image"],
-        pod(sidecar, "StatefulSet")["initContainers"][0]["image"],
-    }
-    assert len(images) == 1

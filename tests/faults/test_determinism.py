@@ -11,6 +11,8 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import pytest
+
 from lab.servers.process import REPOSITORY
 
 _MINORS = range(11, 20)  # requires-python
@@ -84,6 +86,7 @@ def histories_of(python: str, hash_seed: int) -> str:
     return result.stdout
 
 
+@pytest.mark.long
 def test_other_processes_make_the_same_of_a_log() -> None:
     """This Python with other hash seeds, and each other version that the machine has: Debian 12 has none."""
     others = other_pythons() | {sys.version_info[:2]: sys.executable}

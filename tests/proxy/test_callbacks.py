@@ -4,8 +4,8 @@ A new one fails the test until it is listed here, with an answer to that questio
 """
 
 import ast
+import functools
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -121,11 +121,15 @@ _PLACES = {
 }
 
 
-def _nodes() -> Iterator[tuple[str, ast.AST]]:
-    for source in _SOURCES:
-        for path in sorted((_ROOT / source).rglob("*.py")):
-            name = path.relative_to(_ROOT).as_posix()
-            yield from ((name, node) for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+@functools.cache
+def _nodes() -> list[tuple[str, ast.Call | ast.ExceptHandler]]:
+    return [
+        (path.relative_to(_ROOT).as_posix(), node)
+        for source in _SOURCES
+        for path in sorted((_ROOT / source).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call | ast.ExceptHandler)
+    ]
 
 
 def _called(node: ast.Call) -> str:

@@ -28,7 +28,7 @@ def _kept(source: str) -> Iterator[str]:
                     case ast.Call(func=made, args=arguments) if _MUTABLE.fullmatch(ast.unparse(made)):
                         if not arguments or ast.unparse(made).startswith("Weak"):
                             yield name
-    for each in ast.walk(tree):
+    for each in ast.walk(tree) if "cache" in source else ():
         if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and any(
             re.match(r"(functools\.)?(lru_)?cache\b", ast.unparse(made)) for made in each.decorator_list
         ):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from codec.constants import ErrorCode
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES
 from proxy.log.append.pending import Pending
-from proxy.log.append.space import UNMETERED, Space
+from proxy.log.append.space import JUDGED_AT_ONCE, UNMETERED, Space
 from proxy.log.append.syncs import Syncs, needs_no_entry
 from proxy.state.machine import Machine
 from proxy.state.ops import EXTENDED
@@ -253,6 +253,7 @@ class Outbox:
         """
         queue, full = self.queue, self.full
         space = self.space if self.space is not None and self.space.is_short() else None
+        most = self._entry_bytes if space is None else min(self._entry_bytes, JUDGED_AT_ONCE)
         budgets = self._budgets or None
         requests: list[Pending] = []
         may_refuse = _REFUSED_BYTES
@@ -285,9 +286,9 @@ class Outbox:
                 if not may_probe:
                     may_refuse -= self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
                     continue
-            elif requests and writer.size + len(pending.body) + _REQUEST_OVERHEAD > self._entry_bytes:
+            elif requests and writer.size + len(pending.body) + _REQUEST_OVERHEAD > most:
                 break
-            if space is not None and not space.admits(pending):
+            if space is not None and not space.admits(pending, self.bytes + writer.size):
                 if requests:
                     break
                 space.count()

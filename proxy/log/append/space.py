@@ -2,9 +2,18 @@
 
 A part of the quota is a reserve, with room for one more snapshot of the tree at least. While it is touched,
 this proxy does not append requests that make the tree grow. Everything else continues, above all what gives
-space back: deletes, ends of sessions, snapshots, truncation. When what is left is needed for that snapshot,
-only these continue. Each proxy decides for the requests of its own clients: a request that is not appended is
-no part of the log, so proxies need not agree.
+space back: deletes, ends of sessions, snapshots, truncation. Each proxy decides for the requests of its own
+clients: a request that is not appended is no part of the log, so proxies need not agree.
+
+Every entry takes space, until two snapshots are written and etcd has compacted. So in the last room, which is
+kept for a snapshot, **a request may not take more than it gives back** (`admits`):
+
+- It takes its bytes, those of its client's identities, and what etcd adds (`_cost`).
+- It gives back the nodes that it deletes and the data that it makes shorter, each once: a request may fail,
+  and be sent again and again (`_claims`). A delete may take `_BRIEF` in any case, if its node exists.
+- What it takes beyond that comes from the shares below, while there is more than the snapshot needs
+  (`_floor`). Below that, only short deletes of nodes that exist are appended.
+- When little is left (`_bottom`), no client's request is, and no session opens; only sessions still end.
 
 Ephemeral nodes make the tree grow, but clients need them to start again: a ClickHouse server that cannot mark
 its replicas as active keeps their tables read-only, and its cleanup, which would give space back, does not
@@ -29,8 +38,9 @@ from proxy.state.machine import Machine
 from proxy.state.node import Node
 from proxy.state.ops import EXTENDED
 from proxy.state.ops.create import SEQUENTIAL
+from proxy.state.pause import BRIEFLY, TooLong
 from proxy.support import probe
-from schema.entry import Kind
+from schema.entry import Kind, size_of
 from schema.pages import size_of_acl
 from schema.record import SnapshotRef
 from schema.znode import OPEN_ACL, session_of
@@ -38,6 +48,12 @@ from schema.znode import OPEN_ACL, session_of
 log = logging.getLogger(__name__)
 
 _NODE = 100  # bytes that a node takes besides its path and data, about
+_ENTRY = 160  # bytes that an entry with one request takes besides its body and identities, about
+_BRIEF = 1024  # bytes that the delete of a node may take, however little it gives back
+_ENDING = 512  # bytes that the end of a session may take
+_MOST_CLAIMS = 1 << 16
+#: Bytes of requests that are judged in one turn of the loop. A longer one is refused, if it has many parts.
+JUDGED_AT_ONCE = 128 << 10
 _INTERVAL, _SHORT_INTERVAL = 10.0, 1.0  # seconds between two looks at etcd's size
 _QUIET = 5  # looks without an entry between them, after which one is asked for
 _SOON = 3  # reserves of room: from less on, etcd's size is looked at often
@@ -45,7 +61,7 @@ _NEVER = float("inf")
 _COUNTED_PER_REQUEST = 64  # ephemeral nodes
 _SHARES = 8  # one session may use this part of the room for new ephemeral nodes, or for other growth
 _EPHEMERAL = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL)
-#: The requests of clients that are never refused for want of space: no session could end without them.
+#: The requests of clients that a full etcd takes: no session could end without them.
 UNMETERED = (OpCode.CLOSE_SESSION, OpCode.SYNC)
 
 
@@ -66,7 +82,11 @@ class Space:
         self._tenth = 0  # of `_wanted`: the part of the last room that new ephemeral nodes may use
         self._pressed_at = 0  # the zxid at which the reserve was touched
         self._tree_then = 0  # the size of the tree at that moment
+        self._floor = 0  # with less room there are no shares
+        self._bottom = 0  # with less room, no request of a client is appended but the end of its session
         self._spent: dict[int, int] = {}  # bytes of its share of lasting growth that a session has used
+        # Nodes that have counted as given back in the last room, with `_changed`.
+        self._claims: dict[str, int] = {}
         # The zxid at which a session's new ephemeral nodes were counted, and their bytes, with those of later
         # ones.
         self._held: dict[int, tuple[int, int]] = {}
@@ -87,7 +107,10 @@ class Space:
         """None while the reserve is whole."""
         if not self._pressed:
             return None
-        return Pressure(self._reserve, self._room, self._next_snapshot + self._margin // 2, self._is_last)
+        # In the last room a snapshot is written before the shares end.
+        worth = self._tenth if self._is_last else self._reserve // 4
+        snapshot = self._next_snapshot + self._margin // 2
+        return Pressure(self._reserve, self._room, snapshot, worth, self._is_last)
 
     def learned(self, in_use: int, quota: int, current: SnapshotRef | None, log_bytes: int) -> float:
         """etcd's size in use, its quota (0: not known yet; below 0: none), current snapshot, log since then.
@@ -110,8 +133,15 @@ class Space:
         sessions = self._machine.sessions
         self._spent = {session: spent for session, spent in self._spent.items() if session in sessions}
         self._held = {session: held for session, held in self._held.items() if session in sessions}
+        nodes = self._machine.tree.nodes
+        self._claims = {
+            path: zxid
+            for path, zxid in self._claims.items()
+            if path in nodes and _changed(nodes[path]) == zxid
+        }
         if self._is_last and room > self._least:
             self._is_last = False
+            self._claims.clear()
             log.warning("there is more room again than snapshots need: %d MiB are in use", in_use >> 20)
         if self._pressed and room > self._reserve:
             self._pressed = False
@@ -138,43 +168,51 @@ class Space:
             self._judge()
         return self._pressed
 
-    def admits(self, pending: Pending) -> bool:
-        """Whether a request is sent, and not refused since it makes the tree grow, or not smaller.
+    def admits(self, pending: Pending, unseen: int) -> bool:
+        """Whether a request is sent, and not refused since it takes space. What is admitted is counted.
 
-        Deletes always are, and so is what fits into the shares of its session. What is admitted is counted.
-        Called while space `is_short`.
+        `unseen`: bytes of entries that are not applied here. Called while space `is_short`.
         """
-        opcode = pending.opcode
-        if pending.kind != Kind.CLIENT or opcode in UNMETERED:
+        room = self._room - _in_etcd(unseen)
+        if pending.kind != Kind.CLIENT:
+            # What lets clients in ends at last, and an open session may still be continued then.
+            least = {Kind.OPEN: self._bottom, Kind.ATTACH: self._bottom // 2}.get(Kind(pending.kind))
+            return least is None or room >= least
+        if not pending.session_id:
+            return True  # this proxy itself needs an entry
+        is_last = self._is_last or room < self._least
+        cost = _cost(pending) if is_last else 0
+        if pending.opcode == OpCode.CLOSE_SESSION and cost <= _ENDING:
             return True
-        fields, operation = pending.fields, EXTENDED.writes.get(opcode)
-        if operation is None:
-            return True
-        try:
-            if fields is None:
-                fields, _ = operation.decode(pending.body, 0)
-        except MalformedPacket:
-            return True  # the state machine answers it
-        effect = operation.effect
-        parts = (
-            [(kind.effect, part) for kind, part in fields]
-            if effect is Effect.OF_PARTS
-            else [(effect, fields)]
-        )
-        nodes = self._machine.tree.nodes
-        lasting, ephemeral = _growth(nodes, parts)
-        admitted = all(map(_never_grows, parts)) or (len(parts) == 1 and _repeats(nodes, *parts[0]))
+        parts = _parts(pending)
+        if parts is None or room < self._bottom:
+            admitted = False
+        else:
+            admitted = self._admits(pending.session_id, parts, cost, room)
         if not admitted:
-            if self._is_last and ephemeral <= 0:
-                lasting += len(pending.body)  # a request has to give back what its entry takes
-            if ephemeral > 0 and not self._holds(pending.session_id, ephemeral):
-                admitted = lasting + ephemeral <= 0
-            else:
-                admitted = lasting <= 0 or self._lends(pending.session_id, lasting)
-        if admitted and lasting:
-            self._spend(pending.session_id, lasting)
-        if not admitted:
-            probe.current.refused(pending.session_id, opcode, fields, self._machine, is_last=self._is_last)
+            fields = parts[0][1] if parts and len(parts) == 1 else None
+            probe.current.refused(pending.session_id, pending.opcode, fields, self._machine, is_last=is_last)
+        return admitted
+
+    def _admits(self, session_id: int, parts: Sequence[tuple[Effect, Any]], cost: int, room: int) -> bool:
+        """As `admits`. `cost`: what the entry takes; 0: this is not the last room. `room`: what is left."""
+        is_last = cost > 0
+        claims = self._claims if is_last else {}
+        lasting, ephemeral, given, deleted = _growth(self._machine.tree.nodes, parts, claims)
+        cost = max(0, cost - deleted * _BRIEF)
+        if cost and ephemeral > 0:  # these have a room of their own, with their entries
+            cost = max(0, cost - ephemeral - _BRIEF)
+        loan = max(lasting, lasting + cost + min(ephemeral, 0))
+        if room < self._floor:
+            admitted = lasting <= 0 and ephemeral <= 0 and not cost and deleted > 0
+        elif ephemeral > 0 and not self._holds(session_id, ephemeral):
+            admitted = loan + ephemeral <= 0
+        else:
+            admitted = loan <= 0 or self._lends(session_id, loan)
+        if admitted:
+            self._spend(session_id, loan)
+            if is_last:
+                claims.update(given)
         return admitted
 
     def _lends(self, session_id: int, size: int) -> bool:
@@ -187,12 +225,14 @@ class Space:
     def _is_small(self, size: int) -> bool:
         """Whether the tree is then larger by a tenth of `_wanted` at most than when the reserve was touched.
 
-        This bounds all sessions together, in the last room as well: `_margin` is larger.
+        This bounds all sessions together, and `_floor` does in the last room.
         """
-        return self._tree_size - self._tree_then + size <= self._tenth and self._room >= self._margin
+        return self._tree_size - self._tree_then + size <= self._tenth and self._room >= self._floor
 
     def _spend(self, session_id: int, size: int) -> None:
         """Take from the share of a session, or restore it if `size` is below 0."""
+        if not size:
+            return
         spent = self._spent.pop(session_id, 0) + size
         if spent > 0:
             self._spent[session_id] = spent
@@ -261,6 +301,8 @@ class Space:
         snapshots = self._needed * self._next_snapshot
         self._tenth = self._wanted // 10
         self._least = snapshots + self._margin + self._tenth
+        self._floor = snapshots + self._margin * 3 // 4
+        self._bottom = self._margin // 4
         self._reserve = max(self._wanted, self._least + self._margin)
         if self._room < self._reserve and not self._pressed:
             self._pressed = True
@@ -291,11 +333,28 @@ def _in_etcd(size: int) -> int:
     return size * 5 // 4
 
 
-class _Growth(NamedTuple):
-    """By how many bytes a request makes the tree larger, about; below 0: smaller."""
+def _cost(pending: Pending) -> int:
+    """The bytes that a request takes in etcd until its entry is deleted, about."""
+    return _ENTRY + len(pending.body) + size_of(pending.identities)
 
-    lasting: int
-    ephemeral: int  # by nodes that go with their session
+
+def _parts(pending: Pending) -> Sequence[tuple[Effect, Any]] | None:
+    """What a request does. A request that is no multi is its only part; None if to find out takes long."""
+    operation = EXTENDED.writes.get(pending.opcode)
+    if operation is None:
+        return ()
+    fields = pending.fields
+    if fields is None:
+        is_long = operation.in_steps and len(pending.body) > JUDGED_AT_ONCE
+        try:
+            fields, _ = operation.decode(pending.body, 0, *((BRIEFLY,) if is_long else ()))
+        except MalformedPacket:
+            return ()  # the state machine answers it
+        except TooLong:
+            return None
+    if operation.effect is Effect.OF_PARTS:
+        return [(kind.effect, part) for kind, part in fields]
+    return ((operation.effect, fields),)
 
 
 def _size_of(acl: Sequence[Acl] | None) -> int:
@@ -303,26 +362,27 @@ def _size_of(acl: Sequence[Acl] | None) -> int:
     return 0 if acl is OPEN_ACL or acl is None else size_of_acl(acl)
 
 
-def _never_grows(part: tuple[Effect, Any]) -> bool:
-    """Whether an operation cannot make the tree larger, whatever it finds: a delete may fail.
-
-    Keeper lets a set of empty data pass as well when it is short of memory (ClickHouse 112386).
-    """
-    effect, fields = part
-    return effect is Effect.DELETES or (effect is Effect.SETS_DATA and not fields[1])
+def _changed(node: Node) -> int:
+    """The zxid at which a node's data or children were changed."""
+    return max(node.mzxid, node.pzxid)
 
 
-def _repeats(nodes: Mapping[str, Node], effect: Effect, fields: Any) -> bool:
-    """Whether a request creates an empty node that exists: it is answered NODEEXISTS, or is content with it.
+class _Growth(NamedTuple):
+    """By how many bytes a request makes the tree larger, about; below 0: smaller."""
 
-    Clients do this at each start. ClickHouse 18.16 does not start if it gets another error.
-    """
-    return effect is Effect.CREATES and not fields[1] and fields[0] in nodes and not fields[3] & SEQUENTIAL
+    lasting: int
+    ephemeral: int  # by nodes that go with their session
+    given: dict[str, int]  # the nodes that count as given back, with `_changed`
+    deleted: int  # how many of these it deletes
 
 
-def _growth(nodes: Mapping[str, Node], parts: Sequence[tuple[Effect, Any]]) -> _Growth:
-    """The growth by a request that has these parts; a request that is no multi is its only part."""
-    lasting = ephemeral = 0
+def _growth(
+    nodes: Mapping[str, Node], parts: Sequence[tuple[Effect, Any]], claims: Mapping[str, int]
+) -> _Growth:
+    """The growth by a request that has these parts. `claims`: nodes that have been given back before."""
+    lasting = ephemeral = deleted = 0
+    given: dict[str, int] = {}
+    full = len(claims) >= _MOST_CLAIMS
     for effect, fields in parts:
         if effect is Effect.CREATES:
             if len(parts) == 1 and fields[0] in nodes and not fields[3] & SEQUENTIAL:
@@ -339,14 +399,27 @@ def _growth(nodes: Mapping[str, Node], parts: Sequence[tuple[Effect, Any]]) -> _
         node = nodes.get(path)
         if node is None:
             continue
-        if effect is Effect.SETS_DATA:
-            lasting += len(fields[1] or b"") - node.size
-        elif effect is Effect.SETS_ACL:
-            lasting += _size_of(fields[1]) - node.rights.size
-        else:  # a subtree counts as its topmost node
-            size = _NODE + len(path) + node.size
+        is_new = not full and path not in given and claims.get(path) != _changed(node)
+        if effect is Effect.DELETES:  # a subtree counts as its topmost node
+            if not is_new:
+                continue
+            deleted += 1
+            # A snapshot is compressed: the names above this one take next to nothing in it.
+            size = _NODE + len(path) - path.rfind("/") + node.size + node.rights.size
             if session_of(node.owner):
                 ephemeral -= size
             else:
                 lasting -= size
-    return _Growth(lasting, ephemeral)
+        else:
+            if effect is Effect.SETS_DATA:
+                change = len(fields[1] or b"") - (0 if path in given else node.size)
+            else:
+                change = _size_of(fields[1]) - node.rights.size
+            if change >= 0:
+                lasting += change
+                continue
+            if not is_new:
+                continue
+            lasting += change
+        given[path] = _changed(node)
+    return _Growth(lasting, ephemeral, given, deleted)

@@ -226,7 +226,7 @@ class Snapshots:
         if pressure is None or not self._has_room(pressure):
             return False
         size = self._tree_size()
-        gives = size < _SMALLER * max(self._length.stored) or self.log_bytes > pressure.reserve // 4
+        gives = size < _SMALLER * max(self._length.stored) or self.log_bytes > pressure.worth
         if gives:
             probe.current.reached("a snapshot that gives space")
         return gives

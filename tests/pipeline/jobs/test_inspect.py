@@ -115,6 +115,7 @@ assert "pandas" in sys.modules
 """
 
 
+@pytest.mark.long
 def test_a_small_tree_is_inspected_without_pandas_which_is_there_for_those_who_ask() -> None:
     """In a process of its own: this one may have it already."""
     words = ["inspect", str(SAMPLES / "zk39-plain")]

@@ -151,6 +151,7 @@ def test_budgets_that_are_not_there_yet(capsys: pytest.CaptureFixture[str]) -> N
         assert said in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["traffic.html", "traffic.png"])
 def test_reports(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / name
@@ -160,6 +161,7 @@ def test_reports(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert len(content) > 20_000
 
 
+@pytest.mark.long
 def test_a_disk_that_is_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "full.png").symlink_to("/dev/full")
     assert main(["inspect", "--traffic", SAMPLE, "--report", str(tmp_path / "full.png")]) == 2

@@ -97,6 +97,7 @@ def test_small_trees_need_no_spark(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "equal"), done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "most"),
     [

@@ -4,11 +4,14 @@ import io
 from contextlib import closing
 
 import matplotlib.image
+import pytest
 
 from pipeline.traffic import plots
 from pipeline.traffic.database import Database
 from pipeline.traffic.report import Report, made
 from tests.pipeline.traffic.rows import lively
+
+pytestmark = pytest.mark.long
 
 
 def report(*, empty: bool = False) -> Report:

@@ -30,6 +30,8 @@ from proxy.state.outcome import Refusal
 from proxy.support.latency import ConnectionLatency, Latency
 from schema.entry import Identities, Identity
 
+pytestmark = pytest.mark.long
+
 # What the body of a write may ask for.
 FINE, REFUSED = b"fine", b"refused"
 SESSION = 7

@@ -11,6 +11,7 @@ from proxy.etcd.model import Compare, Delete, Get, Put, Txn
 from proxy.log.follow.follower import Apply, Follower, Item, ProxyCame, ProxyGone, RecordChanged
 from schema.keys import Keyspace
 from tests import golden
+from tests.seeds import seeds
 
 KEYS = Keyspace("/t")
 SCRIPT = Path(__file__).with_name("follower.txt")
@@ -131,7 +132,7 @@ def numbers(items: list[Item]) -> list[tuple[str, int]]:
     return [(item.incarnation, item.number) for item in items if isinstance(item, Apply)]
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", seeds(25, 150))
 def test_however_the_events_come_the_order_is_the_same(seed: int) -> None:
     """By one watch, by a watch that breaks at random, or read at once: what takes effect is the same."""
     chance = random.Random(seed)

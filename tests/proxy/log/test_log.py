@@ -23,6 +23,7 @@ from schema.budgets import encode_rule
 from schema.entry import Kind, encode_attach, encode_forget, encode_level
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import EPHEMERAL, PASSWORD, SEQUENTIAL, Proxy, World, answered, until
+from tests.seeds import seeds
 
 
 @pytest.fixture
@@ -175,7 +176,7 @@ async def test_a_level_that_this_release_does_not_know_ends_it_with_what_to_do(w
     assert "Start a newer release" in str(failure)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(3, 25))
 async def test_random_histories(world: World, seed: int) -> None:
     """Lost, late, doubled and refused Txns, broken watches, leases that end at random moments; a budget."""
     chance = random.Random(seed)

@@ -126,6 +126,7 @@ async def test_a_crash_between_any_two_steps_leaves_a_tree_that_can_be_used() ->
     }
 
 
+@pytest.mark.long
 async def test_two_writers_at_one_position_stopped_in_each_phase() -> None:
     """One is stopped before its n-th request while the other one runs from its beginning to its end."""
     for at in range(200):
@@ -194,6 +195,7 @@ async def test_a_late_publication_cannot_name_pages_that_are_gone() -> None:
     await check(tree)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fate", [Fate.LOST, Fate.ANSWER_LOST])
 async def test_answers_that_get_lost_do_no_harm(fate: Fate) -> None:
     for at in range(0, 40, 3):

@@ -176,9 +176,9 @@ def test_a_nearly_full_etcd_gets_two_snapshots_as_soon_as_deletes_can_give_space
     tree.data_size = 1000
     world.snapshots.is_due()
     subject.apply(5, 100, 1)
-    subject.pressure = Pressure(4000, 1099, 1100)
+    subject.pressure = Pressure(4000, 1099, 1100, 1000)
     assert world.due_after() is None  # there is no room for it before etcd has compacted
-    subject.pressure = Pressure(4000, 5000, 1100)
+    subject.pressure = Pressure(4000, 5000, 1100, 1000)
     for position in (110, 120):
         assert world.due_after() == 0
         subject.record = TreeRecord(True, 1, 1, _REF._replace(name=f"{position}", position=position), None)
@@ -202,7 +202,7 @@ def test_a_snapshot_that_would_make_etcd_full_is_not_written(caplog: pytest.LogC
     subject.record = TreeRecord(True, 1, 1, _REF, None)
     world.snapshots.is_due()
     subject.apply(5, 99999, 1)
-    subject.pressure = Pressure(4000, 1100, 1100, is_last=True)
+    subject.pressure = Pressure(4000, 1100, 1100, 1000, is_last=True)
     assert world.due_after() is None
     assert caplog.text.count("etcd has room for") == 1
     subject.outbox.full = True  # then it may be what gives space back
@@ -210,7 +210,7 @@ def test_a_snapshot_that_would_make_etcd_full_is_not_written(caplog: pytest.LogC
     subject.outbox.full = False
     world.snapshots.want()
     assert world.due_after() == 0
-    subject.pressure = Pressure(4000, 1300, 1100)
+    subject.pressure = Pressure(4000, 1300, 1100, 1000)
     assert world.due_after() is not None
 
 

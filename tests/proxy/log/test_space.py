@@ -69,7 +69,7 @@ class World(logging.Handler):
         pressure = self.space.pressure
         if pressure is None:
             return f"the next look in {seconds:.0f} s"
-        what = [f"{name} {size / _MIB:.1f}" for name, size in pressure._asdict().items() if name != "is_last"]
+        what = [f"{name} {getattr(pressure, name) / _MIB:.1f}" for name in ("reserve", "room", "snapshot")]
         return f"pressed: {', '.join(what)}" + ", the last room" * pressure.is_last
 
     def goes(
@@ -79,6 +79,7 @@ class World(logging.Handler):
         operation = EXTENDED.writes[request.opcode]
         outcomes = set()
         for fields in (None, operation.decode(request.body, 0)[0])[: 1 + twice]:
+            self.space._claims.clear()  # it is not applied
             self.outbox.submit(Pending(kind, session, request.opcode, (), request.body, fields))
             sent = self.outbox.cut(Header(1, 0, 0, 0))
             if sent is not None:
