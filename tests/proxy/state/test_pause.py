@@ -332,6 +332,57 @@ def test_names_are_packed_with_pauses(names: list[str]) -> None:
     assert pack_names(names, Counting()) == pack_strings(names)
 
 
+_LONG_NAMES = [
+    (OpCode.GET_CHILDREN, _watch("/a/b", True)),
+    (OpCode.GET_CHILDREN2, _watch("/a/b", True)),
+    (OpCode.GET_EPHEMERALS, pack_string("/")),
+    (OpCode.MULTI_READ, _multi((OpCode.GET_CHILDREN, _watch("/a/b", True)))),
+    *((KeeperOpCode.FILTERED_LIST, pack_string("/a/b") + bytes((True, kind))) for kind in (0, 2)),
+    (KeeperOpCode.LIST_WITH_STAT_AND_DATA, pack_string("/a/b") + bytes([True, 0, True, True])),
+    (KeeperOpCode.LIST_RECURSIVE, pack_string("/a/b") + INT.pack(1000)),
+]
+
+
+def _with_long_names() -> World:
+    """60 children with names of 60,000 characters: few, and 3.6 MB."""
+    world = _read_tree()
+    for number in range(60):
+        world.do(Create(f"/a/b/{number:02}{'n' * 60_000}", flags=CreateMode.EPHEMERAL))
+    return world
+
+
+@pytest.mark.parametrize("keeper", [False, True])
+@pytest.mark.parametrize(("opcode", "body"), _LONG_NAMES)
+def test_long_names_count_by_their_bytes(opcode: int, body: bytes, keeper: bool) -> None:
+    world, client = _with_long_names(), Client(knows_keeper=keeper)
+    answer = _answer(world, client, AtOnce(Lengths(at_once=800)), opcode, body)
+    assert isinstance(answer, tuple)
+    assert answer[0] is TooLong
+    assert not world.watches
+    steps = EXTENDED.reads[opcode].steps
+    assert steps is not None
+    assert steps(world.reading, client, b"head" + body, 4) > 800
+    pause = Counting(100)
+    assert isinstance(_answer(world, client, pause, opcode, body), bytes)
+    assert pause.calls >= 3_600_000 // (100 * BYTES_PER_STEP)
+
+
+@pytest.mark.parametrize(("opcode", "body"), _LONG_NAMES)
+def test_names_that_are_too_many_for_one_reply_are_refused(
+    opcode: int, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.state.bounded.MOST", 2 << 20)
+    world, client = _with_long_names(), Client(knows_keeper=True)
+    answer = _answer(world, client, Counting(100), opcode, body)
+    if opcode == OpCode.MULTI_READ:  # the answer of a part
+        assert isinstance(answer, bytes)
+        assert len(answer) < 100
+    else:
+        assert isinstance(answer, tuple)
+        assert answer[1] is ErrorCode.BAD_ARGUMENTS
+    assert not world.watches
+
+
 def test_a_tree_is_freed_with_pauses() -> None:
     pause = Counting(4)
     nodes: dict[str, Node] = {str(number): FullNode(b"", (), *[0] * 9) for number in range(20)}
