@@ -15,7 +15,7 @@ from proxy.state.auth.schemes import offered
 from proxy.state.digest import Digest
 from proxy.state.node import FullNode, Node, PackedNode, full_node, new_node
 from proxy.state.outcome import Refusal
-from proxy.state.pause import NO_PAUSE
+from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE
 from proxy.state.quotas import QUOTA_PATHS, check
 from proxy.state.rights import OPEN, Rights
 from proxy.state.sessions import Session
@@ -262,6 +262,8 @@ class Transaction:
         """Give a node a new ACL (DataTree.setACL); watches do not fire for it."""
         self._undo.append((_put_acl, path, node.rights, node.aversion))
         self._digest.touch(path, node, self.pause)
+        if node.size > BYTES_PER_STEP:  # it may be copied into the other form
+            self.pause.spend(node.size // BYTES_PER_STEP)
         return _put_acl(self, path, rights, wrap_int(node.aversion + 1))
 
     def assign(self, path: str, node: Node, value: Stored) -> Node:
