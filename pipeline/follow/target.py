@@ -244,10 +244,24 @@ class FollowedTree:
     ) -> None:
         """Put an entry that leads from one zxid to the next, and the position that it leads to.
 
+        Raises TooLarge.
+        """
+        await self.put(self.entry(machine, changes, clock, position, settings))
+
+    def entry(
+        self,
+        machine: Machine,
+        changes: Followed,
+        clock: int,
+        position: Position,
+        settings: Sequence[Request] = (),
+    ) -> Txn:
+        """The Txn that appends so much. Put each before the next one is made, and before all else here.
+
         `settings`: requests that follow the changes. Raises TooLarge.
         """
         put = Put(self._keys.follows, encode_position(position))
-        await self._put(machine, changes, clock, [put], settings)
+        return self._entry(machine, changes, clock, [put], settings)
 
     async def finish(self, machine: Machine, changes: Followed, clock: int, position: Position) -> None:
         """Put the last entry and the record of a complete tree, which proxies may serve from then on."""
@@ -260,7 +274,7 @@ class FollowedTree:
             Delete(keys.follower),
             Delete(keys.lag),
         ]
-        await self._put(machine, changes, clock, rest)
+        await self.put(self._entry(machine, changes, clock, rest))
 
     async def report(self, lag: Lag) -> None:
         """Put how far the tree is behind, for those that read it meanwhile."""
@@ -268,14 +282,14 @@ class FollowedTree:
         if not (await commit(self._etcd, txn)).succeeded:
             raise taken_over(self._keys)
 
-    async def _put(
+    def _entry(
         self,
         machine: Machine,
         changes: Followed,
         clock: int,
         rest: Sequence[Op],
         settings: Sequence[Request] = (),
-    ) -> None:
+    ) -> Txn:
         """`machine` is at the end of `changes` already: here it counts the entry, and gets the settings."""
         number = self._number + 1
         writer = EntryWriter()
@@ -295,18 +309,21 @@ class FollowedTree:
         for request in settings:
             machine.execute(request)
         machine.end()
-        key = self._keys.entry(self._load.writer, number)
-        guard = self._load.guard(self._keys)
-        txn = Txn((guard, Compare(key, 0)), (Put(key, value), *rest), (Get(key, keys_only=True),))
-        done = await commit(self._etcd, txn)
-        if not done.succeeded:
-            # The answer to an earlier try may have been lost. No other process uses this number.
-            entry = done.responses[0]
-            assert isinstance(entry, RangeResult)
-            if not entry.kvs:
-                raise taken_over(self._keys)
         self._number = number
         self.log_bytes += len(value)
+        key = self._keys.entry(self._load.writer, number)
+        guard = self._load.guard(self._keys)
+        return Txn((guard, Compare(key, 0)), (Put(key, value), *rest), (Get(key, keys_only=True),))
+
+    async def put(self, entry: Txn) -> None:
+        """Put an entry."""
+        done = await commit(self._etcd, entry)
+        if not done.succeeded:
+            # The answer to an earlier try may have been lost. No other process uses this number.
+            found = done.responses[0]
+            assert isinstance(found, RangeResult)
+            if not found.kvs:
+                raise taken_over(self._keys)
 
     async def checkpoint(self, machine: Machine, position: Position) -> Position:
         """Write the state as a snapshot, and delete what it replaces; returns the new position."""

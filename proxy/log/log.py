@@ -128,6 +128,7 @@ class Log:
             serving=self.follow.staleness.serving,
             right=self.follow.staleness.right,
             following=self.is_following,
+            gone=self.follow.gone,
             ended=incarnations.ended,
         )
 
@@ -369,6 +370,7 @@ class Log:
         self.incarnations.check_known(restored=restored)
         if restored:
             self.incarnations.new_epoch(self.follow.last_load.cluster_id, zxid)
+        self.incarnations.appender.make_room()
         self._loaded()
 
     def _loaded(self) -> None:

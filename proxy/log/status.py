@@ -31,6 +31,7 @@ class Contact(NamedTuple):
     serving: bool = True  # whether the state may be shown to clients: it is right, and recent
     right: bool = True  # if not, no client may see the state, however long etcd is out of reach
     following: bool = False  # the tree follows another one, so nothing can be written
+    gone: str = ""  # why the tree cannot be served any more, such as where it was moved to
     ended: float = math.inf  # when that incarnation ended, if its sessions are not carried over yet
 
     @property

@@ -134,7 +134,8 @@ class Follow:
         #: Set once the tree is complete: until then it follows another one.
         self.complete = asyncio.Event()
         self._record_revision = 0
-        self._ended = False  # the tree can no longer be served
+        #: Why the tree can no longer be served; "" while it can.
+        self.gone = ""
 
     async def continue_from(self, loaded: Loaded) -> list[Item]:
         """Continue from a loaded state; returns the items that follow from the load. Called before `run`."""
@@ -157,7 +158,7 @@ class Follow:
     @property
     def record_revision(self) -> int:
         """The mod_revision of the newest record that was seen; one that none has if that ended the tree."""
-        return _NO_REVISION if self._ended else self._record_revision
+        return _NO_REVISION if self.gone else self._record_revision
 
     def distrust(self) -> None:
         """The state is not what the log says: let no client see it, and load the tree anew."""
@@ -324,8 +325,8 @@ class Follow:
             if type(item) is RecordChanged:
                 try:
                     self._record_changed(item)
-                except TreeNotServable:
-                    self._ended = True
+                except TreeNotServable as error:
+                    self.gone = str(error)
                     self._consumer.deliver(items[:index])
                     self.staleness.ended("the tree in etcd is no longer served")
                     raise

@@ -246,6 +246,92 @@ async def test_more_arrives_than_is_taken(world: World) -> None:
     await world.check()
 
 
+class Held(FakeEtcdClient):
+    """Keeps each entry on its way until all may arrive."""
+
+    def __init__(self, store: FakeEtcd) -> None:
+        super().__init__(store)
+        self.entries = 0
+        self.may_arrive = asyncio.Event()
+
+    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+        if any(isinstance(op, Put) and KEYS.log <= op.key < KEYS.log_end for op in txn.success):
+            self.entries += 1
+            await self.may_arrive.wait()
+        return await super().txn(txn, timeout)
+
+
+async def test_the_next_entry_is_applied_while_one_is_on_its_way(world: World) -> None:
+    """The link to the copy's etcd may be long."""
+    await world.level()
+    there = await position_of(world.etcd, KEYS)
+    held = Held(world.etcd.store)
+    applied: list[object] = []
+    apply = standby._Work._apply_entry
+
+    def noted(work: standby._Work, arrived: source_module.Arrived) -> None:
+        applied.append(arrived)
+        apply(work, arrived)
+
+    with (
+        mock.patch.object(standby._Work, "_apply_entry", noted),
+        mock.patch.object(standby, "_ENTRY_CHANGES", 3),
+    ):
+        await world.write(20)
+        running = asyncio.create_task(follow(world.source, held, KEYS, Options()))
+
+        async def of_two() -> bool:
+            return len(applied) >= 4
+
+        await eventually(of_two, "two entries' requests are applied", 60)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert held.entries == 1
+        assert len(applied) < 8, "no more than one entry is prepared"
+        assert await position_of(world.etcd, KEYS) == there
+        held.may_arrive.set()
+
+        async def reached() -> bool:
+            position = await position_of(world.etcd, KEYS)
+            return position is not None and position.zxid == world.tree.ran().zxid
+
+        await eventually(reached, "it is level", 60)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    await world.check()
+
+
+def test_a_copy_is_as_old_as_what_is_in_it() -> None:
+    """Entries arrive all the time, and sooner than the copy has them."""
+
+    class Now(source_module.Reading):
+        at: float | None = None
+
+        def level_at(self) -> float | None:
+            return self.at
+
+    reading = Now(Machine(1), 1)
+    lag = standby._Lag(reading)
+    now = time.time()
+    reading.waiting = 5
+    assert lag.age() is None
+    reading.at = now - 100
+    assert lag.age() is None
+    lag.applied, reading.waiting, reading.at = 4, 3, now - 50
+    assert lag.age() is None
+    lag.write()
+    assert lag.age() is None  # one of the five is missing
+    lag.applied, reading.waiting = 1, 7
+    lag.write()
+    assert lag.age() == pytest.approx(100, abs=20)
+    lag.applied, reading.waiting = 7, 0
+    assert lag.age() == pytest.approx(100, abs=20)
+    lag.write()
+    reading.at = now
+    assert lag.age() == pytest.approx(0, abs=20)
+
+
 async def test_a_proxy_with_another_digest(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     await world.write(70)
     await world.level()
