@@ -18,7 +18,7 @@ from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, DEFAULT_MAX_TXN_OPS
 from proxy.options.etcd import PREFIX, EtcdAccess
 from proxy.options.file import VARIABLES, options_in
 from proxy.options.table import Option, options_of
-from proxy.options.values import checked, identity, not_negative, positive
+from proxy.options.values import checked, identity, not_negative, positive, standby
 
 #: The server's options of access to etcd, by their own names without dashes.
 ACCESS = {each.name.removeprefix("--"): each for each in options_of(EtcdAccess)}
@@ -309,6 +309,15 @@ def _follow(parser: argparse.ArgumentParser) -> None:
         help="with --finish, for another zketcd that is gone: complete the tree as it is, without sessions"
         " and in a new epoch of zxids; then wait until the source can be reached, and seal it. Stops a"
         " follower that runs",
+    )
+    add(
+        "--standby-within",
+        type=standby,
+        default=0,
+        metavar="SECONDS",
+        help="show the proxies of a source in etcd that this follower lives, for those that run with"
+        " --standby-within of at most so many seconds; --source-lost then waits for as long, until they do"
+        " not answer any more",
     )
     add(
         "--check",

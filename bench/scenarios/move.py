@@ -25,7 +25,7 @@ from bench.streams import UniqueStream
 from bench.workloads import STAT_REPLY
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 from lab.servers.four_letter import four_letter_word
-from lab.servers.process import REPOSITORY
+from lab.servers.process import REPOSITORY, ServerProcess
 from lab.servers.waiting import wait_until
 from pipeline.etcd import options as etcd_options
 from pipeline.follow.target import position_of
@@ -77,20 +77,20 @@ def _move(count: int, rate: int, seconds: float) -> list[float | str | int]:
             admin.call_many(nodes(count))
             admin.close_session()
         begun = time.perf_counter()
-        follower = stack.enter_context(_running(_command(zookeeper, etcd), log))
-        _wait(lambda: b"level" in log.read_bytes(), follower, log)
+        follower = stack.enter_context(running(_command(zookeeper, etcd), log))
+        wait_for(lambda: b"level" in log.read_bytes(), follower, log)
         loaded = time.perf_counter() - begun
         zketcd.launch()
-        _wait(lambda: "waiting for" in zketcd.log_text(), follower, log)
+        wait_for(lambda: "waiting for" in zketcd.log_text(), follower, log)
         before = costs.cpu_seconds([follower.pid])
-        with connected(zookeeper.port, [_writes(number, count) for number in range(CONNECTIONS)]) as clients:
+        with connected(zookeeper.port, [writes(number, count) for number in range(CONNECTIONS)]) as clients:
             begun = time.perf_counter()
-            done = _write(clients, rate, seconds)
+            done = write(clients, rate, seconds)
             stopped = time.perf_counter()
             spent = costs.cpu_seconds([follower.pid]) - before
             memory = costs.resident_bytes([follower.pid])
-            last = _last_zxid(zookeeper)
-            left = max(0, last - asyncio.run(_position(etcd)))
+            last = last_zxid(zookeeper)
+            left = max(0, last - asyncio.run(position(etcd)))
             asked = subprocess.run(
                 [*_command(zookeeper, etcd), "--finish", "--zxid", hex(last)], cwd=REPOSITORY, check=False
             )
@@ -106,7 +106,7 @@ def _move(count: int, rate: int, seconds: float) -> list[float | str | int]:
     return [count, loaded, rate, done / (stopped - begun), left, finished, pause, cpu, memory / 1e6]
 
 
-def _write(clients: Sequence[Connection], rate: int, seconds: float) -> int:
+def write(clients: Sequence[Connection], rate: int, seconds: float) -> int:
     """Write at this rate, a share each 10 ms, at most 64 at a time on a connection; how many were done."""
     begun = time.perf_counter()
     sent = 0
@@ -127,7 +127,7 @@ def _command(zookeeper: ZooKeeperServer, etcd: EtcdServer) -> list[str]:
 
 
 @contextmanager
-def _running(command: Sequence[str], log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+def running(command: Sequence[str], log: Path) -> Iterator["subprocess.Popen[bytes]"]:
     """A process that ends with the block."""
     with log.open("wb") as file:
         process = subprocess.Popen(command, cwd=REPOSITORY, stdout=file, stderr=file)
@@ -138,14 +138,14 @@ def _running(command: Sequence[str], log: Path) -> Iterator["subprocess.Popen[by
         process.wait()
 
 
-def _wait(probe: Callable[[], bool], follower: "subprocess.Popen[bytes]", log: Path) -> None:
+def wait_for(probe: Callable[[], bool], follower: "subprocess.Popen[bytes]", log: Path) -> None:
     """Until it is so, or the follower has ended. Raises BenchError then."""
     wait_until(lambda: probe() or follower.poll() is not None, "the follower's progress", TIMEOUT_S)
     if follower.poll() is not None:
         raise BenchError(f"the follower has ended: {log.read_text()[-300:]}")
 
 
-def _writes(connection: int, count: int) -> UniqueStream:
+def writes(connection: int, count: int) -> UniqueStream:
     """Sets all over the tree, other ones on each connection."""
 
     def make(number: int) -> bytes:
@@ -156,14 +156,16 @@ def _writes(connection: int, count: int) -> UniqueStream:
     return UniqueStream(make, (STAT_REPLY,))
 
 
-def _last_zxid(zookeeper: ZooKeeperServer) -> int:
-    found = re.search(r"Zxid: 0x([0-9a-f]+)", four_letter_word(zookeeper.port, "srvr"))
+def last_zxid(server: ServerProcess) -> int:
+    """The zxid of a server's tree."""
+    found = re.search(r"Zxid: 0x([0-9a-f]+)", four_letter_word(server.port, "srvr"))
     if found is None:
         raise BenchError("srvr tells no zxid")
     return int(found[1], 16)
 
 
-async def _position(etcd: EtcdServer) -> int:
+async def position(etcd: EtcdServer) -> int:
+    """The zxid of the copy in this etcd; 0: there is none."""
     async with etcd_options.Connection(etcd.endpoint).client() as client:
         found = await position_of(client, etcd_options.Connection(etcd.endpoint).keys)
     return 0 if found is None else found.zxid

@@ -6,6 +6,9 @@ at that place. The follower then compares the copy with the source's state at th
 
 The move: the source is sealed (docs/decisions/0048), the copy gets all that lies before the seal, and is
 complete. A follower that finds its source sealed for its copy does the rest, whoever has sealed it.
+
+Over a long link the follower does not wait for etcd: it applies what the next entry will hold while one entry
+is on its way. There is only one, so that those in etcd are never out of order.
 """
 
 import asyncio
@@ -25,22 +28,26 @@ from pipeline.follow.retrying import RETRY, retrying
 from pipeline.follow.source import Again, Arrived, NotThere, OtherSource, Reading, Source
 from pipeline.follow.target import FollowedTree, Origin, Position, TooLarge, position_of
 from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Txn
 from proxy.log.record import TreeNotServable, TreeSealed, unknown_level
 from proxy.state.level import KNOWN, UnknownLevel
 from proxy.state.machine import Machine
 from proxy.state.recording import Recorded, What, record
 from proxy.support.tasks import together
+from schema.followed import Sign
 from schema.keys import Keyspace
 from schema.record import Seal
 
-# Limits of an entry of the copy, unless one entry of the source needs more.
+# Limits of an entry of the copy, unless one entry of the source needs more. At 20,000 changes a second over a
+# link of 100 ms an entry has to have 3,000.
 _ENTRY_CHANGES = 8000
-_ENTRY_BYTES = 512 << 10
+_ENTRY_BYTES = 768 << 10  # or half of what etcd takes in a request
 _CHANGE_BYTES = 100  # of a change, without path and data
 _CHECKPOINT_BYTES = 64 << 20  # of entries since the snapshot, or as many as it has
 _TURN = 0.02  # seconds that the event loop may be held
 _IDLE = 0.2  # seconds until the loop looks around while nothing arrives
 _ASK_EVERY = 0.5  # seconds between two looks for the request to finish
+_VOUCH_EVERY = 1.0  # seconds between two signs of life
 # The source is sealed only when so little is left that clients wait for a moment.
 _SEAL_BEHIND = 2000  # requests
 _SEAL_AGE = 3.0  # seconds
@@ -94,7 +101,10 @@ class _Standby:
             try:
                 begun = await self._open()
                 work = _Work(begun, self._source, self._finishing, self._status, self._wrong)
-                await together([begun.reading.run(), work.run()])
+                tasks = [begun.reading.run(), work.run()]
+                if self._options.standby_within:
+                    tasks.append(_vouch(begun, self._options.standby_within))
+                await together(tasks)
             except _Done:
                 return DONE
             except Again as error:
@@ -184,6 +194,15 @@ class _Standby:
         return _Run(reading, tree, copy, await tree.checkpoint(copy, position))
 
 
+async def _vouch(begun: _Run, within: int) -> None:
+    """Show the source's proxies that this follower holds the copy (`proxy.log.follow.standby_signs`)."""
+    while True:
+        seen = begun.reading.revision
+        await begun.tree.allow(within)  # behind what was seen, so that the sign cannot be too new
+        await begun.reading.sign(Sign(within, seen))
+        await asyncio.sleep(_VOUCH_EVERY)
+
+
 def _position(source: Source, reading: Reading, clock: int) -> Position:
     machine = reading.machine
     origin = Origin(reading.cluster_id, machine.entries, clock)
@@ -200,19 +219,60 @@ class _Finishing:
         self._asked = -_ASK_EVERY
         self._request: Asked | None = None
 
-    async def wanted(self) -> int | None:
-        """The zxid at which to finish, at least; None: no request yet. Raises EtcdError."""
-        if self.options.finish:
-            return self.options.zxid
+    async def look(self) -> None:
+        """Look for a request, from time to time. Raises EtcdError."""
         now = time.monotonic()
-        if now - self._asked >= _ASK_EVERY:
+        if not self.options.finish and now - self._asked >= _ASK_EVERY:
             self._asked = now
             self._request = await self._answering.wanted()
+
+    @property
+    def wanted(self) -> int | None:
+        """The zxid at which to finish, at least; None: no request yet."""
+        if self.options.finish:
+            return self.options.zxid
         return None if self._request is None else self._request.zxid
 
     def seal(self, cluster_id: int) -> Seal:
         """The seal that leads to the copy in this cluster."""
         return Seal(self.options.address, self._prefix, cluster_id, int(time.time() * 1000))
+
+
+class _Lag:
+    """How far the copy is behind the source, while no entry is on its way."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self.applied = 0  # requests that no entry has yet
+        self._written = 0  # requests that entries have
+        self._level_at: float | None = None  # Unix time of a state of the source that the copy has
+        self._next: tuple[float, int] | None = None  # of a later one, and what `_written` has to be for it
+
+    def write(self) -> None:
+        """What was applied is in an entry."""
+        self._written += self.applied
+        self.applied = 0
+
+    @property
+    def requests(self) -> int:
+        """Requests that the source is known to have, and that the copy lacks."""
+        return self.applied + self._reading.behind
+
+    @property
+    def is_any(self) -> bool:
+        """Whether anything has arrived that the copy lacks."""
+        return bool(self.applied) or self._reading.has_more
+
+    def age(self) -> float | None:
+        """The copy has what the source had so many seconds ago; None: unknown."""
+        if self._next is not None and self._written >= self._next[1]:
+            self._level_at, self._next = self._next[0], None
+        at, arrived = self._reading.level_at(), self.applied + self._reading.waiting
+        if at is not None and not arrived:
+            self._level_at, self._next = at, None
+        elif at is not None and self._next is None:
+            self._next = at, self._written + arrived
+        return None if self._level_at is None else max(0.0, time.time() - self._level_at)
 
 
 class _Work:
@@ -231,40 +291,38 @@ class _Work:
         self._changed = Changed(self._machine)
         self._attached: set[int] = set(self._machine.sessions)  # whose timeouts may be others
         self._changes = self._bytes = 0
+        self._most_bytes = min(_ENTRY_BYTES, finishing.options.limits.max_request_bytes // 2)
+        self._lag = _Lag(self._reading)
         self._clock = 0
         self._has_sealed = False
 
     async def run(self) -> None:
         """Work until there is nothing left to do. Raises _Done, Again, Failure, EtcdError."""
-        await self._append()
         while True:
-            await self._apply()
-            await self._append()
+            entry = await self._entry()
             if self._tree.log_bytes > max(_CHECKPOINT_BYTES, self._tree.snapshot_bytes):
+                await self._put(entry)
+                entry = None
                 await self._checkpoint()
-            await self._status.report(self._tree.report)
+            await together([self._put(entry), self._exchange(), self._apply()])
             await self._seal_if_wanted()
-            if self._reading.has_more:
-                self._status.behind(self._position.zxid, self._reading.behind, age=self._age())
+            age = self._lag.age()
+            if self._lag.is_any:
+                self._status.behind(self._position.zxid, self._lag.requests, age=age)
                 continue
             if self._reading.sealed is not None:
                 await self._finish(self._reading.sealed)
-            self._report()
+            self._report(age)
             try:
                 async with asyncio.timeout(_IDLE):
                     await self._reading.arrived.wait()
             except TimeoutError:
                 pass
 
-    def _age(self) -> float | None:
-        """What the source had so many seconds ago is applied; None: unknown."""
-        at = self._reading.level_at()
-        return None if at is None else max(0.0, time.time() - at)
-
-    def _report(self) -> None:
-        options, age = self._finishing.options, self._age()
-        if self._reading.behind:  # an archive has more than was read
-            self._status.behind(self._position.zxid, self._reading.behind, age=age)
+    def _report(self, age: float | None) -> None:
+        options = self._finishing.options
+        if self._lag.requests:  # an archive has more than was read
+            self._status.behind(self._position.zxid, self._lag.requests, age=age)
             return
         if age is None:
             return
@@ -273,13 +331,18 @@ class _Work:
         if done:
             raise _Done
 
+    async def _exchange(self) -> None:
+        """Report the lag, and look whether the copy has to be completed."""
+        await self._status.report(self._tree.report)
+        if not self._has_sealed:
+            await self._finishing.look()
+
     async def _seal_if_wanted(self) -> None:
         """Seal the source if the copy has to be completed, and nearly all is in it."""
-        wanted = None if self._has_sealed else await self._finishing.wanted()
-        age = self._age()
-        if wanted is None or age is None or self._position.zxid < wanted:
+        wanted, at = self._finishing.wanted, self._reading.level_at()
+        if wanted is None or at is None or self._has_sealed or self._position.zxid < wanted:
             return
-        if self._reading.waiting <= _SEAL_BEHIND and age <= _SEAL_AGE:
+        if self._lag.requests <= _SEAL_BEHIND and time.time() - at <= _SEAL_AGE:
             await self._source.seal(self._finishing.seal(self._copy.cluster_id))
             self._has_sealed = True
             print_progress(f"{self._source.name} is sealed: its clients have to use the copy from now on")
@@ -299,8 +362,8 @@ class _Work:
     async def _apply(self) -> None:
         """Apply as much as one entry of the copy takes."""
         turn = time.monotonic() + _TURN
-        while self._changes < _ENTRY_CHANGES and self._bytes < _ENTRY_BYTES:
-            if self._bytes and self._bytes + self._reading.next_bytes > _ENTRY_BYTES:
+        while self._changes < _ENTRY_CHANGES and self._bytes < self._most_bytes:
+            if self._bytes and self._bytes + self._reading.next_bytes > self._most_bytes:
                 return
             arrived = self._reading.take()
             if arrived is None:
@@ -331,18 +394,20 @@ class _Work:
             )
             note(self._changed, machine, self._recorded, self._copy.sessions, self._attached)
         machine.end()
+        self._lag.applied += len(entry.requests)
         self._clock = max(self._clock, entry.clock)
 
-    async def _append(self) -> None:
-        """Put what was applied into the copy's log, if it is anything."""
+    async def _entry(self) -> Txn | None:
+        """The entry of what was applied, if it is anything. What no entry holds becomes a checkpoint."""
         self._changes = self._bytes = 0
+        self._lag.write()
         reused = self._changed.reused
         changes = self._changed.take()
         self._copy.followed(changes)
         settings = self._copy.settings(self._attached)
         if changes.zxid == changes.after and not settings:
             self._attached.clear()
-            return
+            return None
         machine, origin = self._machine, self._position.origin
         assert origin is not None
         clock = max(self._clock, origin.clock)
@@ -351,12 +416,17 @@ class _Work:
         try:
             if reused:
                 raise TooLarge("a session's id was used again")
-            await self._tree.append(self._copy, changes, clock, self._position, settings)
+            entry = self._tree.entry(self._copy, changes, clock, self._position, settings)
         except TooLarge as error:
             print_progress(f"writing all {len(machine.tree.nodes)} znodes, since {error}")
             await self._checkpoint()
-        else:
-            self._attached.clear()
+            return None
+        self._attached.clear()
+        return entry
+
+    async def _put(self, entry: Txn | None) -> None:
+        if entry is not None:
+            await self._tree.put(entry)
 
     async def _checkpoint(self) -> None:
         self._position = await self._tree.checkpoint(self._copy, self._position)

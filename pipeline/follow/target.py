@@ -31,6 +31,7 @@ from schema.keys import Keyspace, snapshot_name
 from schema.record import SnapshotRef, TreeRecord, encode_record
 
 _ROOM = 4096  # bytes of a request besides the entry
+_LAST = "lost"  # the name of a follower that completes its tree without the source begins so
 
 
 class Origin(NamedTuple):
@@ -100,17 +101,37 @@ async def position_of(etcd: Etcd, keys: Keyspace) -> Position | None:
     return position if not record.complete and record.current.name == position.base else None
 
 
+async def allowed(etcd: Etcd, keys: Keyspace) -> int:
+    """For how many seconds the source's proxies may serve without a sign of the copy's follower; 0: for ever.
+
+    Raises EtcdError.
+    """
+    found = (await until_known(lambda: etcd.range(Get(keys.within), TIMEOUT))).kvs
+    return int(found[0].value) if found else 0
+
+
 async def resume(
     etcd: Etcd,
     keys: Keyspace,
     limits: Limits = Limits(),  # noqa: B008 - immutable
+    *,
+    lost: bool = False,
 ) -> Start:
-    """Take over a tree that follows. The fence excludes the former follower. Raises Failure, EtcdError."""
-    writer = "follow" + secrets.token_hex(8)
+    """Take over a tree that follows. The fence excludes the former follower. Raises Failure, EtcdError.
+
+    `lost`: to complete it without its source. From then on no other follower takes it over.
+    """
+    writer = (_LAST if lost else "follow") + secrets.token_hex(8)
     while True:
         there = await look(etcd, keys)
         if there.record is None or not there.follows or there.record.current is None:
             raise load.lost(keys)
+        former = (await until_known(lambda: etcd.range(Get(keys.follower), TIMEOUT))).kvs
+        if former and former[0].value.startswith(_LAST.encode()) and not lost:
+            raise Failure(
+                f"{keys.prefix.decode()} is being completed without its source: run --finish --source-lost"
+                " again, or start over with --overwrite"
+            )
         take = Txn(
             (Compare(keys.tree, there.record_mod),),
             (
@@ -244,10 +265,24 @@ class FollowedTree:
     ) -> None:
         """Put an entry that leads from one zxid to the next, and the position that it leads to.
 
+        Raises TooLarge.
+        """
+        await self.put(self.entry(machine, changes, clock, position, settings))
+
+    def entry(
+        self,
+        machine: Machine,
+        changes: Followed,
+        clock: int,
+        position: Position,
+        settings: Sequence[Request] = (),
+    ) -> Txn:
+        """The Txn that appends so much. Put each before the next one is made, and before all else here.
+
         `settings`: requests that follow the changes. Raises TooLarge.
         """
         put = Put(self._keys.follows, encode_position(position))
-        await self._put(machine, changes, clock, [put], settings)
+        return self._entry(machine, changes, clock, [put], settings)
 
     async def finish(self, machine: Machine, changes: Followed, clock: int, position: Position) -> None:
         """Put the last entry and the record of a complete tree, which proxies may serve from then on."""
@@ -260,7 +295,17 @@ class FollowedTree:
             Delete(keys.follower),
             Delete(keys.lag),
         ]
-        await self._put(machine, changes, clock, rest)
+        await self.put(self._entry(machine, changes, clock, rest))
+
+    async def allow(self, within: int) -> None:
+        """Note for how long the source's proxies may serve without a sign of this follower, once it is here.
+
+        What is noted only grows: they may still count on another follower's.
+        """
+        known = await allowed(self._etcd, self._keys)
+        put = () if known >= within else (Put(self._keys.within, str(within).encode()),)
+        if not (await commit(self._etcd, Txn((self._load.guard(self._keys),), put))).succeeded:
+            raise taken_over(self._keys)
 
     async def report(self, lag: Lag) -> None:
         """Put how far the tree is behind, for those that read it meanwhile."""
@@ -268,14 +313,14 @@ class FollowedTree:
         if not (await commit(self._etcd, txn)).succeeded:
             raise taken_over(self._keys)
 
-    async def _put(
+    def _entry(
         self,
         machine: Machine,
         changes: Followed,
         clock: int,
         rest: Sequence[Op],
         settings: Sequence[Request] = (),
-    ) -> None:
+    ) -> Txn:
         """`machine` is at the end of `changes` already: here it counts the entry, and gets the settings."""
         number = self._number + 1
         writer = EntryWriter()
@@ -295,18 +340,21 @@ class FollowedTree:
         for request in settings:
             machine.execute(request)
         machine.end()
-        key = self._keys.entry(self._load.writer, number)
-        guard = self._load.guard(self._keys)
-        txn = Txn((guard, Compare(key, 0)), (Put(key, value), *rest), (Get(key, keys_only=True),))
-        done = await commit(self._etcd, txn)
-        if not done.succeeded:
-            # The answer to an earlier try may have been lost. No other process uses this number.
-            entry = done.responses[0]
-            assert isinstance(entry, RangeResult)
-            if not entry.kvs:
-                raise taken_over(self._keys)
         self._number = number
         self.log_bytes += len(value)
+        key = self._keys.entry(self._load.writer, number)
+        guard = self._load.guard(self._keys)
+        return Txn((guard, Compare(key, 0)), (Put(key, value), *rest), (Get(key, keys_only=True),))
+
+    async def put(self, entry: Txn) -> None:
+        """Put an entry."""
+        done = await commit(self._etcd, entry)
+        if not done.succeeded:
+            # The answer to an earlier try may have been lost. No other process uses this number.
+            found = done.responses[0]
+            assert isinstance(found, RangeResult)
+            if not found.kvs:
+                raise taken_over(self._keys)
 
     async def checkpoint(self, machine: Machine, position: Position) -> Position:
         """Write the state as a snapshot, and delete what it replaces; returns the new position."""

@@ -9,20 +9,26 @@ from collections.abc import Collection, Iterator, Sequence
 from struct import Struct
 from typing import TypeAlias
 
+from codec.constants import ErrorCode
 from codec.jute import INT, NULL, Acl, pack_strings
 from codec.packets import STAT
-from proxy.state.pause import NO_PAUSE, Pause
+from proxy.state import bounded
+from proxy.state.outcome import Refusal
+from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE, Pause
 from proxy.state.rights import OPEN, Rights, rights_of
 from schema.pages import NodePage
 from schema.znode import OPEN_ACL, Fields, Znode, pack_stat, session_of, wrap_int
 
 # So many names are packed, or nodes visited, in about the time of one step.
 PACKED_PER_STEP = 16
+_MEASURED_PER_STEP = 64  # names
 
 # Packed nodes have at most so many different ACLs, none of more characters than this; nodes with other ones
 # stay full nodes. The classes of these ACLs are never freed.
 _MOST_ACLS = 256
 _LONGEST_ACL = 1024
+# Bytes of data. A full node with more stays one: setACL of a few bytes would copy them each time.
+_MOST_COPIED = 16 << 10
 
 _NO_NAMES = pack_strings(())
 _MAX_INT = (1 << 31) - 1
@@ -83,11 +89,18 @@ class FullNode(Znode):
         return packed
 
     def names(self, pause: Pause = NO_PAUSE) -> bytes:
-        """The names of its children, packed; cached. May raise TooLong."""
+        """The names of its children, packed; cached. May raise TooLong; BADARGUMENTS if they are too many."""
         packed = self._names
         if packed is None:
             packed = self._names = pack_children(self.children or (), pause)
         return packed
+
+    def names_size(self, pause: Pause = NO_PAUSE) -> int:
+        """Characters of the names of its children, about."""
+        packed, children = self._names, self.children
+        if packed is not None or not children:
+            return len(packed or ())
+        return _size(children, _start_of_names(children), pause)
 
     def digested(self) -> bytes:
         """What ZooKeeper's digest hashes behind the path."""
@@ -104,7 +117,9 @@ class FullNode(Znode):
         )
 
     def packed(self) -> "Node":
-        """The same node as a packed node, if it can be one."""
+        """The same node as a packed node, if it can be one and that is not much to copy."""
+        if self.size > _MOST_COPIED:
+            return self
         kind = packed_kind(self.rights, self.owner)
         return self if kind is None or self.created or self.children else kind(self.content())
 
@@ -170,6 +185,10 @@ class PackedNode(bytes):
     def names(self, _pause: Pause = NO_PAUSE) -> bytes:
         """The names of no children, packed."""
         return _NO_NAMES
+
+    def names_size(self, _pause: Pause = NO_PAUSE) -> int:
+        """There are none."""
+        return 0
 
     def digested(self) -> bytes:
         """What ZooKeeper's digest hashes behind the path."""
@@ -283,12 +302,12 @@ def _odd(page: NodePage, full: Sequence[int], indexes: Sequence[int]) -> list[in
 
 
 def pack_names(names: Collection[str], pause: Pause) -> bytes:
-    """A vector of strings. May raise TooLong."""
+    """A vector of strings. May raise TooLong, and BADARGUMENTS if they are too many for a reply."""
     return _pack_texts(names, 0, pause)
 
 
 def pack_children(paths: Collection[str], pause: Pause) -> bytes:
-    """The names of a node's children, from their paths. May raise TooLong."""
+    """The names of a node's children, from their paths. Raises as `pack_names`."""
     return _pack_texts(paths, _start_of_names(paths), pause)
 
 
@@ -303,13 +322,27 @@ def _start_of_names(paths: Collection[str]) -> int:
     return next(iter(paths)).rfind("/") + 1 if paths else 0
 
 
+def _size(texts: Collection[str], start: int, pause: Pause) -> int:
+    """How many characters the texts have from a place on."""
+    if len(texts) <= pause.every:
+        found = sum(map(len, texts))
+    else:
+        found = sum(sum(map(len, some)) for some in pause.batches(texts, _MEASURED_PER_STEP))
+    return found - start * len(texts)
+
+
 def _pack_texts(texts: Collection[str], start: int, pause: Pause) -> bytes:
     """Pack what the texts have from a place on."""
-    pause.expect(len(texts) // PACKED_PER_STEP)
-    if len(texts) <= pause.every:
+    steps = len(texts) // PACKED_PER_STEP
+    pause.expect(steps)
+    size = _size(texts, start, pause)
+    pause.expect(steps + size // BYTES_PER_STEP)
+    if size > bounded.MOST:
+        raise Refusal(ErrorCode.BAD_ARGUMENTS)
+    if len(texts) <= pause.every and size <= pause.every * BYTES_PER_STEP:
         return pack_strings([text[start:] for text in texts] if start else texts)
-    parts = [
-        pack_strings([text[start:] for text in batch])[INT.size :]
-        for batch in pause.batches(texts, per_step=2)
-    ]
-    return b"".join((INT.pack(len(texts)), *parts))
+    body = bounded.Body(pause)
+    body.add(INT.pack(len(texts)))
+    for some in pause.texts(texts, per_step=2):
+        body.add(pack_strings([text[start:] for text in some])[INT.size :])
+    return body.whole()

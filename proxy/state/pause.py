@@ -92,6 +92,16 @@ class Pause:
             yield batch
             self()
 
+    def texts(self, texts: Iterable[str], per_step: int = 1) -> Iterator[list[str]]:
+        """As `batches`, but long texts, which count as more steps, come one by one."""
+        for some in self.batches(texts, per_step):
+            if sum(map(len, some)) <= self.every * BYTES_PER_STEP:
+                yield some
+                continue
+            for text in some:
+                yield [text]
+                self.spend(1 + len(text) // BYTES_PER_STEP)
+
     def clear(self, items: list[Any]) -> None:
         """Empty a list with pauses: freeing very many objects is slow."""
         while len(items) > self.every:

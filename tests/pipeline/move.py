@@ -5,44 +5,38 @@ EnsembleTracker, Spark's masters with a worker. The clocks of the members and of
 two hours. It is docs/migration.md as a program: follow, check, cut-over, the way back. In the end both sides
 are equal in every field, each acknowledged write is there, and no client is on the side that was left.
 
-Only the whole run has a limit of time: a slow machine makes it slow and nothing else.
+`--source zketcd`: a tree moves from one etcd to another, and back (`move_of_etcd`).
 """
 
 import argparse
 import contextlib
-import http.client
 import logging
 import re
 import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.retry import KazooRetry
 
-from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, free_port, wait_until
-from lab.servers.clickhouse import ClickHouseServer, QueryRefused
+from lab.servers import EtcdServer, ZooKeeperServer, free_port, wait_until
+from lab.servers.clickhouse import ClickHouseServer
 from lab.servers.four_letter import four_letter_word
-from lab.servers.process import REPOSITORY, ServerProcess
+from lab.servers.process import ServerProcess
 from proof.torture.host import faketime_library
-from tests.clients.clickhouse_tables import Writer, check, create_table, wait_for_progress, writing
+from tests.clients.clickhouse_tables import check, writing
 from tests.clients.jvm import java_virtual_machine
 from tests.clients.spark import SparkMaster, SparkWorker
-from tests.pipeline.adders import Adder, Curator, curator_adder, kazoo_adder
-from tests.pipeline.balancer import Balancer
+from tests.pipeline.adders import Curator, curator_adder, kazoo_adder
 from tests.pipeline.follow.running import PipelineCommand
+from tests.pipeline.move_of_etcd import MoveOfEtcd
+from tests.pipeline.moving import PREFIX, STANDS_BY, TIMEOUT_MS, Moving, clock
 
-PREFIX = "/move"
-_TIMEOUT_MS = 60_000
 _JAVA = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-_STANDS_BY = "waiting for `zketcd follow"  # what a zketcd says before the cut-over
-_MORE = 5  # creates that show that a client still works
 
 
 class Member(ZooKeeperServer):
@@ -57,31 +51,17 @@ class Member(ZooKeeperServer):
         return {**super().environment(), **clock(self._ahead)}
 
 
-def clock(ahead: int) -> Mapping[str, str]:
-    """The environment of a host whose clock is ahead by so many seconds, or behind."""
-    library = faketime_library()
-    if not library:
-        return {}
-    return {"LD_PRELOAD": library, "FAKETIME": f"{ahead:+d}", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
-
-
-class Move:
+class Move(Moving):
     """The whole move."""
 
     def __init__(self, stack: ExitStack, folder: Path, seconds: float) -> None:
-        self.figures: dict[str, float | int | str] = {"kills": 0}
-        self._stack = stack
+        super().__init__(stack, seconds)
         self._back_folder = folder / "back"
-        self._begun = time.monotonic()
-        self._seconds = seconds
-        self._balancer = stack.enter_context(Balancer())
         self._etcd = EtcdServer()
         self._to_etcd = ("--etcd", self._etcd.endpoint, "--prefix", PREFIX)
         self._tree = f"etcd://{self._etcd.address}{PREFIX}"
         self._members = ensemble()
-        self._proxies = [self._proxy(ahead) for ahead in (-1800, 1800)]
-        self._adders: list[Adder] = []
-        self._writers: list[Writer] = []
+        self._proxies = [self._proxy(self._etcd, ahead) for ahead in (-1800, 1800)]
         self._spark: list[SparkMaster | SparkWorker] = []
 
     def run(self) -> None:
@@ -96,7 +76,7 @@ class Move:
         self._launch(*self._spark)
         jvm = self._stack.enter_context(java_virtual_machine())
         reader = self._kazoo()
-        curator = Curator(jvm, self._balancer.address, _TIMEOUT_MS)
+        curator = Curator(jvm, self._balancer.address, TIMEOUT_MS)
         self._stack.callback(curator.stop)
         curator.start()
         self._adders = [kazoo_adder(reader), curator_adder(curator)]
@@ -126,11 +106,11 @@ class Move:
         self._says(follower, "level at zxid")
         self._launch(*self._proxies)
         for proxy in self._proxies:
-            self._says(proxy, _STANDS_BY)
+            self._says(proxy, STANDS_BY)
         for victim in (*self._members, follower, self._etcd):
             self._kill(victim, self._serving)
         for victim in self._proxies:
-            self._kill(victim, lambda proxy: self._says(proxy, _STANDS_BY))
+            self._kill(victim, lambda proxy: self._says(proxy, STANDS_BY))
         (self.figures["there: follow --check"],) = self._command(*follow, "--check")
         begun = self._cut()
         # Curator's EnsembleTracker has replaced the balancer's address by the members'. So what uses Curator
@@ -189,42 +169,9 @@ class Move:
 
     # -- clients --------------------------------------------------------------------------------------------
 
-    def _clickhouse(self) -> tuple[ClickHouseServer, ClickHouseServer]:
-        one, two = (
-            # It never continues a session, and waits until its former one has expired.
-            ClickHouseServer(self._balancer.port, replica=f"replica-{n}", session_timeout_ms=10_000)
-            for n in (1, 2)
-        )
-        for replica in (one, two):
-            replica.join((one, two))
-        self._launch(one, two)
-        self._serving(one, two)
-        create_table(one, "t")
-        self._writers = [Writer(number, replica, self._left()) for number, replica in enumerate((one, two))]
-        return one, two
-
-    def _kazoo(self) -> KazooClient:
-        retry = KazooRetry(max_tries=-1, delay=0.1, backoff=1)
-        client = KazooClient(
-            self._balancer.address,
-            timeout=_TIMEOUT_MS / 1000,
-            connection_retry=retry,
-            command_retry=retry.copy(),
-        )
-        client.start(self._left())
-        self._stack.callback(client.close)
-        self._stack.callback(client.stop)
-        return client
-
     def _go_on(self) -> None:
-        """Wait until all clients that write do so again."""
-        self._created(_MORE)
-        wait_for_progress(self._writers, self._left())
+        super()._go_on()
         self._worker_is_known()
-
-    def _created(self, more: int) -> None:
-        goals = [(adder, adder.done + more) for adder in self._adders]
-        self._wait(lambda: all(adder.done >= goal for adder, goal in goals), "creates are acknowledged")
 
     def _worker_is_known(self) -> bool:
         for server in self._spark:
@@ -236,43 +183,7 @@ class Move:
                     return any(state == "ALIVE" for _, state in master.known("workers"))
         return False
 
-    def _check(self, adder: Adder, reader: KazooClient) -> None:
-        found = sorted(reader.retry(reader.get_children, adder.folder))
-        expected = [f"{number:08d}" for number in range(adder.done)]
-        assert found[: adder.done] == expected, f"{adder.folder}: acknowledged creates are missing"
-        assert len(found) <= adder.done + 1  # one more whose acknowledgement was lost at the end
-        self.figures[f"{adder.folder}: creates"] = adder.done
-        self.figures[f"{adder.folder}: longest wait, s"] = adder.longest_wait
-
     # -- steps ----------------------------------------------------------------------------------------------
-
-    def _proxy(self, ahead: int) -> ZketcdServer:
-        return ZketcdServer(
-            self._etcd.endpoint,
-            prefix=PREFIX,
-            max_session_timeout=_TIMEOUT_MS,
-            max_client_connections=0,
-            variables=clock(ahead),
-        )
-
-    def _launch(self, *servers: ServerProcess) -> None:
-        for server in servers:
-            self._stack.callback(server.close)
-            server.launch()
-
-    def _kill(self, victim: ServerProcess, wait: Callable[[ServerProcess], None]) -> None:
-        print(f"{time.monotonic() - self._begun:6.0f} s  kill {victim.name}", flush=True)
-        victim.kill()
-        time.sleep(1)
-        victim.launch()
-        wait(victim)
-        self._go_on()
-        self.figures["kills"] = int(self.figures["kills"]) + 1
-
-    def _cut(self) -> float:
-        """Take the clients from the servers."""
-        self._balancer.lead_to()
-        return time.monotonic()
 
     def _settled(self) -> int:
         """The zxid at which all members stay: what had been sent to them is applied."""
@@ -285,9 +196,6 @@ class Move:
         wait_until(settled, "the members apply what was sent to them", self._left(), interval=0.5)
         return seen[0]
 
-    def _lead_to(self, servers: Sequence[ServerProcess]) -> None:
-        self._balancer.lead_to(*(server.port for server in servers))
-
     def _resume(
         self,
         servers: Sequence[ServerProcess],
@@ -299,8 +207,7 @@ class Move:
         self.figures[f"{which}: without a server, s"] = time.monotonic() - begun
         self._created(1)
         self.figures[f"{which}: creates' pause, s"] = time.monotonic() - begun
-        self._wait(lambda: all(map(restarted, replicas)), "ClickHouse's table uses the server that is there")
-        wait_for_progress(self._writers, self._left())
+        self._insert(replicas)
         self.figures[f"{which}: inserts' pause, s"] = time.monotonic() - begun
         self._wait(self._worker_is_known, "one of Spark's masters leads, and knows the worker")
         self._go_on()
@@ -309,33 +216,6 @@ class Move:
         """Compare a data directory with the tree in etcd, every field of every znode; what was equal."""
         left, _, result = self._command("verify", str(folder), self._tree)
         return f"{result}: {left.split()[1]} znodes"
-
-    def _command(self, *words: str) -> Sequence[str]:
-        """Run a command of the pipeline; returns the lines that it prints."""
-        print(f"{time.monotonic() - self._begun:6.0f} s  {words[0]} {words[-1]}", flush=True)
-        command = [sys.executable, "-m", "pipeline", *words]
-        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-        assert not done.returncode, f"{' '.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}"
-        return done.stdout.splitlines()
-
-    # -- waiting --------------------------------------------------------------------------------------------
-
-    def _left(self) -> float:
-        return max(0.0, self._begun + self._seconds - time.monotonic())
-
-    def _wait(self, probe: Callable[[], bool], what: str) -> None:
-        wait_until(probe, what, self._left(), interval=0.1)
-
-    def _serving(self, *servers: ServerProcess) -> None:
-        for server in servers:
-            self._reaches(server, server.serves, "serves")
-
-    def _says(self, server: ServerProcess, text: str) -> None:
-        self._reaches(server, lambda: text in server.log_text(), f"says {text!r}")
-
-    def _reaches(self, server: ServerProcess, probe: Callable[[], bool], what: str) -> None:
-        self._wait(lambda: probe() or not server.alive, f"{server.name} {what}")
-        assert server.alive, f"{server.name} ended:\n{server.log_tail()}"
 
 
 def ensemble() -> list[Member]:
@@ -354,7 +234,7 @@ def ensemble() -> list[Member]:
             settings=settings,
             port=ports[number][2],
             tick_time=1000,
-            max_session_timeout=_TIMEOUT_MS,
+            max_session_timeout=TIMEOUT_MS,
             max_client_connections=0,
             java_options=_JAVA,
             system_properties={"zookeeper.commitLogCount": "100000"},
@@ -383,24 +263,18 @@ def children(member: ZooKeeperServer, path: str, seconds: float) -> int:
         client.close()
 
 
-def restarted(replica: ClickHouseServer) -> bool:
-    """Have the table use the server that is there, as docs/migration.md advises for 18.16."""
-    try:
-        replica.query("SYSTEM RESTART REPLICA t")
-    except (QueryRefused, OSError, http.client.HTTPException):
-        return False
-    return True
-
-
 def main() -> int:
     """Move, and print the figures."""
     parser = argparse.ArgumentParser(prog="python -m tests.pipeline.move")
+    parser.add_argument("--source", choices=("zookeeper", "zketcd"), default="zookeeper")
     parser.add_argument("--minutes", type=float, default=60.0, help="a run that takes longer fails (60)")
-    seconds = 60 * parser.parse_args().minutes
+    options = parser.parse_args()
+    seconds = 60 * options.minutes
     logging.getLogger("kazoo").setLevel(logging.ERROR)  # it warns of each lost connection
     begun = time.monotonic()
     with TemporaryDirectory(prefix="zketcd-move-") as folder, ExitStack() as stack:
-        move = Move(stack, Path(folder), seconds)
+        of_etcd = options.source == "zketcd"
+        move = MoveOfEtcd(stack, seconds) if of_etcd else Move(stack, Path(folder), seconds)
         move.run()
         figures = {**move.figures, "seconds in all": time.monotonic() - begun}
     if not faketime_library():

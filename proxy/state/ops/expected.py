@@ -25,6 +25,8 @@ def expect_list(
     pause = reading.pause
     steps += len(node.children) // per_step
     pause.expect(steps)
+    steps += node.names_size(pause) // BYTES_PER_STEP
+    pause.expect(steps)
     if with_data:
         nodes = reading.tree.nodes
         steps += sum(nodes[below].size for below in pause.each(node.children)) // BYTES_PER_STEP

@@ -7,14 +7,14 @@ from collections.abc import Collection
 from codec.constants import ErrorCode, ListFilter, Perms
 from codec.jute import INT, Reader, pack_buffer
 from codec.keeper import read_filtered_list, read_list_with_stat_and_data, read_path_limit
-from proxy.state.node import PACKED_PER_STEP, Node, pack_children, pack_names
+from proxy.state import bounded
+from proxy.state.bounded import Body
+from proxy.state.node import Node, pack_children, pack_names
 from proxy.state.operation import Client, Reading
-from proxy.state.ops import bounded
-from proxy.state.ops.bounded import Body
 from proxy.state.ops.expected import expect_list
 from proxy.state.ops.reads import find
 from proxy.state.outcome import Refusal
-from proxy.state.pause import Pause
+from proxy.state.pause import BYTES_PER_STEP, Pause
 from proxy.state.rights import demand
 from schema.znode import session_of
 
@@ -23,12 +23,18 @@ _COMPARED_PER_STEP = 8
 
 
 def filtered_list(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
-    """The names of the children of one kind, and the node's Stat, as getChildren2."""
+    """The names of the children of one kind, and the node's Stat, as getChildren2.
+
+    Raises BADARGUMENTS for names that are too many for one reply.
+    """
     path, watch, only = read_filtered_list(Reader(frame, position))
-    per_step = PACKED_PER_STEP if only == ListFilter.ALL else 4
-    expect_list(reading, path, 0, per_step)
-    node, paths = _listed(reading, client, path, only, watch=watch)
-    return pack_children(paths, reading.pause) + node.stat()
+    if only != ListFilter.ALL:
+        expect_list(reading, path, 0, 4)
+    node, paths = _listed(reading, client, path, only)
+    names = node.names(reading.pause) if only == ListFilter.ALL else pack_children(paths, reading.pause)
+    if watch:
+        reading.watches.children.add(path, client)
+    return names + node.stat()
 
 
 def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
@@ -40,7 +46,7 @@ def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, posi
     path, watch, only, with_stat, with_data = read_list_with_stat_and_data(Reader(frame, position))
     pause = reading.pause
     expect_list(reading, path, 0, with_data=with_data)
-    node, paths = _listed(reading, client, path, only, watch=watch)
+    node, paths = _listed(reading, client, path, only)
     children: list[Node] = []
     for below in pause.each(paths):
         child = find(reading, below)
@@ -56,6 +62,8 @@ def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, posi
     if with_data:
         for child in pause.each(children):
             body.add(pack_buffer(child.data))  # one by one, since the limit counts what is made
+    if watch:
+        reading.watches.children.add(path, client)
     return body.whole()
 
 
@@ -85,6 +93,7 @@ def list_recursive(reading: Reading, client: Client, frame: bytes, position: int
             if size > bounded.MOST:
                 raise Refusal(ErrorCode.BAD_ARGUMENTS)
             unseen.append(find(reading, below))
+        pause.expect(steps // 4 + size // BYTES_PER_STEP)
     return pack_names(paths, pause)
 
 
@@ -98,15 +107,13 @@ def _first(children: Collection[str], most: int, pause: Pause) -> list[str]:
     return first
 
 
-def _listed(reading: Reading, client: Client, path: str, only: int, *, watch: bool) -> tuple[Node, list[str]]:
+def _listed(reading: Reading, client: Client, path: str, only: int) -> tuple[Node, Collection[str]]:
     """The node and the paths of its children of one kind. Containers and TTL nodes count as persistent."""
     node = find(reading, path)
     demand(node.rights, Perms.READ, client.identities)
     if not ListFilter.ALL <= only <= ListFilter.EPHEMERAL:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
-    if watch:
-        reading.watches.children.add(path, client)
-    paths = list(node.children or ())
+    paths = node.children or ()
     if only == ListFilter.ALL:
         return node, paths
     wanted = only == ListFilter.EPHEMERAL

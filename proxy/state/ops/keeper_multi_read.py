@@ -4,9 +4,9 @@ from codec.constants import ErrorCode, KeeperOpCode, OpCode
 from codec.errors import MalformedPacket, NullString
 from codec.jute import INT, Reader
 from codec.packets import MULTI_HEADER, read_multi_header
+from proxy.state.bounded import Body
 from proxy.state.node import PACKED_PER_STEP
 from proxy.state.operation import Client, Reading
-from proxy.state.ops.bounded import Body
 from proxy.state.ops.expected import expect_data, expect_list
 from proxy.state.ops.keeper_lists import filtered_list, list_with_stat_and_data
 from proxy.state.ops.multi import END_OF_PARTS

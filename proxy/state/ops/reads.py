@@ -7,9 +7,9 @@ from codec.constants import ErrorCode, Perms
 from codec.jute import pack_acls
 from codec.packets import decode_path, decode_path_watch
 from proxy.state.acl import masked
+from proxy.state.bounded import MOST
 from proxy.state.node import Node
 from proxy.state.operation import Client, Reading
-from proxy.state.ops.bounded import MOST
 from proxy.state.ops.features import TELLING
 from proxy.state.ops.steps import OfEntries, of_entries
 from proxy.state.outcome import Refusal
@@ -58,12 +58,12 @@ def exists(reading: Reading, client: Client, frame: bytes, position: int) -> byt
 
 
 def get_children(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
-    """The names of the children."""
+    """The names of the children. Raises BADARGUMENTS for names that are too many for one reply."""
     return _children(reading, client, frame, position)[0]
 
 
 def get_children2(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
-    """The names of the children, and the Stat."""
+    """The names of the children, and the Stat. Raises as `get_children`."""
     names, node = _children(reading, client, frame, position)
     return names + node.stat()
 

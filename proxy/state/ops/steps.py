@@ -10,7 +10,7 @@ from typing import Any
 from codec.packets import decode_path
 from proxy.state.node import Node
 from proxy.state.operation import Client, Reading
-from proxy.state.pause import Pause
+from proxy.state.pause import BYTES_PER_STEP, Pause
 from proxy.state.rights import Rights
 from schema.paths import ROOT
 
@@ -30,7 +30,11 @@ def of_children(per_step: int) -> Callable[[Reading, Client, bytes, int], int]:
 
     def count(reading: Reading, _client: Client, frame: bytes, position: int) -> int:
         node = _node(reading, frame, position)
-        return 0 if node is None else len(node.children or ()) // per_step
+        if node is None:
+            return 0
+        steps = len(node.children or ()) // per_step
+        # Of more children than are listed at once, the names need not be looked at.
+        return steps if steps > reading.pause.lengths.at_once else steps + node.names_size() // BYTES_PER_STEP
 
     return count
 
@@ -63,7 +67,9 @@ class OfEntries:
 
 def of_owned(reading: Reading, client: Client, _frame: bytes, _position: int) -> int:
     """The ephemeral nodes of the client."""
-    return len(reading.tree.ephemerals.get(client.session_id, ()))
+    owned: Collection[str] = reading.tree.ephemerals.get(client.session_id, ())
+    steps = len(owned)
+    return steps if steps > reading.pause.lengths.at_once else steps + sum(map(len, owned)) // BYTES_PER_STEP
 
 
 def of_subtree(reading: Reading, _client: Client, frame: bytes, position: int) -> int:

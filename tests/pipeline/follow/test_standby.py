@@ -28,7 +28,7 @@ from pipeline.follow.retrying import retrying
 from pipeline.follow.source import OtherSource
 from pipeline.follow.standby import follow
 from pipeline.follow.target import position_of, state_of
-from proxy.etcd.model import Delete, Put, Txn, TxnResult
+from proxy.etcd.model import Delete, Get, Put, Txn, TxnResult
 from proxy.log.load import start
 from proxy.log.record import TreeSealed
 from proxy.state.level import KNOWN
@@ -42,7 +42,7 @@ from schema.entry import (
     encode_epoch,
     encode_level,
 )
-from schema.followed import decode_followed, encode_followed
+from schema.followed import decode_followed, decode_sign, encode_followed
 from schema.keys import Keyspace
 from schema.record import Seal, encode_record
 from schema.znode import Znode
@@ -244,6 +244,92 @@ async def test_more_arrives_than_is_taken(world: World) -> None:
         with pytest.raises(asyncio.CancelledError):
             await running
     await world.check()
+
+
+class Held(FakeEtcdClient):
+    """Keeps each entry on its way until all may arrive."""
+
+    def __init__(self, store: FakeEtcd) -> None:
+        super().__init__(store)
+        self.entries = 0
+        self.may_arrive = asyncio.Event()
+
+    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+        if any(isinstance(op, Put) and KEYS.log <= op.key < KEYS.log_end for op in txn.success):
+            self.entries += 1
+            await self.may_arrive.wait()
+        return await super().txn(txn, timeout)
+
+
+async def test_the_next_entry_is_applied_while_one_is_on_its_way(world: World) -> None:
+    """The link to the copy's etcd may be long."""
+    await world.level()
+    there = await position_of(world.etcd, KEYS)
+    held = Held(world.etcd.store)
+    applied: list[object] = []
+    apply = standby._Work._apply_entry
+
+    def noted(work: standby._Work, arrived: source_module.Arrived) -> None:
+        applied.append(arrived)
+        apply(work, arrived)
+
+    with (
+        mock.patch.object(standby._Work, "_apply_entry", noted),
+        mock.patch.object(standby, "_ENTRY_CHANGES", 3),
+    ):
+        await world.write(20)
+        running = asyncio.create_task(follow(world.source, held, KEYS, Options()))
+
+        async def of_two() -> bool:
+            return len(applied) >= 4
+
+        await eventually(of_two, "two entries' requests are applied", 60)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert held.entries == 1
+        assert len(applied) < 8, "no more than one entry is prepared"
+        assert await position_of(world.etcd, KEYS) == there
+        held.may_arrive.set()
+
+        async def reached() -> bool:
+            position = await position_of(world.etcd, KEYS)
+            return position is not None and position.zxid == world.tree.ran().zxid
+
+        await eventually(reached, "it is level", 60)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    await world.check()
+
+
+def test_a_copy_is_as_old_as_what_is_in_it() -> None:
+    """Entries arrive all the time, and sooner than the copy has them."""
+
+    class Now(source_module.Reading):
+        at: float | None = None
+
+        def level_at(self) -> float | None:
+            return self.at
+
+    reading = Now(Machine(1), 1)
+    lag = standby._Lag(reading)
+    now = time.time()
+    reading.waiting = 5
+    assert lag.age() is None
+    reading.at = now - 100
+    assert lag.age() is None
+    lag.applied, reading.waiting, reading.at = 4, 3, now - 50
+    assert lag.age() is None
+    lag.write()
+    assert lag.age() is None  # one of the five is missing
+    lag.applied, reading.waiting = 1, 7
+    lag.write()
+    assert lag.age() == pytest.approx(100, abs=20)
+    lag.applied, reading.waiting = 7, 0
+    assert lag.age() == pytest.approx(100, abs=20)
+    lag.write()
+    reading.at = now
+    assert lag.age() == pytest.approx(0, abs=20)
 
 
 async def test_a_proxy_with_another_digest(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -533,3 +619,25 @@ async def test_writes_while_it_starts(world: World) -> None:
         assert await running == DONE
         await world.level()
     await world.check()
+
+
+async def test_it_shows_the_sources_proxies_that_it_lives(world: World) -> None:
+    """Only while it holds the copy; and for how long they may go on without it only grows."""
+    await world.level()
+    for within, expected in ((7, 7), (5, 7), (9, 9)):
+        running = asyncio.create_task(follow(world.source, world.etcd, KEYS, Options(standby_within=within)))
+        signs: set[int] = set()
+
+        async def signed(within: int = within, signs: set[int] = signs) -> bool:
+            found = (await world.client.range(Get(world.tree.keys.heard), 1)).kvs
+            if found:
+                sign = decode_sign(found[0].value)
+                assert sign.revision < found[0].mod_revision
+                signs |= {sign.revision} if sign.within == within else set()
+            return len(signs) > 1
+
+        await eventually(signed, "it has signed twice", 60)
+        assert await target.allowed(world.etcd, KEYS) == expected
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running

@@ -12,7 +12,7 @@ from typing_extensions import override
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
 from codec.jute import INT, LONG, Acl, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
-from lab.oracle.requests import CloseSession, Create, Delete, Multi, RemoveRecursive, SetData
+from lab.oracle.requests import CloseSession, Create, Delete, Multi, RemoveRecursive, SetAcl, SetData
 from proxy.state.machine import Machine
 from proxy.state.node import FullNode, Node, full_node, pack_names
 from proxy.state.ops import EXTENDED
@@ -126,6 +126,17 @@ def test_a_long_acl_is_decoded_and_compiled_with_pauses() -> None:
     assert _compare(first, second, Ask(1, Multi((part,)))) >= 2 * 5000 // 512
     many = Multi(tuple(Create(f"/n{place}", acls=(*acl[:100], acl[100 + place])) for place in range(50)))
     assert _compare(first, second, Ask(1, many)) >= 2 * 5000 // 512
+
+
+def test_the_acl_of_a_large_node_is_set_with_a_pause_and_without_copies_of_its_data() -> None:
+    first, second = World(), World()
+    for world in (first, second):
+        world.do(Create("/large", bytes(1 << 20)))
+    of = SetAcl("/large", (Acl(31, "ip", "::1"), Acl(31, "world", "anyone")))
+    assert _compare(first, second, Ask(1, of), every=64) >= 1
+    data = second.nodes["/large"].data
+    _compare(first, second, Ask(1, of))
+    assert second.nodes["/large"].data is data
 
 
 @pytest.mark.parametrize("end", ["by its client", "by its proxy"])
@@ -330,6 +341,57 @@ def test_many_lists_of_zookeepers_multi_read_are_long_together() -> None:
 @given(st.lists(st.text(max_size=3), max_size=9))
 def test_names_are_packed_with_pauses(names: list[str]) -> None:
     assert pack_names(names, Counting()) == pack_strings(names)
+
+
+_LONG_NAMES = [
+    (OpCode.GET_CHILDREN, _watch("/a/b", True)),
+    (OpCode.GET_CHILDREN2, _watch("/a/b", True)),
+    (OpCode.GET_EPHEMERALS, pack_string("/")),
+    (OpCode.MULTI_READ, _multi((OpCode.GET_CHILDREN, _watch("/a/b", True)))),
+    *((KeeperOpCode.FILTERED_LIST, pack_string("/a/b") + bytes((True, kind))) for kind in (0, 2)),
+    (KeeperOpCode.LIST_WITH_STAT_AND_DATA, pack_string("/a/b") + bytes([True, 0, True, True])),
+    (KeeperOpCode.LIST_RECURSIVE, pack_string("/a/b") + INT.pack(1000)),
+]
+
+
+def _with_long_names() -> World:
+    """60 children with names of 60,000 characters: few, and 3.6 MB."""
+    world = _read_tree()
+    for number in range(60):
+        world.do(Create(f"/a/b/{number:02}{'n' * 60_000}", flags=CreateMode.EPHEMERAL))
+    return world
+
+
+@pytest.mark.parametrize("keeper", [False, True])
+@pytest.mark.parametrize(("opcode", "body"), _LONG_NAMES)
+def test_long_names_count_by_their_bytes(opcode: int, body: bytes, keeper: bool) -> None:
+    world, client = _with_long_names(), Client(knows_keeper=keeper)
+    answer = _answer(world, client, AtOnce(Lengths(at_once=800)), opcode, body)
+    assert isinstance(answer, tuple)
+    assert answer[0] is TooLong
+    assert not world.watches
+    steps = EXTENDED.reads[opcode].steps
+    assert steps is not None
+    assert steps(world.reading, client, b"head" + body, 4) > 800
+    pause = Counting(100)
+    assert isinstance(_answer(world, client, pause, opcode, body), bytes)
+    assert pause.calls >= 3_600_000 // (100 * BYTES_PER_STEP)
+
+
+@pytest.mark.parametrize(("opcode", "body"), _LONG_NAMES)
+def test_names_that_are_too_many_for_one_reply_are_refused(
+    opcode: int, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.state.bounded.MOST", 2 << 20)
+    world, client = _with_long_names(), Client(knows_keeper=True)
+    answer = _answer(world, client, Counting(100), opcode, body)
+    if opcode == OpCode.MULTI_READ:  # the answer of a part
+        assert isinstance(answer, bytes)
+        assert len(answer) < 100
+    else:
+        assert isinstance(answer, tuple)
+        assert answer[1] is ErrorCode.BAD_ARGUMENTS
+    assert not world.watches
 
 
 def test_a_tree_is_freed_with_pauses() -> None:

@@ -95,7 +95,7 @@ def test_what_is_not_asked_for_is_empty_and_needs_no_permission(with_stat: bool,
 def test_more_than_one_reply_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     world = room()
     do(world, SetData("/open/child", bytes(1000)))
-    monkeypatch.setattr("proxy.state.ops.bounded.MOST", 1000)
+    monkeypatch.setattr("proxy.state.bounded.MOST", 1000)
     assert _ask(world, _FULL, "/open", withData=False)["stats"]
     assert refused(world, _FULL, _request(_FULL, "/open")) is ErrorCode.BAD_ARGUMENTS
 
@@ -105,7 +105,7 @@ def test_more_paths_than_one_reply_holds(monkeypatch: pytest.MonkeyPatch) -> Non
     request = _request(_BELOW, "/", limit=100)
     size = sum(map(len, world.nodes)) - 1
     for most, code in ((size, None), (size - 1, ErrorCode.BAD_ARGUMENTS)):
-        monkeypatch.setattr("proxy.state.ops.bounded.MOST", most)
+        monkeypatch.setattr("proxy.state.bounded.MOST", most)
         if code is None:
             read(world, _BELOW, request)
         else:

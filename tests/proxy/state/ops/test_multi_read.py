@@ -117,7 +117,7 @@ def test_results_too_large_for_one_reply(knows_keeper: bool, monkeypatch: pytest
     client = Client(knows_keeper=knows_keeper)
     parts = _get("/open"), _get("/missing")
     size = len(_ask(world, *parts, _END, client=client)) - len(_END)
-    monkeypatch.setattr("proxy.state.ops.bounded.MOST", size)
+    monkeypatch.setattr("proxy.state.bounded.MOST", size)
     _ask(world, *parts, _END, client=client)
     for more in ("/open", "/missing"):
         with pytest.raises(Refusal) as refusal:

@@ -1,6 +1,7 @@
 """Builds replies that may be very large although the request is small: piece by piece, up to a limit.
 
-Pure. Without the limit, one multiRead that names a large node very often would use all memory.
+Pure. Without the limit, one multiRead that names a large node very often would use all memory, and so would a
+list of a few hundred names of a megabyte.
 """
 
 from io import BytesIO
