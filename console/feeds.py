@@ -43,6 +43,7 @@ class Feeds:
         self.source = source
         self.reading = console.api.reading
         self.recent = console.api.reading.subject.replicated.recent
+        self.stats = console.api.reading.subject.feeds
         self.stopped = False
         self._open = 0
         self._past = 0
@@ -65,6 +66,7 @@ class Feeds:
                 raise Refused(400, "this server shows the past, in which nothing changes")
             self.reading.demand_serving()
             if self._open >= _MOST:
+                self.stats.refused += 1
                 raise Refused(503, f"this proxy has {_MOST} feeds, which is the most: use another one")
             self._open += 1
             try:
@@ -91,9 +93,11 @@ class Feeds:
                     )
                 await recent.news(0.1)
             feed = _Feed(self, request, call, wanted, since)
+            self.stats.open.append(feed)
             try:
                 return await feed.run()
             finally:
+                self.stats.open.remove(feed)
                 await feed.close()
         finally:
             recent.close()
@@ -103,6 +107,7 @@ class Feeds:
     async def replay(self, wanted: Wanted, after: Id) -> Process:
         """A child that writes what is behind a place. Raises Refused; `end_replay` has to follow."""
         if self._past >= _MOST_PAST:
+            self.stats.refused += 1
             raise Refused(503, f"{_MOST_PAST} feeds read older changes already: try again later")
         self._past += 1
         process = None
@@ -184,11 +189,25 @@ class _Feed:
             await self._feeds.end_replay(process)
 
     @property
+    def behind(self) -> int:
+        """How many zxids its reader was not sent yet."""
+        return max(0, self._recent.zxid - self._here.whole)
+
+    @property
     def _is_behind(self) -> bool:
         return self._here.whole < self._recent.floor
 
+    @property
+    def _gone(self) -> str:
+        """Why nothing will change any more here, once all that has changed is recorded; "" before."""
+        subject = self._feeds.reading.subject
+        gone = subject.contact.gone
+        return "" if subject.log.backlog and not self._feeds.stopped else gone
+
     def _why_end(self) -> str:
         """Why the feed has to end; "" if it has not."""
+        if gone := self._gone:
+            return gone
         if self._recent.replacements != self._replacements:
             return "this proxy has loaded its state anew: go on"
         if self._feeds.stopped:
@@ -208,8 +227,10 @@ class _Feed:
         """The recent changes, until the reader is behind, or why the feed ends."""
         recent, pace = self._recent, self._feeds.reading.pace()
         written = time.monotonic()
-        while not (why := self._why_end()) and not self._is_behind:
-            found = recent.after(self._here.whole, _AT_ONCE)
+        while not self._is_behind:
+            why, found = self._why_end(), recent.after(self._here.whole, _AT_ONCE)
+            if why and not (found and self._gone):  # what lies before a seal is sent
+                return why
             if not found:
                 self._here = max(self._here, Id(recent.zxid))
                 if time.monotonic() - written >= _MARK:
@@ -227,13 +248,14 @@ class _Feed:
                         if len(lines) >= _CHUNK:
                             await self._response.write(bytes(lines))
                             lines.clear()
+                    self._feeds.stats.sent += 1
                     self._here = here
                 self._here = Id(made.zxid)
                 await pace.rest()
             if lines:
                 await self._response.write(bytes(lines))
                 written = time.monotonic()
-        return why
+        return ""
 
     async def _replayed(self) -> str:
         """Older changes, until the reader has reached the recent ones, or why the feed ends."""
@@ -251,6 +273,7 @@ class _Feed:
                 return "the process that reads older changes has ended: go on"
             if lines:
                 await self._response.write(lines)
+            self._feeds.stats.sent += header["changes"]
             self._here = id_of(header["id"])
             if "end" in header:
                 return f"{header['end']}: go on"

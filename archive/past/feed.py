@@ -3,8 +3,8 @@
 It loads the tree as it was before, from etcd or, if the log does not reach back so far, from the archive,
 applies the entries since, and writes what they change. It waits while its reader is slow.
 
-On stdout: a line of JSON, {} or {"status", "error"}; then frames, each a line {"id", "bytes"} and so many
-bytes of lines. `caught_up` in it: this is all that etcd had; a byte on stdin asks for more. `end`:
+On stdout: a line of JSON, {} or {"status", "error"}; then frames, each a line {"id", "bytes", "changes"} and
+so many bytes of lines. `caught_up` in it: this is all that etcd had; a byte on stdin asks for more. `end`:
 there is no more, and why. It ends when its stdin is closed.
 """
 
@@ -64,18 +64,22 @@ class Output:
         #: The id of the last line.
         self.id = after
         self._lines = bytearray()
+        self._changes = 0
 
     def line(self, here: Id, line: bytes) -> None:
         """Another change."""
         self.id = here
         self._lines += line
+        self._changes += 1
         if len(self._lines) >= _FRAME:
             self.frame()
 
     def frame(self, **more: Any) -> None:
         """Send what there is. Waits for the reader."""
-        say({"id": str(self.id), "bytes": len(self._lines), **more}, bytes(self._lines))
+        header = {"id": str(self.id), "bytes": len(self._lines), "changes": self._changes, **more}
+        say(header, bytes(self._lines))
         self._lines.clear()
+        self._changes = 0
 
 
 def say(header: dict[str, Any], lines: bytes = b"") -> None:

@@ -55,6 +55,8 @@ class Facts:
     def why_not_ready(self) -> str:
         """Why clients should not connect to this server; "" if they should."""
         contact = self.subject.contact
+        if contact.gone:
+            return contact.gone
         if contact.following and not self.subject.config.read_only_mode:
             return (
                 "the tree follows another one: it is served after `pipeline follow --finish`, and before it"
@@ -66,6 +68,8 @@ class Facts:
             return ""
         if not contact.right:
             return "this proxy's state is not what the log says: it loads the tree anew"
+        if contact.alone:
+            return contact.alone
         if not contact.in_touch:
             return "etcd does not answer, or refuses, or has entries that this proxy has not applied in time"
         log = self.subject.log

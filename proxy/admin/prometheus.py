@@ -103,6 +103,7 @@ class Exposition(Collector):
         yield from _of_snapshots(subject)
         yield from _of_etcd(subject)
         yield from _of_archive(subject)
+        yield from _of_feeds(subject)
         yield from _of_certificates(subject)
 
 
@@ -213,6 +214,13 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
         " --max-staleness the proxy serves no client",
         log.age,
     )
+    if log.standby_silence is not None:
+        yield GaugeMetricFamily(
+            "zketcd_standby_silence_seconds",
+            "time since the standby's follower was heard: normally 4 or less, above --standby-within the"
+            " proxy serves no client",
+            log.standby_silence,
+        )
     yield GaugeMetricFamily(
         "zketcd_clock_skew_seconds",
         "largest difference between this host's clock and the clocks in other proxies' entries",
@@ -254,7 +262,7 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
 
 
 def _of_copy(subject: Subject) -> Iterator[Metric]:
-    """As the follower itself shows them with --metrics-file."""
+    """As the follower itself shows them with --metrics."""
     log = subject.log
     if not log.following:
         return
@@ -329,6 +337,20 @@ def _of_archive(subject: Subject) -> Iterator[Metric]:
             yield CounterMetricFamily(name, text, value)
         else:
             yield GaugeMetricFamily(name, text, value)
+
+
+def _of_feeds(subject: Subject) -> Iterator[Metric]:
+    feeds = subject.feeds
+    yield GaugeMetricFamily("zketcd_feeds", "readers of /changes", len(feeds.open))
+    yield GaugeMetricFamily(
+        "zketcd_feed_behind", "zxids that the slowest of them was not sent yet", feeds.behind
+    )
+    yield CounterMetricFamily("zketcd_feed_changes", "changes sent to readers of /changes", feeds.sent)
+    yield CounterMetricFamily(
+        "zketcd_feeds_refused",
+        "readers of /changes that were sent away, since there were too many",
+        feeds.refused,
+    )
 
 
 def _of_certificates(subject: Subject) -> Iterator[Metric]:

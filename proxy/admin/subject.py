@@ -4,9 +4,10 @@ All values are read at the moment of a request, and reading one never walks the 
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from codec.constants import KeeperFeature
+from proxy.admin.feed_stats import FeedStats
 from proxy.config import Config
 from proxy.etcd.interface import Calls
 from proxy.etcd.status_poller import StatusPoller
@@ -53,6 +54,8 @@ class Subject:
     archive: Archiving | None = None
     #: When the certificates in use end; None before they are looked at.
     certificates: CertificateEnds | None = None
+    #: The feeds of changes.
+    feeds: FeedStats = field(default_factory=FeedStats)
     #: Why this process is about to end: requests get no outcomes (proxy.watchdog). "" if they do.
     deaf: str = ""
 

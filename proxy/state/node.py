@@ -27,6 +27,8 @@ _MEASURED_PER_STEP = 64  # names
 # stay full nodes. The classes of these ACLs are never freed.
 _MOST_ACLS = 256
 _LONGEST_ACL = 1024
+# Bytes of data. A full node with more stays one: setACL of a few bytes would copy them each time.
+_MOST_COPIED = 16 << 10
 
 _NO_NAMES = pack_strings(())
 _MAX_INT = (1 << 31) - 1
@@ -115,7 +117,9 @@ class FullNode(Znode):
         )
 
     def packed(self) -> "Node":
-        """The same node as a packed node, if it can be one."""
+        """The same node as a packed node, if it can be one and that is not much to copy."""
+        if self.size > _MOST_COPIED:
+            return self
         kind = packed_kind(self.rights, self.owner)
         return self if kind is None or self.created or self.children else kind(self.content())
 

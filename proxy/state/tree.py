@@ -31,7 +31,7 @@ def _above(path: str) -> str:
 class Tree:
     """All znodes by path, ephemerals by session, containers and TTL nodes, and the quotas."""
 
-    __slots__ = ("data_size", "ephemerals", "expiring", "nodes", "quotas")
+    __slots__ = ("acl_size", "data_size", "ephemerals", "expiring", "nodes", "quotas")
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
@@ -40,6 +40,7 @@ class Tree:
         self.expiring: dict[str, None] = {}
         self.quotas = Quotas(self.nodes)
         self.data_size = 0  # bytes of all data, and characters of all paths
+        self.acl_size = 0  # `Rights.size` of all nodes
 
     def become(self, other: "Tree") -> None:
         """Take over the content of another tree, which must not be used afterwards."""
@@ -48,6 +49,7 @@ class Tree:
         self.expiring = other.expiring
         self.quotas = other.quotas
         self.data_size = other.data_size
+        self.acl_size = other.acl_size
 
     def attach(self, path: str, node: Node) -> None:
         """Add a new node below its parent, which has to exist."""
@@ -58,6 +60,7 @@ class Tree:
     def enter(self, path: str, node: Node) -> None:
         """Add a new node; `link` adds it to its parent."""
         self.data_size += len(path) + node.size
+        self.acl_size += node.rights.size
         self.nodes[path] = node
         if node.owner:
             self.index_owner(path, node.owner)
@@ -85,6 +88,7 @@ class Tree:
         """Remove a node, which has to exist, also from its parent."""
         node = self.nodes.pop(path)
         self.data_size -= len(path) + node.size
+        self.acl_size -= node.rights.size
         if node.owner:
             self.forget_owner(path, node.owner)
         parent = full_node(self.nodes, parent_of(path))
@@ -111,7 +115,10 @@ class Tree:
     def enter_all(
         self, paths: Sequence[str], nodes: Iterable[Node], owners: Sequence[int], data_bytes: int
     ) -> None:
-        """Add many new nodes; `link_all` adds them to their parents. Raises BadValue."""
+        """Add many new nodes; `link_all` adds them to their parents. Raises BadValue.
+
+        The caller adds what their ACLs take.
+        """
         self.data_size += sum(map(len, paths)) + data_bytes
         known = self.nodes
         before = len(known)

@@ -217,6 +217,14 @@ class _Asked(threading.Semaphore):
 
 async def _read(tree: Tree, since: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], str]:
     """The ids of the lines that a child writes, and why there are no more. Raises Gone."""
+    lines, end = await lines_of(tree, since, monkeypatch)
+    return [line["id"] for line in lines], end
+
+
+async def lines_of(
+    tree: Tree, since: str, monkeypatch: pytest.MonkeyPatch, url: str = ""
+) -> tuple[list[dict[str, Any]], str]:
+    """As `_read`, the whole lines; what the log has not is in the archive at `url`."""
     lines: list[bytes] = []
     ends: list[str] = []
 
@@ -225,11 +233,11 @@ async def _read(tree: Tree, since: str, monkeypatch: pytest.MonkeyPatch) -> tupl
         ends.append(header.get("end", ""))
 
     monkeypatch.setattr(feed, "say", say)
-    given = {"prefix": "/t", "url": "", "since": since, "path": "/", "data": False, "events": False}
+    given = {"prefix": "/t", "url": url, "since": since, "path": "/", "data": True, "events": False}
     with suppress(_Caught):
         await feed.Feed(tree.etcd, {**given, "identities": []}, _Asked()).run()
     gc.unfreeze()
-    return [json.loads(line)["id"] for line in lines], ends[-1]
+    return [json.loads(line) for line in lines], ends[-1]
 
 
 async def test_a_reader_of_what_a_restore_has_undone_gets_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

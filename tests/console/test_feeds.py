@@ -16,6 +16,8 @@ from codec.jute import Acl
 from console import feeds
 from proxy.admin import connections
 from proxy.log.recent import Recent
+from proxy.log.seal import seal
+from schema.record import Seal
 from tests.console.consoles import PASSWORD, Place, answered, place
 from tests.mirror import Mirror
 from tests.proxy.log.proxies import until
@@ -67,6 +69,8 @@ async def test_changes_as_they_are_made() -> None:
         assert (created["id"], changed["id"]) == (f"0x{created['zxid']:x}.1", f"0x{created['zxid']:x}")
         await until(lambda: _recent(where).readers == 0)
         assert where.server.log.applier.record is None
+        stats = where.server.facts.subject.feeds
+        assert (stats.open, stats.sent, stats.behind) == ([], 2, 0)
 
 
 async def test_server_sent_events_go_on_behind_the_last_one() -> None:
@@ -178,15 +182,18 @@ async def test_there_is_a_bound_of_feeds(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(feeds, "_MOST", 1)
     monkeypatch.setattr(feeds, "_LOOK", 0.01)
     async with place() as where:
+        stats = where.server.facts.subject.feeds
         async with _asked(where) as answer:
             await _line(answer)
             status, body = await _first(where)
+            assert (len(stats.open), stats.refused) == (1, 1)
             assert (status, body["error"]) == (
                 503,
                 "this proxy has 1 feeds, which is the most: use another one",
             )
         await until(lambda: _recent(where).readers == 0)  # the reader is gone, which is noticed
         assert (await _first(where))[0] == 200
+        assert stats.sent == 0
 
 
 async def test_an_idle_feed_says_up_to_where_there_was_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,6 +222,28 @@ async def test_a_proxy_that_stops_says_so_and_where_to_go_on() -> None:
         )
         assert await answer.content.read() == b""
         assert (await _first(where))[0] == 503
+
+
+async def test_a_tree_that_moves_sends_its_readers_there() -> None:
+    """They get all that lies before the seal."""
+    async with place() as where, _asked(where) as answer, _asked(where) as other:
+        await _line(answer)
+        client = await where.client()
+        context = where.server.log.context
+        client.send(*(packet(number, zk.create(f"/n{number}", b"")) for number in range(5, 55)))
+        await until(lambda: "/n5" in where.nodes)
+        await seal(context.etcd, context.keys, Seal("http://two", "/there", 2, 0))
+        paths = []
+        while "end" not in (line := await _change(answer)):
+            paths.append(line["path"])
+        assert line["id"] == f"0x{where.server.machine.zxid:x}"
+        assert sorted(paths) == sorted(each for each in where.nodes if each.startswith("/n"))
+        words = "was moved to the prefix /there of the etcd at http://two"
+        assert words in line["end"]
+        await _line(other)
+        assert await answer.content.read() == b""
+        status, body = await _first(where)
+        assert (status, words in body["error"]) == (503, True)
 
 
 async def test_an_admin_port_that_closes_ends_its_feeds() -> None:

@@ -1,8 +1,11 @@
 """A tree is sealed while kazoo's clients write: nothing is lost, nothing is served behind the seal."""
 
 import asyncio
+import json
 import threading
+import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -14,7 +17,7 @@ from archive.files.moment import moment
 from archive.files.store import store_of
 from archive.past.state import state_at
 from ctl.__main__ import main as ctl
-from lab.servers import EtcdServer, StartFailed, ZketcdServer, wait_until
+from lab.servers import EtcdServer, StartFailed, ZketcdServer, free_port, wait_until
 from proxy.etcd.client import EtcdClient
 from proxy.log.load.start import load_as_of
 from proxy.log.seal import seal
@@ -64,6 +67,23 @@ class _Writer:
         self._thread.join(_TIMEOUT)
 
 
+class _Reader(threading.Thread):
+    """Reads a proxy's feed of changes to its end."""
+
+    def __init__(self, admin: int) -> None:
+        super().__init__()
+        self._answer = urllib.request.urlopen(f"http://127.0.0.1:{admin}/changes", timeout=600)
+        self._lines = [self._answer.readline()]
+        self.start()
+
+    def run(self) -> None:
+        self._lines += self._answer
+
+    def lines(self) -> list[dict[str, Any]]:
+        self.join(_TIMEOUT)
+        return [json.loads(line) for line in self._lines]
+
+
 def _sealed(etcd: EtcdServer, prefix: str, where: Seal) -> int:
     async def run() -> int:
         client = EtcdClient((etcd.endpoint,))
@@ -92,11 +112,16 @@ def test_every_acknowledged_write_lies_before_the_seal_and_no_proxy_serves_behin
     url = tmp_path / "archive"
     where = Seal(etcd_server.endpoint, f"{etcd_prefix}-moved", 0, 1_763_898_000_000)
     place = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
-    servers = [ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, archive=url) for _ in range(2)]
+    admins = free_port(), free_port()
+    servers = [
+        ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, archive=url, admin_listen=f"127.0.0.1:{admin}")
+        for admin in admins
+    ]
     writers: list[_Writer] = []
     try:
         for server in servers:
             server.start()
+        reader = _Reader(admins[0])
         hosts = ",".join(server.address for server in servers)
         writers = [_Writer(f"w{number}", hosts) for number in range(4)]
         wait_until(lambda: all(len(each.acknowledged) > 50 for each in writers), "all write", 120)
@@ -122,6 +147,11 @@ def test_every_acknowledged_write_lies_before_the_seal_and_no_proxy_serves_behin
     acknowledged = {path for each in writers for path in each.acknowledged}
     assert acknowledged <= machine.tree.nodes.keys()
     assert machine.sessions, "their ends are not logged"
+    lines = reader.lines()
+    assert f"moved to the prefix {where.prefix}" in lines[-1]["end"]
+    last = int(lines[-1]["id"], 16)
+    made = {path for path, node in machine.tree.nodes.items() if path.startswith("/w") and node.czxid <= last}
+    assert {line["path"] for line in lines if "path" in line} == made
 
     with pytest.raises(StartFailed, match="was moved to the prefix"):
         ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix).start()

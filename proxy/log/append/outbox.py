@@ -54,6 +54,7 @@ class Sent:
     number: int
     header: Header
     original: bytes  # the entry as it was sent first
+    size: int  # its bytes before compression
     requests: list[Pending]
     nested: bool  # the put is in an inner Txn, which etcd's quota check ignores
     is_probe: bool  # sent to learn whether etcd has space again
@@ -127,7 +128,7 @@ class Outbox:
         self.refused: list[tuple[Pending, int]] = []
         #: Whether etcd's quota was used up when it last answered an append.
         self.full = False
-        #: Bytes of the entries that the stream has not shown yet.
+        #: Bytes, before compression, of the entries that are not applied yet.
         self.bytes = 0
         #: Entries that may not be in the log yet.
         self.unanswered = 0
@@ -237,12 +238,12 @@ class Outbox:
                 break
             self._refuse(requests[0], ErrorCode.BAD_ARGUMENTS)
         nested = self.full and not is_probe
-        sent = Sent(self._next, header, value, requests, nested=nested, is_probe=is_probe)
+        sent = Sent(self._next, header, value, writer.size, requests, nested=nested, is_probe=is_probe)
         self._sent[self._next] = sent
         self._next += 1
         self._next_by_entry = False
         self.expected = 0
-        self.bytes += len(value)
+        self.bytes += writer.size
         self.unanswered += 1
         return sent
 
@@ -383,9 +384,9 @@ class Outbox:
                     writer.add(
                         pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body
                     )
-            value = sent.header.finish(writer)
-            self.bytes += len(value) - len(sent.value)
-            sent.value = value
+            sent.value = sent.header.finish(writer)
+            self.bytes += writer.size - sent.size
+            sent.size = writer.size
         sent.nested = True
 
     # -- the stream ----------------------------------------------------------------------------------------
@@ -402,7 +403,7 @@ class Outbox:
         if not sent.answered:
             self.unanswered -= 1
         sent.over = True
-        self.bytes -= len(sent.value)
+        self.bytes -= sent.size
 
     def skipped(self, applied_number: int) -> list[tuple[Pending, int]]:
         """A loaded state holds the numbers up to this one: their requests, with the errors to answer."""

@@ -15,6 +15,7 @@ from proxy.etcd.model import DELETE, EtcdError, Event, KeyValue, WatchCompacted,
 from proxy.log.follow.catch_up import Caught, Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
 from proxy.log.follow.follower import Follower, Item, RecordChanged
 from proxy.log.follow.staleness import LIMIT, Staleness
+from proxy.log.follow.standby_signs import Standby
 from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.record import TIMEOUT, TreeNotServable, no_longer_servable
 from proxy.log.slices import in_slices
@@ -99,10 +100,12 @@ class Follow:
         limit: float = LIMIT,
         clock: Clock = HOST.clock,
         drained: Callable[[], Awaitable[None]] | None = None,
+        standby_within: float = 0,
     ) -> None:
         """`machine`: the state that the consumer changes. `limit`: seconds after which it counts as old.
 
-        Without a `successor`, `run` raises NotContinued where one is needed.
+        Without a `successor`, `run` raises NotContinued where one is needed. `standby_within`: seconds for
+        which clients are served without the standby; 0: for ever.
 
         `drained` waits until all that was delivered has taken effect; only for trees that follow another one.
         """
@@ -124,7 +127,14 @@ class Follow:
         )
         #: Whether clients may see the state.
         self.staleness = Staleness(
-            etcd, follower, machine, self.watch_guard, consumer.stopped_serving, limit, clock
+            etcd,
+            follower,
+            machine,
+            self.watch_guard,
+            consumer.stopped_serving,
+            limit,
+            clock,
+            Standby(etcd, keys, standby_within, clock),
         )
         self.last_load = LastLoad()
         #: Set while the watch is up.
@@ -134,7 +144,8 @@ class Follow:
         #: Set once the tree is complete: until then it follows another one.
         self.complete = asyncio.Event()
         self._record_revision = 0
-        self._ended = False  # the tree can no longer be served
+        #: Why the tree can no longer be served; "" while it can.
+        self.gone = ""
 
     async def continue_from(self, loaded: Loaded) -> list[Item]:
         """Continue from a loaded state; returns the items that follow from the load. Called before `run`."""
@@ -157,7 +168,7 @@ class Follow:
     @property
     def record_revision(self) -> int:
         """The mod_revision of the newest record that was seen; one that none has if that ended the tree."""
-        return _NO_REVISION if self._ended else self._record_revision
+        return _NO_REVISION if self.gone else self._record_revision
 
     def distrust(self) -> None:
         """The state is not what the log says: let no client see it, and load the tree anew."""
@@ -324,8 +335,8 @@ class Follow:
             if type(item) is RecordChanged:
                 try:
                     self._record_changed(item)
-                except TreeNotServable:
-                    self._ended = True
+                except TreeNotServable as error:
+                    self.gone = str(error)
                     self._consumer.deliver(items[:index])
                     self.staleness.ended("the tree in etcd is no longer served")
                     raise

@@ -240,6 +240,20 @@ async def test_bytes_in_flight_are_bounded(world: World, monkeypatch: pytest.Mon
     assert len(world.etcd.sent) == 2
 
 
+async def test_what_is_not_applied_is_bounded_however_well_it_compresses(world: World) -> None:
+    for _ in range(4):
+        world.submit(b"x" * 1_000_000)
+    await until(lambda: len(world.etcd.sent) == 2)
+    await world.answer(["ok", "1"])
+    await world.answer(["ok", "2"])
+    assert len(world.etcd.sent) == 2 + 1  # 3,000,000 bytes
+    await world.answer(["ok", "3"])
+    assert not world.outbox.unanswered
+    assert len(world.etcd.sent) == 3
+    await world.answer(["applied", "1"])
+    await until(lambda: len(world.etcd.sent) == 4)
+
+
 async def test_between_long_entries_the_loop_does_other_work(world: World) -> None:
     noise = random.Random(1).randbytes
     world.stats.round_trip.note(0.02)

@@ -329,7 +329,7 @@ async def test_an_unreadable_entry_and_an_unknown_level_end_it(
     world.applier.apply([world.foreign(1, OPEN), world.foreign(2, value=b"nonsense"), world.foreign(3, OPEN)])
     (failure,) = world.failures
     assert isinstance(failure, TreeNotServable)
-    assert "ctl void other 2" in str(failure)
+    assert "zketcd void other 2" in str(failure)
     assert world.applier.broken
     world.applier.apply([world.foreign(4, OPEN)])
     assert world.machine.applied == {"other": 1}
