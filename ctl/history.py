@@ -12,12 +12,13 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
 from proxy.etcd.status_poller import ReadMetrics
 from proxy.log.follow.catch_up import entries_after
-from proxy.log.record import TIMEOUT, Look, TreeSealed, incarnation_of, look, servable
+from proxy.log.record import TIMEOUT, Look, TreeSealed, incarnation_of, is_following, look, servable
 from proxy.log.upkeep.truncation import applied_in
 from proxy.state.feed import operation_name
 from proxy.state.level import KNOWN
 from proxy.state.ops import EXTENDED
 from proxy.state.sessions import session_text
+from proxy.support.environment import clock_ms
 from schema.budgets import decode_rule
 from schema.entry import (
     Entry,
@@ -35,7 +36,7 @@ from schema.entry import (
     decode_open,
 )
 from schema.errors import BadValue, ForeignKey
-from schema.followed import counts_of
+from schema.followed import Lag, counts_of, decode_lag
 from schema.keys import Keyspace
 from schema.record import Home, ProxyValue, SnapshotRef, decode_proxy
 
@@ -60,9 +61,11 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
     found = await look(etcd, keys)
     if found.record is None:
         servable(found, keys, KNOWN)  # a tree that this release cannot serve has proxies too
-    moved = []
+    more: list[str] = []
     if found.record is not None and found.record.seal is not None and found.pair is not None:
-        moved = ["", str(TreeSealed(keys, found.record.seal, found.pair.mod_revision))]
+        more = ["", str(TreeSealed(keys, found.record.seal, found.pair.mod_revision))]
+    elif is_following(found):
+        more = ["", await _lag(etcd, keys)]
     clocks = await asyncio.to_thread(ahead, homes_of(found, keys))
     rows: list[dict[str, Any]] = []
     for proxy in sorted(found.proxies, key=lambda each: each.create_revision):
@@ -113,8 +116,19 @@ async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
             ],
         )
         + _combined(rows)
-        + moved,
+        + more,
     )
+
+
+async def _lag(etcd: Etcd, keys: Keyspace) -> str:
+    """How far a tree is behind the one that it follows."""
+    there = (await etcd.range(Get(keys.lag), TIMEOUT)).kvs
+    follows = f"the tree under {keys.prefix.decode()} follows another one"
+    lag = decode_lag(there[0].value) if there else Lag(0, 0)
+    if not lag.level_ms:
+        return f"{follows}, and was not level yet"
+    late = max(0, clock_ms() - lag.level_ms) / 1000
+    return f"{follows}: at zxid 0x{lag.zxid:x}, {lag.behind} behind, level {late:.1f} s ago"
 
 
 def _combined(rows: list[dict[str, Any]]) -> list[str]:

@@ -70,6 +70,7 @@ class Lag(NamedTuple):
 
     level_ms: int  # when it was last level with its source: milliseconds since 1970; 0: not yet
     behind: int  # transactions or requests that the source is known to have, and the tree has not
+    zxid: int = 0  # of the tree; 0: unknown
 
 
 def encode_lag(lag: Lag) -> bytes:
@@ -81,9 +82,30 @@ def decode_lag(value: bytes) -> Lag:
     """Raises BadValue."""
     members = unpack_json(value, "the lag of the tree that follows")
     try:
-        return Lag(*(number(members[name]) for name in Lag._fields))
+        return Lag(number(members["level_ms"]), number(members["behind"]), number(members.get("zxid", 0)))
     except (KeyError, TypeError) as error:
         raise BadValue(f"the lag of the tree that follows is wrong: {error!r}") from None
+
+
+class Sign(NamedTuple):
+    """The sign of life of a follower, in its source's etcd."""
+
+    within: int  # seconds for which the source's proxies may serve without another one, at most
+    revision: int  # of the source's etcd: the follower held the copy when that was made, or later
+
+
+def encode_sign(sign: Sign) -> bytes:
+    """The value of the key `follow/heard`."""
+    return pack_json(sign._asdict())
+
+
+def decode_sign(value: bytes) -> Sign:
+    """Raises BadValue."""
+    members = unpack_json(value, "the sign of life of the standby's follower")
+    try:
+        return Sign(*(number(members[name]) for name in Sign._fields))
+    except (KeyError, TypeError) as error:
+        raise BadValue(f"the sign of life of the standby's follower is wrong: {error!r}") from None
 
 
 class Counts(NamedTuple):

@@ -112,7 +112,7 @@ def pack_acls(acls: Collection[tuple[Acl, ...]]) -> bytes:
     return b"".join((_COUNT.pack(len(acls)), *[_pack_acl(acl) for acl in acls]))
 
 
-def size_of(acl: Iterable[Acl]) -> int:
+def size_of_acl(acl: Iterable[Acl]) -> int:
     """Bytes that an ACL takes in a page: characters count as bytes."""
     return sum([ENTRY_BYTES + len(scheme) + len(name) for _, scheme, name in acl])
 
@@ -126,6 +126,8 @@ def _pack_acl(acl: tuple[Acl, ...]) -> bytes:
     entries = [_PERMS.pack(entry.perms) + pack_texts((entry.scheme, entry.id)) for entry in acl]
     return _COUNT.pack(len(acl)) + b"".join(entries)
 
+
+_OPEN_ALONE = pack_acls((OPEN_ACL,))
 
 # Tables of ACLs that are cached, and the bytes of the longest: most pages of a tree have the same short one.
 _MOST_TABLES = 64
@@ -225,6 +227,15 @@ class NodePage:
             raise BadValue("a page has a znode whose ACL is not in it")
         return table, indexes
 
+    def acl_bytes(self) -> int:
+        """Of the ACLs of all znodes, the open one left out, as `size_of_acl`. Raises BadValue."""
+        raw = self._raw
+        if raw.body[raw.acls_start : raw.data_start] == _OPEN_ALONE:
+            return 0
+        table, indexes = self.acls()
+        sizes = [0 if acl == OPEN_ACL else size_of_acl(acl) for acl in table]
+        return sum(map(sizes.__getitem__, indexes))
+
     def _data(self, start: int) -> list[bytes]:
         lengths: Sequence[int] = self.lengths
         if min(lengths) < 0:
@@ -287,7 +298,7 @@ def split_nodes(nodes: Iterable[tuple[str, Stored]], target_bytes: int = PAGE_BY
         own = _NODE_SIZE + len(path) + node.size
         acl = node.acl
         if acl is not OPEN_ACL and id(acl) not in acls:
-            own += size_of(acl)
+            own += size_of_acl(acl)
             acls.add(id(acl))
         if own > _LARGE and chunk:
             yield from _bounded(chunk, 2 * target_bytes)

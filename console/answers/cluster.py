@@ -1,6 +1,7 @@
 """The log, its snapshots and the living proxies as JSON. Pure: the clock is an argument."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from console.walks.pacing import Pace
@@ -114,6 +115,7 @@ async def proxies(facts: Facts, now: int, pace: Pace) -> dict[str, Any]:
         "rows": rows,
         "combined": log.combined._asdict(),
         "resolution": CHECKPOINT_EVERY,
+        "copy": _copy(facts.copy()),
         "clockSkewMs": int(log.peers.clock_skew * 1000),
         "orphans": sum(
             count
@@ -121,3 +123,11 @@ async def proxies(facts: Facts, now: int, pace: Pace) -> dict[str, Any]:
             if name not in {member.incarnation for member in log.members}
         ),
     }
+
+
+def _copy(found: Mapping[str, int]) -> dict[str, Any] | None:
+    """How far a tree that follows another one is behind it."""
+    if not found:
+        return None
+    zxid = session_text(found["copy_zxid"])
+    return {"zxid": zxid, "behind": found.get("copy_behind"), "lagMs": found.get("copy_lag_ms")}

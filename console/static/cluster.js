@@ -89,6 +89,9 @@ export function proxies() {
       now.rows.some((row) => row.peers) ? h("p", { class: "below" }, now.combined.why
         ? `This proxy appends its own entries: ${now.combined.why}.`
         : `Proxy ${now.combined.by} appends this one's entries.`) : null,
+      now.copy ? h("p", { class: "below" }, `This tree follows another one, now at zxid ${now.copy.zxid}. `,
+        now.copy.lagMs === null ? "How far it is behind is not known yet."
+          : h("span", { class: now.copy.lagMs > 60000 ? "bad" : "good" }, `Behind: ${count(now.copy.behind)}. Level ${span(now.copy.lagMs)} ago.`)) : null,
       h("p", { class: "muted below" }, `Another proxy's distance is what its last entry said, exact to ${now.resolution} entries. `
         + `Clocks differ by ${span(now.clockSkewMs)} at most. Sessions of proxies that are gone: ${count(now.orphans)}.`),
     ]));

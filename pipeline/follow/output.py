@@ -64,7 +64,7 @@ class Status:
         self._is_level = False
         self._metrics = None if metrics is None else MetricsFile(metrics)
         self._written = 0.0
-        self._behind = 0
+        self._behind = self._zxid = 0
         self._reported = 0.0
 
     def behind(self, zxid: int, count: int, unit: str = "", *, age: float | None = None) -> None:
@@ -96,16 +96,16 @@ class Status:
             self._at = time.monotonic()
 
     async def report(self, to: Callable[[Lag], Awaitable[None]]) -> None:
-        """Report the lag, about once a second."""
+        """Report the lag, about once a second. Until it is known, what another follower has said stays."""
         now = time.monotonic()
-        if now - self._reported < self._METRICS_EVERY:
+        if self._level_at is None or now - self._reported < self._METRICS_EVERY:
             return
         self._reported = now
-        level = 0 if self._level_at is None else int((time.time() - (now - self._level_at)) * 1000)
-        await to(Lag(level, self._behind))
+        level = int((time.time() - (now - self._level_at)) * 1000)
+        await to(Lag(level, self._behind, self._zxid))
 
     def _write(self, zxid: int, behind: int) -> None:
-        self._behind = behind
+        self._zxid, self._behind = zxid, behind
         now = time.monotonic()
         if self._metrics is None or now - self._written < self._METRICS_EVERY:
             return

@@ -31,6 +31,7 @@ from schema.keys import Keyspace, snapshot_name
 from schema.record import SnapshotRef, TreeRecord, encode_record
 
 _ROOM = 4096  # bytes of a request besides the entry
+_LAST = "lost"  # the name of a follower that completes its tree without the source begins so
 
 
 class Origin(NamedTuple):
@@ -100,17 +101,37 @@ async def position_of(etcd: Etcd, keys: Keyspace) -> Position | None:
     return position if not record.complete and record.current.name == position.base else None
 
 
+async def allowed(etcd: Etcd, keys: Keyspace) -> int:
+    """For how many seconds the source's proxies may serve without a sign of the copy's follower; 0: for ever.
+
+    Raises EtcdError.
+    """
+    found = (await until_known(lambda: etcd.range(Get(keys.within), TIMEOUT))).kvs
+    return int(found[0].value) if found else 0
+
+
 async def resume(
     etcd: Etcd,
     keys: Keyspace,
     limits: Limits = Limits(),  # noqa: B008 - immutable
+    *,
+    lost: bool = False,
 ) -> Start:
-    """Take over a tree that follows. The fence excludes the former follower. Raises Failure, EtcdError."""
-    writer = "follow" + secrets.token_hex(8)
+    """Take over a tree that follows. The fence excludes the former follower. Raises Failure, EtcdError.
+
+    `lost`: to complete it without its source. From then on no other follower takes it over.
+    """
+    writer = (_LAST if lost else "follow") + secrets.token_hex(8)
     while True:
         there = await look(etcd, keys)
         if there.record is None or not there.follows or there.record.current is None:
             raise load.lost(keys)
+        former = (await until_known(lambda: etcd.range(Get(keys.follower), TIMEOUT))).kvs
+        if former and former[0].value.startswith(_LAST.encode()) and not lost:
+            raise Failure(
+                f"{keys.prefix.decode()} is being completed without its source: run --finish --source-lost"
+                " again, or start over with --overwrite"
+            )
         take = Txn(
             (Compare(keys.tree, there.record_mod),),
             (
@@ -275,6 +296,16 @@ class FollowedTree:
             Delete(keys.lag),
         ]
         await self.put(self._entry(machine, changes, clock, rest))
+
+    async def allow(self, within: int) -> None:
+        """Note for how long the source's proxies may serve without a sign of this follower, once it is here.
+
+        What is noted only grows: they may still count on another follower's.
+        """
+        known = await allowed(self._etcd, self._keys)
+        put = () if known >= within else (Put(self._keys.within, str(within).encode()),)
+        if not (await commit(self._etcd, Txn((self._load.guard(self._keys),), put))).succeeded:
+            raise taken_over(self._keys)
 
     async def report(self, lag: Lag) -> None:
         """Put how far the tree is behind, for those that read it meanwhile."""

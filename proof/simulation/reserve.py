@@ -50,7 +50,7 @@ class ReserveJudge:
     def applied(self, incarnation: str, request: Request, outcome: Outcome, machine: Machine) -> None:
         """The log has a request of this incarnation, and the machine its outcome."""
         tree, session = machine.tree, request.session_id
-        size = tree.data_size + _NODE * len(tree.nodes)
+        size = tree.data_size + tree.acl_size + _NODE * len(tree.nodes)
         grown, self._size = size - self._size, size
         locks = len(tree.ephemerals.get(session, ()))
         same_locks, self._locks[session] = locks == self._locks.get(session, 0), locks

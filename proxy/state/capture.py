@@ -91,6 +91,7 @@ def load(
         columns = NodePage(page)
         total += page_hash(columns)
         machine.tree.enter_all(columns.paths, nodes_of(columns), columns.numbers("owner"), columns.data_bytes)
+        machine.tree.acl_size += columns.acl_bytes()
     machine.tree.link_all()
     for page in session_pages:
         for session_id, timeout_ms, password_hash, incarnation in decode_sessions(page):

@@ -31,9 +31,11 @@ def node_hash(path: str, node: Node, pause: Pause = NO_PAUSE) -> int:
     if path.startswith(_UNCOUNTED):
         return 0
     digested = node.digested()
+    raw = path.encode() if path != ROOT else b""
     if len(digested) > BYTES_PER_STEP:
         pause.spend(len(digested) // BYTES_PER_STEP)
-    return _crc32((path.encode() if path != ROOT else b"") + digested)
+        return _crc32(digested, _crc32(raw))  # not copied once more
+    return _crc32(raw + digested)
 
 
 def page_hash(page: NodePage) -> int:

@@ -27,6 +27,8 @@ _MEASURED_PER_STEP = 64  # names
 # stay full nodes. The classes of these ACLs are never freed.
 _MOST_ACLS = 256
 _LONGEST_ACL = 1024
+# Bytes of data. A full node with more stays one: setACL of a few bytes would copy them each time.
+_MOST_COPIED = 16 << 10
 
 _NO_NAMES = pack_strings(())
 _MAX_INT = (1 << 31) - 1
@@ -115,7 +117,9 @@ class FullNode(Znode):
         )
 
     def packed(self) -> "Node":
-        """The same node as a packed node, if it can be one."""
+        """The same node as a packed node, if it can be one and that is not much to copy."""
+        if self.size > _MOST_COPIED:
+            return self
         kind = packed_kind(self.rights, self.owner)
         return self if kind is None or self.created or self.children else kind(self.content())
 
@@ -335,10 +339,11 @@ def _pack_texts(texts: Collection[str], start: int, pause: Pause) -> bytes:
     pause.expect(steps + size // BYTES_PER_STEP)
     if size > bounded.MOST:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
-    if len(texts) <= pause.every and size <= pause.every * BYTES_PER_STEP:
+    is_long = size > pause.every * BYTES_PER_STEP
+    if len(texts) <= pause.every and not is_long:
         return pack_strings([text[start:] for text in texts] if start else texts)
     body = bounded.Body(pause)
     body.add(INT.pack(len(texts)))
-    for some in pause.texts(texts, per_step=2):
+    for some in (pause.texts if is_long else pause.batches)(texts, 2):
         body.add(pack_strings([text[start:] for text in some])[INT.size :])
     return body.whole()

@@ -52,8 +52,9 @@ class Rights:
                 meanings += [
                     entry if key is name else (perms, scheme, key) for key in known.keys_of_entry(name)
                 ]
-        #: Bytes that the ACL takes in a reply and in a page of a snapshot: characters count as bytes.
-        self.size = size
+        #: Bytes that the ACL takes in a reply and in a page of a snapshot: characters count as bytes. 0 for
+        #: the open one, which nearly all nodes of most trees share.
+        self.size = 0 if acl is OPEN_ACL else size
         self._few: Sequence[_Meaning] = ()
         self._tables: dict[str, dict[Key, int]] = {}
         if len(meanings) <= _FEW:

@@ -15,7 +15,7 @@ from proxy.state.auth.schemes import offered
 from proxy.state.digest import Digest
 from proxy.state.node import FullNode, Node, PackedNode, full_node, new_node
 from proxy.state.outcome import Refusal
-from proxy.state.pause import NO_PAUSE
+from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE
 from proxy.state.quotas import QUOTA_PATHS, check
 from proxy.state.rights import OPEN, Rights
 from proxy.state.sessions import Session
@@ -186,6 +186,8 @@ class Transaction:
         # As Tree.attach, inline.
         self.nodes[path] = node
         tree.data_size += len(path) + len(data) if data else len(path)
+        if rights is not OPEN:
+            tree.acl_size += rights.size
         if owner:
             tree.index_owner(path, owner)
             self.ttl_nodes_created += ttl_of(owner) > 0
@@ -216,6 +218,8 @@ class Transaction:
         # As Tree.detach, inline.
         del self.nodes[path]
         tree.data_size -= len(path) + node.size
+        if node.rights is not OPEN:
+            tree.acl_size -= node.rights.size
         if node.owner:
             tree.forget_owner(path, node.owner)
             self.ttl_nodes_deleted += ttl_of(node.owner) > 0
@@ -258,6 +262,8 @@ class Transaction:
         """Give a node a new ACL (DataTree.setACL); watches do not fire for it."""
         self._undo.append((_put_acl, path, node.rights, node.aversion))
         self._digest.touch(path, node, self.pause)
+        if node.size > BYTES_PER_STEP:  # it may be copied into the other form
+            self.pause.spend(node.size // BYTES_PER_STEP)
         return _put_acl(self, path, rights, wrap_int(node.aversion + 1))
 
     def assign(self, path: str, node: Node, value: Stored) -> Node:
@@ -363,6 +369,7 @@ def _unset_data(tx: Transaction, path: str, data: bytes | None, version: int, mz
 
 def _put_acl(tx: Transaction, path: str, rights: Rights, aversion: int) -> Node:
     node = full_node(tx.nodes, path)
+    tx.tree.acl_size += rights.size - node.rights.size
     node.rights = rights
     node.aversion = aversion
     return _packed(tx, path, node)
@@ -382,7 +389,9 @@ def _assign(tx: Transaction, path: str, value: Stored) -> Node:
             tx.tree.forget_owner(path, node.owner)
         if owner:
             tx.tree.index_owner(path, owner)
+    tx.tree.acl_size -= node.rights.size
     node.acl, node.owner = acl, owner
+    tx.tree.acl_size += node.rights.size
     node.czxid, node.mzxid, node.pzxid = czxid, mzxid, pzxid
     node.ctime, node.mtime = ctime, mtime
     node.version, node.created, node.aversion = version, created, aversion

@@ -11,6 +11,7 @@ from codec import client as zk
 from codec.client import get, packet, set_acl
 from codec.jute import Acl
 from console.answers import trees
+from proxy.admin.facts import Facts
 from proxy.state.auth.digest import digest_identity
 from tests.console.consoles import alone, answered, create, text
 
@@ -188,6 +189,20 @@ async def test_traffic_log_and_proxies() -> None:
         (row,) = (await operator.got("proxies"))["rows"]
         assert (row["self"], row["eldest"], row["sessions"], row["behind"]) == (True, True, 1, 0)
         assert (await operator.got("pending"))["clients"] == 0
+
+
+async def test_the_list_of_proxies_says_how_far_a_copy_is_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with alone() as (_, operator):
+        assert (await operator.got("proxies"))["copy"] is None
+        for found, shown in (
+            ({"copy_zxid": 5}, {"zxid": "0x5", "behind": None, "lagMs": None}),
+            (
+                {"copy_zxid": 5, "copy_behind": 7, "copy_lag_ms": 2500},
+                {"zxid": "0x5", "behind": 7, "lagMs": 2500},
+            ),
+        ):
+            monkeypatch.setattr(Facts, "copy", lambda _facts, found=found: found)
+            assert (await operator.got("proxies"))["copy"] == shown
 
 
 @pytest.mark.parametrize(

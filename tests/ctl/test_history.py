@@ -8,6 +8,7 @@ from ctl import history
 from ctl.history import sizes, tail
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Put, Txn
+from proxy.support.environment import clock_ms
 from schema.budgets import encode_rule
 from schema.entry import (
     Kind,
@@ -20,7 +21,9 @@ from schema.entry import (
     encode_level,
     encode_node_due,
 )
-from schema.followed import Followed, encode_followed
+from schema.followed import Followed, Lag, decode_lag, encode_followed, encode_lag
+from schema.json_values import pack_json
+from schema.record import encode_record
 from tests.proxy.log.proxies import PASSWORD
 from tests.proxy.log.trees import Tree, asked
 
@@ -105,3 +108,18 @@ async def test_sizes_show_leftovers() -> None:
 def test_which_proxy_appends_for_the_others(addresses: tuple[str, str], said: list[str]) -> None:
     rows = [{"proxy": name, "peers": address} for name, address in zip("ab", addresses, strict=True)]
     assert history._combined(rows) == said
+
+
+async def test_the_list_of_proxies_says_how_far_a_copy_is_behind() -> None:
+    tree = await Tree().make("a")
+    await tree.snapshot("a")
+    tree.change(
+        Put(tree.keys.tree, encode_record((await tree.record())._replace(complete=False))),
+        Put(tree.keys.follows, b"{}"),
+    )
+    assert (await history.proxies(tree.etcd, tree.keys)).lines[-1].endswith(", and was not level yet")
+    tree.change(Put(tree.keys.lag, encode_lag(Lag(clock_ms() - 3_600_000, 7, 0x500000123))))
+    line = (await history.proxies(tree.etcd, tree.keys)).lines[-1]
+    assert "the tree under /t follows another one: at zxid 0x500000123, 7 behind, level 36" in line
+    before = pack_json({"level_ms": 1, "behind": 2})
+    assert decode_lag(before) == Lag(1, 2), "a follower of before says no zxid"

@@ -24,37 +24,10 @@ def _check(listen: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(
-    ("family", "host", "listen"),
-    [
-        (socket.AF_INET, "127.0.0.1", "0.0.0.0"),
-        (socket.AF_INET, "127.0.0.1", ""),
-        (socket.AF_INET6, "::1", ""),
-        (socket.AF_INET6, "::1", "*"),
-        (socket.AF_INET6, "::1", "[::]"),
-        (socket.AF_INET6, "::1", "[::1]"),
-    ],
-)
-@pytest.mark.parametrize(
-    ("arguments", "answer", "status", "message"),
-    [
-        ([], b"imok", 0, ""),
-        ([], b"null", 1, "answered b'null'"),
-        ([], b"im", 1, "answered b'im'"),
-        ([], b"", 1, "answered b''"),
-        (["ready"], b"Zxid: 0x1\nMode: follower\nNode count: 5\n", 0, ""),
-        (["ready"], f"{NOT_SERVING}\n".encode(), 1, "not currently serving requests"),
-    ],
-)
-def test_the_answer_decides(
-    arguments: list[str],
-    answer: bytes,
-    status: int,
-    message: str,
-    family: socket.AddressFamily,
-    host: str,
-    listen: str,
-) -> None:
+def _answered(
+    answer: bytes, *arguments: str, listen: str = "127.0.0.1", family: int = socket.AF_INET
+) -> tuple[list[bytes], int, str]:
+    """What a server with this answer is asked, the exit code, and what is said."""
     asked = []
 
     def serve(listener: socket.socket) -> None:
@@ -63,13 +36,44 @@ def test_the_answer_decides(
             asked.append(connection.recv(4, socket.MSG_WAITALL))
             connection.sendall(answer)
 
+    host = "::1" if family == socket.AF_INET6 else "127.0.0.1"
     with socket.create_server((host, 0), family=family) as listener:
         server = threading.Thread(target=serve, args=(listener,))
         server.start()
         checked = _check(f"{listen}:{listener.getsockname()[1]}", *arguments)
         server.join()
-    assert (checked.returncode, asked) == (status, [b"srvr" if arguments else b"ruok"])
-    assert message in checked.stderr
+    return asked, checked.returncode, checked.stderr
+
+
+@pytest.mark.parametrize(
+    ("family", "listen"),
+    [
+        (socket.AF_INET, "0.0.0.0"),
+        (socket.AF_INET, ""),
+        (socket.AF_INET6, ""),
+        (socket.AF_INET6, "*"),
+        (socket.AF_INET6, "[::]"),
+        (socket.AF_INET6, "[::1]"),
+    ],
+)
+def test_a_server_is_found_where_it_listens(family: int, listen: str) -> None:
+    assert _answered(b"imok", listen=listen, family=family) == ([b"ruok"], 0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer", "status", "message"),
+    [
+        ([], b"null", 1, "answered b'null'"),
+        ([], b"im", 1, "answered b'im'"),
+        ([], b"", 1, "answered b''"),
+        (["ready"], b"Zxid: 0x1\nMode: follower\nNode count: 5\n", 0, ""),
+        (["ready"], f"{NOT_SERVING}\n".encode(), 1, "not currently serving requests"),
+    ],
+)
+def test_the_answer_decides(arguments: list[str], answer: bytes, status: int, message: str) -> None:
+    asked, code, said = _answered(answer, *arguments)
+    assert (asked, code) == ([b"srvr" if arguments else b"ruok"], status)
+    assert message in said
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:1", "2181x"])

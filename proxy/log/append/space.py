@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 
 from codec.constants import CreateMode, OpCode
 from codec.errors import MalformedPacket
+from codec.jute import Acl
 from proxy.log.append.pending import Pending
 from proxy.log.status import Pressure, Stats
 from proxy.state.effect import Effect
@@ -40,8 +41,9 @@ from proxy.state.ops.create import SEQUENTIAL
 from proxy.state.pause import BRIEFLY, TooLong
 from proxy.support import probe
 from schema.entry import Kind, size_of
+from schema.pages import size_of_acl
 from schema.record import SnapshotRef
-from schema.znode import session_of
+from schema.znode import OPEN_ACL, session_of
 
 log = logging.getLogger(__name__)
 
@@ -254,7 +256,8 @@ class Space:
         if known is not None and zxid - known[0] <= len(owned) // _COUNTED_PER_REQUEST:
             return known
         new = [path for path in owned if tree.nodes[path].czxid > self._pressed_at]
-        return zxid, sum([_NODE + len(path) + tree.nodes[path].size for path in new])
+        nodes = [tree.nodes[path] for path in new]
+        return zxid, sum([_NODE + node.size + node.rights.size for node in nodes]) + sum(map(len, new))
 
     def count(self) -> None:
         """A request was refused."""
@@ -282,7 +285,7 @@ class Space:
     @property
     def _tree_size(self) -> int:
         tree = self._machine.tree
-        return tree.data_size + _NODE * len(tree.nodes)
+        return tree.data_size + tree.acl_size + _NODE * len(tree.nodes)
 
     @property
     def _wanted(self) -> int:
@@ -354,6 +357,11 @@ def _parts(pending: Pending) -> Sequence[tuple[Effect, Any]] | None:
     return ((operation.effect, fields),)
 
 
+def _size_of(acl: Sequence[Acl] | None) -> int:
+    """Bytes of an ACL that a client sends, as `Rights.size`."""
+    return 0 if acl is OPEN_ACL or acl is None else size_of_acl(acl)
+
+
 def _changed(node: Node) -> int:
     """The zxid at which a node's data or children were changed."""
     return max(node.mzxid, node.pzxid)
@@ -379,7 +387,7 @@ def _growth(
         if effect is Effect.CREATES:
             if len(parts) == 1 and fields[0] in nodes and not fields[3] & SEQUENTIAL:
                 continue  # it is refused, or content with that node; in a multi it may be deleted before
-            size = _NODE + len(fields[0] or "") + len(fields[1] or b"")
+            size = _NODE + len(fields[0] or "") + len(fields[1] or b"") + _size_of(fields[2])
             if fields[3] in _EPHEMERAL:
                 ephemeral += size
             else:
@@ -397,7 +405,7 @@ def _growth(
                 continue
             deleted += 1
             # A snapshot is compressed: the names above this one take next to nothing in it.
-            size = _NODE + len(path) - path.rfind("/") + node.size
+            size = _NODE + len(path) - path.rfind("/") + node.size + node.rights.size
             if session_of(node.owner):
                 ephemeral -= size
             else:
@@ -406,7 +414,7 @@ def _growth(
             if effect is Effect.SETS_DATA:
                 change = len(fields[1] or b"") - (0 if path in given else node.size)
             else:
-                change = len(fields[1] or ()) - len(node.acl)
+                change = _size_of(fields[1]) - node.rights.size
             if change >= 0:
                 lasting += change
                 continue

@@ -176,7 +176,7 @@ class Snapshots:
         elif seen is _Seen.SNAPSHOT:
             self.stats.written_at = now
             self._due_since = None
-            self._length.stored.append(self._log.machine.tree.data_size)
+            self._length.stored.append(self._tree_size())
         if not self._is_worth_it():
             self._due_since = None
             return False
@@ -225,11 +225,15 @@ class Snapshots:
         """
         if pressure is None or not self._has_room(pressure):
             return False
-        size = self._log.machine.tree.data_size
+        size = self._tree_size()
         gives = size < _SMALLER * max(self._length.stored) or self.log_bytes > pressure.worth
         if gives:
             probe.current.reached("a snapshot that gives space")
         return gives
+
+    def _tree_size(self) -> int:
+        tree = self._log.machine.tree
+        return tree.data_size + tree.acl_size
 
     def _has_room(self, pressure: Pressure | None) -> bool:
         """Whether a snapshot does not make etcd full. To one that is full it may give space back."""

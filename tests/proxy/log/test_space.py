@@ -6,7 +6,7 @@ from pathlib import Path
 
 from codec import client as zk
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
-from codec.jute import INT, OPEN_TO_ALL, pack_string
+from codec.jute import INT, OPEN_TO_ALL, Acl, pack_string
 from proxy.log.append import space
 from proxy.log.append.outbox import Header, Outbox
 from proxy.log.append.pending import Pending
@@ -181,6 +181,20 @@ def test_script(case: golden.Case) -> None:
         golden.check(SCRIPT, case, world.answer)
     finally:
         space.log.removeHandler(world)
+
+
+def test_the_bytes_of_acls_are_growth() -> None:
+    world = World()
+    world.learn(["91"])
+    assert world.answer(["set-acl", "/a"]) == ["appended"]
+    size = world.space._tree_size
+    long = (Acl(31, "digest", "u:" + "x" * 350_000),)
+    for request in (zk.set_acl("/a", long), zk.create("/c", acl=long), zk.multi([zk.create("/c", acl=long)])):
+        assert world.goes(request, 2) == "refused"
+    request = zk.set_acl("/a", long)
+    world.apply([Request(Kind.CLIENT, 1, request.opcode, (), request.body)])
+    assert world.space._tree_size - size == 12 + len("digest") + 350_002
+    assert world.goes(zk.set_acl("/a", OPEN_TO_ALL), 2) == "appended"
 
 
 def test_a_refused_request_behind_others_is_counted_once() -> None:

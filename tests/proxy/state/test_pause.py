@@ -12,7 +12,7 @@ from typing_extensions import override
 from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
 from codec.jute import INT, LONG, Acl, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
-from lab.oracle.requests import CloseSession, Create, Delete, Multi, RemoveRecursive, SetData
+from lab.oracle.requests import CloseSession, Create, Delete, Multi, RemoveRecursive, SetAcl, SetData
 from proxy.state.machine import Machine
 from proxy.state.node import FullNode, Node, full_node, pack_names
 from proxy.state.ops import EXTENDED
@@ -126,6 +126,17 @@ def test_a_long_acl_is_decoded_and_compiled_with_pauses() -> None:
     assert _compare(first, second, Ask(1, Multi((part,)))) >= 2 * 5000 // 512
     many = Multi(tuple(Create(f"/n{place}", acls=(*acl[:100], acl[100 + place])) for place in range(50)))
     assert _compare(first, second, Ask(1, many)) >= 2 * 5000 // 512
+
+
+def test_the_acl_of_a_large_node_is_set_with_a_pause_and_without_copies_of_its_data() -> None:
+    first, second = World(), World()
+    for world in (first, second):
+        world.do(Create("/large", bytes(1 << 20)))
+    of = SetAcl("/large", (Acl(31, "ip", "::1"), Acl(31, "world", "anyone")))
+    assert _compare(first, second, Ask(1, of), every=64) >= 1
+    data = second.nodes["/large"].data
+    _compare(first, second, Ask(1, of))
+    assert second.nodes["/large"].data is data
 
 
 @pytest.mark.parametrize("end", ["by its client", "by its proxy"])

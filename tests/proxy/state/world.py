@@ -30,7 +30,7 @@ from schema.entry import (
     encode_open,
 )
 from schema.paths import parent_of
-from schema.znode import Znode, pack_stat
+from schema.znode import OPEN_ACL, Znode, pack_stat
 
 HOME = "home"
 CLUSTER = 7
@@ -263,6 +263,8 @@ def assert_sound(machine: Machine) -> None:
     """What follows from nodes and sessions is what it should be."""
     tree = machine.tree
     assert tree.data_size == sum(len(path) + len(node.data or b"") for path, node in tree.nodes.items())
+    acls = [node.acl for node in tree.nodes.values() if node.acl is not OPEN_ACL]
+    assert tree.acl_size == sum(12 + len(scheme) + len(name) for acl in acls for _, scheme, name in acl)
     assert machine.digest.settle(tree.nodes) == whole(tree.nodes, machine.sessions)
     for path, node in tree.nodes.items():
         assert node.children is None or node.children, path
