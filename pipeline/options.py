@@ -182,8 +182,9 @@ def _add_spark(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_summary(parser: argparse.ArgumentParser) -> None:
-    """How much of the result is printed, what runs the job, and the form of the progress."""
+def _add_writing(parser: argparse.ArgumentParser) -> None:
+    """Whether the job writes, how much of the result is printed, what runs it, the form of the progress."""
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done, and write nothing")
     parser.add_argument(
         "--list",
         dest="listed",
@@ -238,8 +239,7 @@ def _import(parser: argparse.ArgumentParser) -> None:
         help="import sessions and their ephemerals as well; clients that reconnect in time continue them",
     )
     add("--overwrite", action="store_true", help="delete everything under the prefix before importing")
-    add("--dry-run", action="store_true", help="print what would be done, and write nothing")
-    _add_summary(parser)
+    _add_writing(parser)
     add(
         "--max-txn-ops",
         type=positive,
@@ -267,8 +267,7 @@ def _export(parser: argparse.ArgumentParser) -> None:
         default="seal",
         help="what follows the nodes: every server accepts seal (default); 3.9's restore needs full",
     )
-    add("--dry-run", action="store_true", help="print what would be done, and write nothing")
-    _add_summary(parser)
+    _add_writing(parser)
     add(
         "--follow",
         action="store_true",
