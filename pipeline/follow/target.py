@@ -6,6 +6,7 @@ mod_revision, and another follower that takes over changes it. One Txn puts an e
 leads to. So whichever process is killed, etcd has the tree at that position.
 """
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -247,6 +248,7 @@ class FollowedTree:
         self._record = record
         self._number = number  # of the last entry
         self._limits = limits
+        self._fence_moves = asyncio.Lock()  # held until it is known where to
         #: Bytes of entries since the snapshot.
         self.log_bytes = 0
 
@@ -304,8 +306,9 @@ class FollowedTree:
         """
         known = await allowed(self._etcd, self._keys)
         put = () if known >= within else (Put(self._keys.within, str(within).encode()),)
-        if not (await commit(self._etcd, Txn((self._load.guard(self._keys),), put))).succeeded:
-            raise taken_over(self._keys)
+        async with self._fence_moves:
+            if not (await commit(self._etcd, Txn((self._load.guard(self._keys),), put))).succeeded:
+                raise taken_over(self._keys)
 
     async def report(self, lag: Lag) -> None:
         """Put how far the tree is behind, for those that read it meanwhile."""
@@ -412,17 +415,18 @@ class FollowedTree:
             (Put(keys.tree, encode_record(record)), Put(keys.follows, encode_position(position))),
             (Get(keys.follows), Get(keys.tree, keys_only=True)),
         )
-        done = await commit(self._etcd, txn)
-        revision = done.revision
-        if not done.succeeded:
-            # The answer to an earlier try may have been lost.
-            there, fence = done.responses
-            assert isinstance(there, RangeResult)
-            assert isinstance(fence, RangeResult)
-            if not there.kvs or decode_position(there.kvs[0].value).base != current.name:
-                raise taken_over(keys)
-            revision = fence.kvs[0].mod_revision
-        self._load = self._load._replace(revision=revision)
+        async with self._fence_moves:
+            done = await commit(self._etcd, txn)
+            revision = done.revision
+            if not done.succeeded:
+                # The answer to an earlier try may have been lost.
+                there, fence = done.responses
+                assert isinstance(there, RangeResult)
+                assert isinstance(fence, RangeResult)
+                if not there.kvs or decode_position(there.kvs[0].value).base != current.name:
+                    raise taken_over(keys)
+                revision = fence.kvs[0].mod_revision
+            self._load = self._load._replace(revision=revision)
         self._record = record
 
     async def _delete(self, start: bytes, end: bytes) -> None:
