@@ -11,6 +11,7 @@ does:
 
 from bisect import bisect
 from collections.abc import Callable, Collection, Iterable, Iterator
+from heapq import merge
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
@@ -131,6 +132,18 @@ class Pause:
         for part in parts:
             found += sorted(part, key=key)
             self()
+        return found
+
+    def sorted_texts(self, texts: Iterable[str]) -> list[str]:
+        """As `sorted`. Long texts, which are slow to compare, are merged one by one."""
+        unsorted = list(texts)
+        if sum(map(len, unsorted)) <= max(self.every, len(unsorted)) * BYTES_PER_STEP:
+            return self.sorted(unsorted, str)
+        parts = [sorted(some) for some in self.texts(unsorted)]
+        found: list[str] = []
+        for text in merge(*parts):
+            found.append(text)
+            self.spend(1 + len(text) * len(parts).bit_length() // BYTES_PER_STEP)
         return found
 
 

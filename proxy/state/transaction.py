@@ -280,7 +280,7 @@ class Transaction:
     def delete_ephemerals(self, session_id: int) -> None:
         """Delete what a session owns (DataTree.killSession)."""
         nodes = self.nodes
-        self.ended = self.pause.sorted(self.tree.ephemerals.get(session_id, ()), str)
+        self.ended = self.pause.sorted_texts(self.tree.ephemerals.get(session_id, ()))
         for path in self.pause.each(self.ended):
             above = parent_of(path)
             self.delete(path, above, nodes[above], nodes[path])

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from codec.constants import EventType, WatcherType
 from proxy.state.by_path import ByPath
 from proxy.state.notifications import Sending, Watcher
-from proxy.state.pause import NO_PAUSE, Pause
+from proxy.state.pause import BYTES_PER_STEP, NO_PAUSE, Pause
 from proxy.state.rights import Rights
 from schema.paths import parent_of
 
@@ -189,6 +189,8 @@ class WatchTable:
         """
         sending: Sending | None = None  # most often, nobody watches
         for kind, path, rights, parent_rights in pause.each(events):
+            if len(path) > BYTES_PER_STEP:
+                pause.spend(len(path) // BYTES_PER_STEP)
             if kind == EventType.NODE_CHILDREN_CHANGED:  # nothing more is known after a load
                 watchers = self._take_children(path, pause)
                 if watchers:

@@ -100,7 +100,7 @@ def list_recursive(reading: Reading, client: Client, frame: bytes, position: int
 def _first(children: Collection[str], most: int, pause: Pause) -> list[str]:
     """The first `most` of the children in order. Of very many children, few are sorted if few are wanted."""
     if most > pause.every:
-        return pause.sorted(children, str)[:most]
+        return pause.sorted_texts(children)[:most]
     first: list[str] = []
     for some in pause.batches(children, _COMPARED_PER_STEP):
         first = heapq.nsmallest(most, first + some)

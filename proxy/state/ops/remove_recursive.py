@@ -52,7 +52,7 @@ def _subtree(tx: Transaction, path: str, limit: int) -> list[str]:
         children = tx.nodes[above].children or ()
         if len(found) + len(children) > limit:
             raise Refusal(ErrorCode.NOT_EMPTY)
-        found += tx.pause.sorted(children, str)
+        found += tx.pause.sorted_texts(children)
         tx.pause.spend(1)
     return found
 

@@ -65,6 +65,26 @@ def test_all_items_come_in_their_order(items: list[int], every: int, per_step: i
     assert items == []
 
 
+@given(st.lists(st.text(max_size=3)), st.integers(0, 3), st.integers(1, 9))
+def test_texts_are_sorted_and_come_in_their_order(texts: list[str], longer: int, every: int) -> None:
+    texts = ["n" * longer * BYTES_PER_STEP + text for text in texts]
+    pause = Counting(every)
+    assert pause.sorted_texts(texts) == sorted(texts)
+    assert pause.calls >= (len(texts) // every - 1 if longer > 1 and len(texts) > every else 0)
+    assert [text for some in pause.texts(texts, 2) for text in some] == texts
+
+
+def test_long_paths_that_end_with_their_session_are_taken_with_pauses() -> None:
+    worlds = []
+    for _ in range(2):
+        worlds.append(World())
+        for number in range(60):
+            path = f"/{number:02}{'n' * 100_000}"
+            worlds[-1].do(Create(path, flags=CreateMode.EPHEMERAL))
+    first, second = worlds
+    assert _compare(first, second, Expire(1), every=100) >= 6_000_000 // (100 * BYTES_PER_STEP)
+
+
 def test_short_loops_together_pause_as_a_long_one() -> None:
     pause = Counting(100)
     for _ in range(100):
