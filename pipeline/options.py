@@ -23,8 +23,8 @@ from proxy.options.values import checked, identity, not_negative, positive, stan
 #: The server's options of access to etcd, by their own names without dashes.
 ACCESS = {each.name.removeprefix("--"): each for each in options_of(EtcdAccess)}
 #: Above either, Spark runs a job unless --no-spark is given.
-MOST_ROWS = 1_000_000
-MOST_BYTES = 1 << 30
+MOST_ROWS = 10_000_000
+MOST_BYTES = 4 << 30
 
 _LISTED = 50
 _A_TREE = (
