@@ -241,14 +241,15 @@ class _Feed:
                 continue
             lines = bytearray()
             for made in found:
-                for here, line in self._wanted.lines(made, self._here):
-                    lines += line
+                for here, pieces in self._wanted.pieces(made, self._here):
+                    for piece in pieces:
+                        lines += piece
+                        await pace.rest()
+                        if len(lines) >= _CHUNK:
+                            await self._response.write(bytes(lines))
+                            lines.clear()
                     self._feeds.stats.sent += 1
                     self._here = here
-                    await pace.rest()
-                    if len(lines) >= _CHUNK:
-                        await self._response.write(bytes(lines))
-                        lines.clear()
                 self._here = Id(made.zxid)
                 await pace.rest()
             if lines:

@@ -22,6 +22,7 @@ from console.sessions.local_session import NoAnswer, NoSession
 from console.tables import identities_of, login_headers
 from console.walks.listing import ordered
 from console.walks.pacing import paced
+from proxy.state import bounded
 from proxy.state.node import Node
 from schema.paths import is_valid, split
 
@@ -106,8 +107,14 @@ class Storage:
     async def _list(self, call: Call, path: str) -> web.Response:
         node, reading = self._node(call, path), self._api.reading
         async with reading.walks:
-            children = ordered(lambda: node.children or ())
-            names = [json.dumps(split(child)[1]) async for child in paced(children, reading.pace())]
+            names: list[str] = []
+            size = 0
+            async for child in paced(ordered(lambda: node.children or ()), reading.pace()):
+                names.append(json.dumps(split(child)[1]))
+                size += len(names[-1])
+                if size > bounded.MOST:
+                    words = f"the names of the children have more than {bounded.MOST >> 20} MiB"
+                    raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, words)
         stat = json.dumps(_stat(node), separators=(",", ":"))
         return _text(f'{{"child_node_names":[{",".join(names)}],"stat":{stat}}}', "application/json")
 

@@ -38,6 +38,18 @@ def of_rows(rows: Iterable[tuple[Any, ...]], schema: pa.Schema = ZNODES) -> Iter
         yield batch_of(some, schema)
 
 
+def joined(batches: Iterable[pa.RecordBatch], least: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of at least so many; the last one may have fewer."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(each.num_rows for each in waiting) >= least:
+            yield pa.concat_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
 def row_of(path: str, node: Znode | Node, acl: tuple[AclRow, ...] | None) -> ZnodeRow:
     """A node as a row."""
     return ZnodeRow(path, node.data, acl, *stat_of(node))

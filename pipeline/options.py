@@ -18,13 +18,13 @@ from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, DEFAULT_MAX_TXN_OPS
 from proxy.options.etcd import PREFIX, EtcdAccess
 from proxy.options.file import VARIABLES, options_in
 from proxy.options.table import Option, options_of
-from proxy.options.values import checked, identity, not_negative, positive
+from proxy.options.values import checked, identity, not_negative, positive, standby
 
 #: The server's options of access to etcd, by their own names without dashes.
 ACCESS = {each.name.removeprefix("--"): each for each in options_of(EtcdAccess)}
 #: Above either, Spark runs a job unless --no-spark is given.
-MOST_ROWS = 1_000_000
-MOST_BYTES = 1 << 30
+MOST_ROWS = 10_000_000
+MOST_BYTES = 4 << 30
 
 _LISTED = 50
 _A_TREE = (
@@ -182,8 +182,9 @@ def _add_spark(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_summary(parser: argparse.ArgumentParser) -> None:
-    """How much of the result is printed, what runs the job, and the form of the progress."""
+def _add_writing(parser: argparse.ArgumentParser) -> None:
+    """Whether the job writes, how much of the result is printed, what runs it, the form of the progress."""
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done, and write nothing")
     parser.add_argument(
         "--list",
         dest="listed",
@@ -238,8 +239,7 @@ def _import(parser: argparse.ArgumentParser) -> None:
         help="import sessions and their ephemerals as well; clients that reconnect in time continue them",
     )
     add("--overwrite", action="store_true", help="delete everything under the prefix before importing")
-    add("--dry-run", action="store_true", help="print what would be done, and write nothing")
-    _add_summary(parser)
+    _add_writing(parser)
     add(
         "--max-txn-ops",
         type=positive,
@@ -267,8 +267,7 @@ def _export(parser: argparse.ArgumentParser) -> None:
         default="seal",
         help="what follows the nodes: every server accepts seal (default); 3.9's restore needs full",
     )
-    add("--dry-run", action="store_true", help="print what would be done, and write nothing")
-    _add_summary(parser)
+    _add_writing(parser)
     add(
         "--follow",
         action="store_true",
@@ -310,6 +309,15 @@ def _follow(parser: argparse.ArgumentParser) -> None:
         help="with --finish, for another zketcd that is gone: complete the tree as it is, without sessions"
         " and in a new epoch of zxids; then wait until the source can be reached, and seal it. Stops a"
         " follower that runs",
+    )
+    add(
+        "--standby-within",
+        type=standby,
+        default=0,
+        metavar="SECONDS",
+        help="show the proxies of a source in etcd that this follower lives, for those that run with"
+        " --standby-within of at most so many seconds; --source-lost then waits for as long, until they do"
+        " not answer any more",
     )
     add(
         "--check",

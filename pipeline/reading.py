@@ -18,6 +18,8 @@ Work = Callable[[Iterator[pa.RecordBatch]], T]
 Assign = Callable[[Iterator[pa.RecordBatch]], Iterator[tuple[int, pa.RecordBatch]]]
 
 _IN_A_BUCKET = 100_000  # rows
+_BYTES_IN_A_BUCKET = 24 << 20
+_UNKNOWN = 128  # buckets of a table whose size is not known
 
 
 class Meter(Protocol):
@@ -66,7 +68,9 @@ class Table(NamedTuple):
     @property
     def buckets(self) -> int:
         """How many buckets are needed so that each is small, however large the table is."""
-        return 16 if self.rows is None else 1 + self.rows // _IN_A_BUCKET
+        if self.rows is not None:
+            return 1 + self.rows // _IN_A_BUCKET
+        return _UNKNOWN if self.bytes is None else 1 + self.bytes // _BYTES_IN_A_BUCKET
 
 
 class Runner(Protocol):

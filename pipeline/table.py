@@ -2,7 +2,7 @@
 
 The rows are declared once; their schemas for Arrow and Parquet are derived (and those for Spark from these:
 pipeline.sources.spark.struct_of). Numbers, times and names are ZooKeeper's own:
-StatPersisted, TxnHeader. Times are milliseconds since 1970.
+StatPersisted, TxnHeader. Times (`TIMES`) are milliseconds since 1970.
 """
 
 from types import NoneType, UnionType
@@ -73,6 +73,10 @@ _NARROW = frozenset(
         *("part", "cxid", "type", "parent_cversion", "error", "request", "version_before", "version_after"),
     )
 )
+
+
+#: The columns of all tables that are times.
+TIMES = frozenset(("time", "ctime", "mtime"))
 
 
 def schema_of(row: type) -> pa.Schema:

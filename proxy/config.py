@@ -332,6 +332,14 @@ class Config:
         default=10,
         metavar="SECONDS",
     )
+    standby_within: int = option(  # seconds
+        "serve only while the follower of the standby has been heard within so many seconds, so that a"
+        " standby that is promoted without this side knows that it does not answer any more; 0: serve without"
+        " one",
+        type=values.standby,
+        default=0,
+        metavar="SECONDS",
+    )
     etcd_reserve: int = option(
         "percent of etcd's quota that are kept free: when less is free, requests that make the tree grow are"
         " refused with SYSTEMERROR; 0: etcd refuses when its quota is used up",

@@ -139,6 +139,7 @@ class Server:
             rules=rules,
             version=RELEASE,
             max_staleness=config.max_staleness,
+            standby_within=config.standby_within,
             archives=bool(config.archive.url) and not config.archive.read_only,
             reserve=config.etcd_reserve,
             levels=tuning.levels,
@@ -148,7 +149,9 @@ class Server:
         context = Context(etcd, keys, self._tasks, machine, LogStats(), log_settings, environment)
         self.log = Log(context, watches, sessions, self.stopped_serving, self.disagreed)
         worker, clock = self.log.applier.worker, environment.clock
-        self.flush_queue = FlushQueue(worker.after_slice, clock=clock)
+        self.flush_queue = FlushQueue(
+            worker.after_slice, clock=clock, before=self._judge_standby if config.standby_within else None
+        )
         self.state_gate = StateGate(worker, loop, clock=clock, lengths=worker.lengths)
         self._status_poller = StatusPoller(
             etcd, self._learned_space, self.log.head.learned_versions, read_metrics
@@ -441,6 +444,14 @@ class Server:
         log.error("closing all connections: %s", reason)
         for connection in self.connections:
             connection.close()
+
+    def _judge_standby(self) -> None:
+        """Outcomes are about to be sent. If this process stood still, the standby may be silent by now."""
+        staleness = self.log.follow.staleness
+        if staleness.standby.is_silent:
+            for connection in self.connections:
+                connection.outbound.abort()
+            staleness.judge()
 
     def disagreed(self, disagreement: Disagreement) -> None:
         """The digest of another proxy differs from ours."""

@@ -87,6 +87,27 @@ def decode_lag(value: bytes) -> Lag:
         raise BadValue(f"the lag of the tree that follows is wrong: {error!r}") from None
 
 
+class Sign(NamedTuple):
+    """The sign of life of a follower, in its source's etcd."""
+
+    within: int  # seconds for which the source's proxies may serve without another one, at most
+    revision: int  # of the source's etcd: the follower held the copy when that was made, or later
+
+
+def encode_sign(sign: Sign) -> bytes:
+    """The value of the key `follow/heard`."""
+    return pack_json(sign._asdict())
+
+
+def decode_sign(value: bytes) -> Sign:
+    """Raises BadValue."""
+    members = unpack_json(value, "the sign of life of the standby's follower")
+    try:
+        return Sign(*(number(members[name]) for name in Sign._fields))
+    except (KeyError, TypeError) as error:
+        raise BadValue(f"the sign of life of the standby's follower is wrong: {error!r}") from None
+
+
 class Counts(NamedTuple):
     """For people: what a body holds."""
 

@@ -55,6 +55,7 @@ class Keyspace:
         "finish",
         "follower",
         "follows",
+        "heard",
         "lag",
         "live",
         "live_end",
@@ -67,6 +68,7 @@ class Keyspace:
         "snapshots_end",
         "start",
         "tree",
+        "within",
     )
 
     def __init__(self, prefix: str) -> None:
@@ -82,11 +84,15 @@ class Keyspace:
         self.proxies, self.proxies_end = base + b"/live/proxy/", base + b"/live/proxy0"
         self.log, self.log_end = base + b"/live/log/", base + b"/live/log0"
         self.snapshots, self.snapshots_end = base + b"/snapshot/", base + b"/snapshot0"
-        # While the tree follows another one: how far it is, who follows, who asks for the end, its lag.
+        # While the tree follows another one: how far it is, who follows, who asks for the end, its lag, how
+        # long its source's proxies may serve without its follower.
         self.follows = base + b"/follow/position"
         self.follower = base + b"/follow/follower"
         self.finish = base + b"/follow/finish"
         self.lag = base + b"/follow/lag"
+        self.within = base + b"/follow/within"
+        # While another tree follows this one: its follower's sign of life.
+        self.heard = base + b"/follow/heard"
         # By what comes before the number: entries come by the thousand from a few incarnations.
         self._senders: dict[bytes, str] = {}
 

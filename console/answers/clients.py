@@ -8,7 +8,7 @@ from itertools import chain
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
-from console.walks.listing import ordered
+from console.walks.listing import MOST_CHARACTERS, ordered
 from console.walks.pacing import Pace, paced
 from proxy.admin.clients import operation_name
 from proxy.admin.subject import Subject
@@ -22,6 +22,7 @@ from proxy.support.latency import MILLISECOND
 _MOST_WATCHERS = 50  # of one path that are named
 _MOST_WAITING = 200  # connections that are named
 _MOST_REQUESTS = 5  # of one connection that are named
+_LONGEST_PATH = 256  # characters of the path of such a request
 
 _Page = tuple[list[dict[str, Any]], str | None]
 
@@ -180,6 +181,7 @@ async def watches(subject: Subject, prefix: str, after: str, limit: int, pace: P
         pace,
     )
     found = [path async for path in _first(paths, limit + 1)]
+    is_last = len(found) <= limit and sum(map(len, found)) < MOST_CHARACTERS
     rows = []
     for path in found[:limit]:
         watchers = [(kind, by_path[path]) for kind, by_path in tables.items() if path in by_path]
@@ -190,7 +192,7 @@ async def watches(subject: Subject, prefix: str, after: str, limit: int, pace: P
         ]
         rows.append({"path": path, "total": sum(len(each) for _, each in watchers), "watchers": named})
         await pace.rest()
-    return rows, found[limit - 1] if len(found) > limit else None
+    return rows, None if is_last else found[:limit][-1]
 
 
 async def pending(subject: Subject, pace: Pace) -> dict[str, Any]:
@@ -212,7 +214,7 @@ async def pending(subject: Subject, pace: Pace) -> dict[str, Any]:
                     "requests": [
                         {
                             "operation": operation_name(each.opcode),
-                            "path": each.path,
+                            "path": each.path and each.path[:_LONGEST_PATH],
                             "waitsFor": "the log" if each.in_log else "the request before it",
                             "ms": max(0, now - each.received) // MILLISECOND,
                         }
@@ -253,12 +255,14 @@ def _some(watchers: Iterable[Watcher], most: int) -> list[Watcher]:
     return [watcher for watcher, _ in zip(watchers, range(most), strict=False)]
 
 
-async def _first(names: AsyncIterator[Any], most: int) -> AsyncIterator[Any]:
-    """At most so many of them."""
+async def _first(names: AsyncIterator[str], most: int) -> AsyncIterator[str]:
+    """At most so many of them, and no more characters than an answer has."""
     if most <= 0:
         return
+    left = MOST_CHARACTERS
     async for name in names:
         yield name
         most -= 1
-        if not most:
+        left -= len(name)
+        if not most or left <= 0:
             return

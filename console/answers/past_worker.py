@@ -22,7 +22,7 @@ from archive.past.listing import listing
 from archive.past.state import complete, state_at
 from console.answers.znodes import details
 from console.people.logins import Refused
-from console.walks.listing import may_read
+from console.walks.listing import first_of, may_read
 from proxy.state.auth.scheme import Identities, Identity
 from proxy.state.auth.schemes import SCHEMES
 from proxy.state.machine import Machine
@@ -93,7 +93,7 @@ class Answers:
             "at": str(at),
             "zxid": session_text(machine.zxid),
             "node": details(path, node, identities),
-            "children": names[:_MOST_NAMES],
+            "children": first_of(names[:_MOST_NAMES]),
         }
 
     def _history(self, question: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from console.answers.reading import Reading
 from console.answers.subtrees import Gathered, lines
 from console.people.logins import Body, Call, Refused
 from console.walks.directories import Directories, Window
-from console.walks.listing import walk
+from console.walks.listing import MOST_CHARACTERS, walk
 from console.walks.pacing import paced
 from proxy.state.auth.scheme import Identities
 from schema.paths import join
@@ -18,6 +18,7 @@ from schema.paths import join
 _MOST_VISITED = 50_000  # znodes that one search looks at; the next request continues there
 _MOST_WINDOWS = 100  # of one look
 _MOST_ROWS = 5000  # of all its windows
+_MOST_NAMES = 4 * MOST_CHARACTERS  # characters of the names in all its windows
 _FEWEST = 64 << 10  # bytes of a file that are sent at a time
 
 
@@ -72,15 +73,17 @@ class Trees:
         if not isinstance(windows, list) or len(windows) > _MOST_WINDOWS:
             raise Refused(400, f"windows is a list of {_MOST_WINDOWS} at most")
         identities = call.login.identities
-        left = _MOST_ROWS
+        left, characters = _MOST_ROWS, _MOST_NAMES
         found = []
         for each in windows:
             wanted = _object(each)
             window = arguments.window(wanted)
-            window = window._replace(limit=min(window.limit, left))
+            window = window._replace(limit=min(window.limit, left) if characters > 0 else 0)
             left -= window.limit
             try:
-                found.append(_unless_same(await self._page(window, identities), wanted))
+                page = await self._page(window, identities)
+                characters -= sum(len(row["name"]) for row in page["children"])
+                found.append(_unless_same(page, wanted))
             except Refused as error:
                 found.append({"status": error.status, "error": str(error)})
         shown = None
@@ -102,14 +105,15 @@ class Trees:
         limit = arguments.limit(call.query)
         found: list[str] = []
         cursor = None
-        visited = 0
+        visited = size = 0
         async with self._reading.walks:
             paths = walk(self._subject.machine.tree.nodes, call.login.identities, top, after)
             async for path in paced(paths, self._reading.pace()):
                 visited += 1
                 if text in path:
                     found.append(path)
-                if len(found) >= limit or visited >= _MOST_VISITED:
+                    size += len(path)
+                if len(found) >= limit or visited >= _MOST_VISITED or size >= MOST_CHARACTERS:
                     cursor = path
                     break
         return {"paths": found, "visited": visited, "next": cursor}

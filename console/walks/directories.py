@@ -8,13 +8,17 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
-from console.walks.listing import ordered
+from console.walks.listing import first_of, ordered
 from console.walks.pacing import Pace, paced
-from proxy.state.node import Node, child_names
+from proxy.state.node import Node
 
-_SMALL = 2048  # names of a directory that is not worth keeping
-_MOST_KEPT = 400_000  # names of all directories that are kept
+# A directory that is not worth keeping has so many names, and so many characters of paths.
+_SMALL = 2048
+_SHORT = 1 << 19
+_MOST_KEPT = 32 << 20  # bytes of the paths of all directories that are kept
+_POINTER = 8
 _CHUNK = 4096  # names that are compared between two pauses
+_LONG = 1 << 20  # characters of these
 
 _Mark = tuple[int, int, int, int]
 
@@ -44,43 +48,48 @@ class Directories:
     """The sorted names of large directories that were asked for lately."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[_Mark, list[str]]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[_Mark, list[str], int]] = OrderedDict()
 
     async def names(self, node: Node, window: Window, pace: Pace) -> Names:
         """The names in a window of the directory `node`."""
-        known = await self._sorted(node, window.path, pace)
-        low, high = _matching(known, window.prefix)
+        known = await self._sorted(node, window.path, pace)  # paths: the tree's own strings
+        above = known[0][: known[0].rfind("/") + 1] if known else ""
+        low, high = _matching(known, above + window.prefix)
         if window.contains:
-            known = [name async for name in _containing(known, low, high, window.contains, pace)]
+            parts = _containing(known[low:high], len(above), window.contains, pace)
+            known = [path async for path in parts]
             low, high = 0, len(known)
         if window.offset >= 0:
             first = min(low + window.offset, high)
         elif window.start:
-            first = bisect_left(known, window.start, low, high)
+            first = bisect_left(known, above + window.start, low, high)
         else:
-            first = bisect_right(known, window.after, low, high) if window.after else low
+            first = bisect_right(known, above + window.after, low, high) if window.after else low
         first = max(low, first - window.lead)
-        return Names(known[first : min(high, first + window.limit)], first - low, high - low)
+        shown = (path[len(above) :] for path in known[first : min(high, first + window.limit)])
+        return Names(first_of(shown), first - low, high - low)
 
     async def _sorted(self, node: Node, path: str, pace: Pace) -> list[str]:
-        if len(node.children or ()) <= _SMALL:
+        children = node.children or ()
+        if len(children) <= _SMALL and sum(map(len, children)) <= _SHORT:
             await pace.rest()
-            return sorted(child_names(node))
+            return sorted(node.children or ())
         mark = _mark(node)
         kept = self._kept.get(path)
         if kept is not None and kept[0] == mark:
             self._kept.move_to_end(path)
             return kept[1]
-        names = [name async for name in paced(ordered(lambda: child_names(node)), pace)]
+        paths: list[str] = []
+        size = 0
+        async for child in paced(ordered(lambda: node.children or ()), pace):
+            paths.append(child)
+            size += len(child) + _POINTER
         self._kept.pop(path, None)
         if _mark(node) == mark:
-            self._keep(path, mark, names)
-        return names
-
-    def _keep(self, path: str, mark: _Mark, names: list[str]) -> None:
-        self._kept[path] = (mark, names)
-        while sum(len(each) for _, each in self._kept.values()) > _MOST_KEPT:
-            self._kept.popitem(last=False)
+            self._kept[path] = mark, paths, size
+            while sum(each[2] for each in self._kept.values()) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        return paths
 
 
 def _mark(node: Node) -> _Mark:
@@ -96,9 +105,12 @@ def _matching(names: Sequence[str], prefix: str) -> tuple[int, int]:
     return low, bisect_left(names, True, low, key=lambda name: not name.startswith(prefix))
 
 
-async def _containing(names: Sequence[str], low: int, high: int, text: str, pace: Pace) -> AsyncIterator[str]:
-    for first in range(low, high, _CHUNK):
-        await pace.rest()
-        for name in names[first : min(high, first + _CHUNK)]:
-            if text in name:
-                yield name
+async def _containing(paths: Sequence[str], start: int, text: str, pace: Pace) -> AsyncIterator[str]:
+    left = 0
+    for path in paths:
+        if left <= 0:
+            await pace.rest()
+            left = _LONG
+        left -= _LONG // _CHUNK + len(path)
+        if path.find(text, start) >= 0:
+            yield path

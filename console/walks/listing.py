@@ -11,12 +11,16 @@ from typing import Any, TypeVar
 
 from codec.constants import Perms
 from proxy.state.auth.scheme import Identities
-from proxy.state.node import Node, child_names
+from proxy.state.node import Node
 from proxy.state.rights import permits
 from schema.paths import ROOT, join
 
-_CHUNK = 2048  # names that are looked at and sorted between two pauses: about a millisecond
+# What is looked at and sorted between two pauses, about a millisecond: so many names, or so many characters.
+_CHUNK = 2048
+_LONG = 1 << 19
 _TRIES = 3
+#: Characters of names and paths that one answer has; the one with which there are more is its last.
+MOST_CHARACTERS = 1 << 18
 
 Name = TypeVar("Name", str, int, tuple[Any, int])
 
@@ -41,11 +45,15 @@ def _chunks(source: Callable[[], Iterable[Name]], wanted: Callable[[Name], bool]
         found: list[list[Name]] = []
         chunk: list[Name] = []
         names = source() if tries < _TRIES - 1 else list(source())
+        size = 0
         try:
             for place, name in enumerate(names, 1):
                 if wanted is None or wanted(name):
                     chunk.append(name)
-                if place % _CHUNK == 0:
+                if isinstance(name, str):
+                    size += len(name)
+                if place % _CHUNK == 0 or size >= _LONG:
+                    size = 0
                     if chunk:
                         chunk.sort()
                         found.append(chunk)
@@ -56,6 +64,18 @@ def _chunks(source: Callable[[], Iterable[Name]], wanted: Callable[[Name], bool]
         chunk.sort()
         return [*found, chunk]
     raise AssertionError("a copy has changed")
+
+
+def first_of(names: Iterable[str]) -> list[str]:
+    """The first names, as many as one answer has."""
+    found = []
+    left = MOST_CHARACTERS
+    for name in names:
+        if left <= 0:
+            break
+        found.append(name)
+        left -= len(name)
+    return found
 
 
 def may_read(node: Node, identities: Identities) -> bool:
@@ -77,14 +97,15 @@ def walk(
     """
     if top not in nodes:
         return
-    open_: list[tuple[str, Iterator[str | None]]] = []
+    open_: list[Iterator[str | None]] = []
 
     def enter(path: str, above: str) -> None:
         node = nodes.get(path)
         if node is None or not node.children:
             return
         if may_read(node, identities):
-            open_.append((path, ordered(lambda: child_names(node), lambda name: name > above)))
+            behind = join(path, above)
+            open_.append(ordered(lambda: node.children or (), lambda child: child > behind))
         elif hidden is not None:
             hidden(path)
 
@@ -98,13 +119,12 @@ def walk(
             path = join(path, name)
         enter(path, "")
     while open_:
-        path, names = open_[-1]
-        below = next(names, "")
+        below = next(open_[-1], "")
         if below is None:
             yield None
         elif below:
-            yield join(path, below)
-            enter(join(path, below), "")
+            yield below
+            enter(below, "")
         else:
             open_.pop()
 

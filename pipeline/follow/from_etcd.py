@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from pipeline.follow.source import Again, Arrived, NotThere, OtherSource, Reading
 from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Put, Txn
 from proxy.log.follow.catch_up import Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
 from proxy.log.follow.follow import Follow, NotContinued
 from proxy.log.follow.follower import Apply, Item
@@ -21,6 +22,7 @@ from proxy.log.record import TIMEOUT, TreeSealed, look, servable
 from proxy.log.seal import seal
 from proxy.state.level import KNOWN
 from proxy.support.environment import HOST
+from schema.followed import Sign, encode_sign
 from schema.keys import Keyspace
 from schema.record import Seal
 
@@ -77,6 +79,7 @@ class _Following(Reading):
         self._loaded = loaded
         self._began = HOST.clock.monotonic()
         self._follow = Follow(etcd, keys, loaded.machine, self)
+        self._signed = 0  # the revision of the last sign of life
 
     @override
     async def run(self) -> None:
@@ -106,6 +109,16 @@ class _Following(Reading):
             raise Again(f"the source's log cannot be read on: {error}") from error
         self._loaded = self._loaded._replace(caught=caught)
         self._follow = Follow(self._etcd, self._keys, self.machine, self)
+
+    @property
+    @override
+    def revision(self) -> int:
+        return max(self._signed, self._follow.follower.revision)
+
+    @override
+    async def sign(self, sign: Sign) -> None:
+        put = Txn((), (Put(self._keys.heard, encode_sign(sign)),))
+        self._signed = (await self._etcd.txn(put, TIMEOUT)).revision
 
     @override
     def level_at(self) -> float | None:

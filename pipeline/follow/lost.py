@@ -30,6 +30,7 @@ from schema.keys import Keyspace
 from schema.record import Seal
 from schema.znode import session_of
 
+_MARGIN = 1.0  # seconds, for clocks that do not run alike, and for answers on their way
 _IDLE = 0.1  # seconds between two looks whether all has been read
 
 
@@ -44,7 +45,11 @@ async def promote(etcd: Etcd, keys: Keyspace, limits: Limits) -> Position:
     if there.finished:
         print_finished(there)
         return there
-    tree, machine, position = await target.resume(etcd, keys, limits)
+    tree, machine, position = await target.resume(etcd, keys, limits, lost=True)
+    within = await target.allowed(etcd, keys)
+    if within:
+        print_progress(f"waiting {within + _MARGIN:g} s, until the source's proxies do not answer any more")
+        await asyncio.sleep(within * 1.01 + _MARGIN)
     assert position.origin is not None
     print(
         f"{position.source} is lost: its last change here has zxid 0x{position.zxid:x}, of"

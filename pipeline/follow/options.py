@@ -17,3 +17,4 @@ class Options(NamedTuple):
     limits: Limits = Limits()
     metrics: str | None = None  # a file for the age of the tree
     address: str = ""  # of the tree's etcd, for people who find the source sealed
+    standby_within: int = 0  # seconds for which the source's proxies may serve without a sign of life

@@ -9,6 +9,7 @@ from proxy.log.follow.follower import Apply
 from proxy.log.record import TreeSealed
 from proxy.state.machine import Machine
 from schema.entry import Entry
+from schema.followed import Sign
 from schema.record import Seal
 
 MOST_WAITING = 64 << 20  # bytes of entries that are not applied yet
@@ -57,6 +58,15 @@ class Reading:
 
     def level_at(self) -> float | None:
         """Unix time up to which all entries have arrived; None: not known since the reader began."""
+        raise NotImplementedError
+
+    @property
+    def revision(self) -> int:
+        """A revision that the source's etcd has reached. Only for a source in etcd."""
+        raise NotImplementedError
+
+    async def sign(self, sign: Sign) -> None:
+        """Put the sign of life of a follower. Only for a source in etcd. Raises EtcdError."""
         raise NotImplementedError
 
     @property

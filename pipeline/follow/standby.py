@@ -34,6 +34,7 @@ from proxy.state.level import KNOWN, UnknownLevel
 from proxy.state.machine import Machine
 from proxy.state.recording import Recorded, What, record
 from proxy.support.tasks import together
+from schema.followed import Sign
 from schema.keys import Keyspace
 from schema.record import Seal
 
@@ -46,6 +47,7 @@ _CHECKPOINT_BYTES = 64 << 20  # of entries since the snapshot, or as many as it 
 _TURN = 0.02  # seconds that the event loop may be held
 _IDLE = 0.2  # seconds until the loop looks around while nothing arrives
 _ASK_EVERY = 0.5  # seconds between two looks for the request to finish
+_VOUCH_EVERY = 1.0  # seconds between two signs of life
 # The source is sealed only when so little is left that clients wait for a moment.
 _SEAL_BEHIND = 2000  # requests
 _SEAL_AGE = 3.0  # seconds
@@ -99,7 +101,10 @@ class _Standby:
             try:
                 begun = await self._open()
                 work = _Work(begun, self._source, self._finishing, self._status, self._wrong)
-                await together([begun.reading.run(), work.run()])
+                tasks = [begun.reading.run(), work.run()]
+                if self._options.standby_within:
+                    tasks.append(_vouch(begun, self._options.standby_within))
+                await together(tasks)
             except _Done:
                 return DONE
             except Again as error:
@@ -187,6 +192,15 @@ class _Standby:
         copy = Copy(machine, cluster_id, new_of(machine, kept))
         position = _position(self._source, reading, origin.clock)._replace(base=position.base)
         return _Run(reading, tree, copy, await tree.checkpoint(copy, position))
+
+
+async def _vouch(begun: _Run, within: int) -> None:
+    """Show the source's proxies that this follower holds the copy (`proxy.log.follow.standby_signs`)."""
+    while True:
+        seen = begun.reading.revision
+        await begun.tree.allow(within)  # behind what was seen, so that the sign cannot be too new
+        await begun.reading.sign(Sign(within, seen))
+        await asyncio.sleep(_VOUCH_EVERY)
 
 
 def _position(source: Source, reading: Reading, clock: int) -> Position:

@@ -6,6 +6,7 @@ mod_revision, and another follower that takes over changes it. One Txn puts an e
 leads to. So whichever process is killed, etcd has the tree at that position.
 """
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -31,6 +32,7 @@ from schema.keys import Keyspace, snapshot_name
 from schema.record import SnapshotRef, TreeRecord, encode_record
 
 _ROOM = 4096  # bytes of a request besides the entry
+_LAST = "lost"  # the name of a follower that completes its tree without the source begins so
 
 
 class Origin(NamedTuple):
@@ -100,17 +102,37 @@ async def position_of(etcd: Etcd, keys: Keyspace) -> Position | None:
     return position if not record.complete and record.current.name == position.base else None
 
 
+async def allowed(etcd: Etcd, keys: Keyspace) -> int:
+    """For how many seconds the source's proxies may serve without a sign of the copy's follower; 0: for ever.
+
+    Raises EtcdError.
+    """
+    found = (await until_known(lambda: etcd.range(Get(keys.within), TIMEOUT))).kvs
+    return int(found[0].value) if found else 0
+
+
 async def resume(
     etcd: Etcd,
     keys: Keyspace,
     limits: Limits = Limits(),  # noqa: B008 - immutable
+    *,
+    lost: bool = False,
 ) -> Start:
-    """Take over a tree that follows. The fence excludes the former follower. Raises Failure, EtcdError."""
-    writer = "follow" + secrets.token_hex(8)
+    """Take over a tree that follows. The fence excludes the former follower. Raises Failure, EtcdError.
+
+    `lost`: to complete it without its source. From then on no other follower takes it over.
+    """
+    writer = (_LAST if lost else "follow") + secrets.token_hex(8)
     while True:
         there = await look(etcd, keys)
         if there.record is None or not there.follows or there.record.current is None:
             raise load.lost(keys)
+        former = (await until_known(lambda: etcd.range(Get(keys.follower), TIMEOUT))).kvs
+        if former and former[0].value.startswith(_LAST.encode()) and not lost:
+            raise Failure(
+                f"{keys.prefix.decode()} is being completed without its source: run --finish --source-lost"
+                " again, or start over with --overwrite"
+            )
         take = Txn(
             (Compare(keys.tree, there.record_mod),),
             (
@@ -226,6 +248,7 @@ class FollowedTree:
         self._record = record
         self._number = number  # of the last entry
         self._limits = limits
+        self._fence_moves = asyncio.Lock()  # held until it is known where to
         #: Bytes of entries since the snapshot.
         self.log_bytes = 0
 
@@ -275,6 +298,17 @@ class FollowedTree:
             Delete(keys.lag),
         ]
         await self.put(self._entry(machine, changes, clock, rest))
+
+    async def allow(self, within: int) -> None:
+        """Note for how long the source's proxies may serve without a sign of this follower, once it is here.
+
+        What is noted only grows: they may still count on another follower's.
+        """
+        known = await allowed(self._etcd, self._keys)
+        put = () if known >= within else (Put(self._keys.within, str(within).encode()),)
+        async with self._fence_moves:
+            if not (await commit(self._etcd, Txn((self._load.guard(self._keys),), put))).succeeded:
+                raise taken_over(self._keys)
 
     async def report(self, lag: Lag) -> None:
         """Put how far the tree is behind, for those that read it meanwhile."""
@@ -381,17 +415,18 @@ class FollowedTree:
             (Put(keys.tree, encode_record(record)), Put(keys.follows, encode_position(position))),
             (Get(keys.follows), Get(keys.tree, keys_only=True)),
         )
-        done = await commit(self._etcd, txn)
-        revision = done.revision
-        if not done.succeeded:
-            # The answer to an earlier try may have been lost.
-            there, fence = done.responses
-            assert isinstance(there, RangeResult)
-            assert isinstance(fence, RangeResult)
-            if not there.kvs or decode_position(there.kvs[0].value).base != current.name:
-                raise taken_over(keys)
-            revision = fence.kvs[0].mod_revision
-        self._load = self._load._replace(revision=revision)
+        async with self._fence_moves:
+            done = await commit(self._etcd, txn)
+            revision = done.revision
+            if not done.succeeded:
+                # The answer to an earlier try may have been lost.
+                there, fence = done.responses
+                assert isinstance(there, RangeResult)
+                assert isinstance(fence, RangeResult)
+                if not there.kvs or decode_position(there.kvs[0].value).base != current.name:
+                    raise taken_over(keys)
+                revision = fence.kvs[0].mod_revision
+            self._load = self._load._replace(revision=revision)
         self._record = record
 
     async def _delete(self, start: bytes, end: bytes) -> None:

@@ -263,34 +263,9 @@ _BODIES: Mapping[int, Callable[[Reader, int], _Body]] = {
     OpCode.ERROR: _error,
 }
 # The types whose record begins with the one path that it names.
-_PATH_FIRST = frozenset(
-    {
-        OpCode.CHECK,
-        OpCode.CREATE,
-        OpCode.CREATE2,
-        OpCode.CREATE_CONTAINER,
-        OpCode.CREATE_TTL,
-        OpCode.DELETE,
-        OpCode.DELETE_CONTAINER,
-        OpCode.SET_DATA,
-        OpCode.RECONFIG,
-        OpCode.SET_ACL,
-    }
-)
+_PATH_FIRST = frozenset(_BODIES) - {OpCode.CREATE_SESSION, OpCode.CLOSE_SESSION, OpCode.ERROR}
 # The types that DataTree.processTxn accepts in a multi.
-_IN_MULTI = frozenset(
-    {
-        OpCode.CREATE,
-        OpCode.CREATE2,
-        OpCode.CREATE_CONTAINER,
-        OpCode.CREATE_TTL,
-        OpCode.DELETE,
-        OpCode.DELETE_CONTAINER,
-        OpCode.SET_DATA,
-        OpCode.CHECK,
-        OpCode.ERROR,
-    }
-)
+_IN_MULTI = _PATH_FIRST - {OpCode.RECONFIG, OpCode.SET_ACL} | {OpCode.ERROR}
 
 
 def _digest(reader: Reader) -> int | None:

@@ -10,6 +10,7 @@ import numpy
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.batches import joined
 from pipeline.etcd import columns
 from pipeline.etcd.paths import by_bucket
 from schema.paths import CONFIG, parent_of
@@ -34,6 +35,7 @@ _SLIM = pa.schema(
 _COUNTED_LOCALLY = "/zookeeper_stats"
 _QUOTA = "/zookeeper/quota/"
 _CONTAINER = -(1 << 63)
+_TOGETHER = 65_536  # rows that are put into buckets at once: each part of a batch has a price
 
 
 class Difference(NamedTuple):
@@ -66,9 +68,9 @@ class Slim:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows to compare, with their bucket."""
-        for batch in batches:
-            for slim in self._slim(self._without_ignored(batch)):
-                yield from by_bucket(slim, "path", self.buckets)
+        slim = (one for batch in batches for one in self._slim(self._without_ignored(batch)))
+        for rows in joined(slim, _TOGETHER):
+            yield from by_bucket(rows, "path", self.buckets)
 
     def _without_ignored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         for path in self.ignored:

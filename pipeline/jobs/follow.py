@@ -31,6 +31,7 @@ from schema.record import Seal
 # Options that say what to do, and what a check does without.
 _NOT_WITH_CHECK = (
     *("overwrite", "until_level", "finish", "source_lost", "zxid", "keep_sessions", "timeout", "metrics"),
+    "standby_within",
 )
 _OF_ZOOKEEPER = ("data_log_dir", "repair", "keep_sessions")
 
@@ -45,6 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
         _refuse(arguments, _NOT_WITH_CHECK, "does not go with --check")
     if of_zketcd:
         _refuse(arguments, _OF_ZOOKEEPER, "is for a ZooKeeper's directory")
+    if arguments.standby_within and not is_in_etcd(arguments.source):
+        raise Failure("--standby-within needs a source in etcd")
     if arguments.source_lost and not (arguments.finish and of_zketcd):
         raise Failure("--source-lost goes with --finish, for another zketcd")
     if arguments.timeout is not None and not (arguments.until_level or arguments.finish):
@@ -75,6 +78,7 @@ def _options(connection: Connection, arguments: argparse.Namespace) -> Options:
         Limits(max_request_bytes=arguments.max_request_bytes),
         arguments.metrics,
         connection.etcd,
+        arguments.standby_within,
     )
 
 
@@ -107,14 +111,15 @@ async def _without(connection: Connection, arguments: argparse.Namespace) -> int
     lost = None if name.startswith(ARCHIVE) else await asyncio.to_thread(Connection.from_url, name, arguments)
     async with reached(connection) as etcd:
         limits = Limits(max_request_bytes=arguments.max_request_bytes)
-        position = await promote(retrying(etcd), connection.keys, limits)
+        patient = retrying(etcd)
+        position = await promote(patient, connection.keys, limits)
         if lost is None:
             print_progress(
                 f"{name} does not know where its etcd is. Run this command with etcd://HOST:PORT/PREFIX: it"
                 " seals the source as soon as it can be reached"
             )
             return DONE
-        cluster_id = (await etcd.status(TIMEOUT)).cluster_id
+        cluster_id = (await patient.status(TIMEOUT)).cluster_id
     assert position.origin is not None
     where = Seal(connection.etcd, connection.prefix, cluster_id, int(time.time() * 1000))
     try:

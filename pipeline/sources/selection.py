@@ -1,6 +1,7 @@
 """Which rows and columns of a table a program asks for: the rest never leaves the Python worker.
 
-A program names them itself: the rows by the option `subtree`, the columns by a schema. Spark could hand over
+A program names them itself: the rows by the option `subtree`, the columns by a schema, in which times may be
+timestamps. Spark could hand over
 filters (`pushFilters`), but Spark 4.3.0 then answers wrongly: it keeps the plan of a DataFrame's first query
 with a filter, and later queries of that DataFrame get the rows of the first.
 """
@@ -11,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schema.paths import ROOT
+
+_MILLISECONDS = pa.timestamp("ms", "UTC")
 
 
 class Selection(NamedTuple):
@@ -25,7 +28,10 @@ class Selection(NamedTuple):
             paths = batch.column("path")
             below = pc.starts_with(paths, self.subtree + "/")
             batch = batch.filter(pc.or_(below, pc.equal(paths, self.subtree)))
-        return batch if self.schema is None else batch.select(self.schema.names).cast(self.schema)
+        if self.schema is None:
+            return batch
+        columns = [_cast(batch.column(field.name), field.type) for field in self.schema]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def may_match(self, first: str, last: str) -> bool:
         """Whether a page may have wanted rows: its paths are sorted by their UTF-8 bytes."""
@@ -34,6 +40,10 @@ class Selection(NamedTuple):
         top, below = self.subtree.encode(), self.subtree.encode() + b"/"
         low, high = first.encode(), last.encode()
         return low <= top <= high or low <= below <= high or low.startswith(below)
+
+
+def _cast(column: pa.Array, to: pa.DataType) -> pa.Array:
+    return (column.cast(_MILLISECONDS) if pa.types.is_timestamp(to) else column).cast(to)
 
 
 EVERYTHING = Selection()

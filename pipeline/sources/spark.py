@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from pipeline.reading import Reader, Writer
 from pipeline.sources.selection import Selection, subtree_of
+from pipeline.table import TIMES
 from schema.paths import ROOT
 
 
@@ -30,17 +31,19 @@ class SparkReader(DataSourceReader):
     def __init__(self, reader: Reader, table: pa.Schema, wanted: StructType, subtree: str = ROOT) -> None:
         """`table` is the schema of the reader's rows, `wanted` the one that a program names, or a part of it.
 
-        Raises ValueError if the table lacks a wanted column, or for a `subtree` that is none.
+        A time may be wanted as a timestamp. Raises ValueError if the table lacks a wanted column, or for a
+        `subtree` that is none.
         """
         self.plain = reader
         own = {field.name: field.dataType.simpleString() for field in struct_of(table)}
         for field in wanted:
-            if own.get(field.name) != (kind := field.dataType.simpleString()):
+            kind = field.dataType.simpleString()
+            if own.get(field.name) != kind and not (field.name in own.keys() & TIMES and kind == "timestamp"):
                 columns = ", ".join(map(" ".join, own.items()))
                 raise ValueError(f"the table has no column {field.name} {kind}, but {columns}")
         if subtree != ROOT and "path" not in own:
             raise ValueError("the option subtree is for tables with paths")
-        schema = None if wanted == struct_of(table) else to_arrow_schema(wanted)
+        schema = None if wanted == struct_of(table) else to_arrow_schema(wanted, timezone="UTC")
         self.selection = Selection(schema, subtree_of(subtree))
 
     def partitions(self) -> list[InputPartition]:

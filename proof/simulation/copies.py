@@ -15,12 +15,16 @@ from proof.simulation.proxies import PREFIX
 from proof.simulation.seams import NEXT_LEVELS
 from proxy.etcd.model import DELETE, Get
 from proxy.state import capture
+from proxy.state.feed import data_members
 from proxy.state.machine import Machine
+from proxy.state.node import Node
 from schema.entry import decode_entry
 from schema.errors import ForeignKey
 from schema.keys import KeyKind, Keyspace
 from schema.record import SnapshotRef, TreeRecord, decode_record
+from schema.znode import session_of
 
+QUOTAS = "/zookeeper/quota/"
 _PAGES_EACH = 20  # entries of the copy; digests are compared at each
 
 
@@ -44,6 +48,32 @@ def node_pages(machine: Machine) -> list[bytes]:
     return list(capture.pages(machine).node_pages)
 
 
+class Znode(NamedTuple):
+    """What clients have written into a znode. Data as lines of `lost` have them: text, or in base64."""
+
+    text: str | None
+    data: str | None
+    version: int
+    acl: list[list[Any]]
+    aversion: int
+    ephemeral: bool
+
+    @classmethod
+    def of(cls, node: Node) -> "Znode":
+        """As it is now."""
+        acl = [list(each) for each in node.acl]
+        data = data_members(node.data)
+        text, base64 = data["data"], data["data_base64"]
+        return cls(text, base64, node.version, acl, node.aversion, bool(session_of(node.owner)))
+
+
+class Before(NamedTuple):
+    """The copy when its source was given up, before the sessions ended."""
+
+    zxid: int
+    nodes: dict[str, Znode]
+
+
 class CopyJudge:
     """Judges one copy."""
 
@@ -63,6 +93,10 @@ class CopyJudge:
         self.steps: dict[int, Step] = {}
         #: The copy may be served.
         self.complete = False
+        #: The copy is completed without its source, from this state; None: it is not.
+        self.lost_at: Before | None = None
+        #: Whether that may be.
+        self.is_lost = False
         #: Entries of the copy, and snapshots that were compared.
         self.entries = self.snapshots = 0
 
@@ -83,6 +117,9 @@ class CopyJudge:
             self._writer = puts[keys.follower].decode()
         elif record is not None and record.current is not None and record.current.name != self._base:
             self._writer = record.current.writer
+        if self.is_lost and record is not None and record.complete and self.machine is not None:
+            nodes = self.machine.tree.nodes
+            self.lost_at = Before(self.machine.zxid, {path: Znode.of(nodes[path]) for path in nodes})
         for incarnation, number in entries:
             self._apply(incarnation, number, puts)
         if record is not None:
@@ -91,7 +128,27 @@ class CopyJudge:
             position = decode_position(puts[keys.follows])
             if entries and not self.complete and self._is_at(position):
                 self._violate(f"what leads to {position} is twice in the copy's log")
-            self._compare(position)
+            if self.lost_at is not None and self.machine is not None:
+                self._compare_lost(self.machine, self.lost_at, position)
+            else:
+                self._compare(position)
+
+    def _compare_lost(self, machine: Machine, before: Before, position: Position) -> None:
+        """The source is given up: a new epoch, no session, no ephemeral node, and all else as it was."""
+        epoch = ((before.zxid >> 32) + 1) << 32
+        if (machine.zxid, position.zxid) != (epoch, epoch):
+            self._violate(
+                f"the copy goes on at {machine.zxid:#x}, its position at {position.zxid:#x}: {epoch:#x}"
+            )
+        if not self._is_at(position):
+            self._violate(f"the copy was at {self.position}, and is completed at {position}")
+        if machine.sessions:
+            self._violate(f"the copy is completed with the sessions {sorted(machine.sessions)}")
+        right = {path: node for path, node in before.nodes.items() if not node.ephemeral}
+        found = {path: Znode.of(node) for path, node in machine.tree.nodes.items()}
+        wrong = [path for path in sorted({*right, *found}) if right.get(path) != found.get(path)]
+        if any(not path.startswith(QUOTAS) for path in wrong):  # these count the ephemeral nodes, too
+            self._violate(f"what is completed is not the copy without its ephemeral nodes: {wrong[:5]}")
 
     def _is_at(self, position: Position) -> bool:
         """Whether the copy has come to this place of the source before."""

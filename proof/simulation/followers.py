@@ -13,7 +13,9 @@ from typing_extensions import override
 
 from pipeline.errors import Failure
 from pipeline.etcd import load
-from pipeline.follow import finishing, from_etcd, output, retrying, standby, target
+from pipeline.etcd.limits import Limits
+from pipeline.etcd.requests import TIMEOUT
+from pipeline.follow import finishing, from_etcd, lost, output, retrying, standby, target
 from pipeline.follow.from_etcd import InEtcd
 from pipeline.follow.options import Options
 from pipeline.follow.output import DONE
@@ -23,13 +25,18 @@ from proof.simulation.proxies import PREFIX, client_of, end_process
 from proof.simulation.seams import NEXT_LEVELS
 from proof.simulation.transports import Transports
 from proof.simulation.world import Host, World, running_host
+from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
+from proxy.log.record import TreeNotServable
 from proxy.support.environment import HOST
 from schema.keys import Keyspace
+from schema.record import Seal
 
 #: Modules of the command that read clocks or draw random values, by the name of the module that they use.
-CLOCKS = (finishing, from_etcd, output, retrying, standby)
+CLOCKS = (finishing, from_etcd, lost, output, retrying, standby)
 CHANCE = (load, target)
+SOURCE = "etcd://etcd1/zketcd"
+ADDRESS = "http://copy1:2379"  # of the copy
 
 
 def replaced(changes: int, log_bytes: int) -> list[tuple[Any, str, Any]]:
@@ -109,15 +116,18 @@ class Follower:
         clients = [client_of(cluster, host) for cluster in (self._source, self._to)]
         source, etcd = clients
         try:
-            there = InEtcd("etcd://etcd1/zketcd", retrying.retrying(source, "the source's etcd"), keys)
-            self.code = await standby.follow(there, etcd, keys, options)
+            there = retrying.retrying(source, "the source's etcd")
+            self.code = await self._command(there, etcd, keys, options)
             self.ended = f"exit code {self.code}"
-        except (Failure, EtcdError) as error:
+        except (Failure, EtcdError, TreeNotServable) as error:
             self._is_other_source = isinstance(error, OtherSource)
             self.ended = f"{type(error).__name__}: {error}"
             self.on_failure(error)
         self.world.trace(self.name, f"ends: {self.ended}")
         host.call_soon(self.kill)
+
+    async def _command(self, source: Etcd, etcd: Etcd, keys: Keyspace, options: Options) -> int:
+        return await standby.follow(InEtcd(SOURCE, source, keys), etcd, keys, options)
 
     @property
     def is_done(self) -> bool:
@@ -140,3 +150,17 @@ class Follower:
         """Continue."""
         if self.host is not None and self.host.paused:
             self.host.resume()
+
+
+class Promoter(Follower):
+    """`--finish --source-lost`: it completes the copy, and seals the source as soon as it can reach it."""
+
+    @override
+    async def _command(self, source: Etcd, etcd: Etcd, keys: Keyspace, options: Options) -> int:
+        etcd = retrying.retrying(etcd)
+        position = await lost.promote(etcd, keys, Limits())
+        assert position.origin is not None
+        cluster_id = (await etcd.status(TIMEOUT)).cluster_id
+        where = Seal(ADDRESS, PREFIX, cluster_id, HOST.clock.time_ns() // 1_000_000)
+        await lost.seal_source(source, keys, SOURCE, position.origin, where)
+        return DONE

@@ -10,6 +10,7 @@ that clients notice stay as they are.
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -139,6 +140,12 @@ class Proxy:
         return self._settings.snapshot_log_requests
 
     # -- life ------------------------------------------------------------------------------------------------
+
+    def restart_with(self, **settings: Any) -> None:
+        """Start anew, with other options."""
+        self.kill()
+        self._settings = replace(self._settings, **settings)
+        self.start()
 
     def start(self) -> None:
         """Start the proxy's process."""

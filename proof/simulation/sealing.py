@@ -101,7 +101,7 @@ class Sealing:
         world.trace("operator", f"the tree is sealed at {position}")
         if not self._until(self._all_have_seen_it):
             for proxy in self._subject.proxies:
-                if not _has_seen_it(proxy):
+                if not has_seen_seal(proxy):
                     self._wrong(f"{proxy.name} has not ended at the seal: {proxy.ended!r}")
             return None
         self._look(position)
@@ -163,9 +163,9 @@ class Sealing:
 
     def _all_have_seen_it(self) -> bool:
         for proxy in self._subject.proxies:
-            if not proxy.alive and not _has_seen_it(proxy):
+            if not proxy.alive and not has_seen_seal(proxy):
                 proxy.start()
-        return all(map(_has_seen_it, self._subject.proxies))
+        return all(map(has_seen_seal, self._subject.proxies))
 
     def _until(self, probe: Callable[[], bool]) -> bool:
         world = self._world
@@ -182,6 +182,6 @@ class Sealing:
         self._subject.violate(f"seal: {what}")
 
 
-def _has_seen_it(proxy: Proxy) -> bool:
+def has_seen_seal(proxy: Proxy) -> bool:
     """Whether it has ended, or not begun, because of the seal."""
     return not proxy.alive and proxy.ended.startswith(TreeSealed.__name__)

@@ -185,13 +185,15 @@ class Simulation:
     def _new_client(self, *, reads_only: bool = False) -> None:
         self.clients.append(self._make_client(self.plan.choice(self._timeouts), reads_only=reads_only))
 
-    def _make_client(self, timeout_ms: int, *, reads_only: bool = False) -> Client:
+    def _make_client(
+        self, timeout_ms: int, *, reads_only: bool = False, addresses: Sequence[Proxy] | None = None
+    ) -> Client:
         self._names += 1
         client = Client(
             self.world,
             self.clients_host,
             f"client{self._names}",
-            self._addresses,
+            self._addresses if addresses is None else addresses,
             self.history,
             timeout_ms,
             reads_only=reads_only,

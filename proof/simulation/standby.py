@@ -22,8 +22,9 @@ from proof.simulation.answers import STALENESS_TOLERANCE
 from proof.simulation.clients import Client
 from proof.simulation.copies import CopyJudge, node_pages, state_of
 from proof.simulation.etcd import Cluster
-from proof.simulation.followers import Follower, printing, replaced
+from proof.simulation.followers import ADDRESS, Follower, printing, replaced
 from proof.simulation.knobs import QUOTA, Knobs, drawn
+from proof.simulation.losing import Losing
 from proof.simulation.nemesis import Fault, Nemesis, every
 from proof.simulation.network import Network
 from proof.simulation.oracle import Oracle, Step
@@ -104,8 +105,6 @@ class Standby(Simulation):
 
     # -- parts -----------------------------------------------------------------------------------------------
 
-    _seals = False
-
     @override
     def _drawn(self, rng: Random) -> Knobs:
         # A copy's budgets are filled by the times of its own entries, and it has no release of its own.
@@ -126,16 +125,18 @@ class Standby(Simulation):
         draw = self.world.random("followers")
         self._replaced = replaced(draw.choice((1, 20, 8000)), draw.choice((2_000, 20_000, 1 << 26)))
         self._mover = Follower("mover", self.cluster, self.copy_cluster)
-        self._mover.options = Options(finish=True, address="http://copy1:2379")
-        self._commands = list(self.followers)
-        self._copy_nemesis = Nemesis(_CopySide(self, self.copy_cluster, self._commands))
+        self._mover.options = Options(finish=True, address=ADDRESS)
+        self.commands = list(self.followers)
+        self._copy_nemesis = Nemesis(_CopySide(self, self.copy_cluster, self.commands))
         for each in (*self.followers, self._mover):
             each.on_failure = self._failed
         self._source = self.cluster
         self._former = list(self.proxies)
-        self._others = self._make_proxies(self.copy_cluster, _MOVED, draw)
+        self.others = self._make_proxies(self.copy_cluster, _MOVED, draw)
         self._at: dict[str, str] = {}  # clients and their servers
         self._steps: Oracle | None = None  # of the source, once the tree has moved
+        #: The end of the world, if the tree has not moved.
+        self.losing: Losing | None = None
         self._sealed_at = inf
         self._followers_random = self.world.random("faults of followers")
         self._supervisor = Host(self.world, "supervisor")
@@ -149,7 +150,7 @@ class Standby(Simulation):
     @property
     @override
     def _addresses(self) -> Sequence[Proxy]:
-        return [*self._former, *self._others]
+        return [*self._former, *self.others]
 
     # -- followers -------------------------------------------------------------------------------------------
 
@@ -180,8 +181,8 @@ class Standby(Simulation):
         if self.is_moving or self.copy.position is None:
             return None
         self.is_moving = True
-        self._commands.append(self._mover)
-        for proxy in self._others:
+        self.commands.append(self._mover)
+        for proxy in self.others:
             proxy.start()
         self._mover.start()
         return Fault("", "", lambda: None)
@@ -204,8 +205,13 @@ class Standby(Simulation):
         if self.has_moved:
             super()._committed(revision, events)
             return
+        if self.losing is not None and self.losing.oracle is not None:
+            self.losing.oracle.committed(events)
+            return
         self.copy.committed(events)
-        if self.copy.complete and self.copy.machine is not None:
+        if self.copy.complete and self.losing is not None:
+            self.losing.promoted()
+        elif self.copy.complete and self.copy.machine is not None:
             self._move(self.copy.machine)
 
     def _move(self, copy: Machine) -> None:
@@ -226,7 +232,7 @@ class Standby(Simulation):
         oracle.begin(copy)
         oracle.listeners.ended = lambda _machine: None
         self.naive.model.sessions.update(dict.fromkeys(self.naive.model.sessions, ""))
-        self.proxies[:] = self._others
+        self.proxies[:] = self.others
         self.cluster = self.copy_cluster
         self.expiry.moved(self.cluster)
         counts, self.nemesis = self.nemesis.counts, Nemesis(self)
@@ -240,7 +246,9 @@ class Standby(Simulation):
             if name.startswith((_MOVED, "proxy"))
             else machine.cluster_id == self._copy_id
         )
-        if is_copy and not self.has_moved:
+        if is_copy and self.losing is not None and self.losing.oracle is not None:
+            self.losing.oracle.compare(name, machine)
+        elif is_copy and not self.has_moved:
             self.copy.compare(name, machine)
         elif is_copy or self._steps is None or name == "operator":
             super().applied(machine)
@@ -262,6 +270,8 @@ class Standby(Simulation):
     @override
     def _replied(self, client: Client, session: int, request: Request, answer: Reply) -> None:
         self._judge_sealed(client)
+        if self.losing is not None:
+            self.losing.acknowledged(client, request, answer)
         super()._replied(client, session, request, answer)
 
     def _judge_sealed(self, client: Client) -> None:
@@ -279,6 +289,24 @@ class Standby(Simulation):
             if proxy.ended.startswith(TreeSealed.__name__) and self._sealed_at < inf:
                 proxy.ended = ""
         super().start_ended()
+
+    # -- the loss --------------------------------------------------------------------------------------------
+
+    @override
+    def _seal(self) -> None:
+        """The source is lost, unless the tree has moved."""
+        if not self.has_moved:
+            self.copy.is_lost = True
+            self.losing = Losing(self, self._kinds)
+            self.losing.run()
+
+    def source_client(self) -> Client:
+        """As `losing.Sides`."""
+        return self._make_client(self._timeouts[-1], addresses=self._former)
+
+    def begin_fault_of(self, name: str) -> Fault | None:
+        """As `losing.Sides`."""
+        return self._begin_fault(name)
 
     # -- faults ----------------------------------------------------------------------------------------------
 
@@ -384,7 +412,7 @@ class Standby(Simulation):
         world, begun = self.world, self.world.now
         while not self.broken and not probe():
             if world.now - begun > RECOVERY_LIMIT:
-                ends = ", ".join(f"{each.name}: {each.ended or 'runs'}" for each in self._commands)
+                ends = ", ".join(f"{each.name}: {each.ended or 'runs'}" for each in self.commands)
                 self.violate(f"within {RECOVERY_LIMIT:.0f} s {what}: {ends}")
             world.run(world.now + _POLL)
 
@@ -406,9 +434,9 @@ class Standby(Simulation):
     @override
     def _end(self) -> None:
         super()._end()
-        for each in self._commands:
+        for each in self.commands:
             each.kill()
-        for proxy in (*self._former, *self._others):
+        for proxy in (*self._former, *self.others):
             proxy.kill()
         for host in (self._supervisor, self._source.host, self.copy_cluster.host):
             host.kill()

@@ -68,6 +68,8 @@ class Facts:
             return ""
         if not contact.right:
             return "this proxy's state is not what the log says: it loads the tree anew"
+        if contact.alone:
+            return contact.alone
         if not contact.in_touch:
             return "etcd does not answer, or refuses, or has entries that this proxy has not applied in time"
         log = self.subject.log

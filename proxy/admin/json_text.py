@@ -5,14 +5,15 @@ Pure. The same text as `json.dumps(value, indent=2, separators=(",", " : "))`.
 
 import json
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice, repeat
+from itertools import chain, repeat
 from typing import Any
 
 from proxy.state.pause import Pause
 
 _INDENT = "  "
-# Pieces of text that are encoded together: 1 ms.
+# Pieces of text that are encoded together, and their characters: 1 ms.
 _TOGETHER = 2048
+_LONGEST = 1 << 16
 _text_of = json.JSONEncoder().encode
 
 
@@ -29,9 +30,17 @@ def encode_lines(name: str, lines: Iterable[str], pause: Pause) -> list[bytes]:
 
 def _in_parts(pieces: Iterator[str], pause: Pause) -> list[bytes]:
     parts: list[bytes] = []
-    while some := "".join(islice(pieces, _TOGETHER)):
-        parts.append(some.encode())
-        pause()
+    some: list[str] = []
+    size = 0
+    for piece in pieces:
+        some.append(piece)
+        size += len(piece)
+        if len(some) == _TOGETHER or size >= _LONGEST:
+            parts.append("".join(some).encode())
+            some, size = [], 0
+            pause()
+    if some:
+        parts.append("".join(some).encode())
     return parts
 
 

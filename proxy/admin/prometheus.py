@@ -214,6 +214,13 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
         " --max-staleness the proxy serves no client",
         log.age,
     )
+    if log.standby_silence is not None:
+        yield GaugeMetricFamily(
+            "zketcd_standby_silence_seconds",
+            "time since the standby's follower was heard: normally 4 or less, above --standby-within the"
+            " proxy serves no client",
+            log.standby_silence,
+        )
     yield GaugeMetricFamily(
         "zketcd_clock_skew_seconds",
         "largest difference between this host's clock and the clocks in other proxies' entries",

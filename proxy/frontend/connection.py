@@ -524,15 +524,15 @@ class Connection(asyncio.Protocol):
         if self.order.is_closed:
             word.cancel()
             return
-        answer = word.make()
-        if answer is None:
-            self.regulate()
-            if is_first:
-                go_on = partial(self._answer_word, word, is_first=False)
-                self.services.long_words.add(self._loop, word, go_on)
-        else:
-            self.order.add_packet(answer)
+        for part in word.make():
+            self.order.add_packet(part)
+        if word.is_over:
             self.close()
+            return
+        self._act()
+        self.regulate()
+        if is_first:
+            self.services.long_words.add(self._loop, word, partial(self._answer_word, word, is_first=False))
 
     def limit_wait(self, seconds: float) -> None:
         """Close the connection after so many seconds, unless it has its session by then."""

@@ -5,7 +5,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain
 from typing import TypeAlias
 
 from codec.constants import ProtocolVersion
@@ -39,13 +38,19 @@ class WordAnswer:
 
     def __init__(self, lines: Iterator[str], slices: Slices) -> None:
         self._slices = slices
-        self._made: list[list[str]] = []
-        slices.prepare(partial(self._made.extend, slices.batches(lines)))
+        self._made: list[bytes] = []
+        slices.prepare(partial(self._make, lines))
 
-    def make(self) -> bytes | None:
-        """Do one slice; returns the whole answer, or None if more slices are needed."""
+    def _make(self, lines: Iterator[str]) -> None:
+        for some in self._slices.texts(lines):
+            self._made.append("".join(some).encode())
+
+    def make(self) -> list[bytes]:
+        """Do one slice; returns what it has made."""
         self._slices.resume()
-        return "".join(chain.from_iterable(self._made)).encode() if self._slices.done else None
+        made = self._made[:]
+        self._made.clear()
+        return made
 
     def cancel(self) -> None:
         """Stop making it: the connection is closed."""

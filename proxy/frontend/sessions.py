@@ -366,7 +366,7 @@ class Sessions:
         stalled = self._checked is not None and now - self._checked[0] > 3 * self._interval
         self._checked = now, contact.rank
         actions = Actions([], [])
-        if contact.silence > OUTAGE:
+        if contact.silence > OUTAGE or contact.alone:
             self._outage = True
         elif self._outage and self.is_kept(0, contact):  # before that, clients may wait to be let in
             self._outage = False
@@ -378,7 +378,7 @@ class Sessions:
         return actions
 
     def _start_anew(self, now: float) -> None:
-        """etcd answers again: every session has its whole timeout again."""
+        """etcd answers again, or the standby: every session has its whole timeout again."""
         for session in self._by_id.values():
             session.heard = now
         for orphan in self._orphans.values():

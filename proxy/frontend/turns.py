@@ -381,8 +381,10 @@ class FlushQueue:
         after_slice: Callable[[Callable[[], None]], None],
         slice_seconds: float = SLICE,
         clock: Clock = HOST.clock,
+        before: Callable[[], None] | None = None,
     ) -> None:
-        """`after_slice`: as that of `StateWorker`."""
+        """`after_slice`: as that of `StateWorker`. `before`: called before connections are flushed."""
+        self._before = before
         self._after_slice = after_slice
         self._clock = clock
         self._slice = slice_seconds
@@ -403,6 +405,8 @@ class FlushQueue:
 
     def _flush(self) -> None:
         """Flush the connections that wait now. Those added meanwhile wait for the next turn."""
+        if self._before is not None:
+            self._before()
         waiting = self._waiting
         left = len(waiting)
         # The clock is read only if there are many.

@@ -42,6 +42,7 @@ class LogSettings(NamedTuple):
     home: Home = Home()  # where this proxy runs
     peer_port: PeerPort = PeerPort()  # where it takes entries of other proxies
     max_staleness: float = LIMIT  # seconds; a proxy whose state is older than this stops serving
+    standby_within: int = 0  # seconds; a proxy that has not heard of the standby for so long stops serving
     archives: bool = False  # this proxy can archive the log
     reserve: int = 10  # percent of etcd's quota
     lengths: Lengths = LENGTHS  # how long work on the state may be

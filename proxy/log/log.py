@@ -90,6 +90,7 @@ class Log:
             context.settings.max_staleness,
             clock,
             self.applier.worker.drained,
+            context.settings.standby_within,
         )
         #: Reads for the syncs that are in no entry.
         self.head = HeadReader(context, self.outbox, self.follow, lambda proven: self.applier.apply([proven]))
@@ -120,6 +121,7 @@ class Log:
     def contact(self) -> Contact:
         """The contact to etcd now."""
         incarnations, current = self.incarnations, self.incarnations.membership.current
+        standby = self.follow.staleness.standby
         return Contact(
             silence=self.follow.staleness.silence,
             keep_alive_sent=incarnations.keep_alive_sent,
@@ -128,6 +130,7 @@ class Log:
             serving=self.follow.staleness.serving,
             right=self.follow.staleness.right,
             following=self.is_following,
+            alone=standby.reason if standby.is_silent else "",
             gone=self.follow.gone,
             ended=incarnations.ended,
         )
@@ -153,6 +156,7 @@ class Log:
             fell_back=follow.last_load.fell_back,
             combined=self.combining.state,
             following=self.is_following,
+            standby_silence=follow.staleness.standby.silence if follow.staleness.standby.within else None,
             lag=self._lag.value,
         )
 

@@ -31,6 +31,7 @@ class Contact(NamedTuple):
     serving: bool = True  # whether the state may be shown to clients: it is right, and recent
     right: bool = True  # if not, no client may see the state, however long etcd is out of reach
     following: bool = False  # the tree follows another one, so nothing can be written
+    alone: str = ""  # why no client may be served: the standby is silent
     gone: str = ""  # why the tree cannot be served any more, such as where it was moved to
     ended: float = math.inf  # when that incarnation ended, if its sessions are not carried over yet
 
@@ -108,6 +109,7 @@ class LogStatus(NamedTuple):
     fell_back: bool = False  # whether the last load could not use the current snapshot
     combined: Combined = Combined()
     following: bool = False  # whether the tree follows another one
+    standby_silence: float | None = None  # seconds since it was heard; None: clients are served without one
     lag: Lag | None = None  # how far it is behind, as its follower has said
 
     @property

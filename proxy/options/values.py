@@ -26,6 +26,7 @@ _LEAST_FRAME = 1024
 # Below two seconds a short stall of etcd's disk ends leases. Above a minute orphaned sessions last too long.
 _PROXY_LEASE = range(2, 61)
 _MOST_PERCENT = 90
+_LEAST_STANDBY = 5  # seconds: signs of life may be 4 s old when they are read
 
 
 def checked(parse: Callable[[str], T]) -> Callable[[str], T]:
@@ -134,6 +135,13 @@ def positive(text: str) -> int:
     """A whole number from 1 up."""
     if not 1 <= _digits(text) <= MAX_INT:
         raise ArgumentTypeError(f"{text!r} is not a whole number {_range(text, 1)}")
+    return int(text)
+
+
+def standby(text: str) -> int:
+    """Seconds in which a standby is heard, or 0."""
+    if _digits(text) and not _LEAST_STANDBY <= _digits(text) <= MAX_INT:
+        raise ArgumentTypeError(f"{text!r} is neither 0 nor a whole number {_range(text, _LEAST_STANDBY)}")
     return int(text)
 
 

@@ -339,10 +339,11 @@ def _pack_texts(texts: Collection[str], start: int, pause: Pause) -> bytes:
     pause.expect(steps + size // BYTES_PER_STEP)
     if size > bounded.MOST:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
-    if len(texts) <= pause.every and size <= pause.every * BYTES_PER_STEP:
+    is_long = size > pause.every * BYTES_PER_STEP
+    if len(texts) <= pause.every and not is_long:
         return pack_strings([text[start:] for text in texts] if start else texts)
     body = bounded.Body(pause)
     body.add(INT.pack(len(texts)))
-    for some in pause.texts(texts, per_step=2):
+    for some in (pause.texts if is_long else pause.batches)(texts, 2):
         body.add(pack_strings([text[start:] for text in some])[INT.size :])
     return body.whole()

@@ -93,14 +93,19 @@ class Pause:
             self()
 
     def texts(self, texts: Iterable[str], per_step: int = 1) -> Iterator[list[str]]:
-        """As `batches`, but long texts, which count as more steps, come one by one."""
-        for some in self.batches(texts, per_step):
-            if sum(map(len, some)) <= self.every * BYTES_PER_STEP:
+        """As `batches`, but the lists of long texts are shorter."""
+        some: list[str] = []
+        size = 0
+        for text in texts:
+            some.append(text)
+            size += len(text)
+            if len(some) == self.every * per_step or size >= self.every * BYTES_PER_STEP:
                 yield some
-                continue
-            for text in some:
-                yield [text]
-                self.spend(1 + len(text) // BYTES_PER_STEP)
+                some, size = [], 0
+                self()
+        if some:
+            yield some
+            self()
 
     def clear(self, items: list[Any]) -> None:
         """Empty a list with pauses: freeing very many objects is slow."""

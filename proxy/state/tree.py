@@ -1,6 +1,5 @@
 """The tree of znodes in memory: DataTree's fields and indexes. `transaction` changes it."""
 
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
@@ -37,7 +36,8 @@ class Tree:
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self.ephemerals: dict[int, set[str]] = {}
-        self.expiring: OrderedDict[str, None] = OrderedDict()  # container and TTL nodes; see `next_expiring`
+        # Container and TTL nodes. An OrderedDict of a million takes 0.3 s when it grows, a set has no order.
+        self.expiring: dict[str, None] = {}
         self.quotas = Quotas(self.nodes)
         self.data_size = 0  # bytes of all data, and characters of all paths
         self.acl_size = 0  # `Rights.size` of all nodes
@@ -109,12 +109,6 @@ class Tree:
         owned.discard(path)
         if not owned:
             del self.ephemerals[session]
-
-    def next_expiring(self) -> str:
-        """The next container or TTL node, each in turn, even if some come or go. One has to exist."""
-        path = next(iter(self.expiring))
-        self.expiring.move_to_end(path)
-        return path
 
     # -- a whole tree, from pages ----------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from console.walks import directories
 from console.walks.directories import _SMALL, Directories, Names, Window
+from console.walks.listing import MOST_CHARACTERS
 from console.walks.pacing import Pace
 from proxy.state.node import FullNode, Node, full_node
 from tests.console.test_listing import tree_of
@@ -61,11 +62,24 @@ async def test_sorted_names_are_kept_until_a_child_comes_or_goes() -> None:
 
 
 async def test_only_so_many_names_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directories, "_MOST_KEPT", 3 * _SMALL)
+    monkeypatch.setattr(directories, "_MOST_KEPT", 3 * _SMALL * (9 + 8))
     known = Directories()
     for place in range(5):
         await _names(known, _directory(_SMALL + 1), Window(f"/{place}", limit=1))
     assert list(known._kept) == ["/3", "/4"]
+
+
+async def test_long_names_come_a_few_at_a_time_and_are_not_copied() -> None:
+    node, known = _directory(0), Directories()
+    node.children = {f"/d/{number:02d}{'n' * 50_000}" for number in range(30)}
+    found: list[str] = []
+    while len(found) < 30:
+        page = await _names(known, node, Window("/d", after=found[-1] if found else ""))
+        assert 0 < sum(map(len, page.names)) < MOST_CHARACTERS + 50_100
+        assert (page.before, page.matching) == (len(found), 30)
+        found += page.names
+    assert [f"/d/{name}" for name in found] == sorted(node.children)
+    assert all(any(path is child for child in node.children) for path in known._kept["/d"][1])
 
 
 @given(

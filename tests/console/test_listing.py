@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.jute import Acl
-from console.walks.listing import _CHUNK, ordered, walk
+from console.walks.listing import _CHUNK, _LONG, MOST_CHARACTERS, first_of, ordered, walk
 from proxy.state.auth.digest import digest_identity
 from proxy.state.node import Node, make_node
 from proxy.state.tree import Tree
@@ -47,6 +47,20 @@ def test_a_large_directory_is_sorted_in_small_pieces() -> None:
         pauses += 1
     assert pauses == 100_000 // _CHUNK
     assert len(_names(found)) == 99_999
+
+
+def test_long_names_are_sorted_a_few_at_a_time() -> None:
+    names = {f"{number:03d}{'n' * 20_000}" for number in range(100)}
+    pauses = sum(name is None for name in ordered(lambda: names))
+    assert pauses >= 2_000_000 // _LONG
+
+
+def test_an_answer_has_so_many_characters_of_names() -> None:
+    names = [f"{number:03d}{'n' * 20_000}" for number in range(100)]
+    some = first_of(names)
+    assert some == names[: len(some)]
+    assert MOST_CHARACTERS <= sum(map(len, some)) < MOST_CHARACTERS + 20_100
+    assert first_of(["n" * (2 * MOST_CHARACTERS), "m"]) == ["n" * (2 * MOST_CHARACTERS)]
 
 
 def test_names_that_come_twice_are_told_once() -> None:

@@ -76,6 +76,19 @@ async def test_all_windows_of_a_look_together_are_bounded() -> None:
         assert sum(len(each["children"]) for each in found["windows"]) <= trees._MOST_ROWS + 20
 
 
+async def test_long_names_end_an_answer_early() -> None:
+    async with alone() as (where, operator):
+        await where.client(("/l", b""), *((f"/l/{number:02d}{'n' * 60_000}", b"") for number in range(20)))
+        page = await operator.got("children", path="/l", limit=500)
+        assert len(page["children"]) == 5
+        assert page["next"] == page["children"][-1]["name"]
+        found = await operator.got("search", path="/l", text="n")
+        assert len(found["paths"]) == 5
+        assert found["next"] == found["paths"][-1]
+        looked = await _look(operator, *({"path": "/l", "limit": 500} for _ in range(20)))
+        assert [len(each["children"]) for each in looked["windows"]] == [5] * 4 + [0] * 16
+
+
 # -- subtrees ------------------------------------------------------------------------------------------------
 
 

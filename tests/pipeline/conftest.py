@@ -19,13 +19,16 @@ from tests.proxy.log.trees import Tree
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A local session with our data sources. Its tasks are run again where they fail."""
+    """A local session with our data sources, and a server of Spark Connect. Failed tasks are run again."""
     java_program()  # BinaryMissing is a skip
     made = session(
         "tests",
         spark_master="local[2,4]",
         spark_driver_memory="768m",
         spark_sql_shuffle_partitions="4",
+        spark_plugins="org.apache.spark.sql.connect.SparkConnectPlugin",
+        spark_connect_grpc_binding_address="127.0.0.1",
+        spark_connect_grpc_binding_port="0",
         spark_driver_extraJavaOptions="-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     )
     yield made

@@ -6,7 +6,7 @@ import pytest
 
 from codec.constants import OpCode
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
-from pipeline.batches import batch_of, fixed_row
+from pipeline.batches import batch_of, fixed_row, joined, rows_of
 from pipeline.follow.inward import Directory, follow
 from pipeline.follow.options import Options
 from pipeline.follow.output import DONE
@@ -93,3 +93,12 @@ async def test_a_tree_that_was_imported_before_is_cleaned(
     assert (tree.nodes[CONFIG].data, tree.nodes[CONFIG].mtime) == (left, 77)
     sizes = sum(len(path) + len(node.data or b"") for path, node in tree.nodes.items())
     assert tree.data_size == sizes
+
+
+@pytest.mark.parametrize(("least", "sizes"), [(1, [2, 1, 3]), (3, [3, 3]), (4, [6]), (7, [6])])
+def test_batches_are_joined(least: int, sizes: list[int]) -> None:
+    rows = [node(f"/{number}") for number in range(6)]
+    batches = [batch_of(rows[:2]), batch_of(rows[2:3]), batch_of(rows[3:])]
+    found = list(joined(batches, least))
+    assert [batch.num_rows for batch in found] == sizes
+    assert [row for batch in found for row in rows_of(batch)] == rows

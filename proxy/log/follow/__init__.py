@@ -30,5 +30,6 @@ catch_up     what is read after a break, and at a start
 copy_lag     how far a tree that follows another one is behind it
 question     what etcd has that is not applied, and whether the watch has delivered it since. Pure
 staleness    whether clients may see the state: it has to be right, and recent
+standby_signs  whether the follower of a copy lives, if clients may not be served without it
 watch_guard  whether the watch hangs
 """

@@ -15,6 +15,7 @@ from proxy.etcd.model import DELETE, EtcdError, Event, KeyValue, WatchCompacted,
 from proxy.log.follow.catch_up import Caught, Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
 from proxy.log.follow.follower import Follower, Item, RecordChanged
 from proxy.log.follow.staleness import LIMIT, Staleness
+from proxy.log.follow.standby_signs import Standby
 from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.record import TIMEOUT, TreeNotServable, no_longer_servable
 from proxy.log.slices import in_slices
@@ -99,10 +100,12 @@ class Follow:
         limit: float = LIMIT,
         clock: Clock = HOST.clock,
         drained: Callable[[], Awaitable[None]] | None = None,
+        standby_within: float = 0,
     ) -> None:
         """`machine`: the state that the consumer changes. `limit`: seconds after which it counts as old.
 
-        Without a `successor`, `run` raises NotContinued where one is needed.
+        Without a `successor`, `run` raises NotContinued where one is needed. `standby_within`: seconds for
+        which clients are served without the standby; 0: for ever.
 
         `drained` waits until all that was delivered has taken effect; only for trees that follow another one.
         """
@@ -124,7 +127,14 @@ class Follow:
         )
         #: Whether clients may see the state.
         self.staleness = Staleness(
-            etcd, follower, machine, self.watch_guard, consumer.stopped_serving, limit, clock
+            etcd,
+            follower,
+            machine,
+            self.watch_guard,
+            consumer.stopped_serving,
+            limit,
+            clock,
+            Standby(etcd, keys, standby_within, clock),
         )
         self.last_load = LastLoad()
         #: Set while the watch is up.

@@ -23,6 +23,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdRefused
 from proxy.log.follow.follower import Follower
 from proxy.log.follow.question import Question
+from proxy.log.follow.standby_signs import Standby
 from proxy.log.follow.watch_guard import WatchGuard
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock
@@ -48,6 +49,7 @@ class Staleness:
         stopped: Callable[[str], None],
         limit: float,
         clock: Clock,
+        standby: Standby | None = None,
     ) -> None:
         """`stopped` is called with the reason when clients may no longer see the state.
 
@@ -60,6 +62,7 @@ class Staleness:
         self._stopped = stopped
         self._limit = limit
         self._now = clock.monotonic
+        self.standby = standby or Standby(etcd, follower.keys, 0, clock)
         self._open: list[Question] = []  # answered, and not applied
         # Monotonic time since which questions have no answer, while other requests have.
         self._unanswered_since: float | None = None
@@ -110,8 +113,9 @@ class Staleness:
 
     async def run(self) -> None:
         """Ask, and decide by the answers, for ever."""
+        asking = [self._ask_always(), self.standby.run()] if self.standby.within else [self._ask_always()]
         try:
-            await together([self._ask_always(), self._judge()])
+            await together([*asking, self._judge()])
         finally:
             self._watch_guard.stop()
 
@@ -130,7 +134,9 @@ class Staleness:
         while True:
             self.judge()
             is_recent = self.serving and not self._open and self._unanswered_since is None
-            await asyncio.sleep(min(_INTERVAL, self._limit / 10) if is_recent else _TICK)
+            await asyncio.sleep(
+                min(_INTERVAL, self._limit / 10, max(0.0, self.standby.left)) if is_recent else _TICK
+            )
 
     async def ask(self) -> None:
         """Ask once. Raises EtcdError."""
@@ -167,15 +173,19 @@ class Staleness:
                 break
 
     def _decide(self) -> None:
-        """The state is recent if the proxy has caught up once, and nothing is overdue."""
+        """The state is recent if the proxy has caught up once, nothing is overdue, and the standby lives."""
         now = self._now()
         overdue = bool(self._open) and now - self._open[0].began > self._limit
-        recent = self.caught_up_at > 0 and not overdue and not self.cut_off
+        silent = self.standby.is_silent
+        recent = self.caught_up_at > 0 and not overdue and not self.cut_off and not silent
         if recent == self._recent.is_set():
             return
         if recent:
             log.info("caught up with etcd")
             self._recent.set()
+        elif silent:
+            self._recent.clear()
+            self._stopped(self.standby.reason)
         else:
             log.warning("not caught up with etcd for %.1f s", self.age)
             self._recent.clear()

@@ -64,16 +64,21 @@ class NodeExpiry:
         """Check each container and TTL node once, a slice in each turn of the loop."""
         gap = 60 / self._pace.max_per_minute
         tree = self._log.machine.tree
-        for count in range(len(tree.expiring)):
-            if count % _SLICE == 0:
+        now = left = 0  # nodes of this slice
+        for path in list(tree.expiring):
+            if not left:
                 await asyncio.sleep(0)
-            if not tree.expiring or not self._log.status().is_eldest:
-                return
-            self._forget_if_reloaded()
-            path = tree.next_expiring()
-            due = self._expiry.due(path, tree.nodes[path], self._now())
+                if not self._log.status().is_eldest:
+                    return
+                self._forget_if_reloaded()
+                left, now = _SLICE, self._now()
+            left -= 1
+            if path not in tree.expiring:
+                continue
+            due = self._expiry.due(path, tree.nodes[path], now)
             if due is None:
                 continue
+            left = 0  # the deletion takes time
             started = self._loop.time()
             err = await self._delete(due)
             if not err:

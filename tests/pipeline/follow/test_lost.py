@@ -15,12 +15,14 @@ from lab.servers.waiting import eventually
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
 from pipeline.follow import retrying as retrying_module
+from pipeline.follow import target
 from pipeline.follow.lost import list_lost, promote, seal_source
 from pipeline.follow.options import Options
 from pipeline.follow.retrying import retrying
 from pipeline.follow.source import OtherSource
 from pipeline.follow.standby import follow
 from pipeline.follow.target import position_of
+from proxy.etcd.model import Get
 from proxy.log.load import start
 from proxy.log.record import TreeSealed
 from schema.record import Seal
@@ -122,6 +124,44 @@ async def test_a_running_follower_is_stopped(world: World) -> None:
     with pytest.raises(Failure, match="has taken /copy over"):
         await asyncio.wait_for(running, 60)
     assert "/n7" not in (await start.load_as_of(world.etcd, KEYS)).machine.tree.nodes
+
+
+async def test_the_sources_proxies_stop_before_the_copy_is_served(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A follower that a supervisor starts again meanwhile does not take the copy over."""
+    signing = asyncio.create_task(follow(world.source, world.etcd, KEYS, Options(standby_within=7)))
+
+    async def signed() -> bool:
+        return bool((await world.client.range(Get(world.tree.keys.heard), 1)).kvs)
+
+    await eventually(signed, "it has signed", 60)
+    await target.resume(world.etcd, KEYS)
+    with pytest.raises(Failure, match="has taken /copy over"):
+        await asyncio.wait_for(signing, 60)
+    waits: list[float] = []
+    sleep = asyncio.sleep
+
+    async def wait(seconds: float) -> None:
+        if seconds < 1 or waits:
+            return await sleep(0)
+        waits.append(seconds)
+        with pytest.raises(
+            Failure, match="is being completed without its source: run --finish --source-lost"
+        ):
+            await follow(world.source, world.etcd, KEYS, Options(standby_within=5))
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(asyncio, "sleep", wait)
+    with pytest.raises(asyncio.CancelledError):
+        await promote(world.etcd, KEYS, Limits())
+    assert 8 <= waits[0] < 9
+    assert "waiting 8 s, until the source's proxies do not answer any more" in capsys.readouterr().err
+    position = await position_of(world.etcd, KEYS)
+    assert position is not None
+    assert not position.finished
+    await promote(world.etcd, KEYS, Limits())
+    assert "finished: zxids go on at" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("counts", [False, True])

@@ -28,7 +28,7 @@ from pipeline.follow.retrying import retrying
 from pipeline.follow.source import OtherSource
 from pipeline.follow.standby import follow
 from pipeline.follow.target import position_of, state_of
-from proxy.etcd.model import Delete, Put, Txn, TxnResult
+from proxy.etcd.model import Delete, Get, Put, Txn, TxnResult
 from proxy.log.load import start
 from proxy.log.record import TreeSealed
 from proxy.state.level import KNOWN
@@ -42,7 +42,7 @@ from schema.entry import (
     encode_epoch,
     encode_level,
 )
-from schema.followed import decode_followed, encode_followed
+from schema.followed import decode_followed, decode_sign, encode_followed
 from schema.keys import Keyspace
 from schema.record import Seal, encode_record
 from schema.znode import Znode
@@ -619,3 +619,25 @@ async def test_writes_while_it_starts(world: World) -> None:
         assert await running == DONE
         await world.level()
     await world.check()
+
+
+async def test_it_shows_the_sources_proxies_that_it_lives(world: World) -> None:
+    """Only while it holds the copy; and for how long they may go on without it only grows."""
+    await world.level()
+    for within, expected in ((7, 7), (5, 7), (9, 9)):
+        running = asyncio.create_task(follow(world.source, world.etcd, KEYS, Options(standby_within=within)))
+        signs: set[int] = set()
+
+        async def signed(within: int = within, signs: set[int] = signs) -> bool:
+            found = (await world.client.range(Get(world.tree.keys.heard), 1)).kvs
+            if found:
+                sign = decode_sign(found[0].value)
+                assert sign.revision < found[0].mod_revision
+                signs |= {sign.revision} if sign.within == within else set()
+            return len(signs) > 1
+
+        await eventually(signed, "it has signed twice", 60)
+        assert await target.allowed(world.etcd, KEYS) == expected
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running

@@ -16,6 +16,7 @@ from kazoo.retry import KazooRetry
 
 from lab.oracle.client import Client
 from lab.servers import EtcdServer, StartFailed, ZketcdServer, wait_until
+from lab.servers.link import Link
 from pipeline.__main__ import main
 from schema.keys import Keyspace
 from tests.archive.archives import until_archived
@@ -261,6 +262,36 @@ def test_the_source_is_gone_and_comes_back(
     assert [(each["change"], each["path"], each["data"]) for each in changes] == [("created", "/lost", "2")]
 
 
+def test_a_source_stops_without_its_standby(
+    etcd_server: EtcdServer, own_etcd_server: EtcdServer, etcd_prefix: str, capsys: Capture
+) -> None:
+    """While the link is cut; then it is mended, and when it is cut again, the copy is served."""
+    to = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
+    silent = "closing all connections: the standby has not been heard within 5 s"
+    with zketcd(own_etcd_server.endpoint, COPY):
+        pass  # it makes the tree
+    within = ["--standby-within", "5"]
+    old = ZketcdServer(own_etcd_server.endpoint, prefix=COPY, arguments=within)
+    new = zketcd(etcd_server.endpoint, etcd_prefix)
+    with Link(own_etcd_server.port) as link:
+        source = f"etcd://127.0.0.1:{link.port}{COPY}"
+        following = PipelineCommand("follow", source, *to, *within)
+        with following, old, closing(new), Comer(old.port, new.port) as comer:
+            comer.go_on()
+            link.block()
+            wait_until(lambda: silent in old.log_text(), "the source has stopped", 60)
+            link.unblock()
+            comer.go_on()
+            link.block()
+            assert main(["follow", source, *to, "--finish", "--source-lost", "--timeout", "0.2"]) == 3
+            told = capsys.readouterr()
+            assert "waiting 6 s, until the source's proxies do not answer any more" in told.err
+            assert "finished: zxids go on at" in told.out
+            wait_until(lambda: old.log_text().count(silent) == 2, "the source has stopped again", 60)
+            new.start()
+            assert comer.go_on() >> 32 == 1
+
+
 def test_what_is_refused(etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path, capsys: Capture) -> None:
     with zketcd(etcd_server.endpoint, etcd_prefix):
         pass
@@ -276,6 +307,10 @@ def test_what_is_refused(etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Pa
     to = ["--etcd", etcd_server.endpoint, "--prefix", f"{etcd_prefix}-copy"]
     assert "--repair is for a ZooKeeper's directory" in refused(source, *to, "--repair", "tail")
     assert "--source-lost goes with --finish" in refused(source, *to, "--source-lost")
+    assert "needs a source in etcd" in refused(f"archive:{tmp_path}", *to, "--standby-within", "5")
+    assert "--standby-within does not go with --check" in refused(
+        source, *to, "--check", "--standby-within", "5"
+    )
     assert "does not follow another zketcd" in refused(source, *to, "--finish", "--source-lost")
     assert main(["lost", str(tmp_path), *to]) == 2
     assert "is not etcd://HOST:PORT/PREFIX or archive:URL" in capsys.readouterr().err

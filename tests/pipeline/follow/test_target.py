@@ -1,5 +1,6 @@
 """The tree in etcd that follows: killed at any Txn, its answers lost, taken over; never another tree."""
 
+import asyncio
 import contextlib
 from collections.abc import Callable
 
@@ -21,6 +22,7 @@ from pipeline.follow.target import (
     position_of,
     resume,
 )
+from proxy.etcd.model import Txn, TxnResult
 from proxy.log.load import start
 from proxy.log.record import TreeNotServable
 from proxy.state.capture import new_machine
@@ -158,3 +160,31 @@ def test_a_damaged_position(change: Callable[[bytes], bytes]) -> None:
     assert decode_position(encode_position(position)) == position
     with pytest.raises(BadValue):
         decode_position(change(encode_position(position)))
+
+
+class _Late(FakeEtcdClient):
+    """Others have a turn before its answers come."""
+
+    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+        answer = await super().txn(txn, timeout)
+        await asyncio.sleep(0)
+        return answer
+
+
+async def test_the_fence_moves_while_the_source_gets_signs_of_life(store: FakeEtcd) -> None:
+    etcd = _Late(store)
+    await go_on(etcd, 2, finish=False)
+    follow, machine, position = await opened(etcd)
+    named: list[object] = []
+
+    async def sign() -> None:
+        while not named:
+            await follow.allow(7)
+
+    async def write() -> None:
+        for _ in range(5):
+            await follow.checkpoint(machine, position)
+        named.append(follow)
+
+    await asyncio.gather(*[sign() for _ in range(3)], write())
+    assert await target.allowed(etcd, KEYS) == 7

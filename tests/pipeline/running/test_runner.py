@@ -78,6 +78,15 @@ def test_whoever_names_a_master_means_spark(monkeypatch: pytest.MonkeyPatch, nam
     assert reason_for_spark(False, [Table(MemoryReader(()), 1)]) is None
 
 
+@pytest.mark.parametrize(
+    ("rows", "size", "buckets"), [(250_000, 1 << 40, 3), (0, None, 1), (None, 50 << 20, 3), (None, None, 128)]
+)
+def test_a_bucket_is_small_however_large_the_table_is(
+    rows: int | None, size: int | None, buckets: int
+) -> None:
+    assert Table(MemoryReader(()), rows, size).buckets == buckets
+
+
 def test_parquet_at_a_url_is_for_spark() -> None:
     assert reason_for_spark(False, [Table(RemoteParquet("s3a://bucket/t"))]) is not None
 

@@ -19,6 +19,7 @@ _QUICK = (
     "events after replies",
     "a handover forgets a watch",
     "finished without a seal",
+    "a promotion keeps a session",
 )
 _ALL = os.environ.get("SIMULATION_PLANTED") == "all"
 _FAULTS = read_planted()

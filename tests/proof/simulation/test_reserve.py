@@ -42,8 +42,9 @@ def test_refusals_that_may_not_be() -> None:
     lock = "session 0x1 has one ephemeral node at most, and the reserve refuses it /l/e"
     assert refused(1, OpCode.CREATE, ephemeral) == [lock]
     gives = "the reserve refuses session 0x1 what gives space: /l"
-    assert refused(1, OpCode.SET_DATA, ("/l", b"", -1), is_last=True) == [gives]
-    assert refused(1, OpCode.DELETE, ("/l", -1), is_last=True) == [gives]
+    assert refused(1, OpCode.SET_DATA, ("/l", b"", -1)) == [gives]
+    assert refused(1, OpCode.DELETE, ("/l", -1)) == [gives]
+    assert refused(1, OpCode.DELETE, ("/l", -1), is_last=True) == []
 
 
 @pytest.mark.parametrize("touched", [False, True])

@@ -32,6 +32,14 @@ def test_a_long_text_is_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(b"".join(parts)) == value
 
 
+def test_long_pieces_are_parts_of_their_own() -> None:
+    value = {f"{number}{'p' * 50_000}": [number] for number in range(20)}
+    parts = encode(value, NO_PAUSE)
+    assert json.loads(b"".join(parts)) == value
+    assert max(map(len, parts)) < 120_000
+    assert max(map(len, encode_lines("result", value, NO_PAUSE))) < 120_000
+
+
 @given(st.lists(st.text(max_size=5)))
 def test_lines_make_one_text(lines: list[str]) -> None:
     text = b"".join(encode_lines("result", lines, NO_PAUSE)).decode()

@@ -40,6 +40,7 @@ class Proxy:
             self.attach(path, owner, created=created)
         self.machine.zxid = 7
         self.is_eldest = True
+        self.asked = 0  # for the status
         self.due: list[NodeDue] = []
         self.errors: list[ErrorCode] = []
         self.outbox = Outbox()
@@ -50,6 +51,7 @@ class Proxy:
         self.expiry = NodeExpiry(cast(Log, self), Expiry(0), pace)
 
     def status(self) -> LogStatus:
+        self.asked += 1
         return LogStatus(self.members, Peers(), self.stats, "a" if self.is_eldest else "b")
 
     def attach(self, path: str, owner: int = ttl_owner(1 << 30), mzxid: int = 7, created: int = 0) -> None:
@@ -125,6 +127,7 @@ async def test_no_turn_of_the_loop_is_longer_for_more_nodes() -> None:
         await until(lambda: sum(looked) >= 10_000)
         # Others change the tree between two turns.
         assert max(looked) < 1000
+        assert proxy.asked < sum(looked) / 20, "the status is made once for a slice"
 
 
 async def test_nodes_come_and_go_while_they_are_looked_at() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from codec.jute import Acl
 from proxy.state.auth.scheme import Identity
-from proxy.state.feed import Id, Made, Wanted, id_of, made_by
+from proxy.state.feed import Id, Made, Wanted, id_of, made_by, row
 from proxy.state.recording import NONE, Recorded, What
 from proxy.state.rights import OPEN, rights_of
 from schema.entry import Kind, Request
@@ -61,6 +61,25 @@ def test_server_sent_events_have_the_same_lines() -> None:
     assert wanted.last(Id(5, 2), "why\n") == b'event: end\nid: 0x5.2\ndata: {"id":"0x5.2","end":"why\\n"}\n\n'
     assert _ALL.mark(Id(5)) == b'{"id":"0x5"}\n'
     assert _ALL.last(Id(5), "why") == b'{"id":"0x5","end":"why"}\n'
+
+
+@pytest.mark.parametrize("events", [False, True])
+@pytest.mark.parametrize(
+    "data", ["\1" * 100_000, "\U0001f600" * 50_000, 'a,"data":""' * 9000, b"\xff\x00" * 50_000]
+)
+def test_long_data_come_in_pieces(data: str | bytes, events: bool) -> None:
+    raw = data.encode() if isinstance(data, str) else data
+    change = Recorded(What.DATA, '/a,"data":"","data_base64":""', 3, 4, b"x", raw)
+    made = Made(5, 6, "SET_DATA", (change,))
+    wanted = _ALL._replace(data=True, events=events)
+    ((here, pieces),) = wanted.pieces(made, _BEGINNING)
+    sizes = list(map(len, pieces))
+    assert max(sizes) < 300_000
+    assert len(sizes) > 4
+    (line,) = _lines(wanted, made=made)
+    expected = json.dumps({"id": str(here), **row(made, change, data=True)}, separators=(",", ":"))
+    start, end = (f"id: {here}\ndata: ", "\n\n") if events else ("", "\n")
+    assert line.decode() == start + expected + end
 
 
 def test_a_reader_sees_the_nodes_that_it_may_read() -> None:
