@@ -137,7 +137,7 @@ class Losing:
             fault.end()
             world.run(world.now + rng.choice((0.0, 0.1, 1.0)) * rng.random())
         if link is not None:
-            world.run(world.now + rng.choice((0.1, 6.0, 20.0)) * rng.random())
+            world.run(world.now + rng.choice((0.1, 6.0, 40.0)) * rng.random())
             world.trace("nemesis", "mends the link")
             link.end()
         if not self._until(lambda: self._promoter.is_done):

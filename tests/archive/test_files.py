@@ -20,6 +20,7 @@ from archive.files.segment import Change, Content
 from archive.files.store import Directory, Missing, Objects, Store, StoreError, store_of
 from archive.past.history import History
 from proxy.options.archive import duration_ms
+from schema import compression
 from schema.entry import Written
 from schema.errors import BadValue
 
@@ -54,6 +55,15 @@ def point(entries: int) -> Point:
 
 def files(*made: Segment | Snapshot, run: str = _RUN) -> list[str]:
     return [f"{run}/{each.name}" for each in made]
+
+
+def test_a_segment_of_any_size_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that ends deletes nodes with any number of long paths by one short entry."""
+    monkeypatch.setattr(compression, "MAX_BODY", 100_000)
+    paths = [f"/{number}{'x' * 10_000}" for number in range(20)]
+    changes = [Change(0, 0, segment.DELETED, 7, path, 1, -1, 0, -1) for path in paths]
+    content = Content(point(1), point(2), 0, [Written(1, "a", 1, b"entry")], changes)
+    assert segment.decode(segment.encode(content)) == content
 
 
 @given(_CONTENTS, some.data())

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from lab.oracle import wire
+from lab.oracle import requests, wire
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, free_port, wait_until
 from lab.servers.four_letter import four_letter_word
 from lab.servers.operator import ask
@@ -20,10 +20,10 @@ _MASK = bytes(7) + b"\5"
 
 @contextmanager
 def _alone(*, read_only: bool) -> Iterator[int]:
-    """The port of a ZooKeeper that waits for a quorum."""
+    """The port of a ZooKeeper that waits for a quorum. To open read-only sessions it needs local ones."""
     settings = {f"server.{number}": f"127.0.0.1:{free_port()}:{free_port()}" for number in (1, 2, 3)}
     server = ZooKeeperServer(
-        settings={**settings, "initLimit": "5", "syncLimit": "2"},
+        settings={**settings, "initLimit": "5", "syncLimit": "2", "localSessionsEnabled": "true"},
         system_properties={"readonlymode.enabled": str(read_only).lower()},
     )
     with ExitStack() as stack:
@@ -129,6 +129,68 @@ def test_a_silent_etcd_and_clients_that_only_read(lost: Callable[[str], ZketcdSe
             assert "\nzk_server_state\tread-only\n" in _said(port, "mntr")
             assert isinstance(_connected(port, read_only=False), wire.Closed)
     assert not isinstance(_connected(ours.port, read_only=True), wire.Closed)
+
+
+#: Each is sent by a read-only session of its own.
+_REQUESTS: tuple[requests.Request, ...] = (
+    requests.GetData("/"),
+    requests.GetData("/none"),
+    requests.GetData("/", watch=True),
+    requests.Exists("/none", watch=True),
+    requests.GetChildren("/"),
+    requests.GetChildren("/", with_stat=True),
+    requests.GetAcl("/"),
+    requests.GetEphemerals("/"),
+    requests.GetAllChildrenNumber("/"),
+    requests.MultiRead((requests.GetData("/"), requests.GetChildren("/none"))),
+    requests.WhoAmI(),
+    requests.Ping(),
+    requests.AddAuth("digest", b"a:b"),
+    requests.SetWatches(0, data=("/",)),
+    requests.SetWatches2(0, persistent=("/",)),
+    requests.AddWatch("/"),
+    requests.CheckWatches("/"),
+    requests.RemoveWatches("/"),
+    requests.Sync("/"),
+    requests.Create("/a"),
+    requests.Create("/a", with_stat=True),
+    requests.Create("/a", flags=requests.EPHEMERAL),
+    requests.Create("a"),
+    requests.CreateContainer("/a"),
+    requests.CreateTtl("/a"),
+    requests.SetData("/none"),
+    requests.SetAcl("/"),
+    requests.Delete("/none"),
+    requests.Multi((requests.Create("/a"), requests.Delete("/a"))),
+    requests.Multi((requests.Check("/none"),)),
+    requests.Multi(()),
+    requests.Reconfig("server.9=127.0.0.1:1:2:participant;3"),
+    requests.CloseSession(),
+)
+
+
+def _answer(port: int, request: requests.Request) -> tuple[int, int]:
+    """The xid and the error of a reply."""
+    connection = wire.Connection(port)
+    try:
+        connection.send(wire.frame(wire.pack_connect()[:-1] + b"\1"))
+        granted = connection.receive_frame()
+        assert isinstance(granted, bytes)
+        assert granted[-1] == 1, "it is read-only"
+        connection.send(wire.frame(requests.encode(request, 1)))
+        found = connection.receive_frame()
+        assert isinstance(found, bytes), request
+        xid, _, error = wire.HEADER.unpack_from(found)
+        return xid, error
+    finally:
+        connection.close()
+
+
+def test_what_clients_that_only_read_may_ask(lost: Callable[[str], ZketcdServer]) -> None:
+    ours = lost("on")
+    with _alone(read_only=True) as real:
+        for request in _REQUESTS:
+            assert _answer(ours.port, request) == _answer(real, request), request
 
 
 @pytest.fixture

@@ -11,9 +11,10 @@ kept for a snapshot, **a request may not take more than it gives back** (`admits
 - It takes its bytes, those of its client's identities, and what etcd adds (`_cost`).
 - It gives back the nodes that it deletes and the data that it makes shorter, each once: a request may fail,
   and be sent again and again (`_claims`). A delete may take `_BRIEF` in any case, if its node exists.
-- What it takes beyond that comes from the shares below, while there is more than the snapshot needs
-  (`_floor`). Below that, only short deletes of nodes that exist are appended.
-- When little is left (`_bottom`), no client's request is, and no session opens; only sessions still end.
+- What it takes beyond that comes from the shares below, until little is left (`_floor`). Then only short
+  deletes of nodes that exist are appended.
+- A short create of a node that exists is appended until then: ClickHouse 18.16 does not start without.
+- At last (`_bottom`) no client's request is, and no session opens; sessions still end.
 
 Ephemeral nodes make the tree grow, but clients need them to start again: a ClickHouse server that cannot mark
 its replicas as active keeps their tables read-only, and its cleanup, which would give space back, does not
@@ -199,7 +200,8 @@ class Space:
         is_last = cost > 0
         claims = self._claims if is_last else {}
         lasting, ephemeral, given, deleted = _growth(self._machine.tree.nodes, parts, claims)
-        cost = max(0, cost - deleted * _BRIEF)
+        repeats = lasting == ephemeral == 0 and len(parts) == 1 and parts[0][0] is Effect.CREATES
+        cost = max(0, cost - (deleted + repeats) * _BRIEF)
         if cost and ephemeral > 0:  # these have a room of their own, with their entries
             cost = max(0, cost - ephemeral - _BRIEF)
         loan = max(lasting, lasting + cost + min(ephemeral, 0))
@@ -301,7 +303,7 @@ class Space:
         snapshots = self._needed * self._next_snapshot
         self._tenth = self._wanted // 10
         self._least = snapshots + self._margin + self._tenth
-        self._floor = snapshots + self._margin * 3 // 4
+        self._floor = self._margin
         self._bottom = self._margin // 4
         self._reserve = max(self._wanted, self._least + self._margin)
         if self._room < self._reserve and not self._pressed:
