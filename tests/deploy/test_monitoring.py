@@ -42,6 +42,7 @@ def metrics() -> list[Metric]:
     subject = subject_of(etcd=SimpleNamespace(status=Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, [])))
     subject.latency.by_opcode[OpCode.EXISTS].note(1000)
     subject.log.peers.note("b", 0, 0, 0, 9000)
+    subject.log.standby_silence = 1.0
     subject.certificates = CertificateEnds(list)
     subject.certificates.known = [Certificate("--tls-cert", "server.pem", 0, 1)]
     subject.etcd_calls.answered("Txn", 1000)

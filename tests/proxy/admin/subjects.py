@@ -40,6 +40,7 @@ class LogFacts:
     right: bool = True
     following: bool = False
     lag: Lag | None = None
+    standby_silence: float | None = None
 
     def status(self) -> LogStatus:
         return LogStatus(
@@ -54,6 +55,7 @@ class LogFacts:
             age=0.5,
             following=self.following,
             lag=self.lag,
+            standby_silence=self.standby_silence,
         )
 
     def contact(self) -> Contact:
