@@ -20,7 +20,7 @@ from proxy.admin.prometheus import Exposition
 from proxy.etcd.model import EtcdUnknown, Status
 from proxy.frontend.certificate_ends import Certificate, CertificateEnds
 from tests.parts import check_part
-from tests.proxy.admin.subjects import subject_of
+from tests.proxy.admin.subjects import LogFacts, subject_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "deploy" / "monitoring"
@@ -39,10 +39,12 @@ _WORDS |= {"histogram_quantile", "scalar", "min", "time", "abs", "e"}
 @pytest.fixture
 def metrics() -> list[Metric]:
     """All metrics of a server."""
-    subject = subject_of(etcd=SimpleNamespace(status=Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, [])))
+    subject = subject_of(
+        etcd=SimpleNamespace(status=Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, [])),
+        replicated=LogFacts(standby_silence=1.0),
+    )
     subject.latency.by_opcode[OpCode.EXISTS].note(1000)
     subject.log.peers.note("b", 0, 0, 0, 9000)
-    subject.log.standby_silence = 1.0
     subject.certificates = CertificateEnds(list)
     subject.certificates.known = [Certificate("--tls-cert", "server.pem", 0, 1)]
     subject.etcd_calls.answered("Txn", 1000)
