@@ -99,6 +99,7 @@ _CAUGHT = {
     "proxy/handover/sender.py Exception": "raises Lost, which ends the process",
     "proxy/log/applier.py Exception": "the log has failed, which ends the process",
     "proxy/log/slices.py BaseException": "raises it again",
+    "proxy/log/upkeep/snapshot_writer.py Exception": "the snapshot fails, and its process ends",
     "proxy/support/ports.py Exception": "the client is closed; no memory: `contained`",
     "proxy/state/machine.py Exception": "the request fails at all servers; no memory is not caught",
     "console/http.py Exception": "the answer to the request is an error; no memory: `contained`",
