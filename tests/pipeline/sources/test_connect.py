@@ -15,7 +15,7 @@ from pipeline.jobs.verify import compare
 from tests.pipeline.jobs.test_verify import LEFT, RIGHT
 from tests.pipeline.trees import here, node, table_of, write_snapshot
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="session")
