@@ -35,7 +35,9 @@ client is read from, whether the log may change the state.
 """
 
 import logging
+import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,8 +49,10 @@ from codec.constants import CreateMode, ErrorCode, EventType, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer, pack_string
 from lab.fakes.connection import Client, established, take_apart
+from proxy.frontend import opening
 from proxy.frontend.replies import LIMITS
 from proxy.log.append.pending import Pending
+from proxy.log.slices import Slices
 from proxy.state.node import full_node
 from proxy.state.notifications import Notifications
 from proxy.state.pause import Lengths
@@ -363,5 +367,9 @@ def test_order_script(case: golden.Case, caplog: pytest.LogCaptureFixture) -> No
 
 
 @golden.parametrized(CONNECTION)
-def test_connection_script(case: golden.Case, caplog: pytest.LogCaptureFixture) -> None:
+def test_connection_script(
+    case: golden.Case, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A word is answered in one slice, however busy the host is.
+    monkeypatch.setattr(opening, "Slices", partial(Slices, seconds=math.inf))
     golden.check(CONNECTION, case, World(caplog).answer)
