@@ -38,7 +38,7 @@ class PreparedServer(ZketcdServer):
         """As `python -m serve`, with the code before it."""
         python, _, _, *arguments = super().command()
         # As with -m, modules are found in the working folder.
-        start = "import runpy; runpy.run_module('proxy', None, '__main__', True)"
+        start = "import runpy; runpy.run_module('serve', None, '__main__', True)"
         source = f"import sys; sys.path[0] = ''\n{self.prelude}\n{start}"
         return [python, "-c", source, *arguments]
 

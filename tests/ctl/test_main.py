@@ -202,7 +202,7 @@ def test_a_poison_entry_is_made_void(ctl: Ctl) -> None:
             await tree.etcd.txn(Txn((), (Put(tree.keys.proxy(name), b"?"),)), 5)
 
     ctl.run(poison)
-    assert "ctl void a 3" in ctl("ls", "/", status=1)
+    assert "zketcd void a 3" in ctl("ls", "/", status=1)
     assert "cannot be read" in ctl("log", "--tail", "1")
     assert "the tree is served by a, b. Stop these proxies first" in ctl("void", "a", "3", status=1)
 

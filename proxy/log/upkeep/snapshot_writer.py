@@ -256,11 +256,17 @@ async def run(etcd: Etcd, order: Mapping[str, Any]) -> dict[str, Any]:
             "gone": isinstance(error, WriterGone),
             "error": str(error),
         }
+    finally:
+        await etcd.close()
+
+
+async def reported(etcd: Etcd, order: Mapping[str, Any]) -> dict[str, Any]:
+    """As `run`. An error of this program's own is logged, and is the answer."""
+    try:
+        return await run(etcd, order)
     except Exception as error:
         log.exception("the snapshot writer has met an error of its own")
         return {"ok": False, "error": f"{type(error).__name__}: {error}"}
-    finally:
-        await etcd.close()
 
 
 async def _run(order: dict[str, Any]) -> dict[str, Any]:
@@ -268,7 +274,7 @@ async def _run(order: dict[str, Any]) -> dict[str, Any]:
         etcd = Access.from_json(order).client()
     except (OSError, ValueError) as error:
         return {"ok": False, "error": str(error)}
-    return await run(etcd, order)
+    return await reported(etcd, order)
 
 
 def main() -> int:

@@ -383,6 +383,6 @@ async def test_an_error_of_the_writers_own_is_said_and_logged(caplog: pytest.Log
     tree = await Tree().make("a")
     order = {"prefix": "/t", "incarnation": "a", "revision": tree.revisions["a"]}
     with mock.patch("proxy.state.capture.pages", side_effect=KeyError("a defect")):
-        said = await snapshot_writer.run(tree.etcd, order)
+        said = await snapshot_writer.reported(tree.etcd, order)
     assert said == {"ok": False, "error": "KeyError: 'a defect'"}
     assert "a defect" in caplog.text
