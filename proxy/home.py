@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from proxy.config import Config
 from proxy.support.addresses import is_any, listening_address, socket_address
-from proxy.support.environment import HOST
+from proxy.support.environment import HOST, clock_ms
 from schema.record import Home, PeerPort
 
 
@@ -26,7 +26,7 @@ def home_of(config: Config, ports: Mapping[str, int]) -> Home:
         name,
         listening_address(config.host, ports.get("main", config.port)),
         "" if admin is None else _admin_url(config, admin[0], ports["admin"], name),
-        int(HOST.clock.time() * 1000),
+        clock_ms(),
     )
 
 

@@ -41,7 +41,7 @@ from proxy.server import Server
 from proxy.state.machine import Machine
 from proxy.support import descriptors, logs
 from proxy.support.addresses import listening_address, socket_address
-from proxy.support.environment import HOST
+from proxy.support.environment import HOST, clock_ms
 from proxy.support.files import is_world_readable
 from proxy.support.last_resort import take_charge
 from proxy.support.libraries import how_to_add
@@ -304,7 +304,7 @@ def _moment(config: Config) -> "Moment":
     from archive.files.moment import moment
 
     try:
-        return moment(config.archive.at or "now", int(HOST.clock.time() * 1000))
+        return moment(config.archive.at or "now", clock_ms())
     except ValueError as error:
         raise ValueError(f"--at: {error}") from error
 

@@ -117,8 +117,13 @@ class _SlowRead(NamedTuple):
     asker: Asker
     answer: Callable[[ReadSlices], None]
     is_wanted: Callable[[], bool]  # not if it is answered, or its connection is closed
-    holds: bool  # the log is not applied meanwhile
+    is_urgent: bool  # the log waits for it at once
     in_pieces: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether the log is not applied meanwhile."""
+        return self.is_urgent or not self.in_pieces
 
 
 class _WaitingReads:
@@ -144,9 +149,7 @@ class _WaitingReads:
 
     def add(self, read: _SlowRead, now: int) -> None:
         """A read waits. `now`: nanoseconds."""
-        while self._until and next(iter(self._until.values())) < now:
-            self._until.popitem(last=False)
-        rank = sum(each in self._until for each in read.asker)
+        rank = sum(self._until.get(each, 0) >= now for each in read.asker)
         self._count += 1
         self._by_rank[rank].append((self._count, read))
 
@@ -159,6 +162,8 @@ class _WaitingReads:
 
     def took_long(self, read: _SlowRead, now: int) -> None:
         """Its client comes after others for a while."""
+        while self._until and next(iter(self._until.values())) < now:
+            self._until.popitem(last=False)
         for each in read.asker:
             self._until[each] = now + _REMEMBERED
             self._until.move_to_end(each)
@@ -185,7 +190,6 @@ class _SlowReads:
         self._waiting = _WaitingReads()
         self.slices = ReadSlices(clock, slice_seconds, lengths)
         self._read: _SlowRead | None = None  # the one that is being answered
-        self._is_urgent = False
         self._urgent_steps = float(lengths.longest)  # that urgent reads may take together,
         self._urgent_at = 0  # as of then: nanoseconds
         self._scheduled = False  # the next slice of a slow read is scheduled
@@ -198,9 +202,9 @@ class _SlowReads:
         """The read that is answered, or waits longest; None if there is none."""
         return self._read or (self._urgent[0] if self._urgent else self._waiting.oldest)
 
-    def add(self, read: _SlowRead, now: bool) -> None:
-        """Answer it, `now` from the current state: then the log waits for it from now on."""
-        if now:
+    def add(self, read: _SlowRead) -> None:
+        """Answer it; an urgent one from the current state: the log waits for it from now on."""
+        if read.is_urgent:
             self._state.hold()
             self._urgent.append(read)
         else:
@@ -248,13 +252,12 @@ class _SlowReads:
         now = self._now()
         if self._urgent:
             self._read = self._urgent.popleft()
-            self._is_urgent = True
         elif self._waiting and now >= self._others_first:
             self._read = self._waiting.take()
-            self._is_urgent = False
             if self._read.holds:
                 self._state.hold()
         self._began = now
+        self.slices.taken = 0  # by this read, which may not be wanted any more
         if self._read is not None and self._read.is_wanted():
             self._limit(self._read, now)
             self.slices.prepare(partial(self._read.answer, self.slices))
@@ -264,7 +267,7 @@ class _SlowReads:
         """How many steps it may take. The log waits for urgent ones in a row: these have a share."""
         slices, longest = self.slices, self.slices.lengths.longest
         slices.most, slices.refusal = longest, ErrorCode.BAD_ARGUMENTS
-        if self._is_urgent:
+        if read.is_urgent:
             regained = (now - self._urgent_at) * longest / _URGENT_SHARE
             self._urgent_steps = min(self._urgent_steps + regained, longest)
             self._urgent_at = now
@@ -276,7 +279,7 @@ class _SlowReads:
             slices.most = float("inf")
 
     def _end(self, read: _SlowRead) -> None:
-        if self._is_urgent:
+        if read.is_urgent:
             self._urgent_steps -= self.slices.taken
         if read.holds:
             self._state.release()
@@ -351,7 +354,7 @@ class StateGate:
         closed.
         """
         reads = self._in_pieces if in_pieces and not now else self._whole
-        reads.add(_SlowRead(asker, answer, is_wanted, now or not in_pieces, in_pieces), now)
+        reads.add(_SlowRead(asker, answer, is_wanted, now, in_pieces))
 
     def _resume_soon(self) -> None:
         if self._is_called:

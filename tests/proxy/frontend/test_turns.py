@@ -229,6 +229,24 @@ def test_urgent_reads_have_a_share_together() -> None:
     assert ended[6:] == [(80, None)]
 
 
+def test_urgent_reads_of_clients_that_are_gone_use_no_share() -> None:
+    """Each of them was charged with the steps of the read before it."""
+    loop, clock = FakeLoop(), FakeClock()
+    lengths = Lengths(every=1, at_once=2, longest=80)
+    gate = StateGate(StateWorker(clock), cast(asyncio.AbstractEventLoop, loop), clock=clock, lengths=lengths)
+    done: list[int] = []
+
+    def answer(pause: Pause) -> None:
+        for _ in range(30):
+            pause()
+        done.append(30)
+
+    for is_wanted in (True, False, False, True):
+        gate.read_slowly(ASKER, answer, partial(bool, is_wanted), now=True, in_pieces=False)
+        loop.run()
+    assert done == [30, 30]
+
+
 def test_set_watches_waits_for_no_other_kind_of_read() -> None:
     loop, clock = FakeLoop(), FakeClock(step=1.0)
     gate = StateGate(StateWorker(clock), cast(asyncio.AbstractEventLoop, loop), clock=clock)
