@@ -31,6 +31,8 @@ PAGE_BYTES = 96 << 10
 _LARGE = 1 << 20
 # Characters of a path in a header: a client's path may have a megabyte.
 _LONGEST_BOUND = 1024
+# No character of a path comes after it.
+_BEYOND = "\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +94,6 @@ def pack_columns(
     if len(last) > _LONGEST_BOUND:
         last = last[:_LONGEST_BOUND] + _BEYOND
     return seal(NODES_FORMAT, body, _COUNT.pack(count) + pack_texts((first[:_LONGEST_BOUND], last)))
-
-
-# No character of a path comes after it.
-_BEYOND = "\U0010ffff"
 
 
 def _index_acls(acls: Sequence[tuple[Acl, ...]]) -> tuple[bytes, list[int]]:
