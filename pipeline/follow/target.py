@@ -249,6 +249,7 @@ class FollowedTree:
         self._number = number  # of the last entry
         self._limits = limits
         self._fence_moves = asyncio.Lock()  # held until it is known where to
+        self._allowed = 0  # seconds that are noted (`allow`), as far as is known
         #: Bytes of entries since the snapshot.
         self.log_bytes = 0
 
@@ -304,8 +305,9 @@ class FollowedTree:
 
         What is noted only grows: they may still count on another follower's.
         """
-        known = await allowed(self._etcd, self._keys)
-        put = () if known >= within else (Put(self._keys.within, str(within).encode()),)
+        if self._allowed < within:
+            self._allowed = await allowed(self._etcd, self._keys)
+        put = () if self._allowed >= within else (Put(self._keys.within, str(within).encode()),)
         async with self._fence_moves:
             if not (await commit(self._etcd, Txn((self._load.guard(self._keys),), put))).succeeded:
                 raise taken_over(self._keys)
