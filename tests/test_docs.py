@@ -108,6 +108,15 @@ def test_the_list_of_commands_has_their_summaries() -> None:
     check_part("docs/install.md", "commands", lines)
 
 
+def test_every_command_that_is_quoted_is_one_of_zketcd() -> None:
+    programs = {command.module.partition(".")[0] for command in ALL.values()} - {"zketcd", *ALL}
+    quoting = subprocess.check_output(["git", "grep", "-hI", "`[a-z]* [a-z]"], cwd=ROOT, text=True)
+    named = re.findall(r"`([a-z]+) ([a-z][a-z-]*)", quoting)
+    assert len([name for program, name in named if program == "zketcd" and name in ALL]) > 100
+    wrong = {each for each in named if each[0] in programs or (each[0] == "zketcd" and each[1] not in ALL)}
+    assert wrong == set()
+
+
 @pytest.mark.parametrize("tool", sorted(path.name for path in ROOT.glob("tools/*.py")))
 def test_the_help_of_a_tool_makes_nothing(tool: str, tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "tools" / tool), "--help"]

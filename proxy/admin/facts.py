@@ -59,7 +59,7 @@ class Facts:
             return contact.gone
         if contact.following and not self.subject.config.read_only_mode:
             return (
-                "the tree follows another one: it is served after `pipeline follow --finish`, and before it"
+                "the tree follows another one: it is served after `zketcd follow --finish`, and before it"
                 " with --read-only-mode on"
             )
         if not self.subject.handshake.is_open:
