@@ -11,7 +11,7 @@ import time
 
 from typing_extensions import override
 
-from pipeline.follow.source import Again, Arrived, NotThere, OtherSource, Reading
+from pipeline.follow.source import Again, NotThere, OtherSource, Reading
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Put, Txn
 from proxy.log.follow.catch_up import Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
@@ -127,15 +127,10 @@ class _Following(Reading):
             return None
         return time.time() - (HOST.clock.monotonic() - caught_up_at)
 
-    @override
-    def take(self) -> Arrived | None:
-        taken = super().take()
-        if taken is None:
-            self._follow.follower.retain(self.machine.applied)
-        return taken
-
     def deliver(self, items: list[Item]) -> None:
         """Entries have taken effect."""
+        if not self.has_more:
+            self._follow.follower.retain(self.machine.applied, items)
         for item in items:
             if isinstance(item, Apply):
                 self._arrive(item)
