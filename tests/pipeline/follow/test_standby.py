@@ -224,6 +224,31 @@ async def test_more_than_an_entry_holds(world: World, capsys: pytest.CaptureFixt
     await world.check()
 
 
+async def test_all_is_written_again_and_again_only_at_a_distance_until_the_copy_is_completed(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await world.level()
+    small = Options(limits=Limits(max_request_bytes=6000))
+    running = asyncio.create_task(follow(world.source, world.etcd, KEYS, small))
+
+    async def copied(number: int) -> bool:
+        found, _ = await state_of(world.etcd, KEYS)
+        return f"/large{number}" in found.tree.nodes
+
+    await world.tree.create("a", "/large1", data=Random(1).randbytes(9000))
+    await eventually(lambda: copied(1), "it is copied", 60)
+    await world.tree.create("a", "/large2", data=Random(2).randbytes(9000))
+    await asyncio.sleep(1.0)
+    await world.write()
+    assert not await copied(2)
+    assert capsys.readouterr().err.count("writing all") == 1
+    assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE
+    assert await running == DONE
+    found = (await start.load_to_serve(world.etcd, KEYS)).machine.tree.nodes
+    assert {"/large1", "/large2", "/n5"} <= found.keys()
+    assert capsys.readouterr().err.count("writing all") == 1
+
+
 async def test_more_arrives_than_is_taken(world: World) -> None:
     with (
         mock.patch.object(source_module, "MOST_WAITING", 300),
