@@ -70,8 +70,7 @@ class _Taken(asyncio.Protocol):
         self.unread: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.outbound.open(transport)
+        self.outbound.open(cast(asyncio.Transport, transport))
 
     def data_received(self, data: bytes) -> None:
         self.outbound.send([bytes(8 << 20), bytes(8 << 20)], False)
