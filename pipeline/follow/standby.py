@@ -167,10 +167,10 @@ class _Standby:
         del stored  # the source's state takes its place in memory
         reason = ""
         try:
-            reading = await self._source.open(origin.entries, origin.cluster_id)
+            reading = await self._source.open(origin.entries, origin)
         except NotThere as error:
             reason = str(error)
-            reading = await self._source.open(None, origin.cluster_id)
+            reading = await self._source.open(None, origin)
         machine = reading.machine
         same = (machine.zxid, digest_of(machine)) == (position.zxid, digest)
         same = same and machine.sessions.keys() == {session.id for session in kept.sessions}
@@ -182,6 +182,8 @@ class _Standby:
                     " over with --overwrite"
                 )
             print_progress(f"going on behind zxid 0x{position.zxid:x}, where it was")
+            if reading.prefix:  # the copy may have followed an archive
+                position = position._replace(origin=origin._replace(prefix=reading.prefix))
             return _Run(reading, tree, Copy(machine, cluster_id, kept), position)
         if machine.entries < origin.entries or machine.zxid <= position.zxid:
             raise OtherSource(
@@ -207,7 +209,7 @@ async def _vouch(begun: _Run, within: int) -> None:
 
 def _position(source: Source, reading: Reading, clock: int) -> Position:
     machine = reading.machine
-    origin = Origin(reading.cluster_id, machine.entries, clock)
+    origin = Origin(reading.cluster_id, reading.prefix, machine.entries, clock)
     return Position("", machine.zxid, None, source.name, False, origin)
 
 
@@ -419,7 +421,7 @@ class _Work:
         machine, origin = self._machine, self._position.origin
         assert origin is not None
         clock = max(self._clock, origin.clock)
-        origin = Origin(origin.cluster_id, machine.entries, clock)
+        origin = origin._replace(entries=machine.entries, clock=clock)
         self._position = self._position._replace(zxid=machine.zxid, origin=origin)
         if reused:
             self._whole = "a session's id was used again"

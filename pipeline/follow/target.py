@@ -41,6 +41,7 @@ class Origin(NamedTuple):
     """The place in another zketcd's log up to which a tree has followed it."""
 
     cluster_id: int  # of the source's etcd
+    prefix: str  # "": of an archive, which does not know it
     entries: int  # of its log, since the source began
     clock: int  # of the last entry that was applied: milliseconds since 1970
 
@@ -84,7 +85,14 @@ def decode_position(value: bytes) -> Position:
             None if mark is None else number(mark),
             text(members["source"]),
             boolean(members["finished"]),
-            None if origin is None else Origin(*(number(origin[name]) for name in Origin._fields)),
+            None
+            if origin is None
+            else Origin(
+                number(origin["cluster_id"]),
+                text(origin["prefix"]),
+                number(origin["entries"]),
+                number(origin["clock"]),
+            ),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BadValue(f"the position of the tree that follows is wrong: {error!r}") from None

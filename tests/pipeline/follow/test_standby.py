@@ -374,7 +374,7 @@ def test_a_copy_is_as_old_as_what_is_in_it() -> None:
         def level_at(self) -> float | None:
             return self.at
 
-    reading = Now(Machine(1), 1)
+    reading = Now(Machine(1), 1, "/t")
     lag = standby._Lag(reading)
     now = time.time()
     reading.waiting = 5
