@@ -323,6 +323,7 @@ class FollowedTree:
             Delete(keys.finish),
             Delete(keys.follower),
             Delete(keys.lag),
+            Delete(keys.within),
         ]
         await self.put(self._entry(machine, changes, clock, rest))
 
