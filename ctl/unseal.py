@@ -77,7 +77,7 @@ async def _stop_follower(there: Etcd, target: Keyspace, where: Seal) -> int:
             " served: two trees would take writes. To move back, let this prefix follow that one"
         )
     # A follower compares the record's mod_revision in each of its Txns (docs/decisions/0024).
-    # The put is in a Txn of its own, which etcd's quota lets pass: a full etcd is a reason to call a move off.
+    # Put within a Txn, which etcd's quota lets pass: a full etcd is a reason to call a move off.
     put = Txn((), (Put(target.tree, found.pair.value),))
     txn = Txn((Compare(target.tree, found.pair.mod_revision),), (put,))
     try:
