@@ -404,6 +404,7 @@ class Order:
     def _pass_gate(self, gate: AuthenticationGate, frames: Sequence[bytes], received: int) -> None:
         """Process the packets of a client that is not authenticated yet."""
         gate.add(frames)
+        began = self._observer.now()
         while gate and not (self.queue.items or self.again or self.is_closed):
             if gate.is_open:
                 self._gate = None
@@ -414,6 +415,8 @@ class Order:
             xid, opcode = self.replies.wire.header(packet) if is_whole else (0, 0)
             if gate.lets_pass(opcode) or not is_whole:
                 self._enqueue([packet], received)
+                if self._observer.now() - began > self._limits.stretch and not self.is_closed:
+                    self.again = True
             else:
                 self.replies.add_at(0, xid, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)
                 self.end(Closing("it has to authenticate first"))
@@ -449,7 +452,7 @@ class Order:
                 else:
                     queue.add_single(Single(xid, opcode, packet, received, weight), self._limits.ahead_in_all)
         if queue.items and not (queue.in_log or self.replies.is_paused or self.again or self.is_closed):
-            self.advance()
+            self._advance()
         if is_cut and not self.is_closed:
             self.end(Closing("a packet without a whole header"))
 
@@ -543,6 +546,12 @@ class Order:
 
     def advance(self) -> None:
         """Answer from the head of the queue while the client reads; send the next writes to the log."""
+        self._advance()
+        if self._gate is not None and not self.queue.items:
+            self._pass_gate(self._gate, (), self._observer.now())
+
+    def _advance(self) -> None:
+        """The same, but no packet passes the gate."""
         self.again = False
         queue = self.queue
         items = queue.items
@@ -576,8 +585,6 @@ class Order:
                             break
                 queue.pop_single(item)
                 self._answer_single(item)
-        if self._gate is not None and not items:
-            self._pass_gate(self._gate, (), self._observer.now())
 
     def _answer_last(self, write: Write, zxid: int, err: int, body: bytes) -> None:
         """Answer a write whose reply may be the last one of the connection."""
