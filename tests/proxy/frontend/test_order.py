@@ -1,6 +1,7 @@
 """The requests of one connection: which wait for which, and in which order they are answered."""
 
 import struct
+import time
 from collections.abc import Iterable
 
 import pytest
@@ -11,6 +12,7 @@ from codec.constants import ErrorCode, OpCode, Xid
 from codec.jute import INT, NULL, pack_buffer, pack_string
 from lab.fakes.connection import Client, FakeHost, FakeLoop, connected, established
 from proxy.frontend.replies import LIMITS, Limits
+from proxy.frontend.requests import Write
 
 _NO_PATH = b"\xff" * 4
 _FEW = LIMITS._replace(forced=50_000)
@@ -213,6 +215,21 @@ def test_a_client_that_must_authenticate_may_prove_other_identities_in_any_numbe
     client.send(_gets([1]))
     assert client.outcomes() == [(1, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)]
     assert client.transport.is_closed()
+
+
+def test_what_waits_for_an_authentication_keeps_the_time_at_which_it_came() -> None:
+    """So the wait is in latencies and in the log of slow requests."""
+    host = FakeHost(FakeLoop(), limits=LIMITS._replace(stretch=0))
+    host.enforced_schemes = frozenset(["digest"])
+    client = connected(host)
+    client.connection.data_received(packet(Xid.AUTH, auth("digest", b"user:word")) + _puts([1, 2]))
+    between = time.perf_counter_ns()
+    client.connection.data_received(_puts([3]))
+    client.loop.run()
+    requests = host.pending
+    client.commit()
+    requests += host.pending
+    assert [isinstance(each, Write) and each.received < between for each in requests] == [True, True, False]
 
 
 def test_of_very_many_writes_before_an_authentication_few_are_decoded_in_one_turn() -> None:
