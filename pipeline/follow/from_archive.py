@@ -14,6 +14,7 @@ from archive.past import state as past
 from pipeline.errors import Failure
 from pipeline.follow.output import print_progress
 from pipeline.follow.source import Again, NotThere, OtherSource, Reading
+from pipeline.follow.target import Origin
 from proxy.log.follow.follower import Apply
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
@@ -34,9 +35,9 @@ class InArchive:
         self.name = name
         self._url = url
 
-    async def open(self, entries: int | None, cluster_id: int | None) -> Reading:
+    async def open(self, entries: int | None, origin: Origin | None) -> Reading:
         """As `Source.open`."""
-        return await asyncio.to_thread(self._open, entries, cluster_id)
+        return await asyncio.to_thread(self._open, entries, None if origin is None else origin.cluster_id)
 
     async def seal(self, where: Seal) -> None:
         """As `Source.seal`: an archive does not know where its etcd is."""
@@ -92,7 +93,7 @@ class _Polling(Reading):
     """Lists the archive again and again."""
 
     def __init__(self, name: str, store: Store, run: Run, machine: Machine) -> None:
-        super().__init__(machine, run.cluster)
+        super().__init__(machine, run.cluster, "")
         self._name = name
         self._store = store
         self._run = run

@@ -11,7 +11,8 @@ import time
 
 from typing_extensions import override
 
-from pipeline.follow.source import Again, Arrived, NotThere, OtherSource, Reading
+from pipeline.follow.source import Again, NotThere, Reading, check_cluster, check_prefix
+from pipeline.follow.target import Origin
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Put, Txn
 from proxy.log.follow.catch_up import Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
@@ -38,20 +39,16 @@ class InEtcd:
         self._etcd = etcd
         self._keys = keys
 
-    async def open(self, entries: int | None, cluster_id: int | None) -> Reading:
+    async def open(self, entries: int | None, origin: Origin | None) -> Reading:
         """As `Source.open`."""
         # Before its log: what cannot be served is no source, whatever the log has. A copy of what was sealed
         # for it may be completed.
-        even_sealed = cluster_id is not None
+        even_sealed = origin is not None
         servable(await look(self._etcd, self._keys), self._keys, KNOWN, even_sealed=even_sealed)
-        if cluster_id is not None:
-            there = (await self._etcd.status(TIMEOUT)).cluster_id
-            if there != cluster_id:
-                raise OtherSource(
-                    f"{self.name} is in the etcd cluster {there:016x}, and the copy has followed"
-                    f" {cluster_id:016x}: it was restored from a backup, or it is another tree. Start over"
-                    " with --overwrite"
-                )
+        if origin is not None:
+            check_prefix(self.name, origin, self._keys.prefix.decode(), "it is another tree")
+            then = "it was restored from a backup, or it is another tree. Start over with --overwrite"
+            check_cluster(self.name, origin, (await self._etcd.status(TIMEOUT)).cluster_id, then)
         try:
             loaded = await load_as_of(
                 self._etcd, self._keys, Wanted(entries=entries), even_sealed=even_sealed
@@ -73,7 +70,7 @@ class _Following(Reading):
     """What is followed arrives here: `proxy.log.follow.follow.Consumer`."""
 
     def __init__(self, etcd: Etcd, keys: Keyspace, loaded: Loaded) -> None:
-        super().__init__(loaded.machine, loaded.cluster_id)
+        super().__init__(loaded.machine, loaded.cluster_id, keys.prefix.decode())
         self._etcd = etcd
         self._keys = keys
         self._loaded = loaded
@@ -127,15 +124,10 @@ class _Following(Reading):
             return None
         return time.time() - (HOST.clock.monotonic() - caught_up_at)
 
-    @override
-    def take(self) -> Arrived | None:
-        taken = super().take()
-        if taken is None:
-            self._follow.follower.retain(self.machine.applied)
-        return taken
-
     def deliver(self, items: list[Item]) -> None:
         """Entries have taken effect."""
+        if not self.has_more:
+            self._follow.follower.retain(self.machine.applied, items)
         for item in items:
             if isinstance(item, Apply):
                 self._arrive(item)
