@@ -169,7 +169,10 @@ class World:
         self.store = FakeEtcd()
         self.proxies: list[Proxy] = []
 
-    async def proxy(self, settings: LogSettings | None = None) -> Proxy:
+    async def proxy(self) -> Proxy:
+        return await self.proxy_with()
+
+    async def proxy_with(self, settings: LogSettings | None = None) -> Proxy:
         proxy = Proxy(FakeEtcdClient(self.store), settings=settings)
         self.proxies.append(proxy)
         return await proxy.start()

@@ -289,7 +289,7 @@ async def test_a_proxy_that_stops_while_it_connects_to_the_combiner_leaves_no_co
 
     async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as silent:
         port = PeerPort(f"127.0.0.1:{silent.sockets[0].getsockname()[1]}", SECRET)
-        proxy = await World.proxy(cluster, LogSettings(peer_port=port, patience=cluster.patience))
+        proxy = await cluster.proxy_with(LogSettings(peer_port=port, patience=cluster.patience))
         proxy.log.members.add(Member("combiner", 1, (1,), "", peer_port=port))
         connecting = asyncio.create_task(proxy.log.combining.client.run(None))
         await asyncio.wait_for(ended.wait(), 20)

@@ -68,8 +68,8 @@ async def test_when_the_lease_runs_out_the_sessions_are_carried_over(world: Worl
 
 async def test_the_sessions_of_a_proxy_are_timed_by_its_own_lease(world: World) -> None:
     """Also by proxies with another one, whether they saw it come or loaded the tree after that."""
-    one = await world.proxy(LogSettings(lease_seconds=7))
-    two, three = await world.proxy(LogSettings(lease_seconds=40)), await world.proxy()
+    one = await world.proxy_with(LogSettings(lease_seconds=7))
+    two, three = await world.proxy_with(LogSettings(lease_seconds=40)), await world.proxy()
     leases = {one.log.incarnation: 7, two.log.incarnation: 40}
     world.end_lease(one)
     world.end_lease(two)
