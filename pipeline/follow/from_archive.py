@@ -1,7 +1,7 @@
 """An archive of another zketcd as the source of a copy: files are listed and read, and etcd is not asked."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from typing_extensions import override
 
@@ -21,6 +21,7 @@ from proxy.state.machine import Machine
 from proxy.support.memory import uncollected
 from schema.entry import Written
 from schema.errors import BadValue
+from schema.followed import Sign
 from schema.record import Seal
 
 _INTERVAL = 1.0  # seconds between two listings
@@ -38,6 +39,10 @@ class InArchive:
     async def open(self, entries: int | None, origin: Origin | None) -> Reading:
         """As `Source.open`."""
         return await asyncio.to_thread(self._open, entries, None if origin is None else origin.cluster_id)
+
+    async def vouch(self, origin: Origin, sign: Sign, hold: Callable[[], Awaitable[None]]) -> None:
+        """As `Source.vouch`: an archive shows nobody anything."""
+        raise Failure("--standby-within needs a source in etcd")
 
     async def seal(self, where: Seal) -> None:
         """As `Source.seal`: an archive does not know where its etcd is."""

@@ -8,13 +8,14 @@ the copy is.
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable
 
 from typing_extensions import override
 
 from pipeline.follow.source import Again, NotThere, Reading, check_cluster, check_prefix
 from pipeline.follow.target import Origin
+from pipeline.follow.vouching import vouch
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import Put, Txn
 from proxy.log.follow.catch_up import Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
 from proxy.log.follow.follow import Follow, NotContinued
 from proxy.log.follow.follower import Apply, Item
@@ -23,7 +24,7 @@ from proxy.log.record import TIMEOUT, TreeSealed, look, servable
 from proxy.log.seal import seal
 from proxy.state.level import KNOWN
 from proxy.support.environment import HOST
-from schema.followed import Sign, encode_sign
+from schema.followed import Sign
 from schema.keys import Keyspace
 from schema.record import Seal
 
@@ -41,21 +42,30 @@ class InEtcd:
 
     async def open(self, entries: int | None, origin: Origin | None) -> Reading:
         """As `Source.open`."""
-        # Before its log: what cannot be served is no source, whatever the log has. A copy of what was sealed
-        # for it may be completed.
-        even_sealed = origin is not None
-        servable(await look(self._etcd, self._keys), self._keys, KNOWN, even_sealed=even_sealed)
-        if origin is not None:
-            check_prefix(self.name, origin, self._keys.prefix.decode(), "it is another tree")
-            then = "it was restored from a backup, or it is another tree. Start over with --overwrite"
-            check_cluster(self.name, origin, (await self._etcd.status(TIMEOUT)).cluster_id, then)
+        # Before its log: what cannot be served is no source, whatever the log has.
+        await self._check(origin)
         try:
             loaded = await load_as_of(
-                self._etcd, self._keys, Wanted(entries=entries), even_sealed=even_sealed
+                self._etcd, self._keys, Wanted(entries=entries), even_sealed=origin is not None
             )
         except NotInLog as error:
             raise NotThere(str(error)) from error
         return _Following(self._etcd, self._keys, loaded)
+
+    async def _check(self, origin: Origin | None) -> None:
+        """Raises OtherSource, TreeNotServable, EtcdError."""
+        # A copy of what was sealed for it may be completed.
+        there = await look(self._etcd, self._keys)
+        servable(there, self._keys, KNOWN, even_sealed=origin is not None)
+        if origin is not None:
+            check_prefix(self.name, origin, self._keys.prefix.decode(), "it is another tree")
+            then = "it was restored from a backup, or it is another tree. Start over with --overwrite"
+            check_cluster(self.name, origin, (await self._etcd.status(TIMEOUT)).cluster_id, then)
+
+    async def vouch(self, origin: Origin, sign: Sign, hold: Callable[[], Awaitable[None]]) -> None:
+        """As `Source.vouch`."""
+        await self._check(origin)
+        await vouch(self._etcd, self._keys, sign, hold)
 
     async def seal(self, where: Seal) -> None:
         """As `Source.seal`."""
@@ -76,7 +86,6 @@ class _Following(Reading):
         self._loaded = loaded
         self._began = HOST.clock.monotonic()
         self._follow = Follow(etcd, keys, loaded.machine, self)
-        self._signed = 0  # the revision of the last sign of life
 
     @override
     async def run(self) -> None:
@@ -106,16 +115,6 @@ class _Following(Reading):
             raise Again(f"the source's log cannot be read on: {error}") from error
         self._loaded = self._loaded._replace(caught=caught)
         self._follow = Follow(self._etcd, self._keys, self.machine, self)
-
-    @property
-    @override
-    def revision(self) -> int:
-        return max(self._signed, self._follow.follower.revision)
-
-    @override
-    async def sign(self, sign: Sign) -> None:
-        put = Txn((), (Put(self._keys.heard, encode_sign(sign)),))
-        self._signed = (await self._etcd.txn(put, TIMEOUT)).revision
 
     @override
     def level_at(self) -> float | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
 from pipeline.follow.output import Stuck
@@ -81,15 +82,6 @@ class Reading:
         raise NotImplementedError
 
     @property
-    def revision(self) -> int:
-        """A revision that the source's etcd has reached. Only for a source in etcd."""
-        raise NotImplementedError
-
-    async def sign(self, sign: Sign) -> None:
-        """Put the sign of life of a follower. Only for a source in etcd. Raises EtcdError."""
-        raise NotImplementedError
-
-    @property
     def behind(self) -> int:
         """How many requests the source is known to have that were not taken."""
         return self.waiting
@@ -142,6 +134,9 @@ class Source(Protocol):
         `origin`: where the entries were counted; None: a copy begins. Raises NotThere, OtherSource, Failure,
         EtcdError, TreeNotServable.
         """
+
+    async def vouch(self, origin: Origin, sign: Sign, hold: Callable[[], Awaitable[None]]) -> None:
+        """As `vouching.vouch`. Raises OtherSource, TreeNotServable, Failure, EtcdError."""
 
     async def seal(self, where: Seal) -> None:
         """Write into the source where its tree has gone. Raises Failure, EtcdError, TreeNotServable."""

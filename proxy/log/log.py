@@ -156,7 +156,7 @@ class Log:
             fell_back=follow.last_load.fell_back,
             combined=self.combining.state,
             following=self.is_following,
-            standby_silence=follow.staleness.standby.silence if follow.staleness.standby.within else None,
+            standby_silence=follow.staleness.standby.silence if follow.staleness.standby.is_needed else None,
             lag=self._lag.value,
         )
 

@@ -704,3 +704,56 @@ async def test_it_shows_the_sources_proxies_that_it_lives(world: World) -> None:
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
+
+
+async def test_a_follower_that_starts_shows_that_it_lives_while_it_loads(world: World) -> None:
+    """Only if the source is the one that the copy follows."""
+    await world.level()
+    source = world.source
+    is_loading = asyncio.Event()
+
+    async def loads(*_: object) -> source_module.Reading:
+        is_loading.set()
+        return await asyncio.Future()
+
+    async def signs() -> bool:
+        return bool((await world.client.range(Get(world.tree.keys.heard), 1)).kvs)
+
+    options = Options(standby_within=7)
+    with mock.patch.object(source, "open", loads):
+        running = asyncio.create_task(follow(source, world.etcd, KEYS, options))
+        await asyncio.wait_for(is_loading.wait(), 60)
+        await eventually(signs, "it has signed", 60)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        await _another(world)
+        world.client.store.cluster_id = 77
+        other = InEtcd("etcd://one/t", world.client, world.tree.keys)
+        with mock.patch.object(other, "open", loads), pytest.raises(OtherSource, match="in the etcd cluster"):
+            await follow(other, world.etcd, KEYS, options)
+    assert not await signs()
+
+
+async def test_one_copy_only_is_what_the_source_needs(world: World) -> None:
+    async def signed(prefix: str) -> bool:
+        found = (await world.client.range(Get(world.tree.keys.heard), 1)).kvs
+        return bool(found) and decode_sign(found[0].value).prefix == prefix
+
+    options = Options(standby_within=7)
+    for _ in range(2):  # the copy's next follower may sign, too
+        running = asyncio.create_task(follow(world.source, world.etcd, KEYS, options))
+        await eventually(lambda: signed("/copy"), "it has signed", 60)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    second = Keyspace("/second")
+    with pytest.raises(Failure, match="needs the follower of another copy: of /copy in the etcd cluster"):
+        await follow(world.source, world.etcd, second, options)
+    assert await signed("/copy")
+    await world.client.txn(Txn((), (Delete(world.tree.keys.heard),)), 1)
+    running = asyncio.create_task(follow(world.source, world.etcd, second, options))
+    await eventually(lambda: signed("/second"), "it has signed", 60)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
