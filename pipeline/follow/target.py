@@ -41,6 +41,7 @@ class Origin(NamedTuple):
     """The place in another zketcd's log up to which a tree has followed it."""
 
     cluster_id: int  # of the source's etcd
+    prefix: str  # "": of an archive, which does not know it
     entries: int  # of its log, since the source began
     clock: int  # of the last entry that was applied: milliseconds since 1970
 
@@ -54,6 +55,13 @@ class Position(NamedTuple):
     source: str  # for messages
     finished: bool  # the tree is complete, and may be served
     origin: Origin | None = None  # None: it follows a ZooKeeper
+
+
+class Held(NamedTuple):
+    """A tree whose fence is this follower's, and its position. It may not be loaded yet."""
+
+    tree: "FollowedTree"
+    position: Position
 
 
 class Start(NamedTuple):
@@ -84,7 +92,14 @@ def decode_position(value: bytes) -> Position:
             None if mark is None else number(mark),
             text(members["source"]),
             boolean(members["finished"]),
-            None if origin is None else Origin(*(number(origin[name]) for name in Origin._fields)),
+            None
+            if origin is None
+            else Origin(
+                number(origin["cluster_id"]),
+                text(origin["prefix"]),
+                number(origin["entries"]),
+                number(origin["clock"]),
+            ),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BadValue(f"the position of the tree that follows is wrong: {error!r}") from None
@@ -119,10 +134,12 @@ async def resume(
     limits: Limits = Limits(),  # noqa: B008 - immutable
     *,
     lost: bool = False,
+    held: Callable[[Held], None] = lambda _held: None,
 ) -> Start:
     """Take over a tree that follows. The fence excludes the former follower. Raises Failure, EtcdError.
 
-    `lost`: to complete it without its source. From then on no other follower takes it over.
+    `lost`: to complete it without its source. From then on no other follower takes it over. `held` is called
+    as soon as the fence is taken.
     """
     writer = (_LAST if lost else "follow") + secrets.token_hex(8)
     while True:
@@ -159,13 +176,14 @@ async def resume(
     position = await position_of(etcd, keys)
     if position is None or not moved:
         raise load.lost(keys)
+    tree = FollowedTree(etcd, keys, begun, there.record, moved[0].mod_revision, limits)
+    held(Held(tree, position))
     machine, _ = await _state(etcd, keys, there.record.current)
     if machine.zxid != position.zxid:
         raise Failure(
             f"the tree under {keys.prefix.decode()} is at zxid {machine.zxid:#x}, but its position says"
             f" {position.zxid:#x}: it is damaged. Start over with --overwrite"
         )
-    tree = FollowedTree(etcd, keys, begun, there.record, moved[0].mod_revision, limits)
     return Start(tree, machine, position)
 
 
@@ -255,6 +273,11 @@ class FollowedTree:
         self._moves = asyncio.Lock()  # held while a Txn that moves what all compare is on its way
         #: Bytes of entries since the snapshot.
         self.log_bytes = 0
+
+    @property
+    def cluster_id(self) -> int:
+        """Of the etcd in which the tree began."""
+        return self._record.cluster_id
 
     @property
     def snapshot_bytes(self) -> int:
