@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import begin as begin_load
 from pipeline.etcd.load import look, refusal
@@ -22,12 +23,13 @@ from pipeline.follow.target import (
     position_of,
     resume,
 )
-from proxy.etcd.model import Txn, TxnResult
+from proxy.etcd.model import Get, RangeResult, Txn, TxnResult
 from proxy.log.load import start
 from proxy.log.record import TreeNotServable
 from proxy.state.capture import new_machine
 from proxy.state.machine import Machine
 from schema.errors import BadValue
+from schema.followed import Lag
 from schema.keys import Keyspace
 from tests.pipeline.follow.histories import creates, node_pages
 from tests.pipeline.follow.running import Stopped, at_each_txn
@@ -131,6 +133,43 @@ async def test_one_that_is_taken_over_writes_nothing_more(store: FakeEtcd, what:
     assert node_pages(found.machine) == node_pages(made)
 
 
+@pytest.mark.parametrize("what", ["append", "finish", "checkpoint", "report", "allow"])
+@pytest.mark.parametrize("lost", ["an entry", "a snapshot"])
+async def test_nothing_is_written_after_entries_that_a_restored_etcd_lacks(
+    store: FakeEtcd, what: str, lost: str
+) -> None:
+    etcd = FakeEtcdClient(store)
+    follow, machine, position = await opened(etcd)
+    changes = Changes(machine)
+    backup = None
+    for rows in creates(1, 3):
+        if machine.zxid == 2:
+            backup = store.backup()
+        changes.apply(rows)
+        position = position._replace(zxid=machine.zxid)
+        await follow.append(machine, changes.take(), 1, position)
+    if lost == "a snapshot":
+        position = await follow.checkpoint(machine, position)
+    assert backup is not None
+    store.restore(backup)
+    for rows in creates(4, 1):
+        changes.apply(rows)
+    position = position._replace(zxid=machine.zxid)
+    write: Callable[[], Awaitable[object]] = {
+        "append": lambda: follow.append(machine, changes.take(), 1, position),
+        "finish": lambda: follow.finish(machine, changes.take(), 1, position),
+        "checkpoint": lambda: follow.checkpoint(machine, position),
+        "report": lambda: follow.report(Lag(1, 0)),
+        "allow": lambda: follow.allow(5),
+    }[what]
+    with pytest.raises(Failure, match="restored from a backup" if lost == "an entry" else "taken /t over"):
+        await write()
+    made = await go_on(etcd, 8)
+    loaded = await start.load_to_serve(etcd, KEYS)
+    assert node_pages(loaded.machine) == node_pages(made)
+    assert loaded.machine.zxid == 1 << 32
+
+
 async def test_a_following_tree_is_not_taken_over_by_an_import_unless_told(store: FakeEtcd) -> None:
     etcd = FakeEtcdClient(store)
     await go_on(etcd, 2, finish=False)
@@ -188,3 +227,18 @@ async def test_the_fence_moves_while_the_source_gets_signs_of_life(store: FakeEt
 
     await asyncio.gather(*[sign() for _ in range(3)], write())
     assert await target.allowed(etcd, KEYS) == 7
+
+
+async def test_a_checkpoint_between_two_reads_of_the_position() -> None:
+    etcd = FakeEtcdClient(FakeEtcd())
+    begun = await opened(etcd)
+
+    class Between(FakeEtcdClient):
+        """The follower names another snapshot after each read."""
+
+        async def range(self, get: Get, timeout: float) -> RangeResult:
+            answer = await super().range(get, timeout)
+            await begun.tree.checkpoint(begun.machine, begun.position)
+            return answer
+
+    assert await target.position_of(Between(etcd.store), KEYS) is not None
