@@ -55,7 +55,7 @@ PACKAGED = {
     "/usr/share/man/man1/zketcd.1.gz",
 }
 
-# First words of commands that are no programs: `python -m pipeline import`.
+# First words of commands that are no programs: `zketcd import`.
 OUR_OWN = {"import", "zketcd"}
 
 _LOOKS = {"find_program", "which", "CDLL", "create_subprocess_exec"}

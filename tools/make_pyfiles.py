@@ -5,7 +5,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("archive", "cli", "codec", "schema", "pipeline", "proxy")
+PACKAGES = ("archive", "cli", "codec", "schema", "pipeline", "proxy", "zketcd")
 
 
 def write(target: Path) -> None:

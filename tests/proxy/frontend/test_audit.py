@@ -111,7 +111,7 @@ def test_each_part_that_a_multi_may_have_is_known_here() -> None:
 
 
 @pytest.mark.parametrize("opcode", EXTENDED_PARTS)
-def test_what_the_results_of_a_multi_hold_is_known_to_the_log(opcode: int) -> None:
+def test_what_the_results_of_a_multi_hold_is_known_to_the_log(opcode: OpCode | KeeperOpCode) -> None:
     """The name of the sequential node is in the reply alone, behind the result of the part before it."""
     host = FakeHost(FakeLoop())
     found: list[str] = []
