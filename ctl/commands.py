@@ -22,7 +22,7 @@ COMMANDS = {
     "snapshot": "write a snapshot now, and delete from the log what the snapshot before it holds",
     "void": "replace a log entry that no proxy can read by an empty one. Its requests have no effect. Stop"
     " all proxies first",
-    "unseal": "call off a move to another etcd: the tree that `pipeline follow --finish` has sealed may be"
+    "unseal": "call off a move to another etcd: the tree that `zketcd follow --finish` has sealed may be"
     " served again. It is refused if the tree is complete where it was moved to",
     "raise-level": "raise the tree's level, after all proxies have been upgraded (docs/upgrading.md)",
 }

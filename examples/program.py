@@ -63,7 +63,7 @@ class Workload(NamedTuple):
     """The package's name."""
     summary: str
     step: str
-    """What one step is, e.g. "DDL entry"."""
+    """What one step is, e.g. "insert"."""
     steps: str
     """The plural."""
     add_options: Callable[[argparse.ArgumentParser], None]

@@ -333,9 +333,9 @@ class Config:
         metavar="SECONDS",
     )
     standby_within: int = option(  # seconds
-        "serve only while the follower of the standby has been heard within so many seconds, so that a"
-        " standby that is promoted without this side knows that it does not answer any more; 0: serve without"
-        " one",
+        "once a follower with this option has signed, serve only while it has been heard within so many"
+        " seconds, so that a standby that is promoted without this side knows that it does not answer any"
+        " more; 0: serve without one",
         type=values.standby,
         default=0,
         metavar="SECONDS",

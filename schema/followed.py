@@ -1,7 +1,7 @@
-"""What a followed ZooKeeper has changed, as the body of a request of kind FOLLOWED.
+"""What a followed tree has changed, as the body of a request of kind FOLLOWED.
 
 Not the transactions but what has become of the znodes that they touched: then the state machine needs none of
-ZooKeeper's rules, and many changes of one znode take the room of one. README.md has the layout.
+the rules of requests, and many changes of one znode take the room of one. README.md has the layout.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from schema.errors import BadValue
-from schema.json_values import number, pack_json, unpack_json
+from schema.json_values import number, pack_json, text, unpack_json
 from schema.pages import SessionValue, decode_nodes, decode_sessions, encode_nodes, encode_sessions
 from schema.text import Fields, to_bytes, to_text
 from schema.znode import Znode
@@ -25,10 +25,19 @@ class Followed(NamedTuple):
     after: int  # zxid of the state that changes; any other state refuses these changes
     zxid: int  # of the state after it
     deleted: Sequence[str]  # paths, children before their parents
-    nodes: Sequence[tuple[str, Znode]]  # new, or with other data; sorted by path
-    stats: Sequence[tuple[str, Znode]]  # with the data they had: theirs are null here; sorted by path
+    # Each sorted by path. What a node had before is absent: its data are null here, its ACL is empty. So a
+    # small change of a node makes a small entry.
+    nodes: Sequence[tuple[str, Znode]]  # new, or with other data and another ACL
+    data: Sequence[tuple[str, Znode]]  # with other data, and the ACL that they had
+    acls: Sequence[tuple[str, Znode]]  # with another ACL, and the data that they had
+    stats: Sequence[tuple[str, Znode]]  # with the data and the ACL that they had
     opened: Sequence[SessionValue]
     closed: Sequence[int]  # ids of sessions
+
+    @property
+    def changed(self) -> tuple[Sequence[tuple[str, Znode]], ...]:
+        """All that are new or have changed, in the order of the fields."""
+        return self.nodes, self.data, self.acls, self.stats
 
 
 def encode_followed(changes: Followed) -> bytes:
@@ -36,8 +45,7 @@ def encode_followed(changes: Followed) -> bytes:
     deleted = b"\0".join(map(to_bytes, changes.deleted))
     parts = (
         deleted,
-        encode_nodes(changes.nodes) if changes.nodes else b"",
-        encode_nodes(changes.stats) if changes.stats else b"",
+        *[encode_nodes(each) if each else b"" for each in changes.changed],
         encode_sessions(changes.opened) if changes.opened else b"",
         b"".join(map(_SESSION.pack, changes.closed)),
     )
@@ -49,17 +57,20 @@ def decode_followed(body: bytes) -> Followed:
     """Raises BadValue."""
     fields = Fields(body, "a followed change")
     after, zxid, count = fields.unpack(_HEAD)
-    deleted, nodes, stats, opened, closed = (fields.raw(fields.size()) for _ in range(5))
+    deleted, *pages, opened, closed = (fields.raw(fields.size()) for _ in range(7))
     fields.end()
     paths = to_text(deleted).split("\0") if deleted else []
     if len(paths) != count or len(closed) % _SESSION.size:
         raise BadValue(f"a followed change has {len(paths)} deleted paths instead of {count}")
+    nodes, data, acls, stats = (decode_nodes(page) if page else [] for page in pages)
     return Followed(
         after,
         zxid,
         paths,
-        decode_nodes(nodes) if nodes else [],
-        decode_nodes(stats) if stats else [],
+        nodes,
+        data,
+        acls,
+        stats,
         decode_sessions(opened) if opened else [],
         [session_id for (session_id,) in _SESSION.iter_unpack(closed)],
     )
@@ -91,7 +102,9 @@ class Sign(NamedTuple):
     """The sign of life of a follower, in its source's etcd."""
 
     within: int  # seconds for which the source's proxies may serve without another one, at most
-    revision: int  # of the source's etcd: the follower held the copy when that was made, or later
+    revision: int  # of the source's etcd: the follower held the copy when that was made, or later; 0: unknown
+    cluster_id: int  # of the copy's etcd
+    prefix: str  # of the copy
 
 
 def encode_sign(sign: Sign) -> bytes:
@@ -103,7 +116,12 @@ def decode_sign(value: bytes) -> Sign:
     """Raises BadValue."""
     members = unpack_json(value, "the sign of life of the standby's follower")
     try:
-        return Sign(*(number(members[name]) for name in Sign._fields))
+        return Sign(
+            number(members["within"]),
+            number(members["revision"]),
+            number(members["cluster_id"]),
+            text(members["prefix"]),
+        )
     except (KeyError, TypeError) as error:
         raise BadValue(f"the sign of life of the standby's follower is wrong: {error!r}") from None
 
@@ -122,5 +140,5 @@ class Counts(NamedTuple):
 def counts_of(body: bytes) -> Counts:
     """How many of each. Raises BadValue."""
     found = decode_followed(body)
-    changed = len(found.nodes) + len(found.stats)
+    changed = sum(map(len, found.changed))
     return Counts(found.after, found.zxid, len(found.deleted), changed, len(found.opened), len(found.closed))

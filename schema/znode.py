@@ -120,9 +120,9 @@ class Stored(Protocol):
         """As Znode's."""
 
 
-def without_data(node: Stored) -> Znode:
-    """A copy of all but the data."""
-    return Znode(None, *node.fields()[1:])
+def stat_of(node: Stored) -> Znode:
+    """A copy without the data and the ACL."""
+    return Znode(None, (), *node.fields()[2:])
 
 
 def pack_stat(node: Znode, child_count: int) -> bytes:

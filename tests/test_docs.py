@@ -94,6 +94,15 @@ def test_the_list_of_commands_has_their_summaries() -> None:
     check_part("docs/install.md", "commands", lines)
 
 
+def test_every_command_that_is_quoted_is_one_of_zketcd() -> None:
+    programs = {command.module.partition(".")[0] for command in ALL.values()} - {"zketcd", *ALL}
+    quoting = subprocess.check_output(["git", "grep", "-hI", "`[a-z]* [a-z]"], cwd=ROOT, text=True)
+    named = re.findall(r"`([a-z]+) ([a-z][a-z-]*)", quoting)
+    assert len([name for program, name in named if program == "zketcd" and name in ALL]) > 100
+    wrong = {each for each in named if each[0] in programs or (each[0] == "zketcd" and each[1] not in ALL)}
+    assert wrong == set()
+
+
 @pytest.mark.parametrize(
     "tool", [path.name for path in sorted(ROOT.glob("tools/*.py")) if "__main__" in path.read_text()]
 )

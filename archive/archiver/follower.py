@@ -236,6 +236,8 @@ class _Attempt:
 
     def deliver(self, items: list[Item]) -> None:
         """Let items take effect soon."""
+        if not self._queue:
+            self._follow.follower.retain(self._machine.applied, items)
         self._queue.extend(items)
         self._waiting += sum(len(item.value) for item in items if isinstance(item, Apply))
         if self._waiting > _MOST_WAITING:
@@ -268,7 +270,6 @@ class _Attempt:
                 at = max(sealed.position, self._point.position)
                 await self._writer.complete(self._point._replace(position=at))
                 raise sealed
-            self._follow.follower.retain(self._machine.applied)
             now = self._clock.monotonic()
             known = self._known()
             if now - flushed >= _INTERVAL and self._writer.pending:

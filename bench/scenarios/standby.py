@@ -18,11 +18,12 @@ from bench.data import SIZE
 from bench.errors import BenchError
 from bench.load import Admin, Connection, connected
 from bench.scenarios import Table
-from bench.scenarios.memory import PER_DIRECTORY, nodes
+from bench.scenarios.memory import PER_DIRECTORY, TIMEOUT_S, nodes
 from bench.scenarios.move import CONNECTIONS, last_zxid, position, running, wait_for, writes
 from bench.servers import ETCD_OPTIONS
 from lab.servers import EtcdServer, ZketcdServer
 from lab.servers.relay import Quality, Relays
+from lab.servers.waiting import wait_until
 
 CASES = (
     ("etcd", "source", 0),
@@ -109,6 +110,7 @@ def _case(source: str, where: str, round_trip: float, count: int, behind: int) -
         followed = f"etcd://{link.address if where == 'source' else theirs.address}/zketcd"
         if source == "archive":
             followed = f"archive:{folder / 'archive'}"
+            wait_until((folder / "archive").is_dir, "the archive", TIMEOUT_S)
         to = link.address if where == "copy" else ours.address
         command = [sys.executable, "-m", "pipeline", "follow", followed, "--etcd", f"http://{to}"]
         log = folder / "log"

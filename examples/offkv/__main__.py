@@ -1,7 +1,6 @@
 """`python -m examples.offkv HOST:PORT`: run the list of liboffkv's contract, print what passes and what not.
 
-With `--times` it also times the operations. Exit codes: 0 if every line passes, 1 if one fails, 2 for wrong
-usage and for a server that cannot be reached.
+Exit codes: 0 if every line passes, 1 if one fails, 2 for wrong usage and for a server that cannot be reached.
 """
 
 import asyncio
@@ -16,10 +15,8 @@ from bench.environment import machine
 from bench.scenarios import Table, markdown
 from bench.servers import ETCD_OPTIONS
 from examples import program
-from examples.offkv import timing
 from examples.offkv.checking import Verdict, check_all, requests_of
 from examples.offkv.conformance import LINES
-from lab.arguments import count
 from lab.client.session import Address, ConnectionLost
 from lab.servers import BinaryMissing, EtcdServer, StartFailed
 from proxy.etcd.model import EtcdError
@@ -42,13 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="URL",
         help="run directly on this etcd too, as liboffkv does there; --start starts one for that",
     )
-    parser.add_argument(
-        "--times", type=count, metavar="N", help="time each operation so often on each server, in turns"
-    )
-    parser.add_argument("--json", type=output_file, metavar="FILE", help="where the figures go as well")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="where the results go as well")
     options = parser.parse_args(arguments)
     program.check_servers(parser, options)
-    facts, timed = machine(), {}
+    facts = machine()
     try:
         with ExitStack() as stack:
             systems: dict[str, Sequence[Address | str]] = {
@@ -62,8 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             verdicts = {
                 label: asyncio.run(check_all(addresses, root)) for label, addresses in systems.items()
             }
-            if options.times:
-                timed = asyncio.run(timing.time_all(systems, root, options.times))
     except (ConnectionLost, OSError, BinaryMissing, StartFailed, EtcdError, ValueError) as error:
         print(f"offkv: {error}", file=sys.stderr)
         return 2
@@ -79,27 +71,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = sum(bool(verdict.differs) for each in verdicts.values() for verdict in each)
     differ = f"; {known} are known to differ directly on etcd" if known else ""
     print(f"\n{lines - len(failures) - known} of {lines} lines pass{differ}")
-    if timed:
-        print(f"\n{markdown(timing.table(timed))}")
     if options.json:
-        options.json.write_text(json.dumps(_document(facts, verdicts, timed), indent=1) + "\n")
+        options.json.write_text(json.dumps(_document(facts, verdicts), indent=1) + "\n")
     return 1 if failures else 0
 
 
-def _document(
-    facts: Mapping[str, object],
-    verdicts: Mapping[str, Sequence[Verdict]],
-    timed: Mapping[str, Mapping[str, timing.Timed]],
-) -> dict[str, Any]:
+def _document(facts: Mapping[str, object], verdicts: Mapping[str, Sequence[Verdict]]) -> dict[str, Any]:
     return {
         "environment": dict(facts),
         "servers": {
-            label: {
-                "lines": {f"{each.line.operation} {each.line.promise}": _word(each) for each in found},
-                "operations": {
-                    operation: timing.figures(each) for operation, each in timed.get(label, {}).items()
-                },
-            }
+            label: {"lines": {f"{each.line.operation} {each.line.promise}": _word(each) for each in found}}
             for label, found in verdicts.items()
         },
     }

@@ -22,14 +22,14 @@ class Verdict(NamedTuple):
     """What it gives directly on etcd, which keeps this promise in another way."""
 
 
-async def open_store(where: Address | str, prefix: str) -> AnyStore:
+async def _open(where: Address | str, prefix: str) -> AnyStore:
     """A client of the keys below a prefix: of a ZooKeeper server, or of the etcd with this URL."""
     return EtcdStore(where, prefix) if isinstance(where, str) else Store(await connect([where]), prefix)
 
 
 async def check_line(where: Address | str, root: str, line: Line) -> Verdict:
     """One line, below `root`, with two sessions at one server: what one wrote the other reads at once."""
-    store, other = [await open_store(where, f"{root}/of/keys") for _ in range(2)]
+    store, other = [await _open(where, f"{root}/of/keys") for _ in range(2)]
     meter = None
     try:
         for each in (store, other):

@@ -68,8 +68,6 @@ class EtcdStore:
     """Keys below a prefix. The methods are those of `Store`, which documents them."""
 
     def __init__(self, endpoint: str, prefix: str) -> None:
-        self.requests = 0
-        """How many were sent. A watch is one."""
         self._endpoint = endpoint
         self._prefix = prefix
         self._begin()
@@ -223,7 +221,6 @@ class EtcdStore:
         more: Sequence[pb.Compare] = (),
     ) -> pb.TxnResponse:
         """A Txn; if it fails, its responses are what each condition's key is."""
-        self.requests += 1
         request = pb.TxnRequest(
             compare=[*(condition.compare() for condition in conditions), *more],
             success=success,
@@ -235,13 +232,11 @@ class EtcdStore:
             raise ServiceError(error.message) from error
 
     async def _range(self, key: str) -> RangeResult:
-        self.requests += 1
         return await self._client.range(Get(self._path(key), limit=1), _TIMEOUT_S)
 
     async def _leased(self) -> int:
         """The lease of this client, which is kept alive until it is closed."""
         if not self._lease:
-            self.requests += 1
             self._lease = secrets.randbits(62)
             await self._client.lease_grant(self._lease, _LEASE_S)
             self._tasks.start(self._keep_alive(self._lease), "keep a lease alive")
@@ -277,7 +272,6 @@ class EtcdStore:
                 watch.fire(None)
 
         if wanted:
-            self.requests += 1
             self._tasks.start(follow(), f"watch {key}", reported=(_Fired,))
         return watch
 

@@ -88,11 +88,6 @@ class Store:
         self.session = session
         self._prefix = prefix
 
-    @property
-    def requests(self) -> int:
-        """How many were sent."""
-        return self.session.meter.requests.total()
-
     async def close(self) -> None:
         """End the session."""
         await self.session.close()

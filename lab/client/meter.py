@@ -20,7 +20,6 @@ class Meter:
         self.requests: Counter[str] = Counter()  # sent, by the name of their type; a multi is one
         self.latencies: Latencies = Counter()  # of answered requests
         self.events = 0  # watch events that came
-        self.sessions = 0  # opened
 
     def stop(self) -> None:
         """The timed part is over: what comes now does not count."""
@@ -40,8 +39,3 @@ class Meter:
         """A watch event came."""
         if self._counting:
             self.events += 1
-
-    def opened(self) -> None:
-        """A session was opened."""
-        if self._counting:
-            self.sessions += 1

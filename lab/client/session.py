@@ -2,7 +2,7 @@
 
 Here: bytes from and to one socket, requests in flight, watches, pings. It does what ClickHouse's client does
 when anything goes wrong: the connection is over, all that waits for an answer gets `ConnectionLost`, and the
-host opens another session. `resume` continues a session on its next connection. No request is repeated.
+host opens another session. No request is repeated.
 """
 
 import asyncio
@@ -33,10 +33,6 @@ _PAUSE_S = 0.1
 
 class ConnectionLost(Exception):
     """The connection is over. A request that waited may or may not have been applied."""
-
-
-class SessionExpired(ConnectionLost):
-    """The server does not know the session that was to be resumed."""
 
 
 class Address(NamedTuple):
@@ -92,8 +88,6 @@ class Session(asyncio.Protocol):
         self.address = address
         self.granted = NO_SESSION
         """The session's id, password and timeout."""
-        self.zxid = 0
-        """The highest zxid that a reply has had."""
         self.meter = meter
         self.lost = asyncio.Event()
         """Set when the connection is over."""
@@ -115,32 +109,21 @@ class Session(asyncio.Protocol):
         timeout_ms: int = SESSION_TIMEOUT_MS,
         operation_timeout_s: float = OPERATION_TIMEOUT_S,
         meter: Meter | None = None,
-        resume: "Session | None" = None,
     ) -> Self:
-        """Open a session, or continue that of `resume`.
-
-        Raises SessionExpired, ConnectionLost or OSError.
-        """
+        """Open a session. Raises ConnectionLost or OSError."""
         loop = asyncio.get_running_loop()
         session = cls(address, meter or Meter(), operation_timeout_s)
         try:
             async with asyncio.timeout(operation_timeout_s):
                 await loop.create_connection(lambda: session, address.host, address.port)
-                last = (resume.zxid, resume.id, resume.granted.password) if resume else (0, 0, bytes(16))
-                session._write(zk.connect(timeout_ms, *last))
-                granted = await session._greeting
+                session._write(zk.connect(timeout_ms))
+                session.granted = await session._greeting
         except TimeoutError:
             session.drop()
             raise ConnectionLost(f"{address} did not answer in {operation_timeout_s:g} s") from None
         except asyncio.CancelledError:
             session.drop()
             raise
-        if granted.session == 0:
-            session.drop()
-            raise SessionExpired(f"{address} refuses session {last[1]:#x}")
-        session.granted = granted
-        session.zxid = last[0]
-        session.meter.opened()
         session._check_in(loop.time())
         return session
 
@@ -237,7 +220,6 @@ class Session(asyncio.Protocol):
         except ZooKeeperError as error:
             refusal = error
         self._waiting.popleft()
-        self.zxid = max(self.zxid, header.zxid)
         self.meter.answered(time.perf_counter_ns() - waiting.since)
         if waiting.watch is not None:
             self._register(waiting.watch, waiting.request, header.error)

@@ -7,11 +7,12 @@ What is modelled is what a client sees: no Raft, no authentication, no TLS.
 
 import asyncio
 import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from enum import Enum, auto
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from proxy.etcd import wire
 from proxy.etcd.model import (
@@ -42,6 +43,8 @@ _LEAST_TTL = 2  # seconds; etcd derives it from its election timeout
 # What etcd counts for a key and for a lease beside their bytes (etcdserver/quota.go).
 _KEY_OVERHEAD = 256
 _LEASE_OVERHEAD = 64
+# What a backup has.
+_DATA = ("revision", "compacted", "file", "_sorted_keys", "_versions", "_history", "_leases")
 
 
 class Fate(Enum):
@@ -125,6 +128,17 @@ class FakeEtcd:
         self._leases: dict[int, _Lease] = {}
         self._watchers: list[Watcher] = []
         self._late: list[Txn] = []
+
+    def backup(self) -> Mapping[str, Any]:
+        """A copy of the store, as `etcdctl snapshot save` makes it."""
+        return deepcopy({name: getattr(self, name) for name in _DATA})
+
+    def restore(self, data: Mapping[str, Any]) -> None:
+        """Begin with a backup, as a new cluster does; each lease has its whole time again."""
+        for name, value in deepcopy(data).items():
+            setattr(self, name, value)
+        self._late.clear()
+        self.extend_leases()
 
     # Requests
 

@@ -4,7 +4,7 @@ from proxy.state.machine import Machine
 from schema.followed import Followed
 from schema.pages import SessionValue
 from schema.paths import parent_of
-from schema.znode import Znode, without_data
+from schema.znode import Znode
 
 #: No incarnation: the first proxy of the copy gives the session its whole timeout.
 NOBODY = ""
@@ -20,7 +20,8 @@ class Changed:
     def _start(self) -> None:
         self._after = self._machine.zxid
         self._changed: set[str] = set()  # nodes that exist
-        self._whole: set[str] = set()  # of these, those with other data than before
+        self._data: set[str] = set()  # of these, those with other data than before
+        self._acls: set[str] = set()  # of these, those with another ACL than before
         self._made: set[str] = set()  # of these, new ones
         self._deleted: set[str] = set()  # nodes that existed before
         self._opened: set[int] = set()
@@ -36,7 +37,8 @@ class Changed:
     def created(self, path: str) -> None:
         """A node was created."""
         self._changed.update((parent_of(path), path))
-        self._whole.add(path)
+        self._data.add(path)
+        self._acls.add(path)
         if path in self._deleted:
             self._deleted.discard(path)
         else:
@@ -46,7 +48,8 @@ class Changed:
         """A node was deleted."""
         self._changed.add(parent_of(path))
         self._changed.discard(path)
-        self._whole.discard(path)
+        self._data.discard(path)
+        self._acls.discard(path)
         if path in self._made:
             self._made.discard(path)
         else:
@@ -55,10 +58,15 @@ class Changed:
     def data(self, path: str) -> None:
         """A node has other data."""
         self._changed.add(path)
-        self._whole.add(path)
+        self._data.add(path)
+
+    def acl(self, path: str) -> None:
+        """A node has another ACL."""
+        self._changed.add(path)
+        self._acls.add(path)
 
     def stat(self, path: str) -> None:
-        """A node has another ACL or Stat."""
+        """A node has another Stat."""
         self._changed.add(path)
 
     def opened(self, session_id: int) -> None:
@@ -79,15 +87,16 @@ class Changed:
 
     def take(self) -> Followed:
         """What has changed since the last time."""
-        nodes = self._machine.tree.nodes
         sessions = self._machine.sessions
-        stats = sorted(self._changed - self._whole)
+        data, acls = self._data, self._acls
         taken = Followed(
             self._after,
             self._machine.zxid,
             sorted(self._deleted, reverse=True),
-            [(path, Znode(*nodes[path].fields())) for path in sorted(self._whole)],
-            [(path, without_data(nodes[path])) for path in stats],
+            self._values(data & acls, data=True, acl=True),
+            self._values(data - acls, data=True),
+            self._values(acls - data, acl=True),
+            self._values(self._changed - data - acls),
             [
                 SessionValue(session.id, session.timeout_ms, session.password_hash, NOBODY)
                 for session in (sessions[session_id] for session_id in sorted(self._opened))
@@ -96,3 +105,10 @@ class Changed:
         )
         self._start()
         return taken
+
+    def _values(self, paths: set[str], *, data: bool = False, acl: bool = False) -> list[tuple[str, Znode]]:
+        found = []
+        for path in sorted(paths):
+            all_data, all_acl, *stat = self._machine.tree.nodes[path].fields()
+            found.append((path, Znode(all_data if data else None, all_acl if acl else (), *stat)))
+        return found

@@ -85,7 +85,7 @@ class Changes(Ends):
         nodes = self._machine.tree.nodes
         self._tx.set_acl(path, nodes[path], rights_of(self._acl(row)))
         full_node(nodes, path).aversion = row.version or 0
-        self._changed.stat(path)
+        self._changed.acl(path)
 
     def _create_session(self, row: TransactionRow) -> None:
         sessions = self._machine.sessions

@@ -12,6 +12,7 @@ is on its way. There is only one, so that those in etcd are never out of order.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Container
 from typing import NamedTuple
@@ -26,7 +27,7 @@ from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, Status, print_progress, within
 from pipeline.follow.retrying import RETRY, retrying
 from pipeline.follow.source import Again, Arrived, NotThere, OtherSource, Reading, Source
-from pipeline.follow.target import FollowedTree, Origin, Position, TooLarge, position_of
+from pipeline.follow.target import FollowedTree, Held, Origin, Position, TooLarge, position_of
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Txn
 from proxy.log.record import TreeNotServable, TreeSealed, unknown_level
@@ -46,8 +47,8 @@ _CHANGE_BYTES = 100  # of a change, without path and data
 _CHECKPOINT_BYTES = 64 << 20  # of entries since the snapshot, or as many as it has
 _TURN = 0.02  # seconds that the event loop may be held
 _IDLE = 0.2  # seconds until the loop looks around while nothing arrives
+_WHOLE_EVERY = 60.0  # seconds between two checkpoints of changes that no entry holds
 _ASK_EVERY = 0.5  # seconds between two looks for the request to finish
-_VOUCH_EVERY = 1.0  # seconds between two signs of life
 # The source is sealed only when so little is left that clients wait for a moment.
 _SEAL_BEHIND = 2000  # requests
 _SEAL_AGE = 3.0  # seconds
@@ -98,12 +99,11 @@ class _Standby:
             if await finished_by_another(self._etcd, self._keys, there, request):
                 return DONE
         while True:
+            held: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
+            tasks = [self._work(held)]
+            if self._options.standby_within:
+                tasks.append(self._vouch(held, self._options.standby_within))
             try:
-                begun = await self._open()
-                work = _Work(begun, self._source, self._finishing, self._status, self._wrong)
-                tasks = [begun.reading.run(), work.run()]
-                if self._options.standby_within:
-                    tasks.append(_vouch(begun, self._options.standby_within))
                 await together(tasks)
             except _Done:
                 return DONE
@@ -112,6 +112,19 @@ class _Standby:
                 await asyncio.sleep(RETRY)
             except (TreeNotServable, ArchiveError) as error:
                 raise Failure(f"{self._source.name}: {error}") from error
+
+    async def _work(self, held: asyncio.Future[Held]) -> None:
+        """Raises _Done, Again, Failure, EtcdError."""
+        begun = await self._open(held)
+        work = _Work(begun, self._source, self._finishing, self._status, self._wrong)
+        await together([begun.reading.run(), work.run()])
+
+    async def _vouch(self, held: asyncio.Future[Held], within: int) -> None:
+        """Show the source's proxies that this follower holds the copy, also while it loads."""
+        tree, position = await held
+        assert position.origin is not None
+        sign = Sign(within, 0, tree.cluster_id, self._keys.prefix.decode())
+        await self._source.vouch(position.origin, sign, lambda: tree.allow(within))
 
     async def _position(self) -> Position | None:
         """How far the copy is; None: it has to begin. Raises Failure if it is the copy of a ZooKeeper."""
@@ -123,16 +136,18 @@ class _Standby:
             )
         return there
 
-    async def _open(self) -> _Run:
+    async def _open(self, held: asyncio.Future[Held]) -> _Run:
         there = await self._position()
         if there is None:
-            return await self._begin()
+            begun = await self._begin()
+            held.set_result(Held(begun.tree, begun.position))
+            return begun
         if there.finished:
             raise Failure(
                 f"{self._keys.prefix.decode()} has finished following, at zxid {there.zxid:#x}, and may be"
                 " served"
             )
-        return await self._go_on()
+        return await self._go_on(held)
 
     async def _begin(self) -> _Run:
         opened: list[Reading] = []
@@ -156,19 +171,21 @@ class _Standby:
         assert isinstance(begun.machine, Copy)
         return _Run(opened[0], begun.tree, begun.machine, begun.position)
 
-    async def _go_on(self) -> _Run:
+    async def _go_on(self, held: asyncio.Future[Held]) -> _Run:
         """Continue a copy: only where the source's state, at the copy's place, is the copy's own."""
-        tree, stored, position = await target.resume(self._etcd, self._keys, self._options.limits)
+        tree, stored, position = await target.resume(
+            self._etcd, self._keys, self._options.limits, held=held.set_result
+        )
         origin = position.origin
         assert origin is not None
         cluster_id, kept, digest = stored.cluster_id, kept_of(stored), digest_of(stored)
         del stored  # the source's state takes its place in memory
         reason = ""
         try:
-            reading = await self._source.open(origin.entries, origin.cluster_id)
+            reading = await self._source.open(origin.entries, origin)
         except NotThere as error:
             reason = str(error)
-            reading = await self._source.open(None, origin.cluster_id)
+            reading = await self._source.open(None, origin)
         machine = reading.machine
         same = (machine.zxid, digest_of(machine)) == (position.zxid, digest)
         same = same and machine.sessions.keys() == {session.id for session in kept.sessions}
@@ -180,6 +197,8 @@ class _Standby:
                     " over with --overwrite"
                 )
             print_progress(f"going on behind zxid 0x{position.zxid:x}, where it was")
+            if reading.prefix:  # the copy may have followed an archive
+                position = position._replace(origin=origin._replace(prefix=reading.prefix))
             return _Run(reading, tree, Copy(machine, cluster_id, kept), position)
         if machine.entries < origin.entries or machine.zxid <= position.zxid:
             raise OtherSource(
@@ -194,18 +213,9 @@ class _Standby:
         return _Run(reading, tree, copy, await tree.checkpoint(copy, position))
 
 
-async def _vouch(begun: _Run, within: int) -> None:
-    """Show the source's proxies that this follower holds the copy (`proxy.log.follow.standby_signs`)."""
-    while True:
-        seen = begun.reading.revision
-        await begun.tree.allow(within)  # behind what was seen, so that the sign cannot be too new
-        await begun.reading.sign(Sign(within, seen))
-        await asyncio.sleep(_VOUCH_EVERY)
-
-
 def _position(source: Source, reading: Reading, clock: int) -> Position:
     machine = reading.machine
-    origin = Origin(reading.cluster_id, machine.entries, clock)
+    origin = Origin(reading.cluster_id, reading.prefix, machine.entries, clock)
     return Position("", machine.zxid, None, source.name, False, origin)
 
 
@@ -294,6 +304,8 @@ class _Work:
         self._most_bytes = min(_ENTRY_BYTES, finishing.options.limits.max_request_bytes // 2)
         self._lag = _Lag(self._reading)
         self._clock = 0
+        self._whole: str | None = None  # why no entry holds the changes: a checkpoint is due
+        self._whole_at = -math.inf  # when it may be written
         self._has_sealed = False
 
     async def run(self) -> None:
@@ -309,6 +321,8 @@ class _Work:
             age = self._lag.age()
             if self._lag.is_any:
                 self._status.behind(self._position.zxid, self._lag.requests, age=age)
+                if self._whole is not None and not self._reading.has_more:
+                    await asyncio.sleep(_IDLE)
                 continue
             if self._reading.sealed is not None:
                 await self._finish(self._reading.sealed)
@@ -342,6 +356,8 @@ class _Work:
         wanted, at = self._finishing.wanted, self._reading.level_at()
         if wanted is None or at is None or self._has_sealed or self._position.zxid < wanted:
             return
+        if self._whole is not None:
+            return  # it would take long, and clients wait
         if self._lag.requests <= _SEAL_BEHIND and time.time() - at <= _SEAL_AGE:
             await self._source.seal(self._finishing.seal(self._copy.cluster_id))
             self._has_sealed = True
@@ -400,29 +416,36 @@ class _Work:
     async def _entry(self) -> Txn | None:
         """The entry of what was applied, if it is anything. What no entry holds becomes a checkpoint."""
         self._changes = self._bytes = 0
-        self._lag.write()
         reused = self._changed.reused
         changes = self._changed.take()
         self._copy.followed(changes)
         settings = self._copy.settings(self._attached)
-        if changes.zxid == changes.after and not settings:
+        if changes.zxid == changes.after and not settings and self._whole is None:
+            self._lag.write()
             self._attached.clear()
             return None
         machine, origin = self._machine, self._position.origin
         assert origin is not None
         clock = max(self._clock, origin.clock)
-        origin = Origin(origin.cluster_id, machine.entries, clock)
+        origin = origin._replace(entries=machine.entries, clock=clock)
         self._position = self._position._replace(zxid=machine.zxid, origin=origin)
-        try:
-            if reused:
-                raise TooLarge("a session's id was used again")
-            entry = self._tree.entry(self._copy, changes, clock, self._position, settings)
-        except TooLarge as error:
-            print_progress(f"writing all {len(machine.tree.nodes)} znodes, since {error}")
+        if reused:
+            self._whole = "a session's id was used again"
+        if self._whole is None:
+            try:
+                entry = self._tree.entry(self._copy, changes, clock, self._position, settings)
+            except TooLarge as error:
+                self._whole = str(error)
+            else:
+                self._lag.write()
+                self._attached.clear()
+                return entry
+        # Not at once each time: small changes by clients must not write the tree again and again.
+        if time.monotonic() >= self._whole_at or self._finishing.wanted is not None:
+            print_progress(f"writing all {len(machine.tree.nodes)} znodes, since {self._whole}")
             await self._checkpoint()
-            return None
-        self._attached.clear()
-        return entry
+            self._whole_at = time.monotonic() + _WHOLE_EVERY
+        return None
 
     async def _put(self, entry: Txn | None) -> None:
         if entry is not None:
@@ -430,6 +453,8 @@ class _Work:
 
     async def _checkpoint(self) -> None:
         self._position = await self._tree.checkpoint(self._copy, self._position)
+        self._lag.write()
+        self._whole = None
 
 
 def note(
@@ -456,6 +481,6 @@ _NOTED = {
     What.CREATED: Changed.created,
     What.DELETED: Changed.deleted,
     What.DATA: Changed.data,
-    What.ACL: Changed.stat,
+    What.ACL: Changed.acl,
     What.STAT: Changed.stat,
 }

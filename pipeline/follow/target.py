@@ -3,7 +3,9 @@
 While it follows, its record says that it is not complete, so no proxy serves it. The record is the fence of
 the only active follower, as it is a load's (docs/decisions/0012): each Txn compares the record's
 mod_revision, and another follower that takes over changes it. One Txn puts an entry and the position that it
-leads to. So whichever process is killed, etcd has the tree at that position.
+leads to. So whichever process is killed, etcd has the tree at that position. Each Txn also compares the
+mod_revision of the position: an etcd that was restored from a backup, beside a follower that runs on, lacks
+entries, and must get none that come after them.
 """
 
 import asyncio
@@ -39,6 +41,7 @@ class Origin(NamedTuple):
     """The place in another zketcd's log up to which a tree has followed it."""
 
     cluster_id: int  # of the source's etcd
+    prefix: str  # "": of an archive, which does not know it
     entries: int  # of its log, since the source began
     clock: int  # of the last entry that was applied: milliseconds since 1970
 
@@ -52,6 +55,13 @@ class Position(NamedTuple):
     source: str  # for messages
     finished: bool  # the tree is complete, and may be served
     origin: Origin | None = None  # None: it follows a ZooKeeper
+
+
+class Held(NamedTuple):
+    """A tree whose fence is this follower's, and its position. It may not be loaded yet."""
+
+    tree: "FollowedTree"
+    position: Position
 
 
 class Start(NamedTuple):
@@ -82,7 +92,14 @@ def decode_position(value: bytes) -> Position:
             None if mark is None else number(mark),
             text(members["source"]),
             boolean(members["finished"]),
-            None if origin is None else Origin(*(number(origin[name]) for name in Origin._fields)),
+            None
+            if origin is None
+            else Origin(
+                number(origin["cluster_id"]),
+                text(origin["prefix"]),
+                number(origin["entries"]),
+                number(origin["clock"]),
+            ),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BadValue(f"the position of the tree that follows is wrong: {error!r}") from None
@@ -117,10 +134,12 @@ async def resume(
     limits: Limits = Limits(),  # noqa: B008 - immutable
     *,
     lost: bool = False,
+    held: Callable[[Held], None] = lambda _held: None,
 ) -> Start:
     """Take over a tree that follows. The fence excludes the former follower. Raises Failure, EtcdError.
 
-    `lost`: to complete it without its source. From then on no other follower takes it over.
+    `lost`: to complete it without its source. From then on no other follower takes it over. `held` is called
+    as soon as the fence is taken.
     """
     writer = (_LAST if lost else "follow") + secrets.token_hex(8)
     while True:
@@ -153,16 +172,18 @@ async def resume(
             revision = record.kvs[0].mod_revision  # our own: the answer to the first try was lost
         break
     begun = Load(revision, there.record.cluster_id, there.record.current.position, writer)
+    moved = (await until_known(lambda: etcd.range(Get(keys.follows, keys_only=True), TIMEOUT))).kvs
     position = await position_of(etcd, keys)
-    if position is None:
+    if position is None or not moved:
         raise load.lost(keys)
+    tree = FollowedTree(etcd, keys, begun, there.record, moved[0].mod_revision, limits)
+    held(Held(tree, position))
     machine, _ = await _state(etcd, keys, there.record.current)
     if machine.zxid != position.zxid:
         raise Failure(
             f"the tree under {keys.prefix.decode()} is at zxid {machine.zxid:#x}, but its position says"
             f" {position.zxid:#x}: it is damaged. Start over with --overwrite"
         )
-    tree = FollowedTree(etcd, keys, begun, there.record, machine.applied.get(writer, 0), limits)
     return Start(tree, machine, position)
 
 
@@ -239,19 +260,24 @@ class FollowedTree:
         keys: Keyspace,
         begun: Load,
         record: TreeRecord,
-        number: int,
+        moved: int,
         limits: Limits = Limits(),  # noqa: B008 - immutable
     ) -> None:
         self._etcd = etcd
         self._keys = keys
         self._load = begun
         self._record = record
-        self._number = number  # of the last entry
+        self._number = 0  # of this follower's last entry
         self._limits = limits
-        self._fence_moves = asyncio.Lock()  # held until it is known where to
-        self._allowed = 0  # seconds that are noted (`allow`), as far as is known
+        self._moved = moved  # mod_revision of the position; 0: there is none yet
+        self._moves = asyncio.Lock()  # held while a Txn that moves what all compare is on its way
         #: Bytes of entries since the snapshot.
         self.log_bytes = 0
+
+    @property
+    def cluster_id(self) -> int:
+        """Of the etcd in which the tree began."""
+        return self._record.cluster_id
 
     @property
     def snapshot_bytes(self) -> int:
@@ -305,18 +331,36 @@ class FollowedTree:
 
         What is noted only grows: they may still count on another follower's.
         """
-        if self._allowed < within:
-            self._allowed = await allowed(self._etcd, self._keys)
-        put = () if self._allowed >= within else (Put(self._keys.within, str(within).encode()),)
-        async with self._fence_moves:
-            if not (await commit(self._etcd, Txn((self._load.guard(self._keys),), put))).succeeded:
-                raise taken_over(self._keys)
+        found = await self._commit(Get(self._keys.within))
+        assert isinstance(found, RangeResult)
+        if not found.kvs or int(found.kvs[0].value) < within:
+            await self._commit(Put(self._keys.within, str(within).encode()))
 
     async def report(self, lag: Lag) -> None:
         """Put how far the tree is behind, for those that read it meanwhile."""
-        txn = Txn((self._load.guard(self._keys),), (Put(self._keys.lag, encode_lag(lag)),))
-        if not (await commit(self._etcd, txn)).succeeded:
-            raise taken_over(self._keys)
+        await self._commit(Put(self._keys.lag, encode_lag(lag)))
+
+    async def _commit(self, op: Op) -> object:
+        """The result of a Txn that moves neither the record nor the position."""
+        async with self._moves:
+            done = await commit(self._etcd, Txn(self._guards(), (op,)))
+            if not done.succeeded:
+                raise await self._why_not()
+        return done.responses[0]
+
+    def _guards(self) -> tuple[Compare, Compare]:
+        return self._load.guard(self._keys), Compare(self._keys.follows, self._moved)
+
+    async def _why_not(self) -> Failure:
+        """The error if what each Txn compares is not what this follower has left there."""
+        get = Get(self._keys.tree, keys_only=True)
+        found = (await until_known(lambda: self._etcd.range(get, TIMEOUT))).kvs
+        if found and found[0].mod_revision == self._load.revision:
+            return Failure(
+                f"etcd no longer has what this follower has written under {self._keys.prefix.decode()}: was"
+                " it restored from a backup? Run the command again: it goes on from what is there"
+            )
+        return taken_over(self._keys)
 
     def _entry(
         self,
@@ -348,18 +392,20 @@ class FollowedTree:
         self._number = number
         self.log_bytes += len(value)
         key = self._keys.entry(self._load.writer, number)
-        guard = self._load.guard(self._keys)
-        return Txn((guard, Compare(key, 0)), (Put(key, value), *rest), (Get(key, keys_only=True),))
+        return Txn((Compare(key, 0),), (Put(key, value), *rest), (Get(key, keys_only=True),))
 
     async def put(self, entry: Txn) -> None:
         """Put an entry."""
-        done = await commit(self._etcd, entry)
-        if not done.succeeded:
-            # The answer to an earlier try may have been lost. No other process uses this number.
-            found = done.responses[0]
-            assert isinstance(found, RangeResult)
-            if not found.kvs:
-                raise taken_over(self._keys)
+        async with self._moves:
+            done = await commit(self._etcd, entry._replace(compares=(*self._guards(), *entry.compares)))
+            self._moved = done.revision
+            if not done.succeeded:
+                # The answer to an earlier try may have been lost. No other process uses this number.
+                found = done.responses[0]
+                assert isinstance(found, RangeResult)
+                if not found.kvs:
+                    raise await self._why_not()
+                self._moved = found.kvs[0].mod_revision
 
     async def checkpoint(self, machine: Machine, position: Position) -> Position:
         """Write the state as a snapshot, and delete what it replaces; returns the new position."""
@@ -413,11 +459,11 @@ class FollowedTree:
         keys = self._keys
         record = self._record._replace(current=current, level=machine.level)
         txn = Txn(
-            (self._load.guard(keys),),
+            self._guards(),
             (Put(keys.tree, encode_record(record)), Put(keys.follows, encode_position(position))),
             (Get(keys.follows), Get(keys.tree, keys_only=True)),
         )
-        async with self._fence_moves:
+        async with self._moves:
             done = await commit(self._etcd, txn)
             revision = done.revision
             if not done.succeeded:
@@ -426,9 +472,10 @@ class FollowedTree:
                 assert isinstance(there, RangeResult)
                 assert isinstance(fence, RangeResult)
                 if not there.kvs or decode_position(there.kvs[0].value).base != current.name:
-                    raise taken_over(keys)
+                    raise await self._why_not()
                 revision = fence.kvs[0].mod_revision
             self._load = self._load._replace(revision=revision)
+            self._moved = revision
         self._record = record
 
     async def _delete(self, start: bytes, end: bytes) -> None:

@@ -112,7 +112,7 @@ async def _without(connection: Connection, arguments: argparse.Namespace) -> int
     async with reached(connection) as etcd:
         limits = Limits(max_request_bytes=arguments.max_request_bytes)
         patient = retrying(etcd)
-        position = await promote(patient, connection.keys, limits)
+        position = await promote(patient, connection.keys, limits, None if lost is None else lost.keys)
         if lost is None:
             print_progress(
                 f"{name} does not know where its etcd is. Run this command with etcd://HOST:PORT/PREFIX: it"

@@ -6,10 +6,9 @@ up, committed twice, overtaken by a later one; an election stops everything for 
 leases; a member that is cut off from the others stays silent; a watch lags, stalls, is cut and fragmented.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
-from copy import deepcopy
-from typing import Any, Protocol
+from typing import Protocol
 
 from typing_extensions import override
 
@@ -27,8 +26,6 @@ _VERSION, READS_OLD_DATA = "3.4.42", "3.4.41"
 _SERVER_TIMEOUT = 7.0  # seconds until a member gives a request up (5 s and two election timeouts)
 _LEASE_TICK = 0.5  # seconds between two looks of etcd's lessor
 _ELECTION = (1.0, 2.5)  # seconds
-# What a backup has of the model.
-_DATA = ("revision", "compacted", "file", "_sorted_keys", "_versions", "_history", "_leases")
 REFUSED = "connecting: connection refused"
 _WRITES = frozenset(("Txn", "LeaseGrant", "LeaseRevoke"))
 
@@ -62,17 +59,6 @@ class Store(FakeEtcd):
     def lease_grant(self, lease_id: int, ttl: int) -> int:
         self.renewed[lease_id] = self.now
         return super().lease_grant(lease_id, ttl)
-
-    def backup(self) -> Mapping[str, Any]:
-        """A copy of the store, as `etcdctl snapshot save` makes it."""
-        return deepcopy({name: getattr(self, name) for name in _DATA})
-
-    def restore(self, data: Mapping[str, Any]) -> None:
-        """Begin with a backup, as a new cluster does; each lease has its whole time again."""
-        for name, value in deepcopy(data).items():
-            setattr(self, name, value)
-        self._late.clear()
-        self.extend_leases()
 
 
 class OpenCall(Protocol):

@@ -59,9 +59,11 @@ class Facts:
             return contact.gone
         if contact.following and not self.subject.config.read_only_mode:
             return (
-                "the tree follows another one: it is served after `pipeline follow --finish`, and before it"
+                "the tree follows another one: it is served after `zketcd follow --finish`, and before it"
                 " with --read-only-mode on"
             )
+        if contact.alone and self.subject.log.standby_silence is not None:
+            return contact.alone
         if not self.subject.handshake.is_open:
             return "this proxy is loading the tree, or stopping"
         if self.subject.config.archive.read_only:

@@ -1,6 +1,6 @@
 """Applies changes of a ZooKeeper that the tree follows: the new states of its znodes and sessions."""
 
-from collections.abc import Iterable
+from itertools import chain
 
 from proxy.state.outcome import SessionChange
 from proxy.state.rights import rights_of
@@ -28,16 +28,24 @@ def apply_followed(tx: Transaction, changes: Followed) -> list[SessionChange]:
         if node is None:
             above = parent_of(path)
             tx.create(path, above, nodes[above], value.data, rights_of(value.acl), value.owner)
-        elif node.data != value.data:
-            tx.set_data(path, node, value.data)
-    _assign(tx, changes.nodes)
-    _assign(tx, changes.stats)
+        else:
+            _set(tx, path, value, data=True, acl=True)
+    for path, value in changes.data:
+        _set(tx, path, value, data=True)
+    for path, value in changes.acls:
+        _set(tx, path, value, acl=True)
+    for path, value in chain(*changes.changed):
+        tx.assign(path, nodes[path], value)
     return _sessions(tx, changes)
 
 
-def _assign(tx: Transaction, nodes: Iterable[tuple[str, Znode]]) -> None:
-    for path, value in nodes:
-        tx.assign(path, tx.nodes[path], value)
+def _set(tx: Transaction, path: str, value: Znode, *, data: bool = False, acl: bool = False) -> None:
+    node = tx.nodes[path]
+    # The ACL first: who may not read the new data must not see them pass.
+    if acl and node.rights is not (rights := rights_of(value.acl)):
+        node = tx.set_acl(path, node, rights)
+    if data and node.data != value.data:
+        tx.set_data(path, node, value.data)
 
 
 def _sessions(tx: Transaction, changes: Followed) -> list[SessionChange]:

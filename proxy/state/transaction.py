@@ -23,7 +23,7 @@ from proxy.state.tree import Tree
 from proxy.state.watches import TreeEvent
 from schema.entry import Rules
 from schema.paths import parent_of
-from schema.znode import Stored, ttl_of, without_data, wrap_int
+from schema.znode import Stored, stat_of, ttl_of, wrap_int
 
 # Plain numbers: looking up an enum's member costs more than using it.
 _CREATED = int(EventType.NODE_CREATED)
@@ -267,12 +267,12 @@ class Transaction:
         return _put_acl(self, path, rights, wrap_int(node.aversion + 1))
 
     def assign(self, path: str, node: Node, value: Stored) -> Node:
-        """Give a node the ACL, the owner and the Stat of `value`; its data stay.
+        """Give a node the owner and the Stat of `value`; its data and its ACL stay.
 
         Only for changes of a ZooKeeper that the tree follows: no transaction of ZooKeeper's log does this, so
         `pipeline.follow.recording` fails at it in any other request.
         """
-        self._undo.append((_assign, path, without_data(node)))
+        self._undo.append((_assign, path, stat_of(node)))
         if path not in self._digest.touched:
             self._digest.touch(path, node, self.pause)
         return _assign(self, path, value)
@@ -383,15 +383,13 @@ def _packed(tx: Transaction, path: str, node: FullNode) -> Node:
 
 def _assign(tx: Transaction, path: str, value: Stored) -> Node:
     node = full_node(tx.nodes, path)
-    _, acl, owner, czxid, mzxid, pzxid, ctime, mtime, version, created, aversion = value.fields()
+    _, _, owner, czxid, mzxid, pzxid, ctime, mtime, version, created, aversion = value.fields()
     if node.owner != owner:
         if node.owner:
             tx.tree.forget_owner(path, node.owner)
         if owner:
             tx.tree.index_owner(path, owner)
-    tx.tree.acl_size -= node.rights.size
-    node.acl, node.owner = acl, owner
-    tx.tree.acl_size += node.rights.size
+    node.owner = owner
     node.czxid, node.mzxid, node.pzxid = czxid, mzxid, pzxid
     node.ctime, node.mtime = ctime, mtime
     node.version, node.created, node.aversion = version, created, aversion

@@ -49,7 +49,9 @@ from tests.proxy.log.trees import Tree, asked
         (Request(Kind.FORGET, 0, 0, (), b"?"), "0x0  FORGET error="),
         (Request(Kind.BUDGET, 0, 0, (), encode_rule("/x", 5, 0)), "0x0  BUDGET path=/x writes=5 bytes=0"),
         (
-            Request(Kind.FOLLOWED, 0, 0, (), encode_followed(Followed(3, 7, ["/a"], [], [], [], [9]))),
+            Request(
+                Kind.FOLLOWED, 0, 0, (), encode_followed(Followed(3, 7, ["/a"], [], [], [], [], [], [9]))
+            ),
             "0x0  FOLLOWED after=0x3 zxid=0x7 deleted=1 changed=0 opened=0 closed=1",
         ),
     ],

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-from examples.database_replicated import ledger
 from examples.invariants import Violation, leading
 from examples.zero_copy import storage
 
@@ -25,9 +24,6 @@ def _raised(program: str) -> set[str]:
 
 
 def test_every_invariant_has_its_meaning() -> None:
-    described = set(re.findall(r"^\* `([a-z]+)`: ", str(ledger.__doc__), re.MULTILINE))
-    assert len(described) == 12
-    assert _raised("database_replicated") == described
     assert len(_raised("zero_copy")) > 3
     assert _raised("zero_copy") <= storage.INVARIANTS.keys()
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from schema.errors import BadValue
 from schema.followed import Counts, Followed, counts_of, decode_followed, encode_followed
 from schema.pages import SessionValue
-from schema.znode import OPEN_ACL, Znode, without_data
+from schema.znode import OPEN_ACL, Znode, stat_of
 from tests.schema.strategies import LONGS, fields
 
 
@@ -19,8 +19,8 @@ def plain(changes: Followed) -> list[object]:
     def nodes(found: object) -> list[object]:
         return [(path, fields(node)) for path, node in found]  # type: ignore[attr-defined]
 
-    after, zxid, deleted, whole, stats, opened, closed = changes
-    return [after, zxid, list(deleted), nodes(whole), nodes(stats), list(opened), list(closed)]
+    rest = [list(changes.deleted), list(changes.opened), list(changes.closed)]
+    return [changes.after, changes.zxid, *map(nodes, changes.changed), *rest]
 
 
 SAMPLE = Followed(
@@ -28,7 +28,9 @@ SAMPLE = Followed(
     9,
     ["/b/ä", "/b"],
     [("/a", znode(1, None)), ("/c", znode(2, b"data"))],
-    [("/", without_data(znode(3, b"")))],
+    [("/d", znode(3, b"other"))],
+    [("/e", znode(4, None))],
+    [("/", stat_of(znode(5, b"")))],
     [SessionValue(-7, 4000, bytes(range(16)), "")],
     [1, -2],
 )
@@ -38,18 +40,19 @@ _nodes = st.dictionaries(st.sampled_from("abcd"), st.one_of(st.none(), st.binary
 )
 
 
-@given(_paths.filter(lambda paths: paths != [""]), _nodes, _nodes, st.lists(LONGS))
+@given(_paths.filter(lambda paths: paths != [""]), st.tuples(_nodes, _nodes, _nodes, _nodes), st.lists(LONGS))
 def test_everything_comes_back(
-    deleted: list[str], nodes: list[tuple[str, Znode]], stats: list[tuple[str, Znode]], closed: list[int]
+    deleted: list[str], changed: tuple[list[tuple[str, Znode]], ...], closed: list[int]
 ) -> None:
-    changes = SAMPLE._replace(deleted=deleted, nodes=nodes, stats=stats, closed=closed)
+    nodes, data, acls, stats = changed
+    changes = SAMPLE._replace(deleted=deleted, nodes=nodes, data=data, acls=acls, stats=stats, closed=closed)
     assert plain(decode_followed(encode_followed(changes))) == plain(changes)
 
 
 def test_nothing_and_how_many() -> None:
-    nothing = Followed(1, 2, [], [], [], [], [])
+    nothing = Followed(1, 2, [], [], [], [], [], [], [])
     assert plain(decode_followed(encode_followed(nothing))) == plain(nothing)
-    assert counts_of(encode_followed(SAMPLE)) == Counts(5, 9, 2, 3, 1, 2)
+    assert counts_of(encode_followed(SAMPLE)) == Counts(5, 9, 2, 5, 1, 2)
 
 
 def test_cut_and_lengthened_ones_are_refused() -> None:

@@ -99,13 +99,15 @@ class Follower:
         if incarnation not in self._living:
             self._expected[incarnation] = revision
 
-    def retain(self, applied: Mapping[str, int]) -> None:
+    def retain(self, applied: Mapping[str, int], items: Iterable[Item] = ()) -> None:
         """Drop the incarnations that the state has forgotten: their keys never return.
 
-        Call it only when everything that was delivered is applied.
+        Call it only when everything that was delivered before `items` is applied, and never from another task
+        than the one that feeds the follower: in the middle of `catch_up` there are entries that nobody has.
         """
         if len(self._delivered) > len(applied):
-            for incarnation in [name for name in self._delivered if name not in applied]:
+            known = {*applied, *[item.incarnation for item in items if isinstance(item, Apply)]}
+            for incarnation in self._delivered.keys() - known:
                 del self._delivered[incarnation]
                 self._waiting.pop(incarnation, None)
 

@@ -1,5 +1,7 @@
 """ZooKeeper's transactions, applied and handed on: three machines, one tree."""
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,8 +11,10 @@ from pipeline.errors import Failure
 from pipeline.follow.base import Same, compare_digest
 from pipeline.follow.changes import Changes, Diverged
 from pipeline.follow.recording import Recorder
+from pipeline.table import AclRow, TransactionRow
 from proxy.state.capture import new_machine
 from proxy.state.machine import DONE, Machine
+from proxy.state.recording import record
 from schema.entry import Entry, Kind, Request
 from schema.followed import Followed, decode_followed, encode_followed
 from tests.pipeline.follow.histories import History, node_pages, parsed
@@ -62,6 +66,46 @@ def test_changes_of_another_state_have_no_effect() -> None:
     assert node_pages(other) == node_pages(made)
 
 
+def test_a_change_has_only_what_has_changed() -> None:
+    made, other = new_machine(1), new_machine(1)
+    changes = Changes(made)
+    long = tuple(AclRow(31, "digest", f"{Random(n).randbytes(20).hex()}:x") for n in range(1000))
+    data = Random(1).randbytes(50_000)
+
+    def size(*rows: TransactionRow) -> int:
+        """Bytes of the entry's request."""
+        changes.apply(rows)
+        taken = changes.take()
+        assert hand_on(other, taken) == 0
+        assert node_pages(other) == node_pages(made)
+        assert_sound(other)
+        return len(encode_followed(taken))
+
+    assert size(transaction(1, OpCode.CREATE, "/a", data=data, acl=long, owner=0)) > 70_000
+    assert size(transaction(2, OpCode.CREATE, "/a/b", data=b"", owner=0)) < 1000
+    assert size(transaction(3, OpCode.SET_DATA, "/a", data=b"x", version=1)) < 1000
+    assert size(transaction(4, OpCode.SET_DATA, "/a", data=data, version=2)) < 51_000
+    assert size(transaction(5, OpCode.SET_ACL, "/a", acl=long[:9], version=1)) < 2000
+    assert size(transaction(6, OpCode.DELETE, "/a/b")) < 1000
+    both = [
+        transaction(7, OpCode.SET_ACL, "/a", acl=long[:5], version=2),
+        transaction(7, OpCode.SET_DATA, "/a", data=b"y", version=3),
+    ]
+    assert size(*both) < 1000
+
+
+def test_who_may_not_read_new_data_does_not_see_them_pass() -> None:
+    made, other = new_machine(1), new_machine(1)
+    changes = Changes(made)
+    changes.apply([transaction(1, OpCode.CREATE, "/a", data=b"open", owner=0)])
+    assert hand_on(other, changes.take()) == 0
+    changes.apply([transaction(2, OpCode.SET_ACL, "/a", acl=(AclRow(31, "digest", "bob:x"),), version=1)])
+    changes.apply([transaction(3, OpCode.SET_DATA, "/a", data=b"secret", version=1)])
+    seen = record(other)
+    assert hand_on(other, changes.take()) == 0
+    assert [each.rights.acl for each in seen if each.data == b"secret"] == [((31, "digest", "bob:x"),)] * 2
+
+
 def test_changes_that_do_not_fit_are_taken_back(caplog: pytest.LogCaptureFixture) -> None:
     made, other = new_machine(1), new_machine(1)
     changes = Changes(made)
@@ -106,7 +150,7 @@ def test_sessions_that_end_at_the_cut_over_take_their_ephemerals_along() -> None
     changes.apply([transaction((1 << 32) + 1, OpCode.CREATE_SESSION, session_id=8, timeout_ms=4000)])
     changes.apply([transaction((1 << 32) + 2, OpCode.CLOSE_SESSION, session_id=8)])
     assert changes.pending
-    assert changes.take()._replace(after=0, zxid=0) == Followed(0, 0, [], [], [], [], [])
+    assert changes.take()._replace(after=0, zxid=0) == Followed(0, 0, [], [], [], [], [], [], [])
 
 
 def test_a_change_that_no_transaction_makes_is_a_failure() -> None:

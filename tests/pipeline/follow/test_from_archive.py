@@ -18,6 +18,7 @@ from pipeline.follow.options import Options
 from pipeline.follow.output import DONE
 from pipeline.follow.source import OtherSource
 from pipeline.follow.standby import follow
+from pipeline.follow.target import Origin
 from schema.record import Seal
 from tests.pipeline.follow.test_standby import KEYS, LEVEL, World
 
@@ -129,7 +130,7 @@ async def test_a_copy_that_is_far_behind(world: Archived, monkeypatch: pytest.Mo
         await world.archived()
     run = Catalog(world.store.list()).runs[-1]
     monkeypatch.setattr(from_archive, "_TOGETHER", 1)
-    reading = await world.archive.open(run.begin.entries, run.cluster)
+    reading = await world.archive.open(run.begin.entries, Origin(run.cluster, "", 0, 0))
     reader = asyncio.create_task(reading.run())
     await asyncio.wait_for(reading.arrived.wait(), 60)
     assert reading.behind >= run.end.zxid - run.segments[0].end.zxid > 10

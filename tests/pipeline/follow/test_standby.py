@@ -29,6 +29,8 @@ from pipeline.follow.source import OtherSource
 from pipeline.follow.standby import follow
 from pipeline.follow.target import position_of, state_of
 from proxy.etcd.model import Delete, Get, Put, Txn, TxnResult
+from proxy.log import slices
+from proxy.log.follow import follow as follow_module
 from proxy.log.load import start
 from proxy.log.record import TreeSealed
 from proxy.state.level import KNOWN
@@ -224,6 +226,31 @@ async def test_more_than_an_entry_holds(world: World, capsys: pytest.CaptureFixt
     await world.check()
 
 
+async def test_all_is_written_again_and_again_only_at_a_distance_until_the_copy_is_completed(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await world.level()
+    small = Options(limits=Limits(max_request_bytes=6000))
+    running = asyncio.create_task(follow(world.source, world.etcd, KEYS, small))
+
+    async def copied(number: int) -> bool:
+        found, _ = await state_of(world.etcd, KEYS)
+        return f"/large{number}" in found.tree.nodes
+
+    await world.tree.create("a", "/large1", data=Random(1).randbytes(9000))
+    await eventually(lambda: copied(1), "it is copied", 60)
+    await world.tree.create("a", "/large2", data=Random(2).randbytes(9000))
+    await asyncio.sleep(1.0)
+    await world.write()
+    assert not await copied(2)
+    assert capsys.readouterr().err.count("writing all") == 1
+    assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE
+    assert await running == DONE
+    found = (await start.load_to_serve(world.etcd, KEYS)).machine.tree.nodes
+    assert {"/large1", "/large2", "/n5"} <= found.keys()
+    assert capsys.readouterr().err.count("writing all") == 1
+
+
 async def test_more_arrives_than_is_taken(world: World) -> None:
     with (
         mock.patch.object(source_module, "MOST_WAITING", 300),
@@ -244,6 +271,42 @@ async def test_more_arrives_than_is_taken(world: World) -> None:
         with pytest.raises(asyncio.CancelledError):
             await running
     await world.check()
+
+
+async def test_all_entries_of_a_proxy_that_came_during_a_long_outage_are_copied(world: World) -> None:
+    """They are read in slices, between which the copy is written."""
+    await world.level()
+    link = FakeEtcdClient(world.client.store)
+    source = InEtcd("etcd://one/t", retrying(link), world.tree.keys)
+
+    async def rest() -> None:
+        await asyncio.sleep(0.005)
+
+    with (
+        mock.patch.object(slices, "SLICE", 0.0),
+        mock.patch.object(follow_module, "in_slices", lambda work: slices.in_slices(work, rest=rest)),
+        mock.patch.object(standby, "_IDLE", 0.001),
+    ):
+        running = asyncio.create_task(follow(source, world.etcd, KEYS, Options()))
+        await world.write()
+
+        async def reached() -> bool:
+            position = await position_of(world.etcd, KEYS)
+            return position is not None and position.zxid == world.tree.ran().zxid
+
+        await eventually(reached, "it is level", 60)
+        link.disconnect()
+        await world.tree.come("b")
+        for number in range(1200):
+            await world.tree.create("b", f"/b{number}")
+        link.reconnect()
+        await eventually(reached, "it is level", 60)
+        await world.write()
+        await eventually(reached, "it is level", 60)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert len((await world.check()).tree.nodes) > 1200
 
 
 class Held(FakeEtcdClient):
@@ -311,7 +374,7 @@ def test_a_copy_is_as_old_as_what_is_in_it() -> None:
         def level_at(self) -> float | None:
             return self.at
 
-    reading = Now(Machine(1), 1)
+    reading = Now(Machine(1), 1, "/t")
     lag = standby._Lag(reading)
     now = time.time()
     reading.waiting = 5
@@ -641,3 +704,56 @@ async def test_it_shows_the_sources_proxies_that_it_lives(world: World) -> None:
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
+
+
+async def test_a_follower_that_starts_shows_that_it_lives_while_it_loads(world: World) -> None:
+    """Only if the source is the one that the copy follows."""
+    await world.level()
+    source = world.source
+    is_loading = asyncio.Event()
+
+    async def loads(*_: object) -> source_module.Reading:
+        is_loading.set()
+        return await asyncio.Future()
+
+    async def signs() -> bool:
+        return bool((await world.client.range(Get(world.tree.keys.heard), 1)).kvs)
+
+    options = Options(standby_within=7)
+    with mock.patch.object(source, "open", loads):
+        running = asyncio.create_task(follow(source, world.etcd, KEYS, options))
+        await asyncio.wait_for(is_loading.wait(), 60)
+        await eventually(signs, "it has signed", 60)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        await _another(world)
+        world.client.store.cluster_id = 77
+        other = InEtcd("etcd://one/t", world.client, world.tree.keys)
+        with mock.patch.object(other, "open", loads), pytest.raises(OtherSource, match="in the etcd cluster"):
+            await follow(other, world.etcd, KEYS, options)
+    assert not await signs()
+
+
+async def test_one_copy_only_is_what_the_source_needs(world: World) -> None:
+    async def signed(prefix: str) -> bool:
+        found = (await world.client.range(Get(world.tree.keys.heard), 1)).kvs
+        return bool(found) and decode_sign(found[0].value).prefix == prefix
+
+    options = Options(standby_within=7)
+    for _ in range(2):  # the copy's next follower may sign, too
+        running = asyncio.create_task(follow(world.source, world.etcd, KEYS, options))
+        await eventually(lambda: signed("/copy"), "it has signed", 60)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    second = Keyspace("/second")
+    with pytest.raises(Failure, match="needs the follower of another copy: of /copy in the etcd cluster"):
+        await follow(world.source, world.etcd, second, options)
+    assert await signed("/copy")
+    await world.client.txn(Txn((), (Delete(world.tree.keys.heard),)), 1)
+    running = asyncio.create_task(follow(world.source, world.etcd, second, options))
+    await eventually(lambda: signed("/second"), "it has signed", 60)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running

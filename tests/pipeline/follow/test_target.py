@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import begin as begin_load
 from pipeline.etcd.load import look, refusal
@@ -28,6 +29,7 @@ from proxy.log.record import TreeNotServable
 from proxy.state.capture import new_machine
 from proxy.state.machine import Machine
 from schema.errors import BadValue
+from schema.followed import Lag
 from schema.keys import Keyspace
 from tests.pipeline.follow.histories import creates, node_pages
 from tests.pipeline.follow.running import Stopped, at_each_txn
@@ -129,6 +131,43 @@ async def test_one_that_is_taken_over_writes_nothing_more(store: FakeEtcd, what:
         await write
     found = await resume(etcd, KEYS)
     assert node_pages(found.machine) == node_pages(made)
+
+
+@pytest.mark.parametrize("what", ["append", "finish", "checkpoint", "report", "allow"])
+@pytest.mark.parametrize("lost", ["an entry", "a snapshot"])
+async def test_nothing_is_written_after_entries_that_a_restored_etcd_lacks(
+    store: FakeEtcd, what: str, lost: str
+) -> None:
+    etcd = FakeEtcdClient(store)
+    follow, machine, position = await opened(etcd)
+    changes = Changes(machine)
+    backup = None
+    for rows in creates(1, 3):
+        if machine.zxid == 2:
+            backup = store.backup()
+        changes.apply(rows)
+        position = position._replace(zxid=machine.zxid)
+        await follow.append(machine, changes.take(), 1, position)
+    if lost == "a snapshot":
+        position = await follow.checkpoint(machine, position)
+    assert backup is not None
+    store.restore(backup)
+    for rows in creates(4, 1):
+        changes.apply(rows)
+    position = position._replace(zxid=machine.zxid)
+    write: Callable[[], Awaitable[object]] = {
+        "append": lambda: follow.append(machine, changes.take(), 1, position),
+        "finish": lambda: follow.finish(machine, changes.take(), 1, position),
+        "checkpoint": lambda: follow.checkpoint(machine, position),
+        "report": lambda: follow.report(Lag(1, 0)),
+        "allow": lambda: follow.allow(5),
+    }[what]
+    with pytest.raises(Failure, match="restored from a backup" if lost == "an entry" else "taken /t over"):
+        await write()
+    made = await go_on(etcd, 8)
+    loaded = await start.load_to_serve(etcd, KEYS)
+    assert node_pages(loaded.machine) == node_pages(made)
+    assert loaded.machine.zxid == 1 << 32
 
 
 async def test_a_following_tree_is_not_taken_over_by_an_import_unless_told(store: FakeEtcd) -> None:

@@ -1,1 +1,0 @@
-"""Tests of examples/database_replicated/."""
