@@ -1,7 +1,7 @@
-"""What a followed ZooKeeper has changed, as the body of a request of kind FOLLOWED.
+"""What a followed tree has changed, as the body of a request of kind FOLLOWED.
 
 Not the transactions but what has become of the znodes that they touched: then the state machine needs none of
-ZooKeeper's rules, and many changes of one znode take the room of one. README.md has the layout.
+the rules of requests, and many changes of one znode take the room of one. README.md has the layout.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from schema.errors import BadValue
-from schema.json_values import number, pack_json, unpack_json
+from schema.json_values import number, pack_json, text, unpack_json
 from schema.pages import SessionValue, decode_nodes, decode_sessions, encode_nodes, encode_sessions
 from schema.text import Fields, to_bytes, to_text
 from schema.znode import Znode
@@ -102,7 +102,9 @@ class Sign(NamedTuple):
     """The sign of life of a follower, in its source's etcd."""
 
     within: int  # seconds for which the source's proxies may serve without another one, at most
-    revision: int  # of the source's etcd: the follower held the copy when that was made, or later
+    revision: int  # of the source's etcd: the follower held the copy when that was made, or later; 0: unknown
+    cluster_id: int  # of the copy's etcd
+    prefix: str  # of the copy
 
 
 def encode_sign(sign: Sign) -> bytes:
@@ -114,7 +116,12 @@ def decode_sign(value: bytes) -> Sign:
     """Raises BadValue."""
     members = unpack_json(value, "the sign of life of the standby's follower")
     try:
-        return Sign(*(number(members[name]) for name in Sign._fields))
+        return Sign(
+            number(members["within"]),
+            number(members["revision"]),
+            number(members["cluster_id"]),
+            text(members["prefix"]),
+        )
     except (KeyError, TypeError) as error:
         raise BadValue(f"the sign of life of the standby's follower is wrong: {error!r}") from None
 

@@ -70,6 +70,9 @@ class ProxyValue(NamedTuple):
     archives: bool = False  # it archives the log if it is the eldest of those that do
     home: Home = Home()
     peer_port: PeerPort = PeerPort()
+    #: Seconds of its lease, as etcd has granted it: by this other proxies time its sessions once it is gone.
+    #: 0: it is of a release that does not name it.
+    lease: int = 0
 
 
 def encode_record(record: TreeRecord) -> bytes:
@@ -108,8 +111,16 @@ def encode_proxy(proxy: ProxyValue) -> bytes:
     """The value of `<prefix>/live/proxy/<incarnation>`."""
     archives = {"archives": True} if proxy.archives else {}
     peer = {"peer": [proxy.peer_port.address, proxy.peer_port.secret.hex()]} if any(proxy.peer_port) else {}
+    lease = {"lease": proxy.lease} if proxy.lease else {}
     return pack_json(
-        {"levels": proxy.levels, "version": proxy.version, **archives, **proxy.home._asdict(), **peer}
+        {
+            "levels": proxy.levels,
+            "version": proxy.version,
+            **archives,
+            **proxy.home._asdict(),
+            **peer,
+            **lease,
+        }
     )
 
 
@@ -128,7 +139,8 @@ def decode_proxy(value: bytes) -> ProxyValue:
         )
         address, secret, *_ = members.get("peer", ("", ""))
         peer_port = PeerPort(text(address), bytes.fromhex(text(secret)))
-        return ProxyValue(levels, text(members["version"]), archives, home, peer_port)
+        lease = number(members.get("lease", 0))
+        return ProxyValue(levels, text(members["version"]), archives, home, peer_port, lease)
     except (KeyError, TypeError, ValueError) as error:
         raise BadValue(f"{what} has no proper {error}") from error
 

@@ -15,7 +15,6 @@ from bench.environment import described, here_and_now
 from bench.errors import BenchError
 from bench.scenarios import (
     Table,
-    attack,
     clickhouse,
     delay,
     deployed,
@@ -64,7 +63,6 @@ SCENARIOS: dict[str, Callable[[float], Table]] = {
     "pipeline": pipeline.run,
     "upgrade": upgrade.run,
     "turns": turns.run,
-    "attack": attack.run,
 }
 
 

@@ -1,4 +1,4 @@
-"""Single requests that are a lot of work: for how long at a stretch, and what another client notices of it.
+"""Requests that are a lot of work, alone or together: the longest turn, and what another client notices.
 
 Proxy, etcd and clients are in one process (see `bench.stages`), so that each turn of the event loop can be
 measured: its CPU time, as far as it is the proxy's. Another client reads a small node in every turn.
@@ -6,6 +6,7 @@ measured: its CPU time, as far as it is the proxy's. Another client reads a smal
 
 import asyncio
 import dataclasses
+import itertools
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -42,10 +43,14 @@ _SET_WATCHES2 = 105
 _GET_EPHEMERALS = 103
 _GET_ALL_CHILDREN_NUMBER = 104
 _MULTI_READ = 22
+_GET_ACL = 6
 _SET_ACL = 7
+_AUTH, _AUTH_XID = 100, -4
 _SET_WATCHES_XID = -8
 _AFTERMATH = 10  # turns that are watched as well after the answer
 _CHUNK = 512  # requests that prepare, at a time
+_BUFFER = 256_000  # bytes that uvloop reads at once
+_IN_A_ROW = 32  # buffers of one client (uv__read)
 
 
 _Result = TypeVar("_Result")
@@ -93,6 +98,32 @@ class _Caller(Client):
     @override
     def _take(self, data: bytes) -> None:
         raise AssertionError("this client has no session")
+
+
+class _Pipelining(Client):
+    """Sends requests without end, and drops the replies."""
+
+    def __init__(self, server: Server, meter: Meter, opcode: int, body: bytes, xid: int) -> None:
+        """An xid of 0 stands for the request's number, as `%07d` in the body does."""
+        self._packets = (
+            wire.packet(xid or number, opcode, body % number if b"%07d" in body else body)
+            for number in itertools.count(1)
+        )
+        super().__init__(server, meter)
+
+    @override
+    def _take(self, data: bytes) -> None:
+        """The replies mean nothing here."""
+
+    def fill(self) -> None:
+        """Send what one poll reads: buffer after buffer, until the proxy stops reading."""
+        for _ in range(_IN_A_ROW):
+            if self._paused or self.is_closed:
+                return
+            buffer = bytearray()
+            while len(buffer) < _BUFFER:
+                buffer += next(self._packets)
+            self.give(bytes(buffer))
 
 
 class Stage:
@@ -278,12 +309,35 @@ async def _fan_out(stage: Stage, count: int) -> Callable[[], object]:
     return told
 
 
-async def _acl(stage: Stage, count: int) -> Callable[[], object]:
+async def _acl(stage: Stage, count: int) -> Callable[[], Coroutine[Any, Any, None]]:
     entries = b"".join(
         wire.INT.pack(1) + wire.text(b"digest") + wire.text(b"u%05d:x" % number) for number in range(count)
     )
     body = wire.text(_ROOT) + wire.INT.pack(count) + entries + wire.INT.pack(-1)
     return lambda: stage.answered(_SET_ACL, body)
+
+
+def _pipelined(opcode: int, body: bytes, xid: int = 0) -> Work:
+    """Clients, a fifth as many as turns, send as much as the proxy reads in each turn."""
+
+    async def prepare(stage: Stage, turns: int) -> Callable[[], object]:
+        if opcode == _GET_ACL:
+            await (await _acl(stage, 500))()
+        clients = [
+            _Pipelining(stage.server, stage.meter, opcode, body, xid) for _ in range(max(3, turns // 5))
+        ]
+        for client in clients:
+            await client.connected()
+
+        async def filled() -> None:
+            for _ in range(turns):
+                for client in clients:
+                    client.fill()
+                await asyncio.sleep(0)
+
+        return filled
+
+    return prepare
 
 
 async def _loaded_anew(stage: Stage, count: int) -> Callable[[], object]:
@@ -377,6 +431,21 @@ WORKS: dict[str, tuple[str, int, Work]] = {
     "http-wchp": ("watches_by_path by HTTP with 50,000 watches", 50_000, _http("watches_by_path")),
     "dump": ("dump with 50,000 ephemerals", 50_000, _word(b"dump")),
     "wchp": ("wchp with 50,000 watches", 50_000, _word(b"wchp")),
+    # Light reads that set watches, heavy reads, requests that concern the connection, writes.
+    **{
+        f"pipelined-{name}": (f"60 clients that pipeline {text}, in 300 turns", 300, work)
+        for name, text, work in (
+            ("watches", "exists with a watch", _pipelined(wire.EXISTS, wire.INT.pack(9) + b"/w%07d\1")),
+            ("acls", "getACL of 500 entries", _pipelined(_GET_ACL, wire.text(_ROOT))),
+            (
+                "auth",
+                "addauth",
+                _pipelined(_AUTH, bytes(4) + wire.text(b"digest") + wire.text(b"u:p"), _AUTH_XID),
+            ),
+            ("creates", "creates that fail", _pipelined(wire.CREATE, wire.create_body(_ROOT, b""))),
+            ("sets", "setData", _pipelined(wire.SET_DATA, wire.set_body(_ROOT, b""))),
+        )
+    },
 }
 """By a short name: what is asked, how large it is, and how it is prepared."""
 
@@ -436,7 +505,7 @@ def run(scale: float) -> Table:
         longest, *times = figures(measured)
         rows.append([text, longest, measured.turns, *times])
     return Table(
-        "Single requests that are a lot of work, and another client that reads meanwhile"
+        "Requests that are a lot of work, and another client that reads meanwhile"
         + ("" if scale == 1 else f" (at {scale:g} of the sizes)"),
         ["request", "longest turn, ms of CPU", "turns", "other client's p99, ms", "its longest, ms"],
         rows,

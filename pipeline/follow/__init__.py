@@ -13,6 +13,7 @@ From another zketcd, into the same target:
 source    its entries, as they take effect: `from_etcd`, `from_archive`
 copy      the state of the target, which shares the znodes with the source's
 standby   the loop between them, up to the move of the clients
+vouching  signs of life, for proxies of the source that need them
 lost      what is done when the source is lost, and when it is back
 
 Back (`zketcd export --follow`):

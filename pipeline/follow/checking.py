@@ -46,7 +46,7 @@ async def check_with(source: Source, etcd: Etcd, keys: Keyspace) -> int:
     if position.origin is None:
         raise Failure(f"{keys.prefix.decode()} does not follow another zketcd")
     try:
-        here = (await source.open(position.origin.entries, position.origin.cluster_id)).machine
+        here = (await source.open(position.origin.entries, position.origin)).machine
     except NotThere as error:
         raise Failure(f"the copy cannot be compared with {source.name}: {error}") from error
     return _compared(here, there)

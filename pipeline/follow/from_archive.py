@@ -1,7 +1,7 @@
 """An archive of another zketcd as the source of a copy: files are listed and read, and etcd is not asked."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from typing_extensions import override
 
@@ -14,12 +14,14 @@ from archive.past import state as past
 from pipeline.errors import Failure
 from pipeline.follow.output import print_progress
 from pipeline.follow.source import Again, NotThere, OtherSource, Reading
+from pipeline.follow.target import Origin
 from proxy.log.follow.follower import Apply
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Machine
 from proxy.support.memory import uncollected
 from schema.entry import Written
 from schema.errors import BadValue
+from schema.followed import Sign
 from schema.record import Seal
 
 _INTERVAL = 1.0  # seconds between two listings
@@ -27,23 +29,34 @@ _PAUSE = 5.0  # seconds after a failure
 _TOGETHER = 16  # segments of about a MiB that are read at once
 
 
+def cannot_be_sealed(name: str) -> Failure:
+    """An archive does not know where its etcd is."""
+    return Failure(
+        f"{name} cannot be sealed. Name the source as config:FILE or etcd://HOST:PORT/PREFIX, or if it is"
+        " lost, add --source-lost"
+    )
+
+
 class InArchive:
     """The newest run of an archive."""
+
+    can_seal = False
 
     def __init__(self, name: str, url: str) -> None:
         self.name = name
         self._url = url
 
-    async def open(self, entries: int | None, cluster_id: int | None) -> Reading:
+    async def open(self, entries: int | None, origin: Origin | None) -> Reading:
         """As `Source.open`."""
-        return await asyncio.to_thread(self._open, entries, cluster_id)
+        return await asyncio.to_thread(self._open, entries, None if origin is None else origin.cluster_id)
+
+    async def vouch(self, origin: Origin, sign: Sign, hold: Callable[[], Awaitable[None]]) -> None:
+        """As `Source.vouch`: an archive shows nobody anything."""
+        raise Failure("--standby-within needs a source in etcd")
 
     async def seal(self, where: Seal) -> None:
-        """As `Source.seal`: an archive does not know where its etcd is."""
-        raise Failure(
-            f"{self.name} cannot be sealed. Name the source as etcd://HOST:PORT/PREFIX, or if it is lost, add"
-            " --source-lost"
-        )
+        """As `Source.seal`."""
+        raise cannot_be_sealed(self.name)
 
     def _open(self, entries: int | None, cluster_id: int | None) -> Reading:
         try:
@@ -92,7 +105,7 @@ class _Polling(Reading):
     """Lists the archive again and again."""
 
     def __init__(self, name: str, store: Store, run: Run, machine: Machine) -> None:
-        super().__init__(machine, run.cluster)
+        super().__init__(machine, run.cluster, "")
         self._name = name
         self._store = store
         self._run = run

@@ -8,12 +8,14 @@ the copy is.
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable
 
 from typing_extensions import override
 
-from pipeline.follow.source import Again, NotThere, OtherSource, Reading
+from pipeline.follow.source import Again, NotThere, Reading, check_cluster, check_prefix
+from pipeline.follow.target import Origin
+from pipeline.follow.vouching import vouch
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import Put, Txn
 from proxy.log.follow.catch_up import Loaded, MonotonicReads, OldAnswers, Truncated, catch_up
 from proxy.log.follow.follow import Follow, NotContinued
 from proxy.log.follow.follower import Apply, Item
@@ -22,7 +24,7 @@ from proxy.log.record import TIMEOUT, TreeSealed, look, servable
 from proxy.log.seal import seal
 from proxy.state.level import KNOWN
 from proxy.support.environment import HOST
-from schema.followed import Sign, encode_sign
+from schema.followed import Sign
 from schema.keys import Keyspace
 from schema.record import Seal
 
@@ -32,33 +34,40 @@ log = logging.getLogger(__name__)
 class InEtcd:
     """A tree in etcd."""
 
+    can_seal = True
+
     def __init__(self, name: str, etcd: Etcd, keys: Keyspace) -> None:
         """`etcd`: a client that tries again until etcd answers."""
         self.name = name
         self._etcd = etcd
         self._keys = keys
 
-    async def open(self, entries: int | None, cluster_id: int | None) -> Reading:
+    async def open(self, entries: int | None, origin: Origin | None) -> Reading:
         """As `Source.open`."""
-        # Before its log: what cannot be served is no source, whatever the log has. A copy of what was sealed
-        # for it may be completed.
-        even_sealed = cluster_id is not None
-        servable(await look(self._etcd, self._keys), self._keys, KNOWN, even_sealed=even_sealed)
-        if cluster_id is not None:
-            there = (await self._etcd.status(TIMEOUT)).cluster_id
-            if there != cluster_id:
-                raise OtherSource(
-                    f"{self.name} is in the etcd cluster {there:016x}, and the copy has followed"
-                    f" {cluster_id:016x}: it was restored from a backup, or it is another tree. Start over"
-                    " with --overwrite"
-                )
+        # Before its log: what cannot be served is no source, whatever the log has.
+        await self._check(origin)
         try:
             loaded = await load_as_of(
-                self._etcd, self._keys, Wanted(entries=entries), even_sealed=even_sealed
+                self._etcd, self._keys, Wanted(entries=entries), even_sealed=origin is not None
             )
         except NotInLog as error:
             raise NotThere(str(error)) from error
         return _Following(self._etcd, self._keys, loaded)
+
+    async def _check(self, origin: Origin | None) -> None:
+        """Raises OtherSource, TreeNotServable, EtcdError."""
+        # A copy of what was sealed for it may be completed.
+        there = await look(self._etcd, self._keys)
+        servable(there, self._keys, KNOWN, even_sealed=origin is not None)
+        if origin is not None:
+            check_prefix(self.name, origin, self._keys.prefix.decode(), "it is another tree")
+            then = "it was restored from a backup, or it is another tree. Start over with --overwrite"
+            check_cluster(self.name, origin, (await self._etcd.status(TIMEOUT)).cluster_id, then)
+
+    async def vouch(self, origin: Origin, sign: Sign, hold: Callable[[], Awaitable[None]]) -> None:
+        """As `Source.vouch`."""
+        await self._check(origin)
+        await vouch(self._etcd, self._keys, sign, hold)
 
     async def seal(self, where: Seal) -> None:
         """As `Source.seal`."""
@@ -73,13 +82,12 @@ class _Following(Reading):
     """What is followed arrives here: `proxy.log.follow.follow.Consumer`."""
 
     def __init__(self, etcd: Etcd, keys: Keyspace, loaded: Loaded) -> None:
-        super().__init__(loaded.machine, loaded.cluster_id)
+        super().__init__(loaded.machine, loaded.cluster_id, keys.prefix.decode())
         self._etcd = etcd
         self._keys = keys
         self._loaded = loaded
         self._began = HOST.clock.monotonic()
         self._follow = Follow(etcd, keys, loaded.machine, self)
-        self._signed = 0  # the revision of the last sign of life
 
     @override
     async def run(self) -> None:
@@ -109,16 +117,6 @@ class _Following(Reading):
             raise Again(f"the source's log cannot be read on: {error}") from error
         self._loaded = self._loaded._replace(caught=caught)
         self._follow = Follow(self._etcd, self._keys, self.machine, self)
-
-    @property
-    @override
-    def revision(self) -> int:
-        return max(self._signed, self._follow.follower.revision)
-
-    @override
-    async def sign(self, sign: Sign) -> None:
-        put = Txn((), (Put(self._keys.heard, encode_sign(sign)),))
-        self._signed = (await self._etcd.txn(put, TIMEOUT)).revision
 
     @override
     def level_at(self) -> float | None:

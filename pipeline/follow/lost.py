@@ -17,7 +17,7 @@ from pipeline.follow import target
 from pipeline.follow.ends import Ends
 from pipeline.follow.finishing import print_finished
 from pipeline.follow.output import print_progress
-from pipeline.follow.source import NotThere, OtherSource, Reading, Source
+from pipeline.follow.source import NotThere, Reading, Source, check_cluster, check_prefix
 from pipeline.follow.target import Origin, Position, TooLarge, position_of
 from proxy.etcd.interface import Etcd
 from proxy.log.seal import seal
@@ -34,14 +34,17 @@ _MARGIN = 1.0  # seconds, for clocks that do not run alike, and for answers on t
 _IDLE = 0.1  # seconds between two looks whether all has been read
 
 
-async def promote(etcd: Etcd, keys: Keyspace, limits: Limits) -> Position:
+async def promote(etcd: Etcd, keys: Keyspace, limits: Limits, named: Keyspace | None = None) -> Position:
     """Complete the copy as it is, in a new epoch of zxids, without sessions; or see that it is complete.
 
-    Whichever follower runs is stopped by the fence. Raises Failure, EtcdError.
+    `named`: the source as the command line names it. Whichever follower runs is stopped by the fence. Raises
+    Failure, EtcdError.
     """
     there = await position_of(etcd, keys)
     if there is None or there.origin is None:
         raise Failure(f"{keys.prefix.decode()} does not follow another zketcd")
+    if named is not None:
+        check_prefix("the source", there.origin, named.prefix.decode(), "nothing was changed")
     if there.finished:
         print_finished(there)
         return there
@@ -75,13 +78,9 @@ async def seal_source(etcd: Etcd, keys: Keyspace, name: str, origin: Origin, whe
 
     Raises OtherSource, TreeNotServable, EtcdError.
     """
+    check_prefix(name, origin, keys.prefix.decode(), "it is not sealed")
     print_progress(f"{name} is not sealed yet: its proxies may serve clients")
-    there = (await etcd.status(TIMEOUT)).cluster_id
-    if there != origin.cluster_id:
-        raise OtherSource(
-            f"{name} is in the etcd cluster {there:016x}, and the copy has followed {origin.cluster_id:016x}:"
-            " it is not sealed"
-        )
+    check_cluster(name, origin, (await etcd.status(TIMEOUT)).cluster_id, "it is not sealed")
     position = await seal(etcd, keys, where)
     print(f"{name} is sealed at position {position}: no zketcd serves it any more", flush=True)
 
@@ -98,7 +97,7 @@ async def list_lost(source: Source, etcd: Etcd, keys: Keyspace, write: Callable[
     if there is None or there.origin is None or not there.finished:
         raise Failure(f"{keys.prefix.decode()} is no copy of another zketcd that is complete")
     try:
-        reading = await source.open(there.origin.entries, there.origin.cluster_id)
+        reading = await source.open(there.origin.entries, there.origin)
     except NotThere as error:
         raise Failure(
             f"{source.name} does not have all since then: {error}. Name its archive, if it has one"

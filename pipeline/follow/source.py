@@ -2,9 +2,11 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
 from pipeline.follow.output import Stuck
+from pipeline.follow.target import Origin
 from proxy.log.follow.follower import Apply
 from proxy.log.record import TreeSealed
 from proxy.state.machine import Machine
@@ -27,6 +29,23 @@ class OtherSource(Stuck):
     """This is not the tree that the copy follows."""
 
 
+def check_cluster(name: str, origin: Origin, cluster_id: int, then: str) -> None:
+    """Raises OtherSource if the source is in another etcd than the one that the copy has followed."""
+    if cluster_id != origin.cluster_id:
+        raise OtherSource(
+            f"{name} is in the etcd cluster {cluster_id:016x}, and the copy has followed"
+            f" {origin.cluster_id:016x}: {then}"
+        )
+
+
+def check_prefix(name: str, origin: Origin, prefix: str, then: str) -> None:
+    """Raises OtherSource if the source has another prefix than the one that the copy has followed."""
+    if origin.prefix and prefix and prefix != origin.prefix:
+        raise OtherSource(
+            f"{name} has the prefix {prefix}, and the copy has followed {origin.prefix}: {then}"
+        )
+
+
 class Arrived(NamedTuple):
     """An entry that has taken effect."""
 
@@ -37,10 +56,12 @@ class Arrived(NamedTuple):
 class Reading:
     """One reader of the source: a state, and the entries after it, in order."""
 
-    def __init__(self, machine: Machine, cluster_id: int) -> None:
+    def __init__(self, machine: Machine, cluster_id: int, prefix: str) -> None:
         #: The reader's caller applies the entries to it.
         self.machine = machine
+        #: As in `Origin`.
         self.cluster_id = cluster_id
+        self.prefix = prefix
         #: Set when an entry has arrived.
         self.arrived = asyncio.Event()
         #: Set when all that has arrived is taken and applied.
@@ -58,15 +79,6 @@ class Reading:
 
     def level_at(self) -> float | None:
         """Unix time up to which all entries have arrived; None: not known since the reader began."""
-        raise NotImplementedError
-
-    @property
-    def revision(self) -> int:
-        """A revision that the source's etcd has reached. Only for a source in etcd."""
-        raise NotImplementedError
-
-    async def sign(self, sign: Sign) -> None:
-        """Put the sign of life of a follower. Only for a source in etcd. Raises EtcdError."""
         raise NotImplementedError
 
     @property
@@ -116,12 +128,19 @@ class Source(Protocol):
     def name(self) -> str:
         """As the command line has it."""
 
-    async def open(self, entries: int | None, cluster_id: int | None) -> Reading:
+    @property
+    def can_seal(self) -> bool:
+        """Whether `seal` can succeed."""
+
+    async def open(self, entries: int | None, origin: Origin | None) -> Reading:
         """A reader that begins after so many entries; None: as of now, or near it.
 
-        `cluster_id`: of the etcd that the entries were counted in; None: a copy begins. Raises NotThere,
-        OtherSource, Failure, EtcdError, TreeNotServable.
+        `origin`: where the entries were counted; None: a copy begins. Raises NotThere, OtherSource, Failure,
+        EtcdError, TreeNotServable.
         """
+
+    async def vouch(self, origin: Origin, sign: Sign, hold: Callable[[], Awaitable[None]]) -> None:
+        """As `vouching.vouch`. Raises OtherSource, TreeNotServable, Failure, EtcdError."""
 
     async def seal(self, where: Seal) -> None:
         """Write into the source where its tree has gone. Raises Failure, EtcdError, TreeNotServable."""

@@ -27,7 +27,7 @@ from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, Status, print_progress, within
 from pipeline.follow.retrying import RETRY, retrying
 from pipeline.follow.source import Again, Arrived, NotThere, OtherSource, Reading, Source
-from pipeline.follow.target import FollowedTree, Origin, Position, TooLarge, position_of
+from pipeline.follow.target import FollowedTree, Held, Origin, Position, TooLarge, position_of
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Txn
 from proxy.log.record import TreeNotServable, TreeSealed, unknown_level
@@ -49,7 +49,6 @@ _TURN = 0.02  # seconds that the event loop may be held
 _IDLE = 0.2  # seconds until the loop looks around while nothing arrives
 _WHOLE_EVERY = 60.0  # seconds between two checkpoints of changes that no entry holds
 _ASK_EVERY = 0.5  # seconds between two looks for the request to finish
-_VOUCH_EVERY = 1.0  # seconds between two signs of life
 # The source is sealed only when so little is left that clients wait for a moment.
 _SEAL_BEHIND = 2000  # requests
 _SEAL_AGE = 3.0  # seconds
@@ -64,7 +63,9 @@ async def follow(source: Source, etcd: Etcd, keys: Keyspace, options: Options) -
 
     Raises Failure, EtcdError, OSError.
     """
-    return await within(options.timeout, _Standby(source, retrying(etcd), keys, options).run())
+    return await within(
+        options.timeout, lambda limit: _Standby(source, retrying(etcd), keys, options, limit).run()
+    )
 
 
 class _Run(NamedTuple):
@@ -79,7 +80,9 @@ class _Run(NamedTuple):
 class _Standby:
     """One run of the command."""
 
-    def __init__(self, source: Source, etcd: Etcd, keys: Keyspace, options: Options) -> None:
+    def __init__(
+        self, source: Source, etcd: Etcd, keys: Keyspace, options: Options, limit: asyncio.Timeout
+    ) -> None:
         self._source = source
         self._etcd = etcd
         self._keys = keys
@@ -87,7 +90,7 @@ class _Standby:
         self._overwrite = options.overwrite
         self._status = Status(options.metrics)
         self._wrong: set[str] = set()  # the source's proxies whose digests are wrong
-        self._finishing = _Finishing(etcd, keys, options)
+        self._finishing = _Finishing(etcd, keys, options, limit)
 
     async def run(self) -> int:
         """Returns the exit code."""
@@ -100,12 +103,11 @@ class _Standby:
             if await finished_by_another(self._etcd, self._keys, there, request):
                 return DONE
         while True:
+            held: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
+            tasks = [self._work(held)]
+            if self._options.standby_within:
+                tasks.append(self._vouch(held, self._options.standby_within))
             try:
-                begun = await self._open()
-                work = _Work(begun, self._source, self._finishing, self._status, self._wrong)
-                tasks = [begun.reading.run(), work.run()]
-                if self._options.standby_within:
-                    tasks.append(_vouch(begun, self._options.standby_within))
                 await together(tasks)
             except _Done:
                 return DONE
@@ -114,6 +116,19 @@ class _Standby:
                 await asyncio.sleep(RETRY)
             except (TreeNotServable, ArchiveError) as error:
                 raise Failure(f"{self._source.name}: {error}") from error
+
+    async def _work(self, held: asyncio.Future[Held]) -> None:
+        """Raises _Done, Again, Failure, EtcdError."""
+        begun = await self._open(held)
+        work = _Work(begun, self._source, self._finishing, self._status, self._wrong)
+        await together([begun.reading.run(), work.run()])
+
+    async def _vouch(self, held: asyncio.Future[Held], within: int) -> None:
+        """Show the source's proxies that this follower holds the copy, also while it loads."""
+        tree, position = await held
+        assert position.origin is not None
+        sign = Sign(within, 0, tree.cluster_id, self._keys.prefix.decode())
+        await self._source.vouch(position.origin, sign, lambda: tree.allow(within))
 
     async def _position(self) -> Position | None:
         """How far the copy is; None: it has to begin. Raises Failure if it is the copy of a ZooKeeper."""
@@ -125,16 +140,18 @@ class _Standby:
             )
         return there
 
-    async def _open(self) -> _Run:
+    async def _open(self, held: asyncio.Future[Held]) -> _Run:
         there = await self._position()
         if there is None:
-            return await self._begin()
+            begun = await self._begin()
+            held.set_result(Held(begun.tree, begun.position))
+            return begun
         if there.finished:
             raise Failure(
                 f"{self._keys.prefix.decode()} has finished following, at zxid {there.zxid:#x}, and may be"
                 " served"
             )
-        return await self._go_on()
+        return await self._go_on(held)
 
     async def _begin(self) -> _Run:
         opened: list[Reading] = []
@@ -158,19 +175,21 @@ class _Standby:
         assert isinstance(begun.machine, Copy)
         return _Run(opened[0], begun.tree, begun.machine, begun.position)
 
-    async def _go_on(self) -> _Run:
+    async def _go_on(self, held: asyncio.Future[Held]) -> _Run:
         """Continue a copy: only where the source's state, at the copy's place, is the copy's own."""
-        tree, stored, position = await target.resume(self._etcd, self._keys, self._options.limits)
+        tree, stored, position = await target.resume(
+            self._etcd, self._keys, self._options.limits, held=held.set_result
+        )
         origin = position.origin
         assert origin is not None
         cluster_id, kept, digest = stored.cluster_id, kept_of(stored), digest_of(stored)
         del stored  # the source's state takes its place in memory
         reason = ""
         try:
-            reading = await self._source.open(origin.entries, origin.cluster_id)
+            reading = await self._source.open(origin.entries, origin)
         except NotThere as error:
             reason = str(error)
-            reading = await self._source.open(None, origin.cluster_id)
+            reading = await self._source.open(None, origin)
         machine = reading.machine
         same = (machine.zxid, digest_of(machine)) == (position.zxid, digest)
         same = same and machine.sessions.keys() == {session.id for session in kept.sessions}
@@ -182,6 +201,8 @@ class _Standby:
                     " over with --overwrite"
                 )
             print_progress(f"going on behind zxid 0x{position.zxid:x}, where it was")
+            if reading.prefix:  # the copy may have followed an archive
+                position = position._replace(origin=origin._replace(prefix=reading.prefix))
             return _Run(reading, tree, Copy(machine, cluster_id, kept), position)
         if machine.entries < origin.entries or machine.zxid <= position.zxid:
             raise OtherSource(
@@ -196,26 +217,18 @@ class _Standby:
         return _Run(reading, tree, copy, await tree.checkpoint(copy, position))
 
 
-async def _vouch(begun: _Run, within: int) -> None:
-    """Show the source's proxies that this follower holds the copy (`proxy.log.follow.standby_signs`)."""
-    while True:
-        seen = begun.reading.revision
-        await begun.tree.allow(within)  # behind what was seen, so that the sign cannot be too new
-        await begun.reading.sign(Sign(within, seen))
-        await asyncio.sleep(_VOUCH_EVERY)
-
-
 def _position(source: Source, reading: Reading, clock: int) -> Position:
     machine = reading.machine
-    origin = Origin(reading.cluster_id, machine.entries, clock)
+    origin = Origin(reading.cluster_id, reading.prefix, machine.entries, clock)
     return Position("", machine.zxid, None, source.name, False, origin)
 
 
 class _Finishing:
     """Whether the copy has to be completed, and what the source is sealed with."""
 
-    def __init__(self, etcd: Etcd, keys: Keyspace, options: Options) -> None:
+    def __init__(self, etcd: Etcd, keys: Keyspace, options: Options, limit: asyncio.Timeout) -> None:
         self.options = options
+        self._limit = limit
         self._prefix = keys.prefix.decode()
         self._answering = Answering(etcd, keys)
         self._asked = -_ASK_EVERY
@@ -234,6 +247,10 @@ class _Finishing:
         if self.options.finish:
             return self.options.zxid
         return None if self._request is None else self._request.zxid
+
+    def begin(self) -> None:
+        """The source serves nobody from now on: complete the copy, however long it takes."""
+        self._limit.reschedule(None)
 
     def seal(self, cluster_id: int) -> Seal:
         """The seal that leads to the copy in this cluster."""
@@ -340,7 +357,7 @@ class _Work:
     async def _exchange(self) -> None:
         """Report the lag, and look whether the copy has to be completed."""
         await self._status.report(self._tree.report)
-        if not self._has_sealed:
+        if self._source.can_seal and not self._has_sealed:  # else another one has to
             await self._finishing.look()
 
     async def _seal_if_wanted(self) -> None:
@@ -351,6 +368,7 @@ class _Work:
         if self._whole is not None:
             return  # it would take long, and clients wait
         if self._lag.requests <= _SEAL_BEHIND and time.time() - at <= _SEAL_AGE:
+            self._finishing.begin()
             await self._source.seal(self._finishing.seal(self._copy.cluster_id))
             self._has_sealed = True
             print_progress(f"{self._source.name} is sealed: its clients have to use the copy from now on")
@@ -359,6 +377,7 @@ class _Work:
         """Everything before the seal is in the copy: complete it. Sessions and zxids go on."""
         if not sealed.seal.leads_to(self._finishing.seal(self._copy.cluster_id)):
             raise sealed
+        self._finishing.begin()
         position = self._position
         assert position.origin is not None
         clock = max(self._clock, position.origin.clock)
@@ -419,7 +438,7 @@ class _Work:
         machine, origin = self._machine, self._position.origin
         assert origin is not None
         clock = max(self._clock, origin.clock)
-        origin = Origin(origin.cluster_id, machine.entries, clock)
+        origin = origin._replace(entries=machine.entries, clock=clock)
         self._position = self._position._replace(zxid=machine.zxid, origin=origin)
         if reused:
             self._whole = "a session's id was used again"

@@ -31,7 +31,7 @@ from schema.errors import BadValue
 from schema.followed import Followed, Lag, encode_followed, encode_lag
 from schema.json_values import boolean, number, pack_json, text, unpack_json
 from schema.keys import Keyspace, snapshot_name
-from schema.record import SnapshotRef, TreeRecord, encode_record
+from schema.record import SnapshotRef, TreeRecord, decode_record, encode_record
 
 _ROOM = 4096  # bytes of a request besides the entry
 _LAST = "lost"  # the name of a follower that completes its tree without the source begins so
@@ -41,6 +41,7 @@ class Origin(NamedTuple):
     """The place in another zketcd's log up to which a tree has followed it."""
 
     cluster_id: int  # of the source's etcd
+    prefix: str  # "": of an archive, which does not know it
     entries: int  # of its log, since the source began
     clock: int  # of the last entry that was applied: milliseconds since 1970
 
@@ -54,6 +55,13 @@ class Position(NamedTuple):
     source: str  # for messages
     finished: bool  # the tree is complete, and may be served
     origin: Origin | None = None  # None: it follows a ZooKeeper
+
+
+class Held(NamedTuple):
+    """A tree whose fence is this follower's, and its position. It may not be loaded yet."""
+
+    tree: "FollowedTree"
+    position: Position
 
 
 class Start(NamedTuple):
@@ -84,7 +92,14 @@ def decode_position(value: bytes) -> Position:
             None if mark is None else number(mark),
             text(members["source"]),
             boolean(members["finished"]),
-            None if origin is None else Origin(*(number(origin[name]) for name in Origin._fields)),
+            None
+            if origin is None
+            else Origin(
+                number(origin["cluster_id"]),
+                text(origin["prefix"]),
+                number(origin["entries"]),
+                number(origin["clock"]),
+            ),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BadValue(f"the position of the tree that follows is wrong: {error!r}") from None
@@ -92,13 +107,14 @@ def decode_position(value: bytes) -> Position:
 
 async def position_of(etcd: Etcd, keys: Keyspace) -> Position | None:
     """The position of a tree that follows or has followed; None for any other. Raises EtcdError, BadValue."""
-    found = (await until_known(lambda: etcd.range(Get(keys.follows), TIMEOUT))).kvs
-    if not found:
+    read = Txn((), (Get(keys.follows), Get(keys.tree)))  # at one revision: a follower may put both
+    followed, tree = (await until_known(lambda: etcd.txn(read, TIMEOUT))).responses
+    assert isinstance(followed, RangeResult)
+    assert isinstance(tree, RangeResult)
+    record = decode_record(tree.kvs[0].value) if tree.kvs else None
+    if not followed.kvs or record is None or record.current is None:
         return None
-    position = decode_position(found[0].value)
-    record = (await look(etcd, keys)).record
-    if record is None or record.current is None:
-        return None
+    position = decode_position(followed.kvs[0].value)
     if position.finished:
         return position if record.complete else None
     return position if not record.complete and record.current.name == position.base else None
@@ -119,10 +135,12 @@ async def resume(
     limits: Limits = Limits(),  # noqa: B008 - immutable
     *,
     lost: bool = False,
+    held: Callable[[Held], None] = lambda _held: None,
 ) -> Start:
     """Take over a tree that follows. The fence excludes the former follower. Raises Failure, EtcdError.
 
-    `lost`: to complete it without its source. From then on no other follower takes it over.
+    `lost`: to complete it without its source. From then on no other follower takes it over. `held` is called
+    as soon as the fence is taken.
     """
     writer = (_LAST if lost else "follow") + secrets.token_hex(8)
     while True:
@@ -159,13 +177,14 @@ async def resume(
     position = await position_of(etcd, keys)
     if position is None or not moved:
         raise load.lost(keys)
+    tree = FollowedTree(etcd, keys, begun, there.record, moved[0].mod_revision, limits)
+    held(Held(tree, position))
     machine, _ = await _state(etcd, keys, there.record.current)
     if machine.zxid != position.zxid:
         raise Failure(
             f"the tree under {keys.prefix.decode()} is at zxid {machine.zxid:#x}, but its position says"
             f" {position.zxid:#x}: it is damaged. Start over with --overwrite"
         )
-    tree = FollowedTree(etcd, keys, begun, there.record, moved[0].mod_revision, limits)
     return Start(tree, machine, position)
 
 
@@ -257,6 +276,11 @@ class FollowedTree:
         self.log_bytes = 0
 
     @property
+    def cluster_id(self) -> int:
+        """Of the etcd in which the tree began."""
+        return self._record.cluster_id
+
+    @property
     def snapshot_bytes(self) -> int:
         """The bytes of the snapshot that the entries follow."""
         return self._record.current.bytes if self._record.current is not None else 0
@@ -300,6 +324,7 @@ class FollowedTree:
             Delete(keys.finish),
             Delete(keys.follower),
             Delete(keys.lag),
+            Delete(keys.within),
         ]
         await self.put(self._entry(machine, changes, clock, rest))
 

@@ -22,6 +22,7 @@ _BUDGETS = (
     ("/f/a=5B/s,/f/b=1/s", "", "/f/a=1/s,/f/b=3B/s,/f/limited=1/s"),
 )
 QUOTA = 8 << 30  # bytes, much more than a world needs
+_LEASES = (2, 5, 5, 10)
 _CALM_LEASES = (5, 10)
 _CALM_TICKS = (2000, 3000)
 
@@ -31,7 +32,7 @@ class Knobs(NamedTuple):
 
     proxies: int
     tick: int = 2000  # ms
-    lease: int = 5  # seconds
+    leases: tuple[int, ...] = (5,)  # seconds, of each proxy in turn
     staleness: int = 10  # seconds
     snapshot_requests: int = 300
     outstanding: int = 1000  # requests of all clients together, --global-outstanding-limit
@@ -54,10 +55,9 @@ class Knobs(NamedTuple):
 
     @property
     def options(self) -> list[str]:
-        """The options of each server."""
+        """The options that all servers have."""
         return [
             f"--tick-time={self.tick}",
-            f"--proxy-lease={self.lease}",
             f"--max-staleness={self.staleness}",
             f"--snapshot-log-requests={self.snapshot_requests}",
             f"--global-outstanding-limit={self.outstanding}",
@@ -71,10 +71,11 @@ class Knobs(NamedTuple):
 
     def options_of(self, number: int) -> list[str]:
         """The options of one server. Others may have other budgets: the last one that starts decides."""
+        lease = self.leases[number % len(self.leases)]
         budgets = self.budgets[number % len(self.budgets)]
         peers = ["--peer-listen=127.0.0.1:2191"] if 0 < number <= self.combining else []
         users = [f"--sasl-user={user}:{user}" for user in USERS]
-        return [*self.options, *peers, *users, f"--budget={budgets}"]
+        return [*self.options, f"--proxy-lease={lease}", *peers, *users, f"--budget={budgets}"]
 
     def _combining(self) -> str:
         return f" {self.combining} take others' entries," if self.combining else ""
@@ -87,9 +88,10 @@ class Knobs(NamedTuple):
     def __str__(self) -> str:
         """On one line, for people."""
         least, most = self.window
+        leases = " or ".join(map(str, self.leases))
         budgets = " or ".join(each or "none" for each in self.budgets)
         return (
-            f"{self.proxies} proxies, tick {self.tick} ms, lease {self.lease} s,"
+            f"{self.proxies} proxies, tick {self.tick} ms, lease {leases} s,"
             f" staleness {self.staleness} s, a snapshot each {self.snapshot_requests} requests,"
             f" window {least} to {most},{self._combining()}"
             f" at most {self.outstanding} outstanding requests,"
@@ -106,13 +108,13 @@ def drawn(seed: int, rng: Random) -> Knobs:
     """Draw the knobs of a stormy world."""
     # With little room the tree meets the reserve, and clients have to delete nodes. Sources of their
     # own leave the other knobs as they are.
-    room, peers = Random(f"{seed}/room"), Random(f"{seed}/peers")
+    room, peers, other = Random(f"{seed}/room"), Random(f"{seed}/peers"), Random(f"{seed}/lease")
     proxies = rng.randint(2, 4)
     quota = room.choice((QUOTA, QUOTA, 400_000, 800_000))
     return Knobs(
         proxies=proxies,
         tick=rng.choice((500, 1000, 2000)),
-        lease=rng.choice((2, 5, 5, 10)),
+        leases=(rng.choice(_LEASES), other.choice(_LEASES)),
         staleness=rng.choice((4, 10, 10, 20)),
         snapshot_requests=rng.choice((100, 300, 1000)),
         outstanding=rng.choice((1, 10, 1000)),
@@ -134,7 +136,7 @@ def drawn_calm(seed: int, rng: Random) -> Knobs:
     """Those of a calm world, in which clients have longer timeouts."""
     return drawn(seed, rng)._replace(
         tick=rng.choice(_CALM_TICKS),
-        lease=rng.choice(_CALM_LEASES),
+        leases=(rng.choice(_CALM_LEASES), Random(f"{seed}/lease").choice(_CALM_LEASES)),
         snapshot_requests=rng.choice((100, 300)),
         quota=QUOTA,
         compaction=0.0,

@@ -62,6 +62,8 @@ class Facts:
                 "the tree follows another one: it is served after `zketcd follow --finish`, and before it"
                 " with --read-only-mode on"
             )
+        if contact.alone and self.subject.log.standby_silence is not None:
+            return contact.alone
         if not self.subject.handshake.is_open:
             return "this proxy is loading the tree, or stopping"
         if self.subject.config.archive.read_only:

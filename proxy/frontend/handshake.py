@@ -81,7 +81,8 @@ class Handshake:
         state that is wrong is not served read-only either.
         """
         if not self.is_open:
-            self._send_elsewhere(connection, "this server has not loaded the tree, or stops")
+            why = self._contact().alone or "this server has not loaded the tree, or stops"
+            self._send_elsewhere(connection, why)
             return
         allowed = self._past == "all" or (request.read_only and not connection.is_keepers)
         contact = self._contact()

@@ -34,7 +34,8 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import groupby, islice, repeat
+from operator import itemgetter
 from typing import NamedTuple
 
 from codec.constants import ErrorCode, OpCode, Xid
@@ -143,7 +144,7 @@ class AuthenticationGate:
         self._client = client
         self._schemes = schemes
         self._queue = queue
-        self._packets: deque[bytes] = deque()
+        self._packets: deque[tuple[bytes, int]] = deque()  # and when each was received
 
     def __len__(self) -> int:
         return len(self._packets)
@@ -158,21 +159,21 @@ class AuthenticationGate:
         """Whether a client may send this request while the gate is closed."""
         return opcode in (OpCode.AUTH, OpCode.SASL)
 
-    def add(self, packets: Sequence[bytes]) -> None:
-        """Keep packets, in their order."""
-        self._packets += packets
+    def add(self, packets: Sequence[bytes], received: int) -> None:
+        """Keep packets of a chunk, in their order."""
+        self._packets += zip(packets, repeat(received))
         self._queue.count += len(packets)
         self._queue.size += sum(map(len, packets))
 
-    def take(self) -> bytes:
-        """Remove and return the first packet."""
-        packet = self._packets.popleft()
+    def take(self) -> tuple[bytes, int]:
+        """Remove and return the first packet, and when it was received."""
+        packet, received = self._packets.popleft()
         self._queue.count -= 1
         self._queue.size -= len(packet)
-        return packet
+        return packet, received
 
-    def take_all(self) -> list[bytes]:
-        """Remove and return all packets."""
+    def take_all(self) -> list[tuple[bytes, int]]:
+        """Remove and return all of them."""
         return [self.take() for _ in range(len(self._packets))]
 
 
@@ -226,7 +227,8 @@ class Order:
     def receive(self, frames: list[bytes], received: int) -> None:
         """Process the requests of a chunk received at that time; reads that need not wait are answered."""
         if self._gate is not None:
-            self._pass_gate(self._gate, frames, received)
+            self._gate.add(frames, received)
+            self._pass_gate(self._gate)
             return
         replies = self.replies
         answered = 0
@@ -401,19 +403,23 @@ class Order:
 
     # -- receiving -----------------------------------------------------------------------------------------
 
-    def _pass_gate(self, gate: AuthenticationGate, frames: Sequence[bytes], received: int) -> None:
+    def _pass_gate(self, gate: AuthenticationGate) -> None:
         """Process the packets of a client that is not authenticated yet."""
-        gate.add(frames)
+        began = self._observer.now()
         while gate and not (self.queue.items or self.again or self.is_closed):
             if gate.is_open:
                 self._gate = None
-                self._enqueue(gate.take_all(), received, self._hold_write)  # there may be very many
+                for received, chunk in groupby(gate.take_all(), itemgetter(1)):
+                    if not self.is_closed:  # writes are held, since there may be very many
+                        self._enqueue([packet for packet, _ in chunk], received, self._hold_write)
                 return
-            packet = gate.take()
+            packet, received = gate.take()
             is_whole = len(packet) >= self.replies.wire.body
             xid, opcode = self.replies.wire.header(packet) if is_whole else (0, 0)
             if gate.lets_pass(opcode) or not is_whole:
                 self._enqueue([packet], received)
+                if self._observer.now() - began > self._limits.stretch and not self.is_closed:
+                    self.again = True
             else:
                 self.replies.add_at(0, xid, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)
                 self.end(Closing("it has to authenticate first"))
@@ -449,7 +455,7 @@ class Order:
                 else:
                     queue.add_single(Single(xid, opcode, packet, received, weight), self._limits.ahead_in_all)
         if queue.items and not (queue.in_log or self.replies.is_paused or self.again or self.is_closed):
-            self.advance()
+            self._advance()
         if is_cut and not self.is_closed:
             self.end(Closing("a packet without a whole header"))
 
@@ -543,6 +549,12 @@ class Order:
 
     def advance(self) -> None:
         """Answer from the head of the queue while the client reads; send the next writes to the log."""
+        self._advance()
+        if self._gate is not None and not self.queue.items:
+            self._pass_gate(self._gate)
+
+    def _advance(self) -> None:
+        """The same, but no packet passes the gate."""
         self.again = False
         queue = self.queue
         items = queue.items
@@ -576,8 +588,6 @@ class Order:
                             break
                 queue.pop_single(item)
                 self._answer_single(item)
-        if self._gate is not None and not items:
-            self._pass_gate(self._gate, (), self._observer.now())
 
     def _answer_last(self, write: Write, zxid: int, err: int, body: bytes) -> None:
         """Answer a write whose reply may be the last one of the connection."""

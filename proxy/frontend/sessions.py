@@ -3,7 +3,7 @@
 Pure: the clock is an argument. Nothing else decides that a session ends. The log reports changes of sessions
 and proxies here. Requests for the log are returned; the shell (`handshake`) submits them.
 
-With T a session's timeout and L the time of a proxy's lease:
+With T a session's timeout and L the time of its proxy's lease, which that proxy's key names:
 
 - A client that sends nothing for T loses its session: this proxy appends CLOSE. What a client has sent and
   this proxy has not read counts, as far as the kernel has it.
@@ -45,7 +45,10 @@ Done: TypeAlias = Callable[[Pending, int, int, bytes], None]
 
 
 def _wait_of_others(timeout: float, lease: float) -> float:
-    """Seconds that other proxies wait, after an incarnation's end, before they end one of its sessions."""
+    """Seconds that other proxies wait, after an incarnation's end, before they end one of its sessions.
+
+    `lease`: of that incarnation.
+    """
     return max(_CARRY_OVER, timeout - lease)
 
 
@@ -91,13 +94,13 @@ class Session:
 class _Orphan:
     """A session whose proxy died."""
 
-    __slots__ = ("ending", "incarnation", "since", "timeout", "whole")
+    __slots__ = ("ending", "incarnation", "since", "timeout", "wait")
 
-    def __init__(self, incarnation: str, timeout: float, since: float, *, whole: bool) -> None:
+    def __init__(self, incarnation: str, timeout: float, since: float, wait: float) -> None:
         self.incarnation = incarnation
         self.timeout = timeout
         self.since = since
-        self.whole = whole  # it has its whole timeout from `since`
+        self.wait = wait  # seconds from `since` on
         self.ending = False
 
 
@@ -323,16 +326,19 @@ class Sessions:
         ]:
             del self._orphans[session_id]
 
-    def proxy_gone(self, incarnation: str) -> None:
-        """A proxy's key was deleted: no proxy serves the clients of the sessions attached to it."""
+    def proxy_gone(self, incarnation: str, lease: float) -> None:
+        """A proxy's key was deleted: no proxy serves the clients of the sessions attached to it.
+
+        `lease`: its seconds; 0 if it has named none, so that they have their whole timeouts.
+        """
         if incarnation in self._own:
             return  # this proxy lives, and carries its sessions over
         now = self._time()
         for session_id, session in self._machine.sessions.items():
             if session.incarnation == incarnation:
-                self._orphans[session_id] = _Orphan(
-                    incarnation, session.timeout_ms / 1000, now, whole=self._outage
-                )
+                timeout = session.timeout_ms / 1000
+                wait = timeout if self._outage else _wait_of_others(timeout, lease)
+                self._orphans[session_id] = _Orphan(incarnation, timeout, now, wait)
 
     def loaded(self, living: Container[str]) -> None:
         """The state was loaded, at the start or again: sessions of dead proxies get their whole timeout.
@@ -350,7 +356,8 @@ class Sessions:
             elif incarnation not in living:
                 known = self._orphans.get(session_id)
                 if known is None or known.incarnation != incarnation:
-                    known = _Orphan(incarnation, session.timeout_ms / 1000, now, whole=True)
+                    timeout = session.timeout_ms / 1000
+                    known = _Orphan(incarnation, timeout, now, timeout)
                 orphans[session_id] = known
             else:
                 self._came[session_id] = now  # at the latest: the log before that was not seen here
@@ -374,7 +381,7 @@ class Sessions:
         self._close_connections(now, contact, actions)
         if not stalled and not self._outage:
             self._end_silent(now, actions)
-            self._end_orphans(now, contact, actions)
+            self._end_orphans(now, contact.rank, actions)
         return actions
 
     def _start_anew(self, now: float) -> None:
@@ -383,7 +390,7 @@ class Sessions:
             session.heard = now
         for orphan in self._orphans.values():
             orphan.since = now
-            orphan.whole = True
+            orphan.wait = orphan.timeout
 
     def _close_connections(self, now: float, contact: Contact, actions: Actions) -> None:
         """Close the connections whose sessions other proxies may have ended, or will end soon."""
@@ -412,11 +419,10 @@ class Sessions:
                 probe.current.closing(session.id, holder)
                 actions.to_append.append(self._close(session.id, "its client was silent", holder))
 
-    def _end_orphans(self, now: float, contact: Contact, actions: Actions) -> None:
+    def _end_orphans(self, now: float, rank: int, actions: Actions) -> None:
         for session_id, orphan in self._orphans.items():
-            wait = orphan.timeout if orphan.whole else _wait_of_others(orphan.timeout, contact.lease)
-            due = max(orphan.since + wait, self._came.get(session_id, _NEVER) + orphan.timeout)
-            if not orphan.ending and now >= due + contact.rank:
+            due = max(orphan.since + orphan.wait, self._came.get(session_id, _NEVER) + orphan.timeout)
+            if not orphan.ending and now >= due + rank:
                 orphan.ending = True
                 reason = f"proxy {orphan.incarnation} is gone"
                 actions.to_append.append(self._close(session_id, reason, orphan.incarnation))

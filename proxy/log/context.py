@@ -78,8 +78,8 @@ class SessionKeeper(Protocol):
     def proxy_came(self, incarnation: str) -> None:
         """A proxy lives."""
 
-    def proxy_gone(self, incarnation: str) -> None:
-        """A proxy's key is gone: it stopped, or died."""
+    def proxy_gone(self, incarnation: str, lease: float) -> None:
+        """A proxy's key is gone: it stopped, or died. `lease`: its seconds, as `schema.record.ProxyValue`."""
 
     def loaded(self, living: Container[str]) -> None:
         """The state was loaded, at the start or again. `living`: the living incarnations."""

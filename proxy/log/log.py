@@ -156,7 +156,7 @@ class Log:
             fell_back=follow.last_load.fell_back,
             combined=self.combining.state,
             following=self.is_following,
-            standby_silence=follow.staleness.standby.silence if follow.staleness.standby.within else None,
+            standby_silence=follow.staleness.standby.silence if follow.staleness.standby.is_needed else None,
             lag=self._lag.value,
         )
 
@@ -401,12 +401,13 @@ class Log:
             case ProxyCame():
                 self._proxy_came(notice)
             case ProxyGone(name, _):
-                log.info("proxy %s is gone", self.members.get(name) or name)
+                member = self.members.get(name)
+                log.info("proxy %s is gone", member or name)
                 self.members.gone(name)
                 self.applier.peers.forget(name)
                 self.combining.server.proxy_gone(name)
                 self.incarnations.membership.key_gone(name)
-                self._sessions.proxy_gone(name)
+                self._sessions.proxy_gone(name, member.lease if member is not None else 0)
             case QuotaExceeded(path, what):
                 self._about_path.of(path).warn("quota exceeded at %s: %s", path, what)
             case BudgetSpent(path):

@@ -26,6 +26,7 @@ class Member(NamedTuple):
     archives: bool = False  # the log, if it is the eldest of those that do
     home: Home = Home()
     peer_port: PeerPort = PeerPort()
+    lease: int = 0  # seconds; 0: it does not say
 
     def __str__(self) -> str:
         """The name for messages."""

@@ -65,7 +65,9 @@ def test_damage_to_a_record_or_a_proxys_value_is_refused() -> None:
     assert_all_damage_is_refused(decode_proxy, encode_proxy(_PROXY))
 
 
-_PROXY = ProxyValue((1, 2), "0.2.0", home=Home("db-1", "0.0.0.0:2181", "http://db-1:8080", 1763898000000))
+_PROXY = ProxyValue(
+    (1, 2), "0.2.0", home=Home("db-1", "0.0.0.0:2181", "http://db-1:8080", 1763898000000), lease=5
+)
 
 
 def test_a_proxys_value_comes_back_and_is_read_by_and_from_proxies_that_know_no_home() -> None:
@@ -75,7 +77,9 @@ def test_a_proxys_value_comes_back_and_is_read_by_and_from_proxies_that_know_no_
     assert (members["levels"], members["version"]) == ([1, 2], "0.2.0"), "all that proxies of before read"
 
 
-@pytest.mark.parametrize("changes", [{"host": 5}, {"listen": None}, {"admin": 1}, {"started": "today"}])
+@pytest.mark.parametrize(
+    "changes", [{"host": 5}, {"listen": None}, {"admin": 1}, {"started": "today"}, {"lease": 2.5}]
+)
 def test_a_home_of_another_type_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(BadValue, match="a proxy's value has no proper"):
         decode_proxy(pack_json({"levels": [1], "version": "", **changes}))

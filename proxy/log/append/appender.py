@@ -317,7 +317,8 @@ class Appender:
             return 0.0 if seconds >= _TIMEOUTS[0] / 2 else next(pauses)
         if isinstance(error, EtcdRefused) and error.kind is RefusalKind.TOO_LARGE and not sent.over:
             log.warning(
-                "etcd refused an entry of %d bytes: %s. Set its --max-request-bytes to 1.5 MiB",
+                "etcd refused an entry of %d bytes: %s. Set its --max-request-bytes to 1.5 MiB, then restart"
+                " this proxy or run `zketcd upgrade`: until then its entries are smaller",
                 len(sent.value),
                 error,
             )

@@ -156,14 +156,12 @@ class Membership:
         self._etcd = context.etcd
         self._keys = context.keys
         self._lease_seconds = settings.lease_seconds
-        self._value = encode_proxy(
-            ProxyValue(
-                tuple(sorted(settings.levels)),
-                settings.version,
-                settings.archives,
-                settings.home,
-                settings.peer_port,
-            )
+        self._value = ProxyValue(
+            tuple(sorted(settings.levels)),
+            settings.version,
+            settings.archives,
+            settings.home,
+            settings.peer_port,
         )
         self._on_failure = on_failure
         self._record = record
@@ -232,12 +230,13 @@ class Membership:
         # Before 3.4.42, 3.5.28 and 3.6.9 etcd does not check the permission for a put in an inner Txn, and
         # proxies may not serve without it. It checks that for this deletion, of a key that never exists.
         may_write = Delete(key + b"\0")
+        value = encode_proxy(self._value._replace(lease=granted))
         revision = 0
         while not revision:
             known = Compare(self._keys.tree, self._record())  # another record may have a seal (rule 1.6)
             txn = Txn(
                 (Compare(key, 0), known),
-                (Txn((), (Put(key, self._value, lease),)),),
+                (Txn((), (Put(key, value, lease),)),),
                 (Get(key, keys_only=True), may_write),
             )
             try:

@@ -27,7 +27,8 @@ VALUE_BYTES = DEFAULT_MAX_REQUEST_BYTES - 2048
 # In one entry. With more, the proxies and etcd would wait for each other instead of working in parallel.
 MAX_REQUESTS = 1024
 # The bound of entries after etcd, with a lower --max-request-bytes, has refused one with several requests. If
-# etcd refuses even such a small entry, each request gets an entry of its own.
+# etcd refuses even such a small entry, each request gets an entry of its own. A bound never rises again: each
+# attempt would end an incarnation.
 _SMALL_ENTRY_BYTES = 16 << 10
 # Of the requests that one `cut` refuses, about. A request of many parts takes longer to judge.
 _REFUSED_BYTES = 128 << 10

@@ -101,11 +101,11 @@ class Client:
             await asyncio.sleep(self._patience.look)
 
     def close(self) -> None:
-        """Give no more entries."""
+        """Give no more entries. Those that may not be in the log are appended directly."""
+        self.hello = None
+        self._leave("")
         if self._timer is not None:
             self._timer.cancel()
-        if self.line is not None:
-            self.line.close()
 
     async def _use(self, combiner: Member, hello: Hello, tls: Callable[[], ssl.SSLContext] | None) -> None:
         """Connect to the combiner; returns once the connection is lost, or another proxy combines."""
@@ -124,6 +124,9 @@ class Client:
             )
             line.close()
             return
+        except asyncio.CancelledError:
+            line.close()
+            raise
         log.info("proxy %s appends for this one", combiner)
         self.line = line
         while not line.lost.done() and self.hello is hello and self._members.combiner == combiner:

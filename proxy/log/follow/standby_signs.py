@@ -4,7 +4,11 @@ With --standby-within N a proxy serves only while it knows that the follower hel
 ago. Nobody compares clocks. The follower touches the copy's fence, and then puts a sign of life into this
 etcd, with a revision of this etcd that it had seen before. So it held the copy after this revision was made.
 The proxy asks etcd about once a second: a revision that its question did not find yet was made after it had
-asked, by its own clock.
+asked, by its own clock. It asks by a Txn that etcd orders like a write: some releases give old answers to
+reads (20418).
+
+Until a follower has signed, nobody can have given this tree up, and the proxy serves. A follower signs before
+it notes in the copy that whoever gives this tree up has to wait.
 
 So whoever takes the fence, and then waits for N seconds, knows that no proxy of this tree answers any more,
 whatever stood still or was late (docs/decisions/0052).
@@ -16,7 +20,7 @@ from collections import deque
 from typing import NamedTuple
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdError, Get
+from proxy.etcd.model import Delete, EtcdError, Get, RangeResult, Txn
 from proxy.support.environment import Clock
 from schema.errors import BadValue
 from schema.followed import Sign, decode_sign
@@ -44,6 +48,7 @@ class Standby:
         self._began = self._now()
         self._complaint = ""  # about the sign
         self._is_reported = False
+        self._has_signed = False
         self._held_at = -float("inf")
         #: Seconds; 0: this proxy serves without a standby.
         self.within = within
@@ -59,6 +64,11 @@ class Standby:
         return self.within > 0 and self.left <= 0
 
     @property
+    def is_needed(self) -> bool:
+        """Whether clients are served only while the follower is heard: once one has signed, for ever."""
+        return self.within > 0 and self._has_signed
+
+    @property
     def silence(self) -> float:
         """Seconds since the follower held the copy, at most."""
         return self._now() - max(self._held_at, self._began)
@@ -70,14 +80,17 @@ class Standby:
 
     async def run(self) -> None:
         """Ask for ever."""
+        ask = Txn((), (Get(self._key), Delete(self._key + b"\0")))  # it deletes nothing
         while self.within:
             began = self._now()
             try:
-                found = await self._etcd.range(Get(self._key), _TIMEOUT)
+                answer = await self._etcd.txn(ask, _TIMEOUT)
             except EtcdError as error:
                 log.debug("cannot ask etcd for the standby's sign of life: %s", error)
             else:
-                self.answered(began, found.revision, found.kvs[0].value if found.kvs else None)
+                found = answer.responses[0]
+                assert isinstance(found, RangeResult)
+                self.answered(began, answer.revision, found.kvs[0].value if found.kvs else None)
             if self.is_silent and not self._is_reported and self.silence > self.within:
                 self._is_reported = True
                 log.warning("%s: no client is served until it is", self.reason)
@@ -88,6 +101,7 @@ class Standby:
         questions = self._questions
         if questions and revision < questions[-1].revision:
             questions.clear()  # etcd was restored
+        self._note(began, value)
         self._take(revision, value)
         if not questions or revision > questions[-1].revision:
             questions.append(_Question(began, revision))
@@ -97,6 +111,18 @@ class Standby:
             questions.popleft()
         if not self.is_silent:
             self._is_reported = False
+
+    def _note(self, began: float, value: bytes | None) -> None:
+        """Whether a follower has signed."""
+        if self._has_signed:
+            return
+        if value is None:
+            if self._held_at < 0:
+                log.warning("clients are served without a standby: none has been heard since this tree began")
+            self._held_at = max(self._held_at, began)
+            return
+        self._has_signed = True
+        log.info("a follower has signed: clients are served while it is heard within %g s", self.within)
 
     def _take(self, revision: int, value: bytes | None) -> None:
         try:

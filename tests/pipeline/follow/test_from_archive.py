@@ -12,12 +12,14 @@ from archive.files.catalog import Catalog
 from archive.files.store import Directory
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
-from pipeline.follow import from_archive
+from pipeline.follow import finishing, from_archive
+from pipeline.follow.finishing import Asked
 from pipeline.follow.from_archive import InArchive
 from pipeline.follow.options import Options
 from pipeline.follow.output import DONE
 from pipeline.follow.source import OtherSource
 from pipeline.follow.standby import follow
+from pipeline.follow.target import Origin
 from schema.record import Seal
 from tests.pipeline.follow.test_standby import KEYS, LEVEL, World
 
@@ -129,7 +131,7 @@ async def test_a_copy_that_is_far_behind(world: Archived, monkeypatch: pytest.Mo
         await world.archived()
     run = Catalog(world.store.list()).runs[-1]
     monkeypatch.setattr(from_archive, "_TOGETHER", 1)
-    reading = await world.archive.open(run.begin.entries, run.cluster)
+    reading = await world.archive.open(run.begin.entries, Origin(run.cluster, "", 0, 0))
     reader = asyncio.create_task(reading.run())
     await asyncio.wait_for(reading.arrived.wait(), 60)
     assert reading.behind >= run.end.zxid - run.segments[0].end.zxid > 10
@@ -190,3 +192,14 @@ async def test_an_archive_that_is_late_or_of_another_tree(world: Archived) -> No
         await follow(other.archive, world.etcd, KEYS, LEVEL)
     with pytest.raises(Failure, match="cannot be sealed"):
         await world.archive.seal(Seal("", "/copy", 1, 0))
+
+
+async def test_a_follower_of_an_archive_leaves_a_move_to_the_command(world: Archived) -> None:
+    """It cannot seal the source: if it answered and ended, its supervisor would have it answer again."""
+    await world.follow()
+    running = asyncio.create_task(follow(world.archive, world.etcd, KEYS, Options()))
+    with mock.patch.object(finishing, "_ANSWER_WITHIN", 1.0):
+        assert not await finishing.ask(world.etcd, KEYS, Asked(0, keep_sessions=True, answered=False))
+    assert not running.done()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

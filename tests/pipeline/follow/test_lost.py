@@ -16,6 +16,7 @@ from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
 from pipeline.follow import retrying as retrying_module
 from pipeline.follow import target
+from pipeline.follow.from_etcd import InEtcd
 from pipeline.follow.lost import list_lost, promote, seal_source
 from pipeline.follow.options import Options
 from pipeline.follow.retrying import retrying
@@ -28,7 +29,7 @@ from proxy.log.record import TreeSealed
 from schema.record import Seal
 from tests.pipeline.follow.running import Stopped, at_each_txn
 from tests.pipeline.follow.test_standby import KEYS, World
-from tests.proxy.log.trees import CLOCK, asked, created
+from tests.proxy.log.trees import CLOCK, Tree, asked, created
 
 WHERE = Seal("http://two", "/copy", 2, 0)
 
@@ -204,6 +205,22 @@ async def test_the_source_is_sealed_when_it_is_back(world: World) -> None:
     world.client.store.cluster_id = 9
     with pytest.raises(OtherSource, match="it is not sealed"):
         await seal_source(world.client, world.tree.keys, "one", position.origin, WHERE)
+
+
+async def test_another_tree_of_the_sources_etcd_is_not_sealed(world: World) -> None:
+    """That night somebody types its prefix."""
+    other = Tree(world.client, "/billing")
+    await other.make("b")
+    is_other = "has the prefix /billing, and the copy has followed /t"
+    with pytest.raises(OtherSource, match=f"{is_other}: nothing was changed"):
+        await promote(world.etcd, KEYS, Limits(), other.keys)
+    position = await promote(world.etcd, KEYS, Limits(), world.tree.keys)
+    assert position.origin is not None
+    with pytest.raises(OtherSource, match=f"{is_other}: it is not sealed"):
+        await seal_source(world.client, other.keys, "etcd://one/billing", position.origin, WHERE)
+    assert (await other.record()).seal is None
+    with pytest.raises(OtherSource, match=is_other):
+        await list_lost(InEtcd("etcd://one/billing", world.client, other.keys), world.etcd, KEYS, print)
 
 
 async def test_what_is_refused(world: World) -> None:

@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from random import Random
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -14,7 +15,7 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
-from pipeline.follow import finishing, standby, target
+from pipeline.follow import finishing, output, standby, target
 from pipeline.follow import retrying as retrying_module
 from pipeline.follow import source as source_module
 from pipeline.follow.checking import EQUAL, check_with
@@ -374,7 +375,7 @@ def test_a_copy_is_as_old_as_what_is_in_it() -> None:
         def level_at(self) -> float | None:
             return self.at
 
-    reading = Now(Machine(1), 1)
+    reading = Now(Machine(1), 1, "/t")
     lag = standby._Lag(reading)
     now = time.time()
     reading.waiting = 5
@@ -704,3 +705,93 @@ async def test_it_shows_the_sources_proxies_that_it_lives(world: World) -> None:
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
+
+
+async def test_a_follower_that_starts_shows_that_it_lives_while_it_loads(world: World) -> None:
+    """Only if the source is the one that the copy follows."""
+    await world.level()
+    source = world.source
+    is_loading = asyncio.Event()
+
+    async def loads(*_: object) -> source_module.Reading:
+        is_loading.set()
+        return await asyncio.Future()
+
+    async def signs() -> bool:
+        return bool((await world.client.range(Get(world.tree.keys.heard), 1)).kvs)
+
+    options = Options(standby_within=7)
+    with mock.patch.object(source, "open", loads):
+        running = asyncio.create_task(follow(source, world.etcd, KEYS, options))
+        await asyncio.wait_for(is_loading.wait(), 60)
+        await eventually(signs, "it has signed", 60)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        await _another(world)
+        world.client.store.cluster_id = 77
+        other = InEtcd("etcd://one/t", world.client, world.tree.keys)
+        with mock.patch.object(other, "open", loads), pytest.raises(OtherSource, match="in the etcd cluster"):
+            await follow(other, world.etcd, KEYS, options)
+    assert not await signs()
+
+
+async def test_one_copy_only_is_what_the_source_needs(world: World) -> None:
+    async def signed(prefix: str) -> bool:
+        found = (await world.client.range(Get(world.tree.keys.heard), 1)).kvs
+        return bool(found) and decode_sign(found[0].value).prefix == prefix
+
+    options = Options(standby_within=7)
+    for _ in range(2):  # the copy's next follower may sign, too
+        running = asyncio.create_task(follow(world.source, world.etcd, KEYS, options))
+        await eventually(lambda: signed("/copy"), "it has signed", 60)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    second = Keyspace("/second")
+    with pytest.raises(Failure, match="needs the follower of another copy: of /copy in the etcd cluster"):
+        await follow(world.source, world.etcd, second, options)
+    assert await signed("/copy")
+    await world.client.txn(Txn((), (Delete(world.tree.keys.heard),)), 1)
+    running = asyncio.create_task(follow(world.source, world.etcd, second, options))
+    await eventually(lambda: signed("/second"), "it has signed", 60)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_a_copy_that_starts_over_keeps_what_was_promised(world: World) -> None:
+    """The source's proxies still count on it, until the copy is complete."""
+    world.etcd.store.cluster_id = 2
+    await world.level()
+    begun = await target.resume(world.etcd, KEYS)
+    await begun.tree.allow(300)
+    await world.level(overwrite=True)
+    assert await target.allowed(world.etcd, KEYS) == 300
+    await world.check()
+    assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE
+    assert await target.allowed(world.etcd, KEYS) == 0
+
+
+async def test_what_is_sealed_is_completed_however_long_it_takes(world: World) -> None:
+    """--timeout must not end the command while nobody serves."""
+    limits: list[asyncio.Timeout] = []
+    sealed: list[float | None] = []
+    seal = InEtcd.seal
+
+    async def noted(
+        timeout: float | None, following: Callable[[asyncio.Timeout], Coroutine[Any, Any, int]]
+    ) -> int:
+        def run(limit: asyncio.Timeout) -> Coroutine[Any, Any, int]:
+            limits.append(limit)
+            return following(limit)
+
+        return await output.within(timeout, run)
+
+    async def sealing(source: InEtcd, where: Seal) -> None:
+        sealed.append(limits[0].when())
+        await seal(source, where)
+
+    with mock.patch.object(standby, "within", noted), mock.patch.object(InEtcd, "seal", sealing):
+        assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE
+    assert sealed == [None]

@@ -1,6 +1,7 @@
 """The requests of one connection: which wait for which, and in which order they are answered."""
 
 import struct
+import time
 from collections.abc import Iterable
 
 import pytest
@@ -10,7 +11,8 @@ from codec.client import PING, auth, framed, get, multi, packet, set_data
 from codec.constants import ErrorCode, OpCode, Xid
 from codec.jute import INT, NULL, pack_buffer, pack_string
 from lab.fakes.connection import Client, FakeHost, FakeLoop, connected, established
-from proxy.frontend.replies import LIMITS
+from proxy.frontend.replies import LIMITS, Limits
+from proxy.frontend.requests import Write
 
 _NO_PATH = b"\xff" * 4
 _FEW = LIMITS._replace(forced=50_000)
@@ -198,6 +200,36 @@ def test_of_very_many_held_writes_few_are_decoded_in_one_turn(how: str) -> None:
     client.commit()
     assert client.host.machine.tree.nodes["/a"].version == 150
     assert how == "lost" or client.outcomes() == [(1, 0), *[(2, 0)] * 30]
+
+
+@pytest.mark.parametrize("limits", [LIMITS, LIMITS._replace(stretch=0)], ids=["usual", "a packet a turn"])
+def test_a_client_that_must_authenticate_may_prove_other_identities_in_any_number(limits: Limits) -> None:
+    """Without a call within a call for each of them, and not all in one turn if that takes long."""
+    host = FakeHost(FakeLoop(), limits=limits)
+    host.enforced_schemes = frozenset(["sasl"])
+    client = connected(host)
+    client.connection.data_received(packet(Xid.AUTH, auth("digest", b"user:word")) * 1500)
+    assert client.connection.order.again or limits.stretch
+    client.loop.run()
+    assert client.outcomes() == [(Xid.AUTH, 0)] * 1500
+    client.send(_gets([1]))
+    assert client.outcomes() == [(1, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH)]
+    assert client.transport.is_closed()
+
+
+def test_what_waits_for_an_authentication_keeps_the_time_at_which_it_came() -> None:
+    """So the wait is in latencies and in the log of slow requests."""
+    host = FakeHost(FakeLoop(), limits=LIMITS._replace(stretch=0))
+    host.enforced_schemes = frozenset(["digest"])
+    client = connected(host)
+    client.connection.data_received(packet(Xid.AUTH, auth("digest", b"user:word")) + _puts([1, 2]))
+    between = time.perf_counter_ns()
+    client.connection.data_received(_puts([3]))
+    client.loop.run()
+    requests = host.pending
+    client.commit()
+    requests += host.pending
+    assert [isinstance(each, Write) and each.received < between for each in requests] == [True, True, False]
 
 
 def test_of_very_many_writes_before_an_authentication_few_are_decoded_in_one_turn() -> None:

@@ -71,10 +71,10 @@ class Proxy:
         for name, timeout_ms in timeouts.items():
             self.machine.sessions[int(name[1:])] = Attached(0, timeout_ms, b"", incarnation)
 
-    def gone(self, incarnation: str = DEAD, now: float = 100.0) -> None:
-        """A proxy's key goes."""
+    def gone(self, incarnation: str = DEAD, now: float = 100.0, lease: float = LEASE) -> None:
+        """The key of a proxy with this lease goes."""
         self.now = now
-        self.sessions.proxy_gone(incarnation)
+        self.sessions.proxy_gone(incarnation, lease)
 
     def begin(self, session_id: int = 1, timeout_ms: int = 4000) -> tuple[Session, Connection]:
         """A session with a connection."""
@@ -364,6 +364,18 @@ def test_the_sessions_of_a_dead_proxy_end_after_what_is_left_of_their_timeout(
     assert proxy.check() == []
     proxy.answer()
     assert proxy.sessions.orphans == 0
+
+
+@pytest.mark.parametrize(
+    ("lease", "wait"), [(30.0, 2.0), (10.0, 20.0), (LEASE, 25.0), (2.0, 28.0), (0.0, 30.0)]
+)
+def test_the_lease_of_the_dead_proxy_counts_not_that_of_the_one_that_ends_its_sessions(
+    proxy: Proxy, lease: float, wait: float
+) -> None:
+    """Its own proxy keeps the connection for the whole timeout. 0: a former release names no lease."""
+    proxy.attached(DEAD, s7=30_000)
+    proxy.gone(lease=lease)
+    assert proxy.pass_to(150.0) == [(7, DEAD, 100.0 + wait)]
 
 
 def test_when_the_eldest_goes_the_next_has_its_place(proxy: Proxy) -> None:

@@ -59,7 +59,7 @@ class Proxy:
         self.changes: list[SessionChange] = []
         self.came: list[str] = []
         self.registered_as = ""
-        self.gone: list[str] = []
+        self.gone: dict[str, float] = {}  # incarnations, and the leases that they had
         self.stops: list[str] = []
         self.living: Container[str] = ()  # as of the last load
         self.disagreements: list[Disagreement] = []
@@ -79,8 +79,8 @@ class Proxy:
     def proxy_came(self, incarnation: str) -> None:
         self.came.append(incarnation)
 
-    def proxy_gone(self, incarnation: str) -> None:
-        self.gone.append(incarnation)
+    def proxy_gone(self, incarnation: str, lease: float) -> None:
+        self.gone[incarnation] = lease
 
     def loaded(self, living: Container[str]) -> None:
         assert all(member.incarnation in living for member in self.log.members)
@@ -170,7 +170,10 @@ class World:
         self.proxies: list[Proxy] = []
 
     async def proxy(self) -> Proxy:
-        proxy = Proxy(FakeEtcdClient(self.store))
+        return await self.proxy_with()
+
+    async def proxy_with(self, settings: LogSettings | None = None) -> Proxy:
+        proxy = Proxy(FakeEtcdClient(self.store), settings=settings)
         self.proxies.append(proxy)
         return await proxy.start()
 

@@ -272,6 +272,15 @@ async def test_a_full_etcd_is_reported_once(world: World, caplog: pytest.LogCapt
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
+async def test_who_has_raised_etcds_limit_is_told_to_restart(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Until then this process makes small entries: the bound never rises."""
+    await world.answer(["submit", "1"])
+    await world.answer(["too", "large", "1"])
+    assert "--max-request-bytes to 1.5 MiB, then restart this proxy or run `zketcd upgrade`" in caplog.text
+
+
 async def test_the_refusal_of_very_many_requests_goes_on_in_later_turns(world: World) -> None:
     world.submit(b"first")
     await until(lambda: world.outbox.unanswered == 1)

@@ -16,6 +16,7 @@ from proxy.log.combine.combiner import Combiner, Offer, append_all
 from proxy.log.combine.messages import MOST_BYTES, NONCE, Ends, Hello, encode_entry
 from proxy.log.context import LogSettings, Patience
 from proxy.log.follow import staleness
+from proxy.log.members import Member
 from proxy.log.status import Combined
 from proxy.support.environment import HOST, Clock, Environment
 from proxy.support.ports import BoundedPort, Bounds
@@ -255,6 +256,43 @@ async def test_a_proxy_that_stops_combines_nothing_more(cluster: Cluster) -> Non
     assert close.call_count == 1
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", _port(first))
+
+
+async def test_a_proxy_that_stops_offers_nothing_more(cluster: Cluster) -> None:
+    """It appends directly what the combiner has not appended, and all that follows."""
+    _, second, _ = await cluster.three()
+    combining = second.log.combining
+    with mock.patch.object(Combiner, "add"):
+        replies = [second.create(2, "/xa")]
+        await until(lambda: second.log.stats.offered_entries > 0)
+        offered = second.log.stats.offered_entries
+        await combining.close()
+        replies.append(second.create(2, "/xb"))
+        await answered(replies)
+    assert (combining.is_on, combining.client.offer(99, b"", mock.Mock())) == (False, False)
+    assert second.log.stats.offered_entries == offered
+    await cluster.check()
+
+
+async def test_a_proxy_that_stops_while_it_connects_to_the_combiner_leaves_no_connection(
+    cluster: Cluster,
+) -> None:
+    ended = asyncio.Event()
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionResetError):
+            await reader.readexactly(len(Ends(SECRET, bytes(NONCE)).greeting()))
+            connecting.cancel()
+            await reader.read()
+        ended.set()
+        writer.close()
+
+    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as silent:
+        port = PeerPort(f"127.0.0.1:{silent.sockets[0].getsockname()[1]}", SECRET)
+        proxy = await cluster.proxy_with(LogSettings(peer_port=port, patience=cluster.patience))
+        proxy.log.members.add(Member("combiner", 1, (1,), "", peer_port=port))
+        connecting = asyncio.create_task(proxy.log.combining.client.run(None))
+        await asyncio.wait_for(ended.wait(), 20)
 
 
 async def test_a_proxy_that_is_gone_keeps_no_connection(cluster: Cluster) -> None:

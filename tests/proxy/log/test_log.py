@@ -11,7 +11,8 @@ import pytest
 
 from codec.constants import ErrorCode
 from lab.fakes.etcd import FakeEtcd, Fate
-from proxy.etcd.model import EtcdUnknown, Event, Put, Txn
+from proxy.etcd.model import Delete, EtcdUnknown, Event, Put, Txn
+from proxy.log.context import LogSettings
 from proxy.log.follow import staleness, watch_guard
 from proxy.log.follow.follower import Item
 from proxy.log.record import Registered, TreeNotServable
@@ -22,6 +23,7 @@ from proxy.state.node import full_node
 from schema.budgets import encode_rule
 from schema.entry import Kind, encode_attach, encode_forget, encode_level
 from schema.keys import Keyspace
+from schema.record import ProxyValue, encode_proxy
 from tests.proxy.log.proxies import EPHEMERAL, PASSWORD, SEQUENTIAL, Proxy, World, answered, until
 from tests.seeds import seeds
 
@@ -62,6 +64,27 @@ async def test_when_the_lease_runs_out_the_sessions_are_carried_over(world: Worl
     assert {"/xe", "/xb"} <= one.paths()
     await until(lambda: old in two.gone)
     await world.check()
+
+
+async def test_the_sessions_of_a_proxy_are_timed_by_its_own_lease(world: World) -> None:
+    """Also by proxies with another one, whether they saw it come or loaded the tree after that."""
+    one = await world.proxy_with(LogSettings(lease_seconds=7))
+    two, three = await world.proxy_with(LogSettings(lease_seconds=40)), await world.proxy()
+    leases = {one.log.incarnation: 7, two.log.incarnation: 40}
+    world.end_lease(one)
+    world.end_lease(two)
+    await until(lambda: one.gone == two.gone == three.gone == leases)
+
+
+async def test_a_proxy_whose_key_names_no_lease_counts_as_if_it_had_none(world: World) -> None:
+    """It is of a former release, or its value is damaged: its sessions have their whole timeout."""
+    one = await world.proxy()
+    for name, value in (("former", encode_proxy(ProxyValue((1,), "0.1.0"))), ("damaged", b"{}")):
+        key = f"/t/live/proxy/{name}".encode()
+        world.store.txn(Txn((), (Put(key, value),)))
+        world.store.txn(Txn((), (Delete(key),)))
+    await until(lambda: len(one.gone) == 2)
+    assert one.gone == {"former": 0, "damaged": 0}
 
 
 async def test_until_sessions_are_carried_over_the_keep_alives_of_their_incarnation_count(

@@ -6,6 +6,7 @@ from unittest import mock
 
 import pytest
 
+from lab.fakes import etcd_store
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.model import EtcdError, EtcdNoSpace, EtcdRefused, Put, RefusalKind, Txn, TxnResult
 from proxy.log import status
@@ -67,8 +68,19 @@ async def test_a_key_on_a_lease(world: World) -> None:
     assert list(world.proxies()) == [KEYS.proxy(incarnation.name)]
     assert world.seconds_left() == incarnation.granted == 5
     (pair,) = world.store.snapshot()
-    assert (pair.create_revision, decode_proxy(pair.value).version) == (incarnation.revision, "1")
+    value = decode_proxy(pair.value)
+    assert (pair.create_revision, value.version, value.lease) == (incarnation.revision, "1", 5)
     assert incarnation.keep_alive_sent > 0
+
+
+async def test_the_key_names_the_lease_that_etcd_has_granted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can be longer than requested, since etcd's elections take longer."""
+    monkeypatch.setattr(etcd_store, "_LEAST_TTL", 8)
+    incarnation = await world.membership.register()
+    (pair,) = world.store.snapshot()
+    assert decode_proxy(pair.value).lease == incarnation.granted == 8
 
 
 async def test_a_refused_registration_is_told_and_tried_again(world: World) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from lab.fakes.clock import FakeClock
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
-from proxy.etcd.model import Get, Put, Txn
+from proxy.etcd.model import Delete, Get, Put, RangeResult, Txn
 from proxy.log.follow.standby_signs import Standby
 from schema.followed import Sign, encode_sign
 from schema.keys import Keyspace
@@ -31,7 +31,13 @@ class World:
         return int(self.store.txn(Txn((), (Put(key, value),))).revision)
 
     def sign(self, revision: int, within: int = WITHIN) -> int:
-        return self.put(KEYS.heard, encode_sign(Sign(within, revision)))
+        return self.put(KEYS.heard, encode_sign(Sign(within, revision, 2, "/copy")))
+
+    def arm(self) -> None:
+        """A follower signs for the first time, without having seen a revision, and the time passes."""
+        self.sign(0)
+        self.ask()
+        self.clock.now += WITHIN
 
     def ask(self, asked: float = 0.0) -> float:
         """Ask; the answer comes `asked` seconds later. Returns for how long the proxy may serve."""
@@ -44,6 +50,7 @@ class World:
 
 def test_a_proxy_serves_from_what_its_own_question_has_shown() -> None:
     world = World()
+    world.arm()
     assert world.ask() == -inf
     assert "has not been heard within 10 s" in world.standby.reason
     seen = world.put(b"/x", b"")
@@ -61,6 +68,7 @@ def test_a_proxy_serves_from_what_its_own_question_has_shown() -> None:
 
 def test_a_sign_that_was_late_counts_from_what_its_follower_had_seen() -> None:
     world = World()
+    world.arm()
     seen = world.put(b"/x", b"")
     for _ in range(3):
         world.ask()
@@ -88,7 +96,9 @@ def test_an_old_sign_stays_old() -> None:
 
 def test_a_sign_that_does_not_count() -> None:
     world = World()
-    world.ask()
+    world.arm()
+    world.store.txn(Txn((), (Delete(KEYS.heard),)))
+    assert world.ask() == -inf
     assert "there is no sign of life of a follower" in world.standby.reason
     world.sign(world.put(b"/x", b""), within=WITHIN - 1)
     assert world.ask() == -inf
@@ -102,14 +112,60 @@ def test_a_sign_that_does_not_count() -> None:
 
 def test_etcd_is_restored() -> None:
     world = World()
+    world.arm()
     before = world.store.revision
     for _ in range(5):
         world.put(b"/x", b"")
     world.ask()
     world.clock.now += 1
     world.standby.answered(world.clock.now, before, None)
-    world.standby.answered(world.clock.now, before + 2, encode_sign(Sign(WITHIN, before + 1)))
+    world.standby.answered(world.clock.now, before + 2, encode_sign(Sign(WITHIN, before + 1, 2, "/copy")))
     assert world.standby.left == WITHIN
+
+
+async def test_an_old_answer_to_a_read_shows_no_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As etcd 20418 gives it: the member does not know yet what it had to say before."""
+    world = World()
+    world.arm()
+    world.ask()
+    sign = world.put(b"/x", b"")
+    world.sign(sign)
+    world.ask()
+    ends = world.clock.now + world.standby.left
+    world.clock.now += WITHIN / 2
+
+    async def old(_get: Get, _timeout: float) -> RangeResult:
+        return RangeResult([], False, 0, sign - 1)
+
+    async def pause(_seconds: float) -> None:
+        world.clock.now += 1
+        if world.clock.now > ends:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(world.client, "range", old)
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    with pytest.raises(asyncio.CancelledError):
+        await world.standby.run()
+    assert world.clock.now + world.standby.left == ends
+
+
+def test_clients_are_served_until_a_follower_has_signed(caplog: pytest.LogCaptureFixture) -> None:
+    """But a proxy that did not hear of it does not serve for longer than after a sign."""
+    caplog.set_level(logging.INFO)
+    world = World()
+    assert world.standby.is_silent  # it has not asked yet
+    for _ in range(3 * WITHIN):
+        assert world.ask() == WITHIN
+        world.clock.now += 1
+    before = world.standby.is_needed
+    assert "clients are served without a standby" in caplog.text
+    world.sign(0)
+    assert world.ask() == WITHIN - 1
+    assert (before, world.standby.is_needed) == (False, True)
+    assert "a follower has signed" in caplog.text
+    world.store.txn(Txn((), (Delete(KEYS.heard),)))
+    world.clock.now += 1
+    assert world.ask() == WITHIN - 2
 
 
 def test_without_the_option() -> None:
@@ -124,6 +180,7 @@ async def test_it_asks_and_says_that_nobody_answers(
 ) -> None:
     caplog.set_level(logging.WARNING)
     world = World()
+    world.arm()
     seconds = 0
 
     async def pause(_seconds: float) -> None:
