@@ -65,11 +65,10 @@ async def test_items_are_made_in_slices_and_one_by_one() -> None:
             yield number
         raise ValueError("broken")
 
-    found: list[tuple[int, int]] = []
+    made = each_in_slices(make, FakeClock(step=SLICE), rest)
+    assert [(await anext(made), len(turns)) for _ in range(4)] == [(0, 3), (1, 6), (2, 9), (3, 12)]
     with pytest.raises(ValueError, match="broken"):
-        async for item in each_in_slices(make, FakeClock(step=SLICE), rest):
-            found.append((item, len(turns)))  # noqa: PERF401 - those before the error
-    assert found == [(0, 3), (1, 6), (2, 9), (3, 12)]
+        await anext(made)
     assert [item async for item in each_in_slices(lambda _: [7, 8], FakeClock(step=SLICE))] == [7, 8]
 
 
