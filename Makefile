@@ -92,9 +92,9 @@ setup-archive: $(STAMPS)/archive ## Install what `zketcd archive s3://...` needs
 
 setup-gssapi: $(STAMPS)/gssapi ## Install what `--sasl-keytab` needs: python-gssapi, compiled with Debian's libkrb5-dev
 
-setup-pipeline-small: $(STAMPS)/pipeline-small ## Install what `python -m pipeline` needs for up to 10 million znodes: no Spark, no Java
+setup-pipeline-small: $(STAMPS)/pipeline-small ## Install what the pipeline needs for up to 10 million znodes: no Spark, no Java
 
-setup-pipeline: $(STAMPS)/pipeline ## Install what `python -m pipeline` needs for trees of any size: Spark and Java
+setup-pipeline: $(STAMPS)/pipeline ## Install what the pipeline needs for trees of any size: Spark and Java
 	@tools/install_system_packages.sh java
 
 setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import yaml
 
+from cli.commands import COMMANDS
 from proxy.support.libraries import OF_IMAGE
 from tools import folders
-from zketcd.commands import ALL
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -52,7 +52,7 @@ def test_the_image_has_all_packages_and_the_command(tmp_path: Path) -> None:
         ).stdout
 
     commands = re.findall(r"^    ([a-z-]+)(?: |$)", run("--help"), re.MULTILINE)
-    assert set(commands) == ALL.keys() - {"bench"}
+    assert set(commands) == COMMANDS.keys() - {"bench"}
     for command in ("archive", "serve", "upgrade", "shell", "backup", "export"):
         assert run(command, "--help").startswith(f"usage: zketcd {command}")
 

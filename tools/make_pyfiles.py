@@ -15,7 +15,7 @@ def write(target: Path) -> None:
     """Write the zip; equal sources give equal bytes."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for package in folders.product(below="pipeline"):
+        for package in ("zketcd", *folders.product(below="pipeline")):
             for file in sorted((_ROOT / package).rglob("*.py")):
                 name = zipfile.ZipInfo(file.relative_to(_ROOT).as_posix())
                 name.compress_type = zipfile.ZIP_DEFLATED

@@ -31,7 +31,6 @@ from lab.oracle.requests import (
 from lab.oracle.wire import Session
 from lab.servers import EtcdServer
 from lab.servers.waiting import eventually
-from pipeline.__main__ import main
 from pipeline.errors import Failure
 from pipeline.follow import finishing, inward
 from pipeline.follow.base import ascii_digest_of
@@ -49,6 +48,7 @@ from tests.pipeline.ensembles import ephemerals, populate, view, zketcd, zookeep
 from tests.pipeline.follow.histories import creates
 from tests.pipeline.follow.running import PipelineCommand
 from tests.pipeline.trees import node, transaction, write_log, write_snapshot
+from zketcd.__main__ import main
 
 KEYS = Keyspace("/t")
 TREE = [

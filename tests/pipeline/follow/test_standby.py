@@ -757,3 +757,16 @@ async def test_one_copy_only_is_what_the_source_needs(world: World) -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+async def test_a_copy_that_starts_over_keeps_what_was_promised(world: World) -> None:
+    """The source's proxies still count on it, until the copy is complete."""
+    world.etcd.store.cluster_id = 2
+    await world.level()
+    begun = await target.resume(world.etcd, KEYS)
+    await begun.tree.allow(300)
+    await world.level(overwrite=True)
+    assert await target.allowed(world.etcd, KEYS) == 300
+    await world.check()
+    assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE
+    assert await target.allowed(world.etcd, KEYS) == 0

@@ -20,7 +20,7 @@ from lab.servers import EtcdServer, ZketcdServer
 from lab.servers.tls import Authority
 from zketcd.__main__ import main
 from zketcd.online import nodes
-from zketcd.online.__main__ import changed_acl
+from zketcd.online.main import changed_acl
 from zketcd.online.shell import Shell
 
 _BOB = "digest:bob:ikIaKsbtGweaHnb/jKn7OHqbunM="  # the password is pw
