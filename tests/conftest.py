@@ -45,8 +45,8 @@ hypothesis.settings.register_profile("short", deadline=None, print_blob=True, ma
 hypothesis.settings.register_profile("full", hypothesis.settings.get_profile("short"), max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
-# The tests of what tests and measures, and of the repository, its documents, packages and deployments; `make unit`
-# is about the product.
+# The tests of what tests and measures, and of the repository: its documents, packages and deployments. `make
+# unit` is about the product.
 LONG_ROOMS = ("tests/bench/", "tests/deploy/", "tests/examples/", "tests/lab/", "tests/proof/", "tests/test_")
 
 # Marks of a whole module.
