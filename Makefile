@@ -10,7 +10,7 @@ PIP := $(VENV)/python -m pip install --quiet --disable-pip-version-check --no-in
 STAMPS := .venv/.stamps
 # That tests change between; see requirements/debs.txt.
 ETCD_VERSIONS := 3.4.23 3.5.16 3.5.30
-SOURCES := codec schema proxy cli ctl serve console archive pipeline zketcd lab proof examples tests bench tools deploy
+SOURCES := $(sort $(patsubst %/,%,$(dir $(wildcard */*.py))))
 
 # Arguments for the program behind a target: make run ARGS="--listen :2181", make test ARGS="-k watches"
 ARGS ?=

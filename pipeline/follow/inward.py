@@ -45,7 +45,7 @@ async def follow(source: Directory, etcd: Etcd, keys: Keyspace, options: Options
 
     Raises Failure, EtcdError, OSError.
     """
-    return await within(options.timeout, _follow(source, retrying(etcd), keys, options))
+    return await within(options.timeout, lambda _limit: _follow(source, retrying(etcd), keys, options))
 
 
 async def _follow(source: Directory, etcd: Etcd, keys: Keyspace, options: Options) -> int:
