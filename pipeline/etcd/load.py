@@ -305,12 +305,15 @@ def first_zxid(last_zxid: int) -> int:
 async def clear(
     etcd: Etcd, keys: Keyspace, load: Load, progress: Callable[[str], None] | None = None
 ) -> None:
-    """Delete all but the tree's record and the load's own pages.
+    """Delete all but the tree's record and the load's own pages, and what the proxies of a copy's source were
+    promised: the next follower may be another one's, and they still count on it.
 
     Some keys at a time: one delete of millions would block etcd. Raises LoadRefused.
     """
     cleared = 0
-    kept = sorted(((keys.tree, keys.tree + b"\0"), keys.snapshot(load.name)))
+    kept = sorted(
+        ((keys.within, keys.within + b"\0"), (keys.tree, keys.tree + b"\0"), keys.snapshot(load.name))
+    )
     starts, ends = [keys.start, *(end for _, end in kept)], [*(start for start, _ in kept), keys.end]
     for start, end in zip(starts, ends, strict=True):
         first = start

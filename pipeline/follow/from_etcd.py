@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 class InEtcd:
     """A tree in etcd."""
 
+    can_seal = True
+
     def __init__(self, name: str, etcd: Etcd, keys: Keyspace) -> None:
         """`etcd`: a client that tries again until etcd answers."""
         self.name = name

@@ -35,12 +35,14 @@ def print_progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-async def within(timeout: float | None, following: Coroutine[Any, Any, int]) -> int:
-    """The exit code of what has so many seconds until it is level."""
+async def within(
+    timeout: float | None, following: Callable[[asyncio.Timeout], Coroutine[Any, Any, int]]
+) -> int:
+    """The exit code of what has so many seconds until it is level. It may lift the limit."""
     limit = asyncio.timeout(timeout)
     try:
         async with limit:
-            return await following
+            return await following(limit)
     except TimeoutError:
         if not limit.expired():
             raise

@@ -16,7 +16,7 @@ from pipeline.etcd.reach import reached
 from pipeline.etcd.requests import TIMEOUT
 from pipeline.follow import standby
 from pipeline.follow.checking import check, check_with
-from pipeline.follow.from_archive import InArchive
+from pipeline.follow.from_archive import InArchive, cannot_be_sealed
 from pipeline.follow.from_etcd import InEtcd
 from pipeline.follow.lost import promote, seal_source
 from pipeline.follow.options import Options
@@ -50,6 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise Failure("--standby-within needs a source in etcd")
     if arguments.source_lost and not (arguments.finish and of_zketcd):
         raise Failure("--source-lost goes with --finish, for another zketcd")
+    if arguments.finish and not arguments.source_lost and arguments.source.startswith(ARCHIVE):
+        raise cannot_be_sealed(arguments.source)
     if arguments.timeout is not None and not (arguments.until_level or arguments.finish):
         raise Failure("--timeout goes with --until-level or --finish")
     try:
@@ -87,7 +89,7 @@ async def _inward(connection: Connection, arguments: argparse.Namespace) -> int:
     from pipeline.follow import inward
 
     source = inward.Directory(
-        arguments.source, arguments.data_log_dir, arguments.patience, torn=arguments.repair == TAIL
+        arguments.source, arguments.data_log_dir, arguments.log_timeout, torn=arguments.repair == TAIL
     )
     async with reached(connection) as etcd:
         if arguments.check:

@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from random import Random
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -14,7 +15,7 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
-from pipeline.follow import finishing, standby, target
+from pipeline.follow import finishing, output, standby, target
 from pipeline.follow import retrying as retrying_module
 from pipeline.follow import source as source_module
 from pipeline.follow.checking import EQUAL, check_with
@@ -757,3 +758,40 @@ async def test_one_copy_only_is_what_the_source_needs(world: World) -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+async def test_a_copy_that_starts_over_keeps_what_was_promised(world: World) -> None:
+    """The source's proxies still count on it, until the copy is complete."""
+    world.etcd.store.cluster_id = 2
+    await world.level()
+    begun = await target.resume(world.etcd, KEYS)
+    await begun.tree.allow(300)
+    await world.level(overwrite=True)
+    assert await target.allowed(world.etcd, KEYS) == 300
+    await world.check()
+    assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE
+    assert await target.allowed(world.etcd, KEYS) == 0
+
+
+async def test_what_is_sealed_is_completed_however_long_it_takes(world: World) -> None:
+    """--timeout must not end the command while nobody serves."""
+    limits: list[asyncio.Timeout] = []
+    sealed: list[float | None] = []
+    seal = InEtcd.seal
+
+    async def noted(
+        timeout: float | None, following: Callable[[asyncio.Timeout], Coroutine[Any, Any, int]]
+    ) -> int:
+        def run(limit: asyncio.Timeout) -> Coroutine[Any, Any, int]:
+            limits.append(limit)
+            return following(limit)
+
+        return await output.within(timeout, run)
+
+    async def sealing(source: InEtcd, where: Seal) -> None:
+        sealed.append(limits[0].when())
+        await seal(source, where)
+
+    with mock.patch.object(standby, "within", noted), mock.patch.object(InEtcd, "seal", sealing):
+        assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE
+    assert sealed == [None]

@@ -17,7 +17,6 @@ from kazoo.retry import KazooRetry
 from lab.oracle.client import Client
 from lab.servers import EtcdServer, StartFailed, ZketcdServer, wait_until
 from lab.servers.link import Link
-from pipeline.__main__ import main
 from schema.keys import Keyspace
 from tests.archive.archives import until_archived
 from tests.clients.jvm import java_virtual_machine
@@ -25,6 +24,7 @@ from tests.pipeline.ensembles import ephemerals, populate, view, zketcd
 from tests.pipeline.follow.running import Comer, PipelineCommand, wait_for_zxid
 from tests.pipeline.follow.test_inward_curator import curator
 from tests.pipeline.running.test_runner import run as pipeline
+from zketcd.__main__ import main
 
 COPY = "/copy"
 Capture = pytest.CaptureFixture[str]

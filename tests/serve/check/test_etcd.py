@@ -13,17 +13,17 @@ from proxy.etcd import metrics
 from proxy.etcd.metrics import QUOTA, Metrics
 from proxy.etcd.model import Status
 from serve.check import etcd as module
-from serve.check.__main__ import main
 from serve.check.etcd import _clock_of, _measured, _quantile
 from serve.check.finding import Grade
 from tests.proxy.etcd.admin import enable_authentication
+from zketcd.__main__ import main
 
 pytestmark = pytest.mark.real
 
 
 def _checked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, str]]:
     """The exit code, and all texts with their grades."""
-    code = main(["--json", "--listen", "127.0.0.1:0", "--admin-listen", "none", *arguments])
+    code = main(["check", "--json", "--listen", "127.0.0.1:0", "--admin-listen", "none", *arguments])
     document = json.loads(capsys.readouterr().out)
     assert document["exit_code"] == code
     return code, {finding["text"]: finding["grade"] for finding in document["findings"]}
