@@ -91,7 +91,7 @@ async def _inward(connection: Connection, arguments: argparse.Namespace) -> int:
     from pipeline.follow import inward
 
     source = inward.Directory(
-        arguments.source, arguments.data_log_dir, arguments.patience, torn=arguments.repair == TAIL
+        arguments.source, arguments.data_log_dir, arguments.log_timeout, torn=arguments.repair == TAIL
     )
     async with reached(connection) as etcd:
         if arguments.check:
