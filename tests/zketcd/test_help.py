@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from zketcd.commands import available
+from cli.commands import available
 
 # Libraries of extras: requirements/*.in but runtime.in. The import system does not find them.
 _EXTRAS = (

@@ -22,7 +22,7 @@ WITHOUT = "\n".join(
         "        if name.partition('.')[0] in sys.argv[1].split(','):",
         "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)",
         "sys.meta_path.insert(0, Absent())",
-        "from pipeline.__main__ import main",
+        "from zketcd.__main__ import main",
         "if sys.argv[2]:",
         "    import pipeline.running.runner as runner",
         "    runner.MOST_ROWS = int(sys.argv[2])",
