@@ -10,7 +10,7 @@ PIP := $(VENV)/python -m pip install --quiet --disable-pip-version-check --no-in
 STAMPS := .venv/.stamps
 # That tests change between; see requirements/debs.txt.
 ETCD_VERSIONS := 3.4.23 3.5.16 3.5.30
-SOURCES := codec schema proxy cli ctl serve console archive pipeline zketcd lab proof examples tests bench tools deploy
+SOURCES := $(sort $(patsubst %/,%,$(dir $(wildcard */*.py))))
 
 # Arguments for the program behind a target: make run ARGS="--listen :2181", make test ARGS="-k watches"
 ARGS ?=
@@ -92,9 +92,9 @@ setup-archive: $(STAMPS)/archive ## Install what `zketcd archive s3://...` needs
 
 setup-gssapi: $(STAMPS)/gssapi ## Install what `--sasl-keytab` needs: python-gssapi, compiled with Debian's libkrb5-dev
 
-setup-pipeline-small: $(STAMPS)/pipeline-small ## Install what `python -m pipeline` needs for up to 10 million znodes: no Spark, no Java
+setup-pipeline-small: $(STAMPS)/pipeline-small ## Install what the pipeline needs for up to 10 million znodes: no Spark, no Java
 
-setup-pipeline: $(STAMPS)/pipeline ## Install what `python -m pipeline` needs for trees of any size: Spark and Java
+setup-pipeline: $(STAMPS)/pipeline ## Install what the pipeline needs for trees of any size: Spark and Java
 	@tools/install_system_packages.sh java
 
 setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well

@@ -4,33 +4,20 @@ from argparse import ArgumentParser
 from collections.abc import Callable
 from typing import Any
 
-import configargparse
-
-from archive.commands import COMMANDS
 from archive.files.moment import Moment, moment
 from cli.client import add_server
-from cli.connection import add_connection
+from cli.commands import description_of, parser_of
+from cli.connection import connecting_parser
 from proxy.options.archive import archive_url, duration
-from proxy.options.parser import OptionParser
 from proxy.options.values import checked, node_path
 from proxy.support.environment import clock_ms
-from proxy.support.usage import Parser, output_file
+from proxy.support.usage import output_file
 
 
 def parser(command: str) -> Any:
     """The parser of a command."""
-    summary = COMMANDS.get(command) or _WORDS[command]
-    description = f"{summary[0].upper()}{summary[1:]}. docs/archive.md has examples."
-    if command not in _NEED_ETCD:
-        made: Any = Parser(prog=f"zketcd {command}", description=description, allow_abbrev=False)
-    else:
-        made = OptionParser(
-            prog=f"zketcd {command}",
-            description=description,
-            formatter_class=configargparse.ArgumentDefaultsHelpFormatter,
-            ignore_unknown_config_file_keys=True,
-        )
-        add_connection(made.add_argument)
+    description = f"{_WORDS.get(command) or description_of(command)} docs/archive.md has examples."
+    made = (connecting_parser if command in _NEED_ETCD else parser_of)(command, description)
     _ARGUMENTS[command](made)
     return made
 
@@ -139,8 +126,8 @@ def _revert(made: ArgumentParser) -> None:
 
 #: `zketcd archive` with a word before the URL.
 _WORDS = {
-    "archive list": "show what an archive has, and its gaps",
-    "archive verify": "read a whole archive, and check that each snapshot and its segments make the next",
+    "archive list": "Show what an archive has, and its gaps.",
+    "archive verify": "Read a whole archive, and check that each snapshot and its segments make the next.",
 }
 _NEED_ETCD = ("archive", "diff", "revert")
 _ARGUMENTS: dict[str, Callable[[ArgumentParser], None]] = {

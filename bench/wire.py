@@ -1,12 +1,13 @@
 """Packets of ZooKeeper's client protocol as bytes: what the generator sends, and the replies it reads.
 
-Requests are whole packets with their length prefix. Written from ZooKeeper's jute declarations
-(zookeeper-jute/src/main/resources/zookeeper.jute), independent of `codec` on purpose. No sockets in here.
+Requests are whole packets with their length prefix, made of bytes: `lab.oracle.requests`, which takes values,
+needs ten times as long for one. Independent of `codec` on purpose. No sockets in here.
 """
 
 from struct import Struct
 
-from codec.client import Stat
+from lab.oracle.requests import OPEN
+from lab.oracle.wire import STAT, Cursor, Stat, frame, pack_acls, pack_connect
 
 CREATE = 1
 DELETE = 2
@@ -27,9 +28,7 @@ NO_NODE = -101
 INT = Struct(">i")
 HEADER = Struct(">iii")  # packet length, xid, opcode
 REPLY = Struct(">iiqi")  # packet length, xid, zxid, error
-STAT = Struct(">qqqqiiiqiiq")
 SESSION = Struct(">12xqi")  # (packet length, protocol version, timeout in ms), session id, password length
-CONNECT = Struct(">iqiq")  # protocol version, last zxid seen, timeout in ms, session id
 MULTI_HEADER = Struct(">i?i")  # type, done, error
 
 REPLY_SIZE = REPLY.size
@@ -37,7 +36,7 @@ STAT_SIZE = STAT.size
 MULTI_END = MULTI_HEADER.pack(-1, True, -1)
 
 # One entry, world:anyone with all permissions, as kazoo and ClickHouse send it.
-OPEN_ACL = INT.pack(1) + INT.pack(31) + INT.pack(5) + b"world" + INT.pack(6) + b"anyone"
+OPEN_ACL = pack_acls(OPEN)
 
 
 def text(value: bytes) -> bytes:
@@ -82,8 +81,7 @@ def multi_part(opcode: int, body: bytes) -> bytes:
 
 def connect_packet(timeout_ms: int, session: int = 0, password: bytes = bytes(16)) -> bytes:
     """ConnectRequest for a new session, or for one that continues, in the form with the read-only byte."""
-    body = CONNECT.pack(0, 0, timeout_ms, session) + text(password) + b"\0"
-    return INT.pack(len(body)) + body
+    return frame(pack_connect(session=session, password=password, timeout_ms=timeout_ms))
 
 
 def session_of(response: bytes) -> tuple[int, bytes]:
@@ -94,7 +92,7 @@ def session_of(response: bytes) -> tuple[int, bytes]:
 
 def decode_stat(body: bytes) -> Stat:
     """The Stat that an exists reply consists of; raises struct.error when it's cut short."""
-    return Stat._make(STAT.unpack_from(body))
+    return Cursor(body).stat()
 
 
 def decode_names(body: bytes) -> list[bytes]:

@@ -17,7 +17,7 @@ from bench.errors import EffectsDiffer
 from bench.load import Admin
 from bench.streams import RepeatedStream, Stream, UniqueStream
 from bench.wire import packet, read_body, text
-from codec.client import Stat
+from lab.oracle.wire import Stat
 
 DATA = b"=" * SIZE
 """What prepared nodes hold; in a request of `numbered` it stands for data that differ each time."""

@@ -3,19 +3,30 @@
 from argparse import Namespace
 from typing import Any
 
+import configargparse
+
+from cli.commands import description_of
 from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
 from proxy.options import values
 from proxy.options.etcd import DATA_DIR, PREFIX, EtcdAccess, check, embedded_url
 from proxy.options.file import options_in
+from proxy.options.parser import OptionParser
 from proxy.options.table import add_options, options_of, values_of
 from proxy.options.values import EMBEDDED
 
 _ETCD = "http://127.0.0.1:2379"
 
 
-def add_connection(add: Any) -> None:
-    """Add the options that say which tree in etcd, and how etcd is reached."""
+def connecting_parser(command: str, description: str = "") -> Any:
+    """The parser of a command, with the options that say which tree in etcd, and how etcd is reached."""
+    made = OptionParser(
+        prog=f"zketcd {command}",
+        description=description or description_of(command),
+        formatter_class=configargparse.ArgumentDefaultsHelpFormatter,
+        ignore_unknown_config_file_keys=True,
+    )
+    add = made.add_argument
     add(
         "--config",
         is_config_file=True,
@@ -45,10 +56,11 @@ def add_connection(add: Any) -> None:
         metavar="SECONDS",
         help="time to wait for an etcd that does not answer",
     )
+    return made
 
 
 def endpoints(given: Any) -> tuple[str, ...]:
-    """The etcd that a command line with the options of `add_connection` names."""
+    """The etcd that a command line with the options of `connecting_parser` names."""
     if given.etcd or (given.etcd is None and given.data_dir is None):
         return given.etcd or (_ETCD,)
     return (embedded_url(given.data_dir or DATA_DIR),)

@@ -1,44 +1,30 @@
-"""The command line of `python -m ctl`: options as those of the server, then a command.
-
-The same commands are commands of `zketcd`, where options and arguments come in any order.
-"""
+"""The command lines of the commands that read or repair a tree in etcd."""
 
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import configargparse
-
 from cli.client import add_server
-from cli.connection import add_connection
-from ctl.commands import COMMANDS
+from cli.commands import COMMANDS, description_of
+from cli.connection import connecting_parser
 from proxy.options import values
 from proxy.options.archive import archive_url
-from proxy.options.parser import OptionParser
 from proxy.support.usage import Parser
 
-#: The commands that show any moment of an archive, as commands of `zketcd`.
+#: The commands that show any moment of an archive.
 PAST = ("ls", "get", "stat", "sessions")
 
 #: How `sessions` can be sorted.
 ORDERS = ("session", "client", "proxy", "timeout", "ephemerals")
 
-_DESCRIPTION = """Read or repair a tree of zketcd in etcd. The commands read etcd directly and need no
-running proxy. Exit codes: 0 done, 1 not done, 2 wrong usage."""
 
-
-def parser(command: str = "") -> Any:
-    """The parser of `python -m ctl`; with a name, of the command as `zketcd` has it."""
-    made = OptionParser(
-        prog=f"zketcd {command}" if command else "python -m ctl",
-        description=_sentence(command) if command else _DESCRIPTION,
-        formatter_class=configargparse.ArgumentDefaultsHelpFormatter,
-        ignore_unknown_config_file_keys=True,
-    )
-    add_connection(made.add_argument)
+def parser(command: str) -> Any:
+    """The parser of a command."""
+    made = connecting_parser(command)
     made.add_argument("--json", action="store_true", help="print JSON instead of text")
     if command in PAST:
+        made.own = ("archive", "at")
         made.add_argument(
             "--archive",
             type=archive_url,
@@ -52,25 +38,9 @@ def parser(command: str = "") -> Any:
             help="the moment to show, of the archive: a time (UTC), a zxid (0x...), a position, or how long"
             " ago (10m)",
         )
-    if command:
-        _ARGUMENTS.get(command, _no_arguments)(made)
-        made.set_defaults(command=command)
-        return made
-    commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name in COMMANDS:
-        _add(commands, name)
+    _ARGUMENTS.get(command, _no_arguments)(made)
+    made.set_defaults(command=command)
     return made
-
-
-def _add(commands: Any, name: str) -> None:
-    # A plain parser: one of configargparse's would read the environment and the file again.
-    made = commands.add_parser(name, help=COMMANDS[name], description=_sentence(name), allow_abbrev=False)
-    _ARGUMENTS.get(name, _no_arguments)(made)
-
-
-def _sentence(name: str) -> str:
-    text = COMMANDS[name]
-    return f"{text[0].upper()}{text[1:]}."
 
 
 def _no_arguments(parser: ArgumentParser) -> None:
@@ -197,7 +167,10 @@ def _replay(parser: ArgumentParser) -> None:
     )
     inner = parser.add_subparsers(dest="inner", metavar="COMMAND", required=True, parser_class=Parser)
     for name in ("ls", "get", "stat", "sessions"):
-        _add(inner, name)
+        # A plain parser: one of configargparse's would read the environment and the file again.
+        summary, description = COMMANDS[name].summary, description_of(name)
+        shown = inner.add_parser(name, help=summary, description=description, allow_abbrev=False)
+        _ARGUMENTS.get(name, _no_arguments)(shown)
 
 
 def _log(parser: ArgumentParser) -> None:

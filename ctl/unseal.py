@@ -38,12 +38,11 @@ async def unseal(etcd: Etcd, keys: Keyspace, there: Etcd | None) -> Output:
         complete=True, seal=None
     ):
         raise CommandFailed("the tree's record was put at the same moment. Run the command again")
-    if there is not None and _fence_of(await _look_there(there, target, where)) != fence:
-        position = await seal(etcd, keys, where)
-        raise CommandFailed(
-            f"a follower has begun to work on {where.prefix} in the etcd at {where.etcd} meanwhile. The tree"
-            f" is sealed again, at position {position}. Stop the follower, then run the command again"
-        )
+    if there is not None:
+        why = await _why_sealed(there, target, where, fence)
+        if why:
+            position = await seal(etcd, keys, where)
+            raise CommandFailed(f"{why}. The tree is sealed again, at position {position}")
     prefix = keys.prefix.decode()
     return Output(
         {"prefix": prefix, "was_moved_to": where._asdict()},
@@ -51,6 +50,19 @@ async def unseal(etcd: Etcd, keys: Keyspace, there: Etcd | None) -> Output:
             f"the tree under {prefix} is not sealed any more: start the zketcd that serve it",
             f"do not complete the tree under {where.prefix} in the etcd at {where.etcd}",
         ],
+    )
+
+
+async def _why_sealed(there: Etcd, target: Keyspace, where: Seal, fence: int) -> str:
+    """Why the tree has to be sealed again; "": it has not."""
+    try:
+        if _fence_of(await _look_there(there, target, where)) == fence:
+            return ""
+    except CommandFailed as error:
+        return str(error)
+    return (
+        f"a follower has begun to work on {where.prefix} in the etcd at {where.etcd} meanwhile. Stop it, then"
+        " run the command again"
     )
 
 
@@ -65,7 +77,9 @@ async def _stop_follower(there: Etcd, target: Keyspace, where: Seal) -> int:
             " served: two trees would take writes. To move back, let this prefix follow that one"
         )
     # A follower compares the record's mod_revision in each of its Txns (docs/decisions/0024).
-    txn = Txn((Compare(target.tree, found.pair.mod_revision),), (Put(target.tree, found.pair.value),))
+    # Put within a Txn, which etcd's quota lets pass: a full etcd is a reason to call a move off.
+    put = Txn((), (Put(target.tree, found.pair.value),))
+    txn = Txn((Compare(target.tree, found.pair.mod_revision),), (put,))
     try:
         answer = await there.txn(txn, TIMEOUT)
     except EtcdError as error:

@@ -356,7 +356,8 @@ class Config:
     )
     snapshot_log_requests: int = option(
         "a snapshot is also written when the log since the last one has this many requests, and at least as"
-        " many as that snapshot has znodes",
+        " many as that snapshot has znodes; a multi counts as its operations, and long data as a request for"
+        " each KiB",
         type=values.positive,
         default=200_000,
         metavar="N",
@@ -394,9 +395,9 @@ OPTIONS = (*options_of(Config), *options_of(SaslOptions))
 """All options of the server."""
 
 
-def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
+def parse(arguments: Sequence[str] | None = None) -> Config:
     """The configuration of a command line. A wrong value is reported on stderr and exits with 2."""
-    return parse_with(parser(command), arguments)
+    return parse_with(parser(), arguments)
 
 
 def parse_with(made: OptionParser, arguments: Sequence[str] | None) -> Config:
@@ -518,13 +519,9 @@ def _has_console(given: Any, admin: tuple[str, int] | None, tls: ClientTls) -> b
     return given.console != "off" and (wanted or is_local)
 
 
-def parser(command: str = "") -> OptionParser:
-    """The parser of `python -m serve`; with a name, of that command of `zketcd`."""
-    made = OptionParser(
-        prog=f"zketcd {command}" if command else "python -m serve",
-        description=_DESCRIPTION,
-        formatter_class=HelpFormatter,
-    )
+def parser(command: str = "serve") -> OptionParser:
+    """The parser of a command that has the server's options."""
+    made = OptionParser(prog=f"zketcd {command}", description=_DESCRIPTION, formatter_class=HelpFormatter)
     for table in (Config, SaslOptions):
         add_options(made.add_argument, table)
     return made

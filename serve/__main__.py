@@ -70,14 +70,13 @@ _NO_ETCD = ("http://127.0.0.1:1",)
 Listeners: TypeAlias = dict[str, socket.socket]  # "main", "secure", "peer", "admin"
 
 
-def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
+def main(arguments: Sequence[str] | None = None, _command: str = "serve") -> int:
     """Run until a signal; the exit code of the process.
 
     It is 0 after a drain, 1 for a failure, 2 for bad usage, and for a port or directory that cannot be used.
     One that ends itself has the code of `last_resort`.
-    With `command` the arguments are those of `zketcd COMMAND`.
     """
-    config = parse(arguments, command)
+    config = parse(arguments)
     logs.configure(config.log_level, config.log_format)
     logging.getLogger("hpack").setLevel(logging.INFO)  # else each header of etcd's has lines of its own
     if config.zoo_cfg_ignored:

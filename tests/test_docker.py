@@ -9,8 +9,9 @@ from pathlib import Path
 
 import yaml
 
+from cli.commands import COMMANDS
 from proxy.support.libraries import OF_IMAGE
-from zketcd.commands import ALL
+from tools import folders
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -28,18 +29,11 @@ def test_what_the_image_copies_exists_and_nothing_else_is_sent_to_the_builder() 
     assert [source for source in _copied() if not (REPOSITORY / source).exists()] == []
 
 
-def _packages() -> list[str]:
-    """What the Debian package has."""
-    built = (REPOSITORY / "tools" / "make_packages.py").read_text()
-    (names,) = re.findall(r"^_PACKAGES = \((.*)\)$", built, re.MULTILINE)
-    return re.findall(r'"(\w+)"', names)
-
-
 def test_the_image_has_all_packages_and_the_command(tmp_path: Path) -> None:
     """Copied as the Dockerfile says: each command but `bench` is there, and finds its program."""
     dockerfile = (REPOSITORY / "Dockerfile").read_text()
     app = tmp_path / "app"
-    for package in _packages():
+    for package in folders.product():
         assert f"\nCOPY {package} /opt/zketcd/app/{package}\n" in dockerfile
         shutil.copytree(REPOSITORY / package, app / package, ignore=shutil.ignore_patterns("__pycache__"))
     assert "PYTHONPATH=/opt/zketcd/app" in dockerfile
@@ -58,7 +52,7 @@ def test_the_image_has_all_packages_and_the_command(tmp_path: Path) -> None:
         ).stdout
 
     commands = re.findall(r"^    ([a-z-]+)(?: |$)", run("--help"), re.MULTILINE)
-    assert set(commands) == ALL.keys() - {"bench"}
+    assert set(commands) == COMMANDS.keys() - {"bench"}
     for command in ("archive", "serve", "upgrade", "shell", "backup", "export"):
         assert run(command, "--help").startswith(f"usage: zketcd {command}")
 

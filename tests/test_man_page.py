@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.commands import available
 from lab.servers.process import find_program
-from zketcd.commands import available
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

@@ -2,7 +2,7 @@
 
 Each rule has what to write instead. Common words are free: a rule that makes a sentence worse goes.
 
-`python tests/test_prose.py proxy/log docs/etcd.md` prints what is found; without arguments, everywhere. Code
+`python -m tests.test_prose proxy/log docs/etcd.md` prints what is found; without arguments, everywhere. Code
 does not count, nor what a program has written into a document.
 """
 
@@ -17,12 +17,10 @@ from typing import NamedTuple
 
 import pytest
 
+from tools import folders
+
 REPOSITORY = Path(__file__).resolve().parents[1]
-ROOMS = (
-    *("codec", "schema", "proxy", "cli", "ctl", "serve", "console", "archive", "pipeline", "zketcd", "docs"),
-    *("proof", "lab", "bench", "examples", "tests", "tools", "deploy"),
-    *("README.md", "CONTRIBUTING.md", "SECURITY.md"),
-)
+ROOMS = (*folders.sources(), "docs", "README.md", "CONTRIBUTING.md", "SECURITY.md")
 
 
 class Rule(NamedTuple):

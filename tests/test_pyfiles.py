@@ -12,7 +12,7 @@ def test_the_commands_and_sources_come_from_the_zip_alone(tmp_path: Path) -> Non
     archive = tmp_path / "made" / "pyfiles.zip"
     maker = [sys.executable, str(REPOSITORY / "tools" / "make_pyfiles.py"), str(archive)]
     subprocess.run(maker, check=True)
-    code = "import pipeline.__main__ as a, pipeline.sources as b, proxy.etcd as c; print(a, b, c)"
+    code = "import zketcd.__main__ as a, pipeline.sources as b, proxy.etcd as c; print(a, b, c)"
     told = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,

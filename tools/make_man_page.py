@@ -16,8 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from textwrap import wrap
 
+from cli.commands import available
 from proxy.version import VERSION
-from zketcd.commands import available
 
 _ENVIRONMENT = """Each option of serve and of the commands that read a tree is also a variable: --tick-time is
 ZKETCD_TICK_TIME. The command line overrides it, and it overrides the file that --config names."""

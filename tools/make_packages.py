@@ -32,8 +32,8 @@ _ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(_ROOT))
 
 from proxy.version import VERSION  # noqa: E402
+from tools import folders  # noqa: E402
 
-_PACKAGES = ("codec", "schema", "proxy", "cli", "ctl", "serve", "console", "archive", "pipeline", "zketcd")
 _LOCK = _ROOT / "requirements" / "runtime.txt"
 _DEBIAN = _ROOT / "deploy" / "debian"
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -84,7 +84,7 @@ def make_site(site: Path) -> None:
     site.mkdir()
     for library, _ in _locked():
         _copy_library(library, site)
-    for package in _PACKAGES:
+    for package in folders.product():
         shutil.copytree(_ROOT / package, site / package, ignore=shutil.ignore_patterns("__pycache__"))
     _make_completions(site / "zketcd" / "completions", site)
 

@@ -2,41 +2,26 @@
 """Figures of the code: `python tools/measure_code.py [ROOT]` prints those of a checkout, of any commit.
 
 Words of the documents, lines by folder, the largest classes, the longest files, Protocol classes, methods
-that only pass a call on, files with one small definition, names that the simulation patches, imports from
-tests outside tests/, and files that build ZooKeeper's connect request by hand. Generated files do not count.
+that only pass a call on, and files with one small definition. Generated files do not count.
 """
 
 import argparse
 import ast
 import re
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-FOLDERS = (
-    "codec",
-    "schema",
-    "proxy",
-    "console",
-    "archive",
-    "pipeline",
-    "zketcd",
-    "lab",
-    "proof",
-    "examples",
-    "tests",
-    "bench",
-    "tools",
-    "deploy",
-)
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tools import folders
+
 GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$")
 MOST_LINES_OF_A_FILE = 900
-_TESTS_IMPORT = re.compile(r"^\s*(?:from|import) tests\b", re.MULTILINE)
 _WRITTEN_BY_A_PROGRAM = re.compile(r"<!-- \w+: .*?<!-- end -->", re.DOTALL)
-# The layout of a connect request: protocol version, zxid, timeout, session.
-_CONNECT_REQUEST = re.compile(r">iqiq\b|records\.ConnectRequest\b")
 
 
 class ClassSize(NamedTuple):
@@ -49,9 +34,9 @@ class ClassSize(NamedTuple):
     lines: int
 
 
-def sources(root: Path, *folders: str) -> Iterator[Path]:
-    """The Python files of the folders that exist, all folders of ours if none is named."""
-    for folder in folders or FOLDERS:
+def sources(root: Path, *packages: str) -> Iterator[Path]:
+    """The Python files of the packages that exist, of all folders if none is named."""
+    for folder in packages or folders.sources(root):
         yield from sorted(path for path in (root / folder).rglob("*.py") if not GENERATED.search(path.name))
 
 
@@ -84,9 +69,9 @@ def words(root: Path) -> dict[str, int]:
     return {name: len(_WRITTEN_BY_A_PROGRAM.sub("", (root / name).read_text()).split()) for name in tracked}
 
 
-def classes(root: Path, *folders: str) -> Iterator[ClassSize]:
+def classes(root: Path, *packages: str) -> Iterator[ClassSize]:
     """All classes."""
-    for path in sources(root, *folders):
+    for path in sources(root, *packages):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
                 yield _measured(node, path.relative_to(root).as_posix())
@@ -120,10 +105,10 @@ def protocols(root: Path) -> list[str]:
     ]
 
 
-def passed_on(root: Path, *folders: str) -> int:
+def passed_on(root: Path, *packages: str) -> int:
     """How many methods and properties only return, or call, one of a part: `return self._part.name(...)`."""
     count = 0
-    for path in sources(root, *folders):
+    for path in sources(root, *packages):
         for node in ast.walk(ast.parse(path.read_text())):
             for method in node.body if isinstance(node, ast.ClassDef) else ():
                 if isinstance(method, ast.FunctionDef):
@@ -142,42 +127,15 @@ def _passes_on(node: ast.stmt) -> bool:
     return len(names) == 3 and names[0] == "self" and all(name.isidentifier() for name in names)
 
 
-def single_definitions(root: Path, *folders: str, most: int = 40) -> list[str]:
+def single_definitions(root: Path, *packages: str, most: int = 40) -> list[str]:
     """Files below so many lines with one class or function."""
     found = []
-    for path in sources(root, *folders):
+    for path in sources(root, *packages):
         kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
         definitions = [each for each in ast.parse(path.read_text()).body if isinstance(each, kinds)]
         if len(definitions) == 1 and count_lines(path) < most:
             found.append(path.relative_to(root).as_posix())
     return found
-
-
-def patched_names(root: Path) -> int:
-    """How many names the simulation replaces: entries of the tables in seams.py and quiet.py."""
-    count = 0
-    for name in ("seams.py", "quiet.py"):
-        path = root / "proof" / "simulation" / name
-        if not path.is_file():
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
-                is_table = all(
-                    isinstance(target, ast.Name) and target.id.isupper() for target in node.targets
-                )
-                count += len(node.value.elts) if is_table else 0
-            elif isinstance(node, ast.List):
-                count += sum(isinstance(entry, ast.Tuple) and len(entry.elts) == 3 for entry in node.elts)
-    return count
-
-
-def files_with(root: Path, pattern: re.Pattern[str], *folders: str) -> dict[str, int]:
-    """Files in which the pattern is found, and their lines."""
-    return {
-        path.relative_to(root).as_posix(): count_lines(path)
-        for path in sources(root, *folders)
-        if pattern.search(path.read_text())
-    }
 
 
 def main() -> None:
@@ -196,25 +154,19 @@ def main() -> None:
     for folder, count in sorted(lines.items()):
         print(f"{count:>9,}  {folder}")
     print(f"{sum(count for folder, count in lines.items() if '/' not in folder):>9,}  all")
-    ours = ("codec", "schema", "proxy", "cli", "ctl", "serve", "console", "archive", "pipeline", "zketcd")
+    ours = folders.product()
     found = list(classes(root, *ours))
     for what in ("lines", "attributes"):
         print(f"\nlargest classes by {what}: attributes / methods / lines")
         for size in sorted(found, key=lambda size: -getattr(size, what))[:10]:
             print(f"{size.attributes:>5} {size.methods:>4} {size.lines:>5}  {size.place} {size.name}")
-    others = tuple(folder for folder in FOLDERS if folder != "tests")
-    for title, files in (
-        (f"files over {MOST_LINES_OF_A_FILE} lines", long_files(root)),
-        ("imports from tests outside tests/", files_with(root, _TESTS_IMPORT, *others)),
-        ("files that build a connect request by hand", files_with(root, _CONNECT_REQUEST)),
-    ):
-        print(f"\n{title}: {len(files)}")
-        for name, count in sorted(files.items(), key=lambda file: -file[1]):
-            print(f"{count:>9,}  {name}")
+    files = long_files(root)
+    print(f"\nfiles over {MOST_LINES_OF_A_FILE} lines: {len(files)}")
+    for name, count in sorted(files.items(), key=lambda file: -file[1]):
+        print(f"{count:>9,}  {name}")
     print(f"\nProtocol classes: {len(protocols(root))}")
     print(f"methods and properties of the product that pass on: {passed_on(root, *ours)}")
     print(f"files of the product below 40 lines with one definition: {len(single_definitions(root, *ours))}")
-    print(f"names patched by the simulation: {patched_names(root)}")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
+from cli.commands import Command, available
 from proxy.support.stdout import guarded
-from zketcd.commands import Command, available
 from zketcd.manual import top
 
 

@@ -10,22 +10,21 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from proxy.support.usage import Parser
-from zketcd.commands import available
+from cli.commands import available, parser_of
 from zketcd.manual import top
 
 SHELLS = ("bash", "zsh", "fish")
 _FILES = Path(__file__).parent / "completions"
 
 
-def parser(command: str = "completion") -> ArgumentParser:
+def parser(command: str) -> ArgumentParser:
     """The parser of the command."""
-    made = Parser(prog=f"zketcd {command}", description=available()[command].summary)
+    made = parser_of(command)
     made.add_argument("shell", choices=SHELLS)
     return made
 
 
-def main(arguments: Sequence[str] | None = None, command: str = "completion") -> int:
+def main(arguments: Sequence[str], command: str) -> int:
     """Print one script; the exit code."""
     shell = parser(command).parse_args(arguments).shell
     file = file_of(_FILES, shell)

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from cli.commands import available, parser_of
 from proxy.support.usage import Parser
 from proxy.version import VERSION
-from zketcd.commands import available
 
 _DESCRIPTION = """A server for ZooKeeper clients that keeps all its state in etcd, and its tools.
 `zketcd COMMAND --help` shows the options of a command."""
@@ -31,14 +31,14 @@ def top(programs: Mapping[str, ArgumentParser] | None = None) -> ArgumentParser:
     return made
 
 
-def parser(command: str = "help") -> ArgumentParser:
+def parser(command: str) -> ArgumentParser:
     """The parser of the command."""
-    made = Parser(prog=f"zketcd {command}", description=available()[command].summary)
+    made = parser_of(command)
     made.add_argument("command", nargs="?", metavar="COMMAND", choices=sorted(available()))
     return made
 
 
-def main(arguments: Sequence[str] | None = None, command: str = "help") -> int:
+def main(arguments: Sequence[str], command: str) -> int:
     """Print the help; the exit code."""
     asked = parser(command).parse_args(arguments).command
     if asked:

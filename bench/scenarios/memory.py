@@ -137,7 +137,7 @@ def write_snapshot(endpoint: str) -> None:
     complaint = ""
     for _ in range(_TRIES):
         done = subprocess.run(
-            [sys.executable, "-m", "ctl", "--etcd", endpoint, "snapshot"],
+            [sys.executable, "-m", "zketcd", "snapshot", "--etcd", endpoint],
             check=False,
             capture_output=True,
             text=True,

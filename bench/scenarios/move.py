@@ -123,7 +123,7 @@ def write(clients: Sequence[Connection], rate: int, seconds: float) -> int:
 
 
 def _command(zookeeper: ZooKeeperServer, etcd: EtcdServer) -> list[str]:
-    return [sys.executable, "-m", "pipeline", "follow", str(zookeeper.data_dir), "--etcd", etcd.endpoint]
+    return [sys.executable, "-m", "zketcd", "follow", str(zookeeper.data_dir), "--etcd", etcd.endpoint]
 
 
 @contextmanager

@@ -77,7 +77,7 @@ def run(scale: float) -> Table:
                     "verify files": (source, exported),
                 }.items():
                     print(f"  {name} {engine} ...", file=sys.stderr, flush=True)
-                    command = [sys.executable, "-m", "pipeline", name.partition(" ")[0]]
+                    command = [sys.executable, "-m", "zketcd", name.partition(" ")[0]]
                     figures = measured([*command, *map(str, arguments), engine], etcd.pid)
                     found.append([f"{name} {engine}", count, figures[0], count / figures[0], *figures[1:]])
         (snapshot,) = (source / "version-2").glob("snapshot.*")

@@ -1,6 +1,6 @@
 """A snapshot of a large tree while clients write: throughput, and how long a lone reader waits.
 
-The same load runs twice: without a snapshot, and while `python -m ctl snapshot` writes one. A second
+The same load runs twice: without a snapshot, and while `zketcd snapshot` writes one. A second
 process reads one node, one request at a time, and remembers its longest wait: a server that pauses shows it
 there. On few cores the load itself makes readers wait, so the run without a snapshot is the measure.
 """

@@ -112,7 +112,7 @@ def _case(source: str, where: str, round_trip: float, count: int, behind: int) -
             followed = f"archive:{folder / 'archive'}"
             wait_until((folder / "archive").is_dir, "the archive", TIMEOUT_S)
         to = link.address if where == "copy" else ours.address
-        command = [sys.executable, "-m", "pipeline", "follow", followed, "--etcd", f"http://{to}"]
+        command = [sys.executable, "-m", "zketcd", "follow", followed, "--etcd", f"http://{to}"]
         log = folder / "log"
         follower = stack.enter_context(running(command, log))
         wait_for(lambda: b"level" in log.read_bytes(), follower, log)

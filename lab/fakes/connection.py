@@ -14,6 +14,7 @@ from proxy.frontend.limits import ConnectionLimits, Load
 from proxy.frontend.opening import LongWords
 from proxy.frontend.order import OrderContext
 from proxy.frontend.replies import LIMITS, Limits
+from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.sampling import Sampling
 from proxy.frontend.sessions import Session
 from proxy.frontend.traced import Traces
@@ -180,6 +181,7 @@ class FakeHost:
         self.connections = Connections(ConnectionLimits(0, 0, self.counters))
         self.login: Login | None = None
         self.traces: Traces | None = None
+        self.request_logs: RequestLogs | None = None
         self.enforced_schemes: frozenset[str] = frozenset()
         self._entries = 0
         for session_id in sessions:
@@ -208,6 +210,7 @@ class FakeHost:
             self.answer,
             self.connections,
             Sampling(TopOptions(sample=0, depth=3, window=60, log=0, rows=20), lambda bits: 0, lambda: 0.0),
+            request_logs=self.request_logs,
             traces=self.traces,
             login=self.login,
             throttled_log=self.throttled_log,

@@ -1,4 +1,4 @@
-"""What an operator does to etcd and to a tree: etcdctl, `python -m ctl`, HTTP, ended leases."""
+"""What an operator does to etcd and to a tree: etcdctl, commands of zketcd, HTTP, ended leases."""
 
 import json
 import os
@@ -31,14 +31,14 @@ def etcdctl(etcd: EtcdServer | None, *arguments: str, given: str = "") -> str:
     return result.stdout
 
 
-def ctl(etcd: EtcdServer, *arguments: str, prefix: str = "/zketcd") -> Any:
-    """Run `python -m ctl` and return the JSON that it prints. Raises RuntimeError with its words."""
-    command = [sys.executable, "-m", "ctl", "--etcd", etcd.endpoint, "--prefix", prefix, "--json"]
+def ctl(etcd: EtcdServer, name: str, *arguments: str, prefix: str = "/zketcd") -> Any:
+    """Run a command of zketcd and return the JSON that it prints. Raises RuntimeError with its words."""
+    command = [sys.executable, "-m", "zketcd", name, "--etcd", etcd.endpoint, "--prefix", prefix, "--json"]
     result = subprocess.run(
         [*command, *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=REPOSITORY
     )
     if result.returncode:
-        raise RuntimeError(f"ctl {' '.join(arguments)}: {result.stderr}")
+        raise RuntimeError(f"{name} {' '.join(arguments)}: {result.stderr}")
     return json.loads(result.stdout)
 
 

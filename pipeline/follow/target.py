@@ -31,7 +31,7 @@ from schema.errors import BadValue
 from schema.followed import Followed, Lag, encode_followed, encode_lag
 from schema.json_values import boolean, number, pack_json, text, unpack_json
 from schema.keys import Keyspace, snapshot_name
-from schema.record import SnapshotRef, TreeRecord, encode_record
+from schema.record import SnapshotRef, TreeRecord, decode_record, encode_record
 
 _ROOM = 4096  # bytes of a request besides the entry
 _LAST = "lost"  # the name of a follower that completes its tree without the source begins so
@@ -107,13 +107,14 @@ def decode_position(value: bytes) -> Position:
 
 async def position_of(etcd: Etcd, keys: Keyspace) -> Position | None:
     """The position of a tree that follows or has followed; None for any other. Raises EtcdError, BadValue."""
-    found = (await until_known(lambda: etcd.range(Get(keys.follows), TIMEOUT))).kvs
-    if not found:
+    read = Txn((), (Get(keys.follows), Get(keys.tree)))  # at one revision: a follower may put both
+    followed, tree = (await until_known(lambda: etcd.txn(read, TIMEOUT))).responses
+    assert isinstance(followed, RangeResult)
+    assert isinstance(tree, RangeResult)
+    record = decode_record(tree.kvs[0].value) if tree.kvs else None
+    if not followed.kvs or record is None or record.current is None:
         return None
-    position = decode_position(found[0].value)
-    record = (await look(etcd, keys)).record
-    if record is None or record.current is None:
-        return None
+    position = decode_position(followed.kvs[0].value)
     if position.finished:
         return position if record.complete else None
     return position if not record.complete and record.current.name == position.base else None
@@ -323,6 +324,7 @@ class FollowedTree:
             Delete(keys.finish),
             Delete(keys.follower),
             Delete(keys.lag),
+            Delete(keys.within),
         ]
         await self.put(self._entry(machine, changes, clock, rest))
 
@@ -483,9 +485,13 @@ class FollowedTree:
             await guarded(self._etcd, self._keys, self._load, [Delete(page[0], page[-1] + b"\0")])
 
 
-def taken_over(keys: Keyspace) -> LoadRefused:
+class TakenOver(LoadRefused):
+    """Another follower or import works on the tree, or it is complete."""
+
+
+def taken_over(keys: Keyspace) -> TakenOver:
     """The error if the fence has moved."""
-    return LoadRefused(
+    return TakenOver(
         f"another follower or import has taken {keys.prefix.decode()} over; this one has written nothing"
         " since"
     )

@@ -1,1 +1,1 @@
-"""Commands of `python -m pipeline`, one module each: run(arguments) -> exit code."""
+"""Commands of `zketcd`, one module each: run(arguments) -> exit code."""

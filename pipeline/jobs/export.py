@@ -1,4 +1,4 @@
-"""`python -m pipeline export`: an etcd prefix, as of one position, into a ZooKeeper's files or a table.
+"""`zketcd export`: an etcd prefix, as of one position, into a ZooKeeper's files or a table.
 
 With --follow it keeps a data directory level with a served tree.
 

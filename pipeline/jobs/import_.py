@@ -1,4 +1,4 @@
-"""`python -m pipeline import`: a ZooKeeper's tree into an etcd prefix, completely or not at all.
+"""`zketcd import`: a ZooKeeper's tree into an etcd prefix, completely or not at all.
 
 It surveys the source, refuses trees that cannot be imported, loads under the fence, and publishes. No proxy
 serves the tree before the last step. A command that failed or was killed can be run again.

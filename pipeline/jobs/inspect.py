@@ -1,4 +1,4 @@
-"""`python -m pipeline inspect`: the contents of a tree, and the writes in its logs.
+"""`zketcd inspect`: the contents of a tree, and the writes in its logs.
 
 One pass over the tree, and one over its logs: every number is counted where the rows are read (tally.py).
 """

@@ -1,4 +1,4 @@
-"""`python -m pipeline lost`: what a lost source has, and its copy, which serves now, has not."""
+"""`zketcd lost`: what a lost source has, and its copy, which serves now, has not."""
 
 import argparse
 import asyncio

@@ -1,4 +1,4 @@
-"""`python -m pipeline inspect --traffic SOURCE`: what clients wrote, from a log.
+"""`zketcd inspect --traffic SOURCE`: what clients wrote, from a log.
 
 One process has to replay zketcd's log. So this process does it, and reads small logs of ZooKeeper, without
 Spark. Spark reads large logs, and tables that a stream has written. What these and logs of ZooKeeper need is

@@ -1,4 +1,4 @@
-"""`python -m pipeline verify`: whether two trees are equal in every field of every znode.
+"""`zketcd verify`: whether two trees are equal in every field of every znode.
 
 The rows of both trees are put into buckets by path, with digests instead of data, and compared. Exit code
 0: equal; 1: different; 2: wrong usage, or one side cannot be read.

@@ -1,4 +1,4 @@
-"""`python -m pipeline follow` in a simulated world: the whole command, on a host of its own.
+"""`zketcd follow` in a simulated world: the whole command, on a host of its own.
 
 Clocks and chance of the command are the simulated ones of its host, what it prints goes into the trace, and
 its limits are small, so that it writes snapshots and several entries where few znodes change.

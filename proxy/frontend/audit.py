@@ -7,11 +7,12 @@ the lines of its parts, or a single one if it failed.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from codec.constants import CREATES, CreateMode, ErrorCode, KeeperOpCode, OpCode, Perms
+from codec.constants import CREATES, CreateMode, ErrorCode, OpCode, Perms
 from codec.jute import NO_TEXT, Acl, Reader
 from codec.packets import MULTI_HEADER, STAT
 from proxy.state.auth.scheme import Identity
 from proxy.state.auth.schemes import SCHEMES
+from proxy.state.operation import Holds, WriteOperation
 from proxy.state.ops import EXTENDED
 from proxy.state.sessions import session_text
 
@@ -23,8 +24,6 @@ _UNKNOWN = "unknown"
 _MOST_OF_USERS = 256  # characters
 _NAMES = {opcode: write.audited for opcode, write in EXTENDED.writes.items() if write.audited}
 _MODES = {mode.value: mode.name.lower() for mode in CreateMode}
-# The results of a multi's parts that have no path: a Stat or nothing.
-_WITH_STAT = frozenset((OpCode.CREATE2, OpCode.SET_DATA))
 # Parts of a multi whose mode ZooKeeper does not log.
 _WITHOUT_MODE = frozenset((OpCode.CREATE2, OpCode.CREATE_TTL))
 # In the order of ZKUtil.getPermString.
@@ -56,7 +55,9 @@ def of_request(
         if err or fields is None or MULTI_HEADER.unpack_from(body)[:2] == (OpCode.ERROR, False):
             yield f"{head}\t{_line(('operation', 'multiOperation'), ('result', result if err else _FAILURE))}"
             return
-        for (kind, part), path in zip(fields, _paths_of(body), strict=True):
+        position = 0
+        for kind, part in fields:
+            path, position = _created(kind.operation, body, position + MULTI_HEADER.size)
             if kind.opcode in _NAMES:
                 operation = _operation(kind.opcode, part, path)
                 if kind.opcode in _WITHOUT_MODE:
@@ -64,7 +65,7 @@ def of_request(
                     operation = (pair for pair in operation if pair[0] != "znode_type")
                 yield f"{head}\t{_line(*operation, ('result', result))}"
     elif opcode in _NAMES and fields is not None:
-        path = _path_of(body) if not err and opcode in CREATES else None
+        path = None if err else _created(EXTENDED.writes[opcode], body, 0)[0]
         yield f"{head}\t{_line(*_operation(opcode, fields, path), ('result', result))}"
 
 
@@ -159,23 +160,8 @@ def _acl(acl: Sequence[Acl] | None) -> Iterator[str]:
         yield f"{_java(scheme)}:{_java(name)}:{_LETTERS[perms & 31]}"
 
 
-def _path_of(body: bytes) -> str | None:
-    return Reader(body, 0).string()
-
-
-def _paths_of(body: bytes) -> Iterator[str | None]:
-    """The path that each part of a multi that was applied has created; None for a part that creates none."""
-    position = 0
-    while True:
-        opcode, done, _err = MULTI_HEADER.unpack_from(body, position)
-        position += MULTI_HEADER.size
-        if done:
-            return
-        path = None
-        if opcode in (OpCode.CREATE, OpCode.CREATE2, KeeperOpCode.CREATE_IF_NOT_EXISTS):
-            reader = Reader(body, position)
-            path = reader.string()
-            position = reader.position
-        if opcode in _WITH_STAT:
-            position += STAT.size
-        yield path
+def _created(operation: WriteOperation, body: bytes, position: int) -> tuple[str | None, int]:
+    """The path that an operation has created, by its result, or None; and the position after the result."""
+    reader = Reader(body, position)
+    path = reader.string() if Holds.PATH in operation.holds else None
+    return path, reader.position + (STAT.size if Holds.STAT in operation.holds else 0)

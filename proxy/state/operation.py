@@ -58,6 +58,14 @@ class Cost(enum.Flag):
     SEARCH = enum.auto()
 
 
+class Holds(enum.Flag):
+    """The content of a reply's body, in this order."""
+
+    NOTHING = 0
+    PATH = enum.auto()
+    STAT = enum.auto()
+
+
 # (what it reads, the client, frame, position of the body) -> the reply's body. Raises Refusal and
 # MalformedPacket; and TooLong, before it has set a watch or sent an event, if the pause refuses slow reads.
 AnswerRead = Callable[[Reading, Client, bytes, int], bytes]
@@ -91,6 +99,8 @@ class WriteOperation(NamedTuple):
     apply: Callable[[Transaction, Any], Any]
     # Makes the body of the reply; called before the next change of the state, and only if a reply is needed.
     reply: Callable[[Any], bytes]
+    # What `reply` returns, if it can be a part of a multi.
+    holds: Holds = Holds.NOTHING
     # The request has parts, or an ACL: `decode` also has a Pause. What takes long is decoded when applied.
     in_steps: bool = False
     # While the tree's level is lower, the machine refuses it with UNIMPLEMENTED, as a release that does not

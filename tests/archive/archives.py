@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Self
 
 import pytest
 
-from archive.__main__ import main
 from archive.files.moment import moment, shown
 from archive.files.names import Segment, parse
 from archive.files.store import store_of
@@ -20,9 +19,9 @@ from codec import client as zk
 from codec.constants import ErrorCode
 from codec.jute import Acl, Reader
 from codec.packets import STAT
-from ctl.__main__ import main as ctl
 from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import EtcdServer, wait_until
+from zketcd.__main__ import main
 
 Capture = pytest.CaptureFixture[str]
 ROOT = "/app"
@@ -208,12 +207,12 @@ class Archive:
 
     def snapshot(self) -> None:
         """A proxy's snapshot, and truncation of what the snapshot before it has."""
-        assert ctl([*self._etcd, "snapshot"]) == 0
+        assert main(["snapshot", *self._etcd]) == 0
         self._capsys.readouterr()
 
     def list(self) -> Any:
         """What `archive list` shows."""
-        assert main(["list", "--json", self.url]) == 0
+        assert main(["archive", "list", "--json", self.url]) == 0
         return json.loads(self._capsys.readouterr().out)
 
     def has_failed(self) -> bool:
@@ -244,6 +243,6 @@ class Archive:
 
     def run(self, *words: str) -> tuple[int, str]:
         """The exit code and the output of a command."""
-        status = main(list(words[1:]), words[0])
+        status = main(words)
         out, err = self._capsys.readouterr()
         return status, out if not status else out + err

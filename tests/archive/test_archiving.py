@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from archive.__main__ import main
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.ports import free_port
 from lab.servers.process import lives
 from proxy.config import parse as parse_config
 from tests.archive.archives import ROOT, seen_by, state, until_archived
+from zketcd.__main__ import main
 
 _SESSION_MS = 300_000  # no client has to ping while a busy machine takes its time
 _COMPLETE = "zketcd_archive_complete_timestamp_seconds"
@@ -109,6 +109,6 @@ def test_wrong_options_are_refused(
 def test_wrong_access_to_etcd_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2, at which systemd does not try again."""
     with pytest.raises(SystemExit) as ended:
-        main([str(tmp_path), "--etcd", "http://127.0.0.1:1", "--etcd-user", "me"])
+        main(["archive", str(tmp_path), "--etcd", "http://127.0.0.1:1", "--etcd-user", "me"])
     assert ended.value.code == 2
     assert "--etcd-user and --etcd-password or --etcd-password-file must be given" in capsys.readouterr().err

@@ -21,7 +21,6 @@ import pytest
 from archive.past import feed
 from codec.client import create as creation
 from codec.client import delete, set_data
-from ctl.__main__ import main as ctl
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.ports import free_port
@@ -31,6 +30,7 @@ from tests.archive.archives import until_archived
 from tests.kazoo import kazoo
 from tests.mirror import Mirror
 from tests.proxy.log.trees import Tree
+from zketcd.__main__ import main
 
 _SESSION_MS = 300_000
 
@@ -48,7 +48,7 @@ class World(NamedTuple):
         for _ in range(2):
             with Client(self.proxies[0].port, _SESSION_MS) as client:
                 client.write("/app", b"before a snapshot")
-            assert ctl([*self.etcd, "snapshot"]) == 0
+            assert main(["snapshot", *self.etcd]) == 0
 
     def read(self, admin: int, query: str, mirror: Mirror, until: int, most: int = 1 << 60) -> int:
         """Read lines until the mirror has reached a zxid, or so many bytes; the status."""

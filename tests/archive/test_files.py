@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from archive.__main__ import main
 from archive.archiver import retention
 from archive.archiver.stats import Stats
 from archive.files import index, segment
@@ -23,6 +22,7 @@ from proxy.options.archive import duration_ms
 from schema import compression
 from schema.entry import Written
 from schema.errors import BadValue
+from zketcd.__main__ import main
 
 _RUN = "20261123T074501.123Z-cdf818194e3a8c32"
 _NUMBERS = some.integers(0, 10**15)
@@ -167,7 +167,7 @@ def test_a_wrong_directory_is_no_empty_history(tmp_path: Path) -> None:
 def test_a_wrong_directory_is_no_sound_archive(
     command: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([command, str(tmp_path / "typo")]) == status
+    assert main(["archive", command, str(tmp_path / "typo")]) == status
     assert f"there is no directory {tmp_path / 'typo'}" in capsys.readouterr().err
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from archive import writing
-from archive.__main__ import main
 from archive.files.moment import NOW
 from archive.files.store import store_of
 from archive.past.state import state_at
@@ -19,6 +18,9 @@ from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import EtcdServer, ZketcdServer
 from lab.servers.tls import Authority
 from tests.archive.archives import ROOT, Archive, Nodes, seen_by
+from zketcd.__main__ import main
+
+pytestmark = pytest.mark.real
 
 _READ = (Acl(31, "digest", "x:y"), Acl(31, "world", "anyone"))
 
@@ -193,7 +195,7 @@ def test_usage(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     incomplete = (["diff", "0x1"], ["revert", ROOT, "--archive", "x"])
     for words in (*incomplete, *([*each, "--archive", "x"] for each in odd)):
         with pytest.raises(SystemExit) as ended:
-            main(words[1:], words[0])
+            main(words)
         assert ended.value.code == 2
 
 

@@ -7,7 +7,6 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from ctl.__main__ import main
 from lab.servers import EtcdServer, wait_until
 from lab.servers.clickhouse import ClickHouseServer, replicas_at
 from tests.clients.clickhouse_tables import (
@@ -20,6 +19,7 @@ from tests.clients.clickhouse_tables import (
 )
 from tests.clients.conftest import ON_ZOOKEEPER, two_servers
 from tests.kazoo import kazoo
+from zketcd.__main__ import main
 
 pytestmark = pytest.mark.skipif(ON_ZOOKEEPER, reason="the command reads the tree in etcd")
 
@@ -34,7 +34,7 @@ def test_what_a_server_that_is_gone_has_left_is_listed_and_removed_while_the_oth
         """What the command finds, each with whether it was removed, and the note."""
         tree = ("--etcd", etcd_server.endpoint, "--prefix", etcd_prefix, "--json")
         capsys.readouterr()
-        assert main([*tree, "clickhouse", "--server", pair[0].address, "--hours", "0", *words]) == 0
+        assert main(["clickhouse", *tree, "--server", pair[0].address, "--hours", "0", *words]) == 0
         listed = json.loads(capsys.readouterr().out)
         return {f"{each['kind']} {each['path']}": (each["removed"], each["note"]) for each in listed}
 

@@ -6,21 +6,21 @@ from unittest import mock
 
 import pytest
 
-from console.__main__ import main
 from console.people.passwords import is_right, read
+from zketcd.__main__ import main
 
 
 def _typed(*passwords: str | type[Exception]) -> int:
     with mock.patch("sys.stdin") as terminal, mock.patch("getpass.getpass", side_effect=passwords):
         terminal.isatty.return_value = True
-        return main(["amy"], "console-user")
+        return main(["console-user", "amy"])
 
 
 def test_the_printed_line_is_what_the_server_reads(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with mock.patch("sys.stdin", io.StringIO("correct horse\nsecond line\n")):
-        assert main(["amy"]) == 0
+        assert main(["console-user", "amy"]) == 0
     assert _typed("other horse", "other horse") == 0
     file = tmp_path / "users"
     piped, typed = capsys.readouterr().out.splitlines()
@@ -38,7 +38,7 @@ def test_what_cannot_be_used_is_said_in_one_line(
     assert ended.value.code == 2
     assert "zketcd console-user: error: " in capsys.readouterr().err.splitlines()[-1]
     with mock.patch("sys.stdin", io.StringIO("")), pytest.raises(SystemExit):
-        main(["amy"])
+        main(["console-user", "amy"])
 
 
 def test_a_name_that_cannot_be_is_refused_before_a_password_is_asked_for(
@@ -47,7 +47,7 @@ def test_a_name_that_cannot_be_is_refused_before_a_password_is_asked_for(
     with mock.patch("sys.stdin") as terminal, mock.patch("getpass.getpass") as asked:
         terminal.isatty.return_value = True
         with pytest.raises(SystemExit) as ended:
-            main(["a:b"], "console-user")
+            main(["console-user", "a:b"])
     assert ended.value.code == 2
     assert "'a:b' is no user's name" in capsys.readouterr().err
     asked.assert_not_called()

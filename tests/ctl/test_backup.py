@@ -92,9 +92,10 @@ def test_a_backup_that_fails_leaves_nothing_and_deletes_nothing(
     assert list(tmp_path.iterdir()) == [kept]
 
 
+@pytest.mark.long
 def test_it_needs_neither_numpy_nor_pyarrow() -> None:
     program = (
-        "import sys, ctl.__main__, ctl.backup\n"
+        "import sys, ctl.main, ctl.backup\n"
         "sys.exit(bool({'numpy', 'pyarrow', 'pipeline'} & set(sys.modules)))"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

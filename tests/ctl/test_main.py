@@ -1,4 +1,4 @@
-"""`python -m ctl` as people run it: outputs and their form, exit codes, errors."""
+"""The commands as people run them: outputs and their form, exit codes, errors."""
 
 import asyncio
 import json
@@ -18,7 +18,6 @@ from cli.connection import endpoints
 from cli.output import counted, date, size, table, visible
 from codec.constants import OpCode
 from codec.jute import pack_string
-from ctl.__main__ import main
 from ctl.options import parser
 from lab.servers import EtcdServer
 from lab.servers.link import Link
@@ -28,6 +27,7 @@ from proxy.log.record import look
 from schema.entry import Kind, Request, encode_level
 from schema.record import encode_record
 from tests.proxy.log.trees import Tree, created
+from zketcd.__main__ import main
 
 
 class Ctl:
@@ -51,26 +51,26 @@ class Ctl:
 
         asyncio.run(inner())
 
-    def __call__(self, *arguments: str, status: int = 0) -> str:
+    def __call__(self, name: str, *arguments: str, status: int = 0) -> str:
         """What it prints; on stderr if it fails."""
-        assert main(["--etcd", self.etcd.endpoint, "--prefix", self.prefix, *arguments]) == status
+        assert main([name, "--etcd", self.etcd.endpoint, "--prefix", self.prefix, *arguments]) == status
         out, err = self._capsys.readouterr()
         assert bool(out) != bool(status)
         return err if status else out
 
-    def json(self, *arguments: str) -> Any:
-        return json.loads(self("--json", *arguments))
+    def json(self, name: str, *arguments: str) -> Any:
+        return json.loads(self(name, "--json", *arguments))
 
     def shell(self, line: str, **environment: str) -> tuple[str, str, int]:
-        """A process's output, errors and exit code; the arguments follow the options."""
-        command = f"{sys.executable} -m ctl --etcd {self.etcd.endpoint} --prefix {self.prefix} {line}"
+        """A process's output, errors and exit code."""
+        named = {"ZKETCD_ETCD": self.etcd.endpoint, "ZKETCD_PREFIX": self.prefix, **environment}
         ended = subprocess.run(
-            command,
+            f"{sys.executable} -m zketcd {line}",
             shell=True,
             capture_output=True,
             text=True,
             check=False,
-            env={**os.environ, **environment},
+            env={**os.environ, **named},
         )
         return ended.stdout, ended.stderr, ended.returncode
 
@@ -106,7 +106,7 @@ def test_reading_the_tree(ctl: Ctl) -> None:
     assert (document["data"], document["stat"]["czxid"]) == ("text", 3)
     assert "czxid = 0x3\n" in ctl("stat", "/one")
     assert re.search(r"\nctime = \d+ \(\d{4}-\d\d-\d\dT[\d:.]+\+00:00\)\n", ctl("stat", "/one"))
-    assert ctl("stat", "/no", status=1) == "zketcd ctl: there is no node /no\n"
+    assert ctl("stat", "/no", status=1) == "zketcd stat: there is no node /no\n"
     assert "a path begins with /" in ctl("ls", "one", status=1)
     ephemerals = {each["proxy"]: each["ephemerals"] for each in ctl.json("sessions")}
     assert ephemerals == {"a": [], "b": ["/one/e"]}
@@ -256,9 +256,10 @@ def test_budgets(ctl: Ctl) -> None:
 
 def test_what_is_no_tree(ctl: Ctl) -> None:
     ctl.prefix += "/nothing"
-    missing = f"zketcd ctl: there is no tree under {ctl.prefix}: the key {ctl.prefix}/live/tree is missing\n"
+    missing = f": there is no tree under {ctl.prefix}: the key {ctl.prefix}/live/tree is missing\n"
     for command in ("ls /", "sessions", "sizes", "log", "proxies", "snapshot", "raise-level 1", "void a 1"):
-        assert ctl(*command.split(), status=1) == missing
+        name, *arguments = command.split()
+        assert ctl(name, *arguments, status=1) == f"zketcd {name}{missing}"
 
 
 @pytest.mark.parametrize("command", [["ls", "/"], ["proxies"], ["snapshot"]], ids=lambda command: command[0])
@@ -268,9 +269,9 @@ def test_an_etcd_that_does_not_answer_within_the_patience(
     """One that is not there, and for one command, one that is silent."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         for port in (1, silent.getsockname()[1])[: 2 if command == ["snapshot"] else 1]:
-            assert main(["--etcd", f"127.0.0.1:{port}", "--patience", "1", *command]) == 1
+            assert main([*command, "--etcd", f"127.0.0.1:{port}", "--patience", "1"]) == 1
             (line,) = capsys.readouterr().err.splitlines()
-            assert line.startswith("zketcd ctl: etcd has not answered for 1 s: ")
+            assert line.startswith(f"zketcd {command[0]}: etcd has not answered for 1 s: ")
 
 
 def test_an_etcd_that_comes_back_within_the_patience(
@@ -280,27 +281,26 @@ def test_an_etcd_that_comes_back_within_the_patience(
         link.block()
         threading.Timer(1.0, link.unblock).start()
         arguments = ["--etcd", link.endpoint, "--prefix", ctl.prefix, "--patience", "60"]
-        assert main([*arguments, "proxies"]) == 0
+        assert main(["proxies", *arguments]) == 0
     assert capsys.readouterr().out.startswith("proxy ")
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "required"),
-        (["fly"], "invalid choice"),
+        (["replay"], "required"),
         (["replay", "ls", "/"], "--to"),
         (["log", "--tail", "0"], "--tail"),
         (["budget", "list", "/a"], "takes no BUDGET"),
         (["budget", "set"], "needs a BUDGET"),
-        (["--data-dir", __file__, "ls", "/"], "is not a directory"),
-        (["--etcd-key", __file__, "ls", "/"], "must be given together"),
-        (["--etcd-user", "x", "ls", "/"], "must be given together"),
+        (["ls", "/", "--data-dir", __file__], "is not a directory"),
+        (["ls", "/", "--etcd-key", __file__], "must be given together"),
+        (["ls", "/", "--etcd-user", "x"], "must be given together"),
         (
-            ["--etcd-user", "x", "--etcd-password-file", os.devnull, "ls", "/"],
+            ["ls", "/", "--etcd-user", "x", "--etcd-password-file", os.devnull],
             "/dev/null: it is not a regular file",
         ),
-        (["--prefix", "x//y", "ls", "/"], "prefix"),
+        (["ls", "/", "--prefix", "x//y"], "prefix"),
     ],
 )
 def test_wrong_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -332,15 +332,14 @@ def test_environment_and_file(ctl: Ctl, tmp_path: object, monkeypatch: pytest.Mo
     assert main(["ls", "/"]) == 0
     file = f"{tmp_path}/zketcd.toml"
     with open(file, "w") as stream:
-        stream.write(f'[zketcd]\nprefix = "{ctl.prefix}"\nlisten = "127.0.0.1:2181"\n')
+        stream.write(f'[zketcd]\nprefix = "{ctl.prefix}"\nlisten = "127.0.0.1:2181"\narchive = "/none"\n')
     monkeypatch.delenv("ZKETCD_PREFIX")
-    assert main(["--config", file, "ls", "/one"]) == 0
+    monkeypatch.setenv("ZKETCD_AT", "1h")
+    assert main(["ls", "--config", file, "/one"]) == 0
 
 
 def test_as_a_process(ctl: Ctl) -> None:
     assert ctl.shell("ls /") == ("one\nzookeeper\n", "", 0)
-    for name in ("ls", "get", "stat", "sessions", "proxies", "log", "sizes", "replay", "snapshot", "void"):
-        assert f"  {name} " in ctl.shell("--help")[0]
 
 
 def test_a_standard_output_that_is_full_closed_early_or_without_unicode(ctl: Ctl) -> None:
@@ -349,11 +348,11 @@ def test_a_standard_output_that_is_full_closed_early_or_without_unicode(ctl: Ctl
         await tree.create("a", "/größe")
 
     ctl.run(name)
-    full = "zketcd ctl: cannot write to standard output: No space left on device\n"
+    full = "zketcd: cannot write to standard output: No space left on device\n"
     assert ctl.shell("ls / > /dev/full") == ("", full, 1)
     assert ctl.shell("ls -R / | true") == ("", "", 0)
     assert ctl.shell("ls /", PYTHONIOENCODING="ascii") == ("gr\\xf6\\xdfe\none\nzookeeper\n", "", 0)
-    assert json.loads(ctl.shell("--json ls /", LC_ALL="C")[0]) == ["größe", "one", "zookeeper"]
+    assert json.loads(ctl.shell("ls --json /", LC_ALL="C")[0]) == ["größe", "one", "zookeeper"]
 
 
 def test_the_largest_and_the_widest_are_found(ctl: Ctl) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from cli.output import CommandFailed
-from ctl.__main__ import main
 from ctl.top import Documents, show
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.ports import free_port
 from tests.kazoo import kazoo
+from zketcd.__main__ import main
 
 
 def _document(path: str, reads: float, writes: float) -> dict[str, Any]:
@@ -85,9 +85,9 @@ def test_a_server_says_what_its_clients_read_and_write(
             client.get("/app/jobs/done")
         for _ in range(10):
             client.create("/app/jobs/n-", sequence=True)
-        assert main([*tree, "top", "--once"]) == 0
+        assert main(["top", *tree, "--once"]) == 0
         shown = capsys.readouterr().out
-        assert main([*tree, "--json", "top", "--sort", "writes"]) == 0
+        assert main(["top", *tree, "--json", "--sort", "writes"]) == 0
         found = json.loads(capsys.readouterr().out)
         wait_until(lambda: "the paths read most: /app/jobs/done" in server.log_text(), "a line", 60)
         session = f"{client.client_id[0]:#x}"
@@ -97,5 +97,5 @@ def test_a_server_says_what_its_clients_read_and_write(
     assert found["operations"][0]["operation"] == "create"
     assert [each["session"] for each in found["sessions"]] == [session]
     assert found["clients"][0]["client"] == "127.0.0.1"
-    assert main(["top", "--once", "--admin", f"http://{admin}"], "") == 1
+    assert main(["top", "--once", "--admin", f"http://{admin}"]) == 1
     assert "does not answer" in capsys.readouterr().err

@@ -6,7 +6,7 @@ from cli.output import CommandFailed
 from ctl import history
 from ctl.unseal import unseal
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
-from proxy.etcd.model import Compare, Put, Txn, TxnResult
+from proxy.etcd.model import Compare, EtcdNoSpace, Put, Txn, TxnResult
 from proxy.log.load.start import load_as_of
 from proxy.log.record import TreeSealed
 from proxy.log.seal import seal
@@ -108,6 +108,37 @@ async def test_a_follower_that_takes_over_meanwhile_has_the_tree_sealed_again(wh
     with pytest.raises(CommandFailed, match=words):
         await move.unseal(there)
     assert (await move.source.record()).seal == move.where
+
+
+async def test_a_link_that_breaks_after_the_seal_is_gone_has_the_tree_sealed_again() -> None:
+    """A follower may have begun to complete the tree meanwhile."""
+    move = await Move().made()
+
+    class Breaking(FakeEtcdClient):
+        async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+            answer = await super().txn(txn, timeout)
+            if txn.compares:
+                fence = move.target.change(Put(move.target.keys.tree, move.follows)).revision
+                assert await move.finish(fence)
+                self.disconnect()
+            return answer
+
+    with pytest.raises(CommandFailed, match=r"it is unknown whether .* The tree is sealed again"):
+        await move.unseal(Breaking(move.target.store))
+    assert (await move.source.record()).seal == move.where
+
+
+async def test_a_move_to_an_etcd_that_is_full_is_called_off() -> None:
+    move = await Move().made()
+
+    class Full(FakeEtcdClient):
+        async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+            if any(isinstance(op, Put) for op in txn.success):
+                raise EtcdNoSpace("etcdserver: mvcc: database space exceeded")
+            return await super().txn(txn, timeout)
+
+    await move.unseal(Full(move.target.store))
+    assert (await move.source.record()).complete
 
 
 async def test_the_list_of_proxies_and_what_is_read_say_where_the_tree_has_gone() -> None:

@@ -35,7 +35,7 @@ def configuration(container: Manifest) -> Config:
 def of_tool(container: Manifest, arguments: Sequence[str]) -> Any:
     """What `zketcd COMMAND` makes of its arguments in the container (`kubectl exec`)."""
     with _inside(container):
-        return ctl_parser().parse_args(arguments)
+        return ctl_parser(arguments[0]).parse_args(arguments[1:])
 
 
 @contextlib.contextmanager

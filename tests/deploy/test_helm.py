@@ -245,7 +245,7 @@ def test_the_backup_is_started_as_the_command_understands(everything: list[Manif
     (job,) = [each for each in everything if each["kind"] == "CronJob"]
     spec = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     (container,) = spec["containers"]
-    assert container["command"][1:] == ["-m", "ctl"]
+    assert container["command"][1:] == ["-m", "zketcd"]
     given = of_tool(container, container["args"])
     assert (given.command, given.keep, given.folder) == ("backup", 7, Path("/backup"))
     mounted = {each["mountPath"] for each in container["volumeMounts"]}

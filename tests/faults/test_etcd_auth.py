@@ -18,13 +18,11 @@ from pathlib import Path
 import pytest
 
 from cli.connection import tree_in
-from ctl.__main__ import main as ctl
 from lab.client.blocking import CHANGED, EPHEMERAL, Client, events_of
 from lab.servers import EtcdServer, StartFailed, ZketcdServer, wait_until
 from lab.servers.etcd import VERSIONS
 from lab.servers.operator import ask
 from lab.servers.ports import free_port
-from pipeline.__main__ import main as pipeline
 from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
 from proxy.log.seal import seal
@@ -34,6 +32,7 @@ from tests.faults.conftest import Start
 from tests.faults.writers import Writers
 from tests.proxy.etcd import admin
 from tests.proxy.log.proxies import Proxy, answered, until
+from zketcd.__main__ import main
 
 _TOKEN_TTL_S = 1
 _PREFIX = "/tenant"
@@ -334,24 +333,24 @@ def test_a_tree_moves_between_etcds_with_users_of_their_own(
         proxy = start(etcd, prefix=_PREFIX, etcd_user="tenant", etcd_password="secret")
         with Client(proxy.port) as client:
             client.create("/a")
-        assert pipeline([*follow, "--until-level"]) == 0
-        assert pipeline([*follow, "--check"]) == 0
+        assert main([*follow, "--until-level"]) == 0
+        assert main([*follow, "--check"]) == 0
 
         asyncio.run(_sealed(*tree_in(str(north)), *tree_in(str(south))))
         assert proxy.wait() == 1
         capsys.readouterr()
-        assert ctl(["--config", str(north)], "unseal") == 1
+        assert main(["unseal", "--config", str(north)]) == 1
         assert "use --moved-to" in capsys.readouterr().err
-        assert ctl(["--config", str(north), "--moved-to", str(tmp_path / "none")], "unseal") == 1
-        assert ctl(["--config", str(north), "--moved-to", str(south)], "unseal") == 0
+        assert main(["unseal", "--config", str(north), "--moved-to", str(tmp_path / "none")]) == 1
+        assert main(["unseal", "--config", str(north), "--moved-to", str(south)]) == 0
 
         proxy = start(etcd, prefix=_PREFIX, etcd_user="tenant", etcd_password="secret")
         with Client(proxy.port) as client:
             client.create("/late")
-        assert pipeline([*follow, "--finish", "--source-lost"]) == 0
+        assert main([*follow, "--finish", "--source-lost"]) == 0
         assert proxy.wait() == 1
         capsys.readouterr()
-        assert pipeline(["lost", *follow[1:]]) == 0
+        assert main(["lost", *follow[1:]]) == 0
         assert [json.loads(line)["path"] for line in capsys.readouterr().out.splitlines()] == ["/late"]
 
 

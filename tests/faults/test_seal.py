@@ -12,11 +12,9 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, OperationTimeoutError, SessionExpiredError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from archive.__main__ import main as archive
 from archive.files.moment import moment
 from archive.files.store import store_of
 from archive.past.state import state_at
-from ctl.__main__ import main as ctl
 from lab.servers import EtcdServer, StartFailed, ZketcdServer, free_port, wait_until
 from proxy.etcd.client import EtcdClient
 from proxy.log.load.start import load_as_of
@@ -24,7 +22,7 @@ from proxy.log.seal import seal
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
 from schema.record import Seal
-from serve.check.__main__ import main as check
+from zketcd.__main__ import main
 
 _UNKNOWN = (
     ConnectionLoss, ConnectionClosedError, OperationTimeoutError, SessionExpiredError, KazooTimeoutError
@@ -156,19 +154,19 @@ def test_every_acknowledged_write_lies_before_the_seal_and_no_proxy_serves_behin
     with pytest.raises(StartFailed, match="was moved to the prefix"):
         ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix).start()
     assert _sealed(etcd_server, etcd_prefix, where) == position
-    assert ctl(place, "proxies") == 0
+    assert main(["proxies", *place]) == 0
     assert "was moved to the prefix" in capsys.readouterr().out
-    assert check(place) == 2
+    assert main(["check", *place]) == 2
     assert "was moved to the prefix" in capsys.readouterr().out
 
     # The archive has everything up to the seal; if no proxy had time for it, the command takes the rest.
-    assert archive([str(url), *place]) == 0
+    assert main(["archive", str(url), *place]) == 0
     assert state_at(store_of(str(url)), moment("now", 1 << 50)).zxid == machine.zxid
 
     # Nothing is at the other place, so the move may be called off. Here that etcd has another cluster id.
-    assert ctl(place, "unseal") == 1
+    assert main(["unseal", *place]) == 1
     assert "its cluster id is" in capsys.readouterr().err
-    assert ctl([*place, "--force"], "unseal") == 0
+    assert main(["unseal", *place, "--force"]) == 0
     with ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix) as server:
         client = KazooClient(hosts=server.address)
         client.start(timeout=_TIMEOUT)

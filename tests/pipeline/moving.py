@@ -136,7 +136,7 @@ class Moving:
     def _command(self, *words: str) -> Sequence[str]:
         """Run a command of the pipeline; returns the lines that it prints."""
         print(f"{time.monotonic() - self._begun:6.0f} s  {words[0]} {words[-1]}", flush=True)
-        command = [sys.executable, "-m", "pipeline", *words]
+        command = [sys.executable, "-m", "zketcd", *words]
         done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
         assert not done.returncode, f"{' '.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout.splitlines()

@@ -7,13 +7,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline.__main__ import main
 from pipeline.batches import batch_of
 from pipeline.buckets import Buckets
 from pipeline.folders import check_writable
 from pipeline.sources.zookeeper_sink import ZooKeeperWriter, options_of
 from pipeline.table import ZNODES
 from tests.pipeline.trees import node, write_parquet
+from zketcd.__main__ import main
 
 _SHUT = "/proc"  # tests may run as root, which may write everywhere but in such file systems
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.real
 
 _TIMEOUT = 400  # seconds for one application, on a machine that has other things to do
 _SOURCE = SAMPLES / "zk39-plain"
-_MAIN = REPOSITORY / "pipeline" / "__main__.py"
+_MAIN = REPOSITORY / "zketcd" / "__main__.py"
 _JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # JVMs that live for seconds
 _DEFAULTS = {
     "spark.driver.extraJavaOptions": _JAVA_OPTIONS,

@@ -5,8 +5,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from tools import folders
+
+pytestmark = pytest.mark.long
+
 _ROOT = Path(__file__).parents[2]
-_PACKAGES = ("codec", "schema", "proxy", "cli", "ctl", "serve", "console", "archive", "pipeline", "zketcd")
 _DECISION = _ROOT / "docs/decisions/0045-what-is-kept-has-a-bound.md"
 _MUTABLE = re.compile(r"(dict|list|set|deque|defaultdict|OrderedDict|Counter|bytearray|Weak\w+|_\w+Lists)\b")
 
@@ -38,7 +43,7 @@ def _kept(source: str) -> Iterator[str]:
 def _found() -> set[tuple[str, str]]:
     return {
         (name, path.relative_to(_ROOT).as_posix())
-        for package in _PACKAGES
+        for package in folders.product()
         for path in (_ROOT / package).rglob("*.py")
         for name in _kept(path.read_text())
     }

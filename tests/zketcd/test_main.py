@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from ctl import __main__ as ctl
+from cli.commands import COMMANDS
+from ctl import main as ctl
 from proxy.version import VERSION
 from zketcd.__main__ import main
-from zketcd.commands import ALL
 
 
 def test_arguments_go_to_the_program_behind_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,7 +23,7 @@ def test_arguments_go_to_the_program_behind_the_command(monkeypatch: pytest.Monk
     assert seen == [["--tail", "3"], "log"]
 
 
-@pytest.mark.parametrize("command", ALL)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_has_a_program_and_a_help_of_its_own_name(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -72,7 +72,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_library_that_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in ("ctl.__main__", "ctl.options"):
+    for module in ("ctl.main", "ctl.options", "cli.connection"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, "configargparse", None)
     assert main(["ls", "/"]) == 2
@@ -82,7 +82,7 @@ def test_a_library_that_is_missing_is_named(
 
 
 def test_a_module_of_ours_that_is_missing_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "ctl.__main__", raising=False)
+    monkeypatch.delitem(sys.modules, "ctl.main", raising=False)
     monkeypatch.setitem(sys.modules, "ctl.options", None)
     with pytest.raises(ModuleNotFoundError):
         main(["ls", "/"])
@@ -95,6 +95,7 @@ def test_a_module_of_ours_that_is_missing_is_a_defect(monkeypatch: pytest.Monkey
         (["ls", "--help"], {"pyspark", "aiohttp"}),
     ],
 )
+@pytest.mark.long
 def test_only_what_a_command_needs_is_loaded(arguments: list[str], unwanted: set[str]) -> None:
     code = (
         "import sys\nfrom zketcd.__main__ import main\n"

@@ -4,10 +4,9 @@ from argparse import ArgumentParser
 from collections.abc import Callable
 
 from cli.client import add_server
+from cli.commands import parser_of
 from proxy.options import values
-from proxy.support.usage import Parser
 from schema.znode import MAX_TTL
-from zketcd.online.commands import COMMANDS
 from zketcd.online.nodes import parsed_acl, parsed_version
 
 MODES = ("persistent", "sequential", "container")
@@ -15,10 +14,7 @@ MODES = ("persistent", "sequential", "container")
 
 def parser(command: str) -> ArgumentParser:
     """The parser of a command."""
-    summary = COMMANDS[command]
-    made = Parser(
-        prog=f"zketcd {command}", description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False
-    )
+    made = parser_of(command)
     _ARGUMENTS[command](made)
     add_server(made)
     return made

@@ -113,10 +113,13 @@ _KEEPER_WRITES: Mapping[int, WriteOperation] = {
 # The content of /keeper/feature_flags: all extensions of Keeper.
 FEATURES: frozenset[KeeperFeature] = frozenset(KeeperFeature)
 
+#: What may be a part of a multi.
+EXTENDED_PARTS: Mapping[int, WriteOperation] = {**PARTS, **_KEEPER_WRITES}
+
 PLAIN = Operations(READS, WRITES, extended=False)
 EXTENDED = Operations(
     {**READS, **_KEEPER_READS},
-    {**WRITES, **_KEEPER_WRITES, OpCode.MULTI: multi_of({**PARTS, **_KEEPER_WRITES})},
+    {**WRITES, **_KEEPER_WRITES, OpCode.MULTI: multi_of(EXTENDED_PARTS)},
     extended=True,
 )
 

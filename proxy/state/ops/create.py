@@ -6,7 +6,7 @@ from codec.constants import CreateMode, ErrorCode, Perms
 from codec.jute import pack_string
 from codec.packets import Create, CreateTtl, decode_create, decoder_in_steps, read_create_ttl
 from proxy.state.node import Node
-from proxy.state.operation import Effect, WriteOperation
+from proxy.state.operation import Effect, Holds, WriteOperation
 from proxy.state.outcome import Refusal
 from proxy.state.rights import OPEN, demand
 from proxy.state.transaction import Transaction
@@ -110,12 +110,13 @@ CREATE = WriteOperation(
     decode_create,
     create,
     _path,
+    Holds.PATH,
     in_steps=True,
     effect=Effect.CREATES,
     audited="create",
     counted="create",
     word="CREA",
 )
-CREATE2 = CREATE._replace(reply=_path_and_stat)
+CREATE2 = CREATE._replace(reply=_path_and_stat, holds=Holds.PATH | Holds.STAT)
 CREATE_CONTAINER = CREATE2._replace(apply=_container)
 CREATE_TTL = CREATE2._replace(decode=decoder_in_steps(read_create_ttl), apply=_ttl)

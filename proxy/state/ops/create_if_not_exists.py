@@ -3,7 +3,7 @@
 from codec.constants import ErrorCode
 from codec.jute import STRAIGHT, Acl, Steps, pack_string
 from codec.packets import decode_create, present
-from proxy.state.operation import Effect, WriteOperation
+from proxy.state.operation import Effect, Holds, WriteOperation
 from proxy.state.ops.create import SEQUENTIAL, create
 from proxy.state.outcome import Refusal
 from proxy.state.transaction import Transaction
@@ -30,5 +30,12 @@ def apply(tx: Transaction, fields: _Fields) -> str:
 
 
 CREATE_IF_NOT_EXISTS = WriteOperation(
-    _decode, apply, pack_string, in_steps=True, effect=Effect.CREATES, audited="create", counted="create"
+    _decode,
+    apply,
+    pack_string,
+    Holds.PATH,
+    in_steps=True,
+    effect=Effect.CREATES,
+    audited="create",
+    counted="create",
 )

@@ -11,7 +11,7 @@ from codec.constants import CreateMode, ErrorCode, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT
 from codec.packets import MULTI_HEADER, present
-from proxy.state.operation import Effect, WriteOperation
+from proxy.state.operation import Effect, Holds, WriteOperation
 from proxy.state.ops.checks import CHECK
 from proxy.state.ops.create import CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL, TTL_MODES
 from proxy.state.ops.delete import DELETE
@@ -32,8 +32,6 @@ PARTS: dict[int, WriteOperation] = {
 }
 
 _CREATES = (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER)
-# Parts whose results have a Stat, all of which MultiResponse sends under one type.
-_WITH_STAT = (OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
 # Modes of a create that agree with its opcode: neither a container's nor with a TTL.
 _USUAL_MODES = frozenset(
     (
@@ -64,7 +62,8 @@ class PartKind:
         self.apply = operation.apply
         self.reply = operation.reply
         self.effect = operation.effect
-        answered = OpCode.CREATE2 if opcode in _WITH_STAT else opcode
+        # MultiResponse has one type for all creates whose results have a Stat.
+        answered = OpCode.CREATE2 if operation.holds == Holds.PATH | Holds.STAT else opcode
         self.header = MULTI_HEADER.pack(answered, False, ErrorCode.OK)  # precedes its result
         # Modes of a create that need no further check (`_looked_at`); None: this is no create.
         self.usual_modes: frozenset[int] | None = None
@@ -165,6 +164,7 @@ def apply(tx: Transaction, parts: list[Part]) -> Answers:
     """Apply the parts in order; the first refusal undoes all of them and is the multi's answer."""
     answers: list[bytes] = []
     own = tx.own
+    tx.parts += len(parts)
     done = 0
     try:
         for kind, fields in tx.pause.each(parts):

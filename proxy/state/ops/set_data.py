@@ -3,7 +3,7 @@
 from codec.constants import ErrorCode, Perms
 from codec.packets import decode_set_data
 from proxy.state.node import Node
-from proxy.state.operation import Effect, WriteOperation, stat
+from proxy.state.operation import Effect, Holds, WriteOperation, stat
 from proxy.state.outcome import Refusal
 from proxy.state.rights import OPEN, demand
 from proxy.state.transaction import Transaction
@@ -31,6 +31,7 @@ SET_DATA = WriteOperation(
     decode_set_data,
     apply,
     stat,
+    Holds.STAT,
     effect=Effect.SETS_DATA,
     path_checked_first=True,
     audited="setData",

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.__main__ import parser
 from pipeline.addresses import is_in_etcd
-from pipeline.commands import COMMANDS
 from pipeline.etcd.options import Connection
-from pipeline.options import add_etcd, check_trees
+from pipeline.main import parser
+from pipeline.options import ADD_ARGUMENTS, add_etcd, check_trees
 from proxy.options.etcd import DEFAULTS
 
 
@@ -84,7 +83,7 @@ def test_every_command_takes_user_and_password_from_the_environment(monkeypatch:
     url = "etcd://e:1/p"
     one = ["x", "--etcd", "http://e:1"]
     trees = {"import": one, "export": one, "follow": one, "lost": one, "verify": ["x", url], "inspect": [url]}
-    assert trees.keys() == COMMANDS.keys()
+    assert trees.keys() == ADD_ARGUMENTS.keys()
     for command, words in trees.items():
         given = parser(command).parse_args(words)
         made = Connection.from_url(url, given) if url in words else Connection.from_arguments(given)

@@ -15,7 +15,6 @@ from codec.jute import Acl
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.oracle.requests import SetAcl
 from lab.servers import EtcdServer
-from pipeline.__main__ import main
 from pipeline.etcd import read
 from pipeline.etcd.columns import decode
 from pipeline.etcd.options import Connection
@@ -35,6 +34,7 @@ from tests.proxy.etcd import admin
 from tests.proxy.log.trees import Tree
 from tests.proxy.state.test_machine_histories import _OPENED, entries
 from tests.proxy.state.world import Ask, Said, request_of
+from zketcd.__main__ import main
 
 KEYS = Keyspace("/t")
 fields_of = attrgetter(

@@ -21,7 +21,7 @@ from schema.keys import Keyspace
 
 
 class PipelineCommand(ServerProcess):
-    """`python -m pipeline` with `follow` or `export --follow`; it may be killed and started again."""
+    """`zketcd follow` or `zketcd export --follow`; it may be killed and started again."""
 
     kind = "pipeline"
 
@@ -31,7 +31,7 @@ class PipelineCommand(ServerProcess):
 
     def command(self) -> Sequence[str]:
         """The command line."""
-        return [sys.executable, "-m", "pipeline", *self._arguments]
+        return [sys.executable, "-m", "zketcd", *self._arguments]
 
     def serves(self) -> bool:
         """Whether it has said how far it is."""

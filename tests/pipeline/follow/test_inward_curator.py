@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from lab.servers import EtcdServer, ZooKeeperServer, free_port, wait_until
-from pipeline.__main__ import main
 from schema.paths import CONFIG
 from tests.clients.jvm import Jvm, java_virtual_machine
 from tests.pipeline.balancer import Balancer
 from tests.pipeline.ensembles import view, zketcd
+from zketcd.__main__ import main
 
 _SECONDS = 30
 

@@ -8,10 +8,10 @@ import pytest
 from lab.servers import EtcdServer, ZooKeeperServer, wait_until
 from lab.servers.clusters import running_ensemble
 from lab.servers.four_letter import four_letter_word
-from pipeline.__main__ import main
 from schema.keys import Keyspace
 from tests.pipeline.ensembles import zketcd
 from tests.pipeline.follow.running import Comer, PipelineCommand, wait_for_zxid
+from zketcd.__main__ import main
 
 _PREFIX = "/t"
 _WAITS = "waiting for `zketcd follow"  # what a zketcd says that stands by
@@ -50,7 +50,7 @@ def test_the_leader_the_followed_member_and_etcd_are_killed(
     new = zketcd(own_etcd_server.endpoint, _PREFIX)
     with (
         ExitStack() as stack,
-        PipelineCommand(*follow, "--patience", "60") as following,
+        PipelineCommand(*follow, "--log-timeout", "60") as following,
         Comer(*(member.port for member in members)) as writing,
     ):
         stack.callback(new.close)

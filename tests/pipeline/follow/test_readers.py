@@ -13,11 +13,11 @@ from lab.client.blocking import Disconnected
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.four_letter import four_letter_word
 from lab.servers.ports import free_port
-from pipeline.__main__ import main
 from tests.kazoo import kazoo
 from tests.pipeline.ensembles import zketcd
 from tests.pipeline.follow.running import PipelineCommand
 from tests.pipeline.follow.test_standby_processes import COPY, url_of
+from zketcd.__main__ import main
 
 
 class Watching:

@@ -6,10 +6,10 @@ import pytest
 
 from lab.servers import EtcdServer, ZketcdServer
 from lab.servers.clickhouse import replicas_at
-from pipeline.__main__ import main
 from tests.clients.clickhouse_tables import Writer, check, create_table, wait_for_progress, writing
 from tests.pipeline.balancer import Balancer
 from tests.pipeline.follow.running import PipelineCommand
+from zketcd.__main__ import main
 
 pytestmark = pytest.mark.real
 COPY = "/copy"

@@ -23,7 +23,7 @@ from pipeline.follow.target import (
     position_of,
     resume,
 )
-from proxy.etcd.model import Txn, TxnResult
+from proxy.etcd.model import Get, RangeResult, Txn, TxnResult
 from proxy.log.load import start
 from proxy.log.record import TreeNotServable
 from proxy.state.capture import new_machine
@@ -227,3 +227,18 @@ async def test_the_fence_moves_while_the_source_gets_signs_of_life(store: FakeEt
 
     await asyncio.gather(*[sign() for _ in range(3)], write())
     assert await target.allowed(etcd, KEYS) == 7
+
+
+async def test_a_checkpoint_between_two_reads_of_the_position() -> None:
+    etcd = FakeEtcdClient(FakeEtcd())
+    begun = await opened(etcd)
+
+    class Between(FakeEtcdClient):
+        """The follower names another snapshot after each read."""
+
+        async def range(self, get: Get, timeout: float) -> RangeResult:
+            answer = await super().range(get, timeout)
+            await begun.tree.checkpoint(begun.machine, begun.position)
+            return answer
+
+    assert await target.position_of(Between(etcd.store), KEYS) is not None

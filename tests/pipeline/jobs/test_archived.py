@@ -13,9 +13,9 @@ from archive.files.store import store_of
 from archive.past.state import state_at
 from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import EtcdServer, ZketcdServer
-from pipeline.__main__ import main
 from proxy.state.capture import new_machine
 from tests.archive.archives import ROOT, Archive, seen_by
+from zketcd.__main__ import main
 
 
 async def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

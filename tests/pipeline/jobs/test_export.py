@@ -5,8 +5,8 @@ import pytest
 from lab.oracle.client import Client
 from lab.oracle.requests import SEQUENTIAL
 from lab.servers import EtcdServer
-from pipeline.__main__ import main
 from tests.pipeline.ensembles import COUNTED, ephemerals, max_zxid, populate, view, zketcd, zookeeper
+from zketcd.__main__ import main
 
 
 def test_a_tree_born_in_etcd(

@@ -5,8 +5,8 @@ import pytest
 from lab.oracle.client import Client
 from lab.oracle.requests import EPHEMERAL_SEQUENTIAL, SEQUENTIAL
 from lab.servers import EtcdServer, ZooKeeperServer
-from pipeline.__main__ import main
 from tests.pipeline.ensembles import COUNTED, Origin, ephemerals, max_zxid, view, zketcd
+from zketcd.__main__ import main
 
 
 def test_a_tree_without_its_ephemerals(

@@ -13,7 +13,6 @@ import pytest
 
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
 from lab.servers.clickhouse import replicas_at
-from pipeline.__main__ import main
 from tests.clients.clickhouse_tables import (
     ON_ALL,
     Replicas,
@@ -26,6 +25,7 @@ from tests.clients.clickhouse_tables import (
 )
 from tests.pipeline.ensembles import zookeeper
 from tests.pipeline.follow.running import PipelineCommand
+from zketcd.__main__ import main
 
 pytestmark = pytest.mark.real
 

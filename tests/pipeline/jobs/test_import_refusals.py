@@ -16,7 +16,6 @@ from lab.oracle.client import Client
 from lab.oracle.requests import GetData
 from lab.servers import EtcdServer, StartFailed, wait_until
 from lab.servers.process import REPOSITORY
-from pipeline.__main__ import main
 from pipeline.batches import of_rows
 from pipeline.etcd.load import Target, look
 from pipeline.etcd.options import Connection
@@ -25,6 +24,7 @@ from tests.pipeline.ensembles import zketcd
 from tests.pipeline.etcd.rows import FIXED
 from tests.pipeline.follow.histories import creates
 from tests.pipeline.trees import SAMPLES, node, write_log, write_parquet, write_snapshot
+from zketcd.__main__ import main
 
 ROOT = node("/", 0, created=1)
 
@@ -89,7 +89,7 @@ def test_a_follower_whose_log_does_not_go_on(
     write_log(tmp_path / "version-2", *creates(1, 5))
     assert main(follow) == 0
     write_log(tmp_path / "version-2", *creates(8, 2))
-    assert main([*follow, "--patience", "0"]) == 1
+    assert main([*follow, "--log-timeout", "0"]) == 1
     assert "stopped at zxid 0x5: " in capsys.readouterr().err
 
 
@@ -142,7 +142,7 @@ _NODES = 12_000
 def test_an_import_that_is_killed(target: Connection, etcd_server: EtcdServer, tmp_path: Path) -> None:
     random = Random(5)  # what cannot be compressed takes its time
     source = table(tmp_path, *(node(f"/n{number}", data=random.randbytes(4096)) for number in range(_NODES)))
-    command = [sys.executable, "-m", "pipeline", "import", source, "--etcd", target.etcd]
+    command = [sys.executable, "-m", "zketcd", "import", source, "--etcd", target.etcd]
     with (tmp_path / "log").open("wb") as log:
         running = subprocess.Popen(
             [*command, "--prefix", target.prefix, "--max-txn-ops", "1"],

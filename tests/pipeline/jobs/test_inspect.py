@@ -10,11 +10,11 @@ import pytest
 
 from codec.snapshot_file import pack_digest
 from lab.servers.process import REPOSITORY
-from pipeline.__main__ import main
 from pipeline.jobs.inspect import log_report, tree_report
 from pipeline.jobs.trees import Tree, directory_of
 from pipeline.sources.options import options_of
 from tests.pipeline.trees import SAMPLES, digest_of, here, node, write_snapshot
+from zketcd.__main__ import main
 
 
 def inspect(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
@@ -106,7 +106,7 @@ def test_many_buckets_tell_the_same_as_one() -> None:
 
 _PROGRAM = """
 import sys
-from pipeline.__main__ import main
+from zketcd.__main__ import main
 assert main(sys.argv[1:]) == 0
 assert "pandas" not in sys.modules
 import pyarrow

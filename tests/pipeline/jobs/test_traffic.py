@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 from lab.oracle.client import Client
 from lab.servers import EtcdServer
 from lab.servers.process import REPOSITORY
-from pipeline.__main__ import main
 from pipeline.sources.options import options_of
 from pipeline.sources.zookeeper_log import LogReader, traffic_rows
 from pipeline.traffic import report
@@ -25,6 +24,7 @@ from pipeline.traffic.views import VIEWS
 from proxy.support.rates import rules_of
 from tests.pipeline.ensembles import Origin, ephemerals, populate, zketcd
 from tests.pipeline.trees import SAMPLES
+from zketcd.__main__ import main
 
 SAMPLE = str(SAMPLES / "zk39-plain")
 
@@ -91,7 +91,7 @@ class Missing:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Missing())
-from pipeline.__main__ import main
+from zketcd.__main__ import main
 sys.exit(main(["--traffic", *sys.argv[1:]], "inspect"))
 """
 

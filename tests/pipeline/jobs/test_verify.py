@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.__main__ import main
 from pipeline.jobs.compare import FIELDS, KINDS
 from pipeline.jobs.trees import Tree
 from pipeline.jobs.verify import compare
 from pipeline.table import AclRow, ZnodeRow
 from schema.paths import CONFIG
 from tests.pipeline.trees import OPEN, here, node, table_of, write_parquet, write_snapshot
+from zketcd.__main__ import main
 
 STATS = "/zookeeper/quota/a/zookeeper_stats"
 TTL = -(1 << 56) + 1000

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lab.servers import EtcdServer, free_port
-from pipeline.__main__ import main
 from pipeline.live.admin import NoSnapshot, check, download
 from tests.pipeline.trees import node, write_snapshot
+from zketcd.__main__ import main
 
 AUTHORIZATION = "digest root:secret"
 

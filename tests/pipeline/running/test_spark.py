@@ -17,7 +17,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lab.servers import EtcdServer
-from pipeline.__main__ import main
 from pipeline.etcd.options import Connection
 from pipeline.etcd.record import record_of
 from pipeline.jobs.failure import reason_of
@@ -32,6 +31,7 @@ from pipeline.sources.zookeeper_files import ZnodeReader
 from schema.record import SnapshotRef
 from tests.pipeline.conftest import drop_request
 from tests.pipeline.trees import SAMPLES, node, table_of, write_parquet
+from zketcd.__main__ import main
 
 pytestmark = pytest.mark.real
 

@@ -10,7 +10,6 @@ from archive.files.moment import shown
 from codec.client import delete
 from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import EtcdServer, ZketcdServer
-from pipeline.__main__ import main
 from pipeline.errors import Failure
 from pipeline.etcd import log as etcd_log
 from pipeline.etcd.options import Connection
@@ -21,6 +20,7 @@ from pipeline.traffic.arrow import rows_of
 from pipeline.traffic.table import TrafficRow
 from tests.archive.archives import ROOT, Archive
 from tests.pipeline.sources.streams import run_to_end
+from zketcd.__main__ import main
 
 #: Columns that only a replay knows.
 _OUTCOMES = ("zxid", "result", "paths", "nodes", "grown")

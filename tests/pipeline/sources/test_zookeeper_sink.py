@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 
 from codec import snapshot_file
 from lab.servers import ZooKeeperServer
-from pipeline.__main__ import main
 from pipeline.batches import of_rows
 from pipeline.sources.zookeeper_sink import TRAILERS, ZooKeeperWriter, acl_number, options_of
 from pipeline.table import ZNODES, AclRow, SessionRow, ZnodeRow
 from tests.kazoo import kazoo
 from tests.pipeline.trees import OPEN, SAMPLES, Seen, digest_of, expected, node, read, without_stats
+from zketcd.__main__ import main
 
 ROOT = node("/", 0)
 

@@ -1,14 +1,19 @@
 """Lines that real ZooKeeper cannot be asked for: its own defects, Keeper's requests, hostile paths."""
 
+import re
 import struct
 
 import pytest
 
-from codec.constants import ErrorCode, KeeperOpCode, OpCode
-from codec.jute import Acl, pack_string
+from codec import client as zk
+from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode
+from codec.jute import INT, Acl, pack_string
 from codec.packets import MULTI_HEADER, STAT
+from lab.fakes.connection import FakeHost, FakeLoop, connected
 from proxy.frontend import audit
+from proxy.frontend.request_logs import RequestLogs, Stages
 from proxy.state.auth.scheme import Identity
+from proxy.state.ops import EXTENDED_PARTS
 from proxy.state.ops.multi import KINDS
 
 _HEAD = "session=0x1\tuser=joe,10.0.0.1\tip=10.0.0.1\t"
@@ -80,6 +85,54 @@ def test_each_part_of_a_multi_has_a_line_and_create2_without_its_type() -> None:
         "operation=create\tznode=/a\tznode_type=persistent\tresult=success",
         "operation=create\tznode=/b\tresult=success",
     ]
+
+
+# What each part's body is, and its line if it has one, where the node /there exists. A new part needs both.
+_MADE = "operation=create znode=/new znode_type={} result=success"
+_DELETED = "operation={} znode=/there result=success"
+_PARTS: dict[int, tuple[bytes, str]] = {
+    OpCode.CREATE: (zk.create("/new").body, _MADE.format("persistent")),
+    OpCode.CREATE2: (zk.create("/new").body, "operation=create znode=/new result=success"),
+    OpCode.CREATE_CONTAINER: (zk.create_container("/new").body, _MADE.format("container")),
+    OpCode.CREATE_TTL: (zk.create_ttl("/new", 1000).body, "operation=create znode=/new result=success"),
+    OpCode.DELETE: (zk.delete("/there").body, _DELETED.format("delete")),
+    OpCode.SET_DATA: (zk.set_data("/there", b"new").body, _DELETED.format("setData")),
+    OpCode.CHECK: (zk.check("/there").body, ""),
+    KeeperOpCode.CHECK_NOT_EXISTS: (zk.check("/new").body, ""),
+    KeeperOpCode.CREATE_IF_NOT_EXISTS: (zk.create("/new").body, _MADE.format("persistent")),
+    KeeperOpCode.REMOVE_RECURSIVE: (pack_string("/there") + INT.pack(9), _DELETED.format("deleteRecursive")),
+    KeeperOpCode.CHECK_STAT: (zk.check("/there").body + b"\xff" * STAT.size, ""),
+    KeeperOpCode.TRY_REMOVE: (zk.delete("/there").body, _DELETED.format("delete")),
+}
+
+
+def test_each_part_that_a_multi_may_have_is_known_here() -> None:
+    assert set(_PARTS) == set(EXTENDED_PARTS)
+
+
+@pytest.mark.parametrize("opcode", EXTENDED_PARTS)
+def test_what_the_results_of_a_multi_hold_is_known_to_the_log(opcode: OpCode | KeeperOpCode) -> None:
+    """The name of the sequential node is in the reply alone, behind the result of the part before it."""
+    host = FakeHost(FakeLoop())
+    found: list[str] = []
+    host.request_logs = RequestLogs(
+        "me", found.append, 0, lambda: Stages(0, 0), tuple, lambda: 0, frozenset(), lambda: None
+    )
+    client = connected(host)
+    client.send(zk.packet(1, zk.create("/there")))
+    client.commit()
+    body, line = _PARTS[opcode]
+    part = zk.Request(opcode, body, zk.nothing)
+    after = zk.create("/after-", b"", CreateMode.EPHEMERAL_SEQUENTIAL)
+    client.send(zk.packet(2, zk.multi([part, after])))
+    client.commit()
+    assert client.outcomes() == [(1, 0), (2, 0)]
+    *lines, last = [each.partition("\tip=10.0.0.7\t")[2].replace("\t", " ") for each in found[1:]]
+    assert lines == [*filter(None, [line])]
+    assert re.fullmatch(
+        "operation=create znode=/after-[0-9]{10} znode_type=ephemeral_sequential result=success", last
+    )
+    assert not client.transport.is_closed()
 
 
 def test_the_server_and_ended_sessions() -> None:

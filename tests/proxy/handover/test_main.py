@@ -6,10 +6,10 @@ import socket
 
 import pytest
 
-from proxy.handover import __main__ as program
-from proxy.handover.__main__ import main
+from proxy.handover import main as program
 from proxy.handover.control import DONE, Control
 from proxy.handover.names import name_of
+from zketcd.__main__ import main
 
 
 async def _turns() -> None:
@@ -23,7 +23,7 @@ def test_a_process_that_does_not_serve_is_wrong_usage(
 ) -> None:
     monkeypatch.setattr(program, "serving", lambda: {1 << 22})
     with pytest.raises(SystemExit) as ended:
-        main([str(os.getpid())])
+        main(["upgrade", str(os.getpid())])
     assert ended.value.code == 2
     assert (
         f"process {os.getpid()} is no zketcd that serves clients: {1 << 22}: Connection refused"
@@ -36,14 +36,14 @@ def test_a_process_that_ends_meanwhile_is_named(
 ) -> None:
     monkeypatch.setattr(program, "serving", lambda: {1 << 22})
     with pytest.raises(SystemExit):
-        main([])
+        main(["upgrade"])
     assert f"process {1 << 22}: Connection refused" in capsys.readouterr().err
 
 
 def test_nothing_runs_here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "serving", set)
     with pytest.raises(SystemExit):
-        main([])
+        main(["upgrade"])
     assert "no zketcd runs here" in capsys.readouterr().err
 
 
@@ -51,7 +51,7 @@ def test_nothing_runs_here(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
 async def test_the_outcome_is_reported(outcome: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
     control = Control()
     await control.open()
-    asking = asyncio.create_task(asyncio.to_thread(main, [str(os.getpid())]))
+    asking = asyncio.create_task(asyncio.to_thread(main, ["upgrade", str(os.getpid())]))
     await control.requested.wait()
     await control.answer(outcome)
     assert await asking == code
@@ -68,7 +68,7 @@ async def test_of_several_processes_it_lists_what_each_serves(
     await control.open()
     monkeypatch.setattr(program, "serving", lambda: {os.getpid(), 1 << 22})
     with pytest.raises(SystemExit):
-        await asyncio.to_thread(main, [])
+        await asyncio.to_thread(main, ["upgrade"])
     await _turns()
     control.close()
     assert not control.requested.is_set()
@@ -86,7 +86,7 @@ def test_a_process_that_hangs_does_not_stop_the_list(
         silent.bind(name_of(os.getpid()))
         silent.listen()
         with pytest.raises(SystemExit):
-            main([])
+            main(["upgrade"])
     assert f"which process? {os.getpid()}: does not answer; {1 << 22}: Connection" in capsys.readouterr().err
 
 

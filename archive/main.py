@@ -1,4 +1,4 @@
-"""Start of the commands on an archive: `zketcd archive`, `history`, `diff`, `revert`.
+"""The commands on an archive: `zketcd archive`, `history`, `diff`, `revert`.
 
 Exit codes: 0 done; 1 not done, not completely, or damaged; 2 wrong usage. Those of diff are diff(1)'s: 0
 equal, 1 different, 2 not done.
@@ -42,9 +42,9 @@ from schema.keys import Keyspace
 parser = options.parser
 
 
-def main(arguments: Sequence[str] | None = None, command: str = "archive") -> int:
+def main(arguments: Sequence[str], command: str) -> int:
     """Run one command; the exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(arguments)
     if command == "archive" and words[:1] in (["list"], ["verify"]):
         command = f"archive {words.pop(0)}"
     made = parser(command)
@@ -245,6 +245,3 @@ _COMMANDS = {
     "history": _history,
     "revert": _revert,
 }
-
-if __name__ == "__main__":
-    sys.exit(main())

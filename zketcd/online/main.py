@@ -1,4 +1,4 @@
-"""Start of `zketcd create`, `set`, `delete`, `rmr`, `acl` and `shell`.
+"""`zketcd create`, `set`, `delete`, `rmr`, `acl` and `shell`.
 
 Exit codes: 0 done, 1 refused or not done, 2 wrong usage.
 """
@@ -29,7 +29,7 @@ _WITH_TTL = {
 }
 
 
-def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
+def main(arguments: Sequence[str], command: str) -> int:
     """Run one command; the exit code."""
     made = parser(command)
     given = made.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""`python -m pipeline COMMAND`: the commands of the data pipeline.
+"""The commands of the data pipeline.
 
 Exit codes: 0 done; 1 the trees differ, or the tree cannot be moved as it is; 2 wrong usage, or a source or
 target that cannot be read, reached or written; 130 interrupted.
@@ -14,14 +14,13 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from cli.commands import parser_of
 from pipeline.arrow import leave_pandas_out
-from pipeline.commands import COMMANDS
 from pipeline.errors import MissingPackage
 from pipeline.jobs.failure import is_expected, reason_of
 from pipeline.options import ADD_ARGUMENTS
 from proxy.support.libraries import how_to_add
-from proxy.support.stdout import guarded, has_failed
-from proxy.support.usage import Parser
+from proxy.support.stdout import has_failed
 
 _INTERRUPTED = 128 + signal.SIGINT  # as shells report it
 _FAILED = 2
@@ -29,15 +28,11 @@ _PACKAGES = ("numpy", "pyarrow")
 _WITHOUT_ARROW = ("follow", "lost")
 
 
-def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
-    """Run one command; returns the exit code. argparse itself exits with 2 for wrong usage.
-
-    With `command` the arguments are those of `zketcd COMMAND`.
-    """
-    program = f"zketcd {command}" if command else "python -m pipeline"
+def main(arguments: Sequence[str], command: str) -> int:
+    """Run one command; returns the exit code. argparse itself exits with 2 for wrong usage."""
+    program = f"zketcd {command}"
     try:
-        given = (parser(command) if command else _parser()).parse_args(arguments)
-        return _run(command or given.command, given)
+        return _run(command, parser(command).parse_args(arguments))
     except KeyboardInterrupt:
         print(f"{program}: interrupted; what was begun can be run again", file=sys.stderr)
         return _INTERRUPTED
@@ -50,21 +45,9 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
 
 
 def parser(command: str) -> argparse.ArgumentParser:
-    """The parser of a command as `zketcd` has it."""
-    made = Parser(prog=f"zketcd {command}", description=COMMANDS[command].summary, allow_abbrev=False)
+    """The parser of a command."""
+    made = parser_of(command)
     ADD_ARGUMENTS[command](made)
-    return made
-
-
-def _parser() -> argparse.ArgumentParser:
-    """All commands."""
-    made = Parser(
-        prog="python -m pipeline",
-        description="Copy a tree of ZooKeeper into etcd and back, and compare the copies.",
-    )
-    commands = made.add_subparsers(metavar="COMMAND", dest="command", required=True)
-    for name, (_, summary) in COMMANDS.items():
-        ADD_ARGUMENTS[name](commands.add_parser(name, help=summary, description=summary, allow_abbrev=False))
     return made
 
 
@@ -75,13 +58,10 @@ def _run(command: str, given: argparse.Namespace) -> int:
     try:
         if not is_traffic and command not in _WITHOUT_ARROW:
             leave_pandas_out()
-        program = importlib.import_module("pipeline.jobs.traffic" if is_traffic else COMMANDS[command].module)
+        job = "traffic" if is_traffic else "import_" if command == "import" else command
+        program = importlib.import_module(f"pipeline.jobs.{job}")
         return int(program.run(given))
     except ModuleNotFoundError as error:
         if error.name not in _PACKAGES:
             raise
         raise MissingPackage(f"{error.name} is not installed: {how_to_add('pipeline-small')}") from error
-
-
-if __name__ == "__main__":
-    sys.exit(guarded(main, "python -m pipeline", failed=_FAILED))

@@ -3,14 +3,12 @@
 import asyncio
 import json
 import logging
-import sys
 from collections.abc import AsyncIterator, Sequence
 
 from proxy import config as configuration
 from proxy.config import Config
 from proxy.etcd.access import Access
 from proxy.options.parser import OptionParser
-from proxy.support.stdout import guarded
 from serve.check.etcd import check_etcd
 from serve.check.finding import Finding, document, exit_code, page
 from serve.check.host import check_host
@@ -20,16 +18,15 @@ member of etcd. Nothing is changed. The exit code is 0 if all is good, 1 if some
 something is wrong."""
 
 
-def parser(command: str = "") -> OptionParser:
-    """The parser of `python -m serve.check`; with a name, of that command of `zketcd`."""
+def parser(command: str) -> OptionParser:
+    """The parser of the command."""
     made = configuration.parser(command)
-    made.prog = f"zketcd {command}" if command else "python -m serve.check"
     made.description = _DESCRIPTION
     made.add_argument("--json", action="store_true", help="print JSON instead of text")
     return made
 
 
-def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
+def main(arguments: Sequence[str], command: str) -> int:
     """Print the findings; the exit code is that of the worst."""
     made = parser(command)
     as_json = made.parse_args(arguments).json
@@ -52,7 +49,3 @@ def _of_etcd(config: Config) -> list[Finding]:
 
 async def _listed(findings: AsyncIterator[Finding]) -> list[Finding]:
     return [finding async for finding in findings]
-
-
-if __name__ == "__main__":
-    sys.exit(guarded(main, "zketcd check"))

@@ -1,30 +1,25 @@
-"""`zketcd console-user NAME` (`python -m console`): prints the line of a user for --console-users."""
+"""`zketcd console-user NAME`: prints the line of a user for --console-users."""
 
 import getpass
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
+from cli.commands import parser_of
 from console.people.passwords import SHORTEST, check_name, line, make
-from proxy.support.stdout import guarded
-from proxy.support.usage import Parser
 
 _DESCRIPTION = f"""Print the line of a user for the file that --console-users names. The password has at
 least {SHORTEST} characters. It is asked for on the terminal, or is the first line of the standard input."""
 
 
-def parser(command: str = "") -> ArgumentParser:
-    """The parser; with a name, of that command of `zketcd`."""
-    made = Parser(
-        prog=f"zketcd {command}" if command else "python -m console",
-        description=_DESCRIPTION,
-        allow_abbrev=False,
-    )
+def parser(command: str) -> ArgumentParser:
+    """The parser of the command."""
+    made = parser_of(command, _DESCRIPTION)
     made.add_argument("name", metavar="NAME", help="the user's name: letters, digits, and . _ @ -")
     return made
 
 
-def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
+def main(arguments: Sequence[str], command: str) -> int:
     """Print one line; the exit code: 2 for a name or password that cannot be used."""
     program = parser(command)
     name = program.parse_args(arguments).name
@@ -47,7 +42,3 @@ def _password() -> str:
     if again != password:
         raise ValueError("the two passwords differ")
     return password
-
-
-if __name__ == "__main__":
-    sys.exit(guarded(main, "zketcd console-user"))

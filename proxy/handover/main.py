@@ -13,10 +13,10 @@ from proxy.support.usage import Parser
 _ANSWERED_WITHIN = 2.0  # seconds, what a process serves
 
 
-def parser(command: str = "") -> argparse.ArgumentParser:
+def parser(command: str) -> argparse.ArgumentParser:
     """The parser of `zketcd upgrade`."""
     made = Parser(
-        prog=f"zketcd {command}" if command else "python -m proxy.handover",
+        prog=f"zketcd {command}",
         description="Replace a running zketcd by a new process, of this or another installed release, without"
         " closing its clients' connections. If the new process fails, the old one continues.",
     )
@@ -26,7 +26,7 @@ def parser(command: str = "") -> argparse.ArgumentParser:
     return made
 
 
-def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
+def main(arguments: Sequence[str], command: str) -> int:
     """Ask, wait, and print the outcome; the exit code: 1 if the old process continues, 2 for wrong usage."""
     made = parser(command)
     given = made.parse_args(arguments)
@@ -70,7 +70,3 @@ def _served(pid: int) -> str:
         return "does not answer"
     except OSError as error:
         return str(error.strerror)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Start of `python -m ctl`: parse, connect, run one command, print."""
+"""Parse, connect, run one command, print. Exit codes: 0 done, 1 not done, 2 wrong usage."""
 
 import asyncio
 import gc
@@ -25,7 +25,6 @@ from proxy.options.etcd import EtcdAccess
 from proxy.options.table import values_of
 from proxy.state.machine import Machine
 from proxy.support.environment import clock_ms
-from proxy.support.stdout import guarded
 from schema.entry import Written
 from schema.keys import Keyspace
 from schema.record import Home
@@ -33,8 +32,8 @@ from schema.record import Home
 _RETRY = 0.2  # seconds between two tries to reach etcd
 
 
-def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
-    """Run one command; the exit code. With `command` the arguments are those of `zketcd COMMAND`."""
+def main(arguments: Sequence[str], command: str) -> int:
+    """Run one command; the exit code."""
     options = parser(command)
     given = options.parse_args(arguments)
     access = access_of(given, options)
@@ -60,7 +59,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
         else:
             output = asyncio.run(_run(given, access)) if past is None else past()
     except (CommandFailed, Refused, TreeNotServable, EtcdError, OSError, ValueError) as error:
-        print(f"zketcd {command or 'ctl'}: {for_operator(error, given.prefix)}", file=sys.stderr)
+        print(f"zketcd {command}: {for_operator(error, given.prefix)}", file=sys.stderr)
         return 2 if isinstance(error, WrongUsage) else 1
     text = output.text(given.json)
     print(visible(text) if sys.stdout.isatty() else text)
@@ -274,7 +273,3 @@ def _show(machine: Machine, command: str, given: Any) -> Output:
             return reading.stat(machine, given.path)
         case _:
             return sessions.show(machine, {}, {}, given)
-
-
-if __name__ == "__main__":
-    sys.exit(guarded(main, "zketcd ctl"))
