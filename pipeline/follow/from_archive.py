@@ -29,8 +29,18 @@ _PAUSE = 5.0  # seconds after a failure
 _TOGETHER = 16  # segments of about a MiB that are read at once
 
 
+def cannot_be_sealed(name: str) -> Failure:
+    """An archive does not know where its etcd is."""
+    return Failure(
+        f"{name} cannot be sealed. Name the source as config:FILE or etcd://HOST:PORT/PREFIX, or if it is"
+        " lost, add --source-lost"
+    )
+
+
 class InArchive:
     """The newest run of an archive."""
+
+    can_seal = False
 
     def __init__(self, name: str, url: str) -> None:
         self.name = name
@@ -45,11 +55,8 @@ class InArchive:
         raise Failure("--standby-within needs a source in etcd")
 
     async def seal(self, where: Seal) -> None:
-        """As `Source.seal`: an archive does not know where its etcd is."""
-        raise Failure(
-            f"{self.name} cannot be sealed. Name the source as etcd://HOST:PORT/PREFIX, or if it is lost, add"
-            " --source-lost"
-        )
+        """As `Source.seal`."""
+        raise cannot_be_sealed(self.name)
 
     def _open(self, entries: int | None, cluster_id: int | None) -> Reading:
         try:

@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 class InEtcd:
     """A tree in etcd."""
 
+    can_seal = True
+
     def __init__(self, name: str, etcd: Etcd, keys: Keyspace) -> None:
         """`etcd`: a client that tries again until etcd answers."""
         self.name = name
@@ -135,4 +137,5 @@ class _Following(Reading):
 
     def stopped_serving(self, reason: str) -> None:
         """The copy may be old."""
-        log.warning("the source is not read in time: %s", reason)
+        if not self._follow.gone:  # whoever reads is told
+            log.warning("the source is not read in time: %s", reason)

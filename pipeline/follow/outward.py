@@ -44,7 +44,7 @@ async def mirror(etcd: Etcd, keys: Keyspace, options: Options) -> int:
     Raises Failure, EtcdError, OSError.
     """
     try:
-        return await within(options.timeout, _mirror(retrying(etcd), keys, options))
+        return await within(options.timeout, lambda _limit: _mirror(retrying(etcd), keys, options))
     except TreeNotServable as error:
         raise Failure(str(error)) from error
 

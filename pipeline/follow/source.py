@@ -128,6 +128,10 @@ class Source(Protocol):
     def name(self) -> str:
         """As the command line has it."""
 
+    @property
+    def can_seal(self) -> bool:
+        """Whether `seal` can succeed."""
+
     async def open(self, entries: int | None, origin: Origin | None) -> Reading:
         """A reader that begins after so many entries; None: as of now, or near it.
 

@@ -27,7 +27,7 @@ from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, Status, print_progress, within
 from pipeline.follow.retrying import RETRY, retrying
 from pipeline.follow.source import Again, Arrived, NotThere, OtherSource, Reading, Source
-from pipeline.follow.target import FollowedTree, Held, Origin, Position, TooLarge, position_of
+from pipeline.follow.target import FollowedTree, Held, Origin, Position, TakenOver, TooLarge, position_of
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Txn
 from proxy.log.record import TreeNotServable, TreeSealed, unknown_level
@@ -63,7 +63,9 @@ async def follow(source: Source, etcd: Etcd, keys: Keyspace, options: Options) -
 
     Raises Failure, EtcdError, OSError.
     """
-    return await within(options.timeout, _Standby(source, retrying(etcd), keys, options).run())
+    return await within(
+        options.timeout, lambda limit: _Standby(source, retrying(etcd), keys, options, limit).run()
+    )
 
 
 class _Run(NamedTuple):
@@ -78,7 +80,9 @@ class _Run(NamedTuple):
 class _Standby:
     """One run of the command."""
 
-    def __init__(self, source: Source, etcd: Etcd, keys: Keyspace, options: Options) -> None:
+    def __init__(
+        self, source: Source, etcd: Etcd, keys: Keyspace, options: Options, limit: asyncio.Timeout
+    ) -> None:
         self._source = source
         self._etcd = etcd
         self._keys = keys
@@ -86,7 +90,7 @@ class _Standby:
         self._overwrite = options.overwrite
         self._status = Status(options.metrics)
         self._wrong: set[str] = set()  # the source's proxies whose digests are wrong
-        self._finishing = _Finishing(etcd, keys, options)
+        self._finishing = _Finishing(etcd, keys, options, limit)
 
     async def run(self) -> int:
         """Returns the exit code."""
@@ -107,6 +111,9 @@ class _Standby:
                 await together(tasks)
             except _Done:
                 return DONE
+            except TakenOver:
+                self._status.end()
+                raise
             except Again as error:
                 print_progress(f"{error}: going on from what is in etcd")
                 await asyncio.sleep(RETRY)
@@ -222,8 +229,9 @@ def _position(source: Source, reading: Reading, clock: int) -> Position:
 class _Finishing:
     """Whether the copy has to be completed, and what the source is sealed with."""
 
-    def __init__(self, etcd: Etcd, keys: Keyspace, options: Options) -> None:
+    def __init__(self, etcd: Etcd, keys: Keyspace, options: Options, limit: asyncio.Timeout) -> None:
         self.options = options
+        self._limit = limit
         self._prefix = keys.prefix.decode()
         self._answering = Answering(etcd, keys)
         self._asked = -_ASK_EVERY
@@ -242,6 +250,10 @@ class _Finishing:
         if self.options.finish:
             return self.options.zxid
         return None if self._request is None else self._request.zxid
+
+    def begin(self) -> None:
+        """The source serves nobody from now on: complete the copy, however long it takes."""
+        self._limit.reschedule(None)
 
     def seal(self, cluster_id: int) -> Seal:
         """The seal that leads to the copy in this cluster."""
@@ -348,7 +360,7 @@ class _Work:
     async def _exchange(self) -> None:
         """Report the lag, and look whether the copy has to be completed."""
         await self._status.report(self._tree.report)
-        if not self._has_sealed:
+        if self._source.can_seal and not self._has_sealed:  # else another one has to
             await self._finishing.look()
 
     async def _seal_if_wanted(self) -> None:
@@ -359,6 +371,7 @@ class _Work:
         if self._whole is not None:
             return  # it would take long, and clients wait
         if self._lag.requests <= _SEAL_BEHIND and time.time() - at <= _SEAL_AGE:
+            self._finishing.begin()
             await self._source.seal(self._finishing.seal(self._copy.cluster_id))
             self._has_sealed = True
             print_progress(f"{self._source.name} is sealed: its clients have to use the copy from now on")
@@ -367,12 +380,14 @@ class _Work:
         """Everything before the seal is in the copy: complete it. Sessions and zxids go on."""
         if not sealed.seal.leads_to(self._finishing.seal(self._copy.cluster_id)):
             raise sealed
+        self._finishing.begin()
         position = self._position
         assert position.origin is not None
         clock = max(self._clock, position.origin.clock)
         await self._tree.finish(self._copy, self._changed.take(), clock, position)
         print(f"sessions: {len(self._copy.sessions)} kept")
         print_finished(position)
+        self._status.end()
         raise _Done
 
     async def _apply(self) -> None:

@@ -10,6 +10,8 @@ The rules:
    here.
 3. A client is counted by the limits on connections when it is accepted; behind a load balancer, by the limit
    for one address when its header has come.
+4. A TLS handshake costs the server milliseconds, and the client nothing. So it begins when its first record
+   is there, a few begin in one turn of the event loop, and addresses take turns.
 """
 
 import asyncio
@@ -17,8 +19,10 @@ import errno
 import logging
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from proxy.frontend import proxy_protocol
@@ -41,6 +45,9 @@ _HANDSHAKE = b"\x16"
 #: Seconds within which a client must send its PROXY header, if any, and its first byte, and finish its TLS
 #: handshake. The same as `opening.SESSIONLESS_TIMEOUT`.
 TIMEOUT = 20.0
+_RECORD = 5  # bytes of a TLS record's header, the last two of which are the size of the rest
+_LONGEST_RECORD = _RECORD + (16 << 10)  # of unencrypted ones; a longer one is an error
+_AT_ONCE = 2  # TLS handshakes that begin in one turn of the event loop
 _PEEK = 4096  # bytes examined for a PROXY header; only those of the header are removed
 # What a host without IPv6 answers: by its kernel, by a setting, or by a filter such as systemd's.
 _NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPERM)
@@ -55,6 +62,31 @@ class _Waiting:
     #: The bytes of a PROXY header received so far; None if no header is expected (any more).
     header: bytes | None
     counted: str  # the address by which the limits count it; "" for one that is not known yet
+    wanted: int = 0  # bytes that the socket waits for, of a TLS record
+
+
+class Handshakes:
+    """Begins what was added, a little in each turn of the event loop; addresses take turns."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: dict[str, deque[Callable[[], None]]] = {}
+
+    def add(self, address: str, begin: Callable[[], None]) -> None:
+        """Begin soon."""
+        if not self._waiting:
+            self._loop.call_soon(self._begin_some)
+        self._waiting.setdefault(address, deque()).append(begin)
+
+    def _begin_some(self) -> None:
+        for address in list(self._waiting)[:_AT_ONCE]:
+            waiting = self._waiting.pop(address)
+            begin = waiting.popleft()
+            if waiting:
+                self._waiting[address] = waiting  # as the last one
+            begin()
+        if self._waiting:
+            self._loop.call_soon(self._begin_some)
 
 
 class ClientListener:
@@ -109,7 +141,8 @@ class ClientListener:
         self._limits.counters.sessionless_expired += 1
         # Health checks and port scanners often send nothing: that is not logged.
         write = self._header_log.warn if waiting.header else log.debug
-        missing = "its PROXY header is not complete" if waiting.header else "it has sent nothing"
+        missing = "its TLS handshake has not begun" if waiting.wanted else "it has sent nothing"
+        missing = "its PROXY header is not complete" if waiting.header else missing
         write("closing %s: %s after %d s", waiting.source[0], missing, TIMEOUT)
         self._close_client(client)
 
@@ -130,7 +163,7 @@ class ClientListener:
         try:
             if waiting.header is not None and not self._read_header(client, waiting, waiting.header):
                 return
-            first = client.recv(1, socket.MSG_PEEK)
+            first = client.recv(max(waiting.wanted, _RECORD), socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
             return
         except BadHeader as error:
@@ -138,17 +171,33 @@ class ClientListener:
             first = b""
         except OSError:
             first = b""
-        tls = self._tls if first == _HANDSHAKE else None
+        tls = self._tls if first[:1] == _HANDSHAKE else None
         if first and tls is None and not self._plain:
             self._throttled_log.warn("closing %s: it does not use TLS", waiting.source[0])
         if not first or (tls is None and not self._plain):
             self._close_client(client)
             return
+        if tls is not None and self._waits_for_more(client, waiting, first):
+            return
         self._forget(client)
         if tls is None:
             self._begin(client, waiting.source)
         else:
-            self._begin(client, waiting.source, tls.current, waiting.timer.when() - self._loop.time())
+            begin = partial(self._begin, client, waiting.source, tls.current, waiting.timer.when())
+            self._ports.handshakes.add(waiting.source[0], begin)
+
+    @staticmethod
+    def _waits_for_more(client: socket.socket, waiting: _Waiting, come: bytes) -> bool:
+        """Whether the rest of the first TLS record is still to come: the socket is readable when it is there.
+
+        Or when the client ends its side before that: TLS has the right error then.
+        """
+        wanted = _RECORD + (int.from_bytes(come[3:_RECORD]) if len(come) >= _RECORD else 0)
+        wanted = wanted if wanted <= _LONGEST_RECORD else 0
+        waits = waiting.wanted < wanted > len(come)
+        waiting.wanted = wanted
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted if waits else 1)
+        return waits
 
     def _read_header(self, client: socket.socket, waiting: _Waiting, begun: bytes) -> bool:
         """Read the received part of a PROXY header and no byte more; returns whether the client may continue.
@@ -184,9 +233,10 @@ class ClientListener:
         client: socket.socket,
         source: Source,
         context: ssl.SSLContext | None = None,
-        timeout: float = 0.0,
+        deadline: float = 0.0,
     ) -> None:
-        """Make the connection of a client that is admitted."""
+        """Make the connection of a client that is admitted. `deadline`: of its TLS handshake."""
+        timeout = max(deadline - self._loop.time(), 0.1)
         self._ports.tasks.start(self._accept_client(client, source, context, timeout), "let a client in")
 
     async def _accept_client(
@@ -199,7 +249,7 @@ class ClientListener:
                 client,
                 ssl=context,
                 # Rounded for the error, which names it.
-                ssl_handshake_timeout=None if context is None else max(round(timeout, 1), 0.1),
+                ssl_handshake_timeout=None if context is None else round(timeout, 1),
             )
             let_in = True
         except OSError as error:
@@ -281,6 +331,7 @@ class Ports:
         self.headers = headers
         self.loop = loop
         self.tasks = tasks
+        self.handshakes = Handshakes(loop)
         self._sockets: list[tuple[socket.socket, str]] = []  # and what each accepts
         self._listening: list[ClientListener] = []
         self.number = 0  # of the main port, once it is open

@@ -12,7 +12,8 @@ from archive.files.catalog import Catalog
 from archive.files.store import Directory
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
-from pipeline.follow import from_archive
+from pipeline.follow import finishing, from_archive
+from pipeline.follow.finishing import Asked
 from pipeline.follow.from_archive import InArchive
 from pipeline.follow.options import Options
 from pipeline.follow.output import DONE
@@ -191,3 +192,14 @@ async def test_an_archive_that_is_late_or_of_another_tree(world: Archived) -> No
         await follow(other.archive, world.etcd, KEYS, LEVEL)
     with pytest.raises(Failure, match="cannot be sealed"):
         await world.archive.seal(Seal("", "/copy", 1, 0))
+
+
+async def test_a_follower_of_an_archive_leaves_a_move_to_the_command(world: Archived) -> None:
+    """It cannot seal the source: if it answered and ended, its supervisor would have it answer again."""
+    await world.follow()
+    running = asyncio.create_task(follow(world.archive, world.etcd, KEYS, Options()))
+    with mock.patch.object(finishing, "_ANSWER_WITHIN", 1.0):
+        assert not await finishing.ask(world.etcd, KEYS, Asked(0, keep_sessions=True, answered=False))
+    assert not running.done()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

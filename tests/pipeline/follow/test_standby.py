@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from random import Random
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -14,7 +15,7 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.servers.waiting import eventually
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
-from pipeline.follow import finishing, standby, target
+from pipeline.follow import finishing, output, standby, target
 from pipeline.follow import retrying as retrying_module
 from pipeline.follow import source as source_module
 from pipeline.follow.checking import EQUAL, check_with
@@ -130,6 +131,34 @@ async def test_it_follows_what_is_written_meanwhile(world: World, tmp_path: Path
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+def test_what_is_said_of_a_copy_that_is_level_again_and_again(capsys: pytest.CaptureFixture[str]) -> None:
+    status = Status()
+    status._EVERY = -1.0  # each line comes late enough
+    status.behind(1, 9)
+    status.level(2)
+    for zxid in range(3, 6):
+        status.behind(zxid, 9, age=2.0)
+        status.level(zxid)
+    assert capsys.readouterr().out == "at zxid 0x1 (9 behind)\nlevel at zxid 0x2 (0 behind)\n"
+    status.behind(6, 9, age=100.0)
+    status.level(7)
+    told = capsys.readouterr().out
+    assert told == "at zxid 0x6 (9 behind, level 100 s ago)\nlevel at zxid 0x7 (0 behind)\n"
+
+
+@pytest.mark.parametrize("how", ["finished", "taken over"])
+async def test_the_metrics_go_with_the_last_follower(world: World, tmp_path: Path, how: str) -> None:
+    """Else the alert would say for ever that the copy is old."""
+    metrics = tmp_path / "metrics"
+    running = asyncio.create_task(follow(world.source, world.etcd, KEYS, Options(metrics=str(metrics))))
+    await eventually(lambda: _has_metrics(metrics), "metrics are written", 60)
+    other = FakeEtcdClient(world.etcd.store)
+    await follow(world.source, other, KEYS, FINISH if how == "finished" else LEVEL)
+    await world.write() if how == "taken over" else None
+    await asyncio.wait_for(asyncio.gather(running, return_exceptions=True), 60)
+    assert not await asyncio.to_thread(metrics.exists)
 
 
 def test_a_copy_that_is_never_quite_level_is_not_old(tmp_path: Path) -> None:
@@ -770,3 +799,27 @@ async def test_a_copy_that_starts_over_keeps_what_was_promised(world: World) -> 
     await world.check()
     assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE
     assert await target.allowed(world.etcd, KEYS) == 0
+
+
+async def test_what_is_sealed_is_completed_however_long_it_takes(world: World) -> None:
+    """--timeout must not end the command while nobody serves."""
+    limits: list[asyncio.Timeout] = []
+    sealed: list[float | None] = []
+    seal = InEtcd.seal
+
+    async def noted(
+        timeout: float | None, following: Callable[[asyncio.Timeout], Coroutine[Any, Any, int]]
+    ) -> int:
+        def run(limit: asyncio.Timeout) -> Coroutine[Any, Any, int]:
+            limits.append(limit)
+            return following(limit)
+
+        return await output.within(timeout, run)
+
+    async def sealing(source: InEtcd, where: Seal) -> None:
+        sealed.append(limits[0].when())
+        await seal(source, where)
+
+    with mock.patch.object(standby, "within", noted), mock.patch.object(InEtcd, "seal", sealing):
+        assert await follow(world.source, world.etcd, KEYS, FINISH) == DONE
+    assert sealed == [None]
