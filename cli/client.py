@@ -25,6 +25,7 @@ _TIMEOUT = 30.0  # seconds, of the session and for each reply
 _CONNECT_TIMEOUT = 10.0  # seconds, to connect and for the reply that gives the session
 _LARGEST_REPLY = 64 << 20
 _VARIABLE = "ZKETCD_AUTH"
+_PASSWORD = "ZKETCD_SERVER_PASSWORD"
 _URI = f"zookeeper/{REALM}".encode()
 
 T = TypeVar("T")
@@ -245,7 +246,8 @@ def connected(given: Any, made: Any) -> Client:
 
     Raises Refused.
     """
-    if bool(given.server_user) != bool(given.server_password):
+    password = given.server_password or (given.server_user and os.environ.get(_PASSWORD, ""))
+    if bool(given.server_user) != bool(password):
         made.error("--server-user and --server-password must be given together")
     if bool(given.server_cert) != bool(given.server_key) or (given.server_cert and not given.server_ca):
         made.error("--server-cert and --server-key must be given together, with --server-ca")
@@ -255,7 +257,7 @@ def connected(given: Any, made: Any) -> Client:
             identities.append(values.identity(variable))
         except ArgumentTypeError as error:
             made.error(f"{_VARIABLE}: {error}")
-    user = (given.server_user, given.server_password) if given.server_user else None
+    user = (given.server_user, password) if given.server_user else None
     tls = _tls(given, made)
     failures = []
     for server in given.server:

@@ -24,6 +24,7 @@ def parser(command: str) -> Any:
     made = connecting_parser(command)
     made.add_argument("--json", action="store_true", help="print JSON instead of text")
     if command in PAST:
+        made.own = ("archive", "at")
         made.add_argument(
             "--archive",
             type=archive_url,

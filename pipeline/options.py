@@ -346,7 +346,7 @@ def _follow(parser: argparse.ArgumentParser) -> None:
         help="with --until-level or --finish: end with exit code 3 if not level by then",
     )
     add(
-        "--patience",
+        "--log-timeout",
         type=seconds,
         default=30.0,
         metavar="SECONDS",

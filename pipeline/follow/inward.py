@@ -35,7 +35,7 @@ class Directory(NamedTuple):
 
     path: str
     log_path: str | None = None
-    patience: float = 30.0  # seconds until unsettled files have to be right
+    log_timeout: float = 30.0  # seconds until unsettled files have to be right
     interval: float = 0.1  # seconds between two reads
     torn: bool = False  # the newest log is complete up to its first damage
 
@@ -161,7 +161,7 @@ class _Following:
         except (Unsettled, BadFile, FileNotFoundError) as error:
             now = time.monotonic()
             self._wrong = now if self._wrong is None else self._wrong
-            if now - self._wrong > self._source.patience:
+            if now - self._wrong > self._source.log_timeout:
                 raise Unsettled(f"stopped at zxid 0x{self._machine.zxid:x}: {error}") from error
             if now - self._wrong > _TELL_AFTER and str(error) != self._told:
                 self._told = str(error)
@@ -218,4 +218,5 @@ class _Following:
         what = "kept" if self._keep_sessions else "ended, with their ephemerals"
         print(f"sessions: {sessions} {what}")
         print_finished(self._position)
+        self._status.end()
         return DONE

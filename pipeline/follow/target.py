@@ -489,9 +489,13 @@ class FollowedTree:
             await guarded(self._etcd, self._keys, self._load, [Delete(page[0], page[-1] + b"\0")])
 
 
-def taken_over(keys: Keyspace) -> LoadRefused:
+class TakenOver(LoadRefused):
+    """Another follower or import works on the tree, or it is complete."""
+
+
+def taken_over(keys: Keyspace) -> TakenOver:
     """The error if the fence has moved."""
-    return LoadRefused(
+    return TakenOver(
         f"another follower or import has taken {keys.prefix.decode()} over; this one has written nothing"
         " since"
     )

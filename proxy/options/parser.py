@@ -5,7 +5,7 @@ Errors name the option, and the variable or the line of the file that it comes f
 
 import argparse
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from io import StringIO
 from typing import Any
 
@@ -23,6 +23,9 @@ _OF_KUBERNETES = re.compile(r"(.*_)?(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UD
 
 class OptionParser(Parser, configargparse.ArgumentParser):  # type: ignore[misc]  # it has no types
     """configargparse's parser for `ZKETCD_...` and the file of --config; wrong usage is one line."""
+
+    #: Options of the command line alone: those of the server have the same names and mean something else.
+    own: Collection[str] = ()
 
     def __init__(self, **options: Any) -> None:
         """`options` are those of configargparse.ArgumentParser."""
@@ -46,6 +49,11 @@ class OptionParser(Parser, configargparse.ArgumentParser):  # type: ignore[misc]
     def place_of_unknown(self, name: str) -> str:
         """Where an unknown option is, if not on the command line."""
         return self._config_file_parser.place(name.removeprefix("--")) or ""
+
+    def get_possible_config_keys(self, action: Any) -> list[str]:
+        """As configargparse's, but there are none of the parser's own options."""
+        found: list[str] = super().get_possible_config_keys(action)
+        return [] if action.dest in self.own else found
 
     def convert_item_to_command_line_arg(self, action: Any, key: str, value: Any) -> list[str]:
         """As configargparse's, but a list where one value is expected is not shown."""

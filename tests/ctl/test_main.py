@@ -332,8 +332,9 @@ def test_environment_and_file(ctl: Ctl, tmp_path: object, monkeypatch: pytest.Mo
     assert main(["ls", "/"]) == 0
     file = f"{tmp_path}/zketcd.toml"
     with open(file, "w") as stream:
-        stream.write(f'[zketcd]\nprefix = "{ctl.prefix}"\nlisten = "127.0.0.1:2181"\n')
+        stream.write(f'[zketcd]\nprefix = "{ctl.prefix}"\nlisten = "127.0.0.1:2181"\narchive = "/none"\n')
     monkeypatch.delenv("ZKETCD_PREFIX")
+    monkeypatch.setenv("ZKETCD_AT", "1h")
     assert main(["ls", "--config", file, "/one"]) == 0
 
 

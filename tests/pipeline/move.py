@@ -101,7 +101,7 @@ class Move(Moving):
         """Returns how many creates of each folder were acknowledged by the old side."""
         source = self._members[0]
         follow = ("follow", str(source.data_dir), *self._to_etcd)
-        follower = PipelineCommand(*follow, "--patience", f"{self._seconds:.0f}")
+        follower = PipelineCommand(*follow, "--log-timeout", f"{self._seconds:.0f}")
         self._launch(follower)
         self._says(follower, "level at zxid")
         self._launch(*self._proxies)

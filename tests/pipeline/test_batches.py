@@ -52,7 +52,7 @@ async def test_follow_leaves_it_out(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("pipeline.follow.finishing._ANSWER_WITHIN", 0.0)
     etcd = FakeEtcdClient(FakeEtcd())
     write_snapshot(tmp_path / "version-2", 0, TREE)
-    source = Directory(str(tmp_path), patience=0.0, interval=0.001)
+    source = Directory(str(tmp_path), log_timeout=0.0, interval=0.001)
     assert await follow(source, etcd, KEYS, Options(until_level=True)) == DONE
     changed = transaction(1, OpCode.RECONFIG, CONFIG, data=MEMBERS, version=-1, time=78)
     write_log(tmp_path / "version-2", [changed])

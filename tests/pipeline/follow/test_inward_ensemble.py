@@ -50,7 +50,7 @@ def test_the_leader_the_followed_member_and_etcd_are_killed(
     new = zketcd(own_etcd_server.endpoint, _PREFIX)
     with (
         ExitStack() as stack,
-        PipelineCommand(*follow, "--patience", "60") as following,
+        PipelineCommand(*follow, "--log-timeout", "60") as following,
         Comer(*(member.port for member in members)) as writing,
     ):
         stack.callback(new.close)

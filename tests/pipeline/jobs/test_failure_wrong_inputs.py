@@ -18,9 +18,10 @@ SAMPLE = str(SAMPLES / "zk39-plain")
 ETCD = ["--etcd", "http://127.0.0.1:1"]  # no process listens there
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one of everything that is wrong."""
+    tmp_path = tmp_path_factory.mktemp("wrong")
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("text")
     write_snapshot(tmp_path / "cut", 5, [node("/", 0)]).write_bytes(b"ZKSN")
@@ -148,8 +149,8 @@ LINES = [
     (["follow", "{files}/none", *ETCD], "none is no directory"),
     (["follow", "{files}/empty", "--zxid=5x"], "'5x' is no zxid, such as 0x"),
     (["follow", "{files}/empty", "--timeout=-1"], "'-1' is not a number of seconds"),
-    (["follow", "{files}/empty", "--patience=long"], "'long' is not a number of seconds"),
-    (["follow", "{files}/empty", "--patience=inf"], "'inf' is not a number of seconds"),
+    (["follow", "{files}/empty", "--log-timeout=long"], "'long' is not a number of seconds"),
+    (["follow", "{files}/empty", "--log-timeout=inf"], "'inf' is not a number of seconds"),
     (["follow", "{files}/empty", "--repair=gap"], "invalid choice"),
     (["follow", "{files}/empty", "--max-request-bytes=0"], "from 1 up"),
     (["inspect", "--traffic", "zk://127.0.0.1:1"], "--traffic reads etcd://HOST:PORT/PREFIX, etcds://"),

@@ -89,7 +89,7 @@ def test_a_follower_whose_log_does_not_go_on(
     write_log(tmp_path / "version-2", *creates(1, 5))
     assert main(follow) == 0
     write_log(tmp_path / "version-2", *creates(8, 2))
-    assert main([*follow, "--patience", "0"]) == 1
+    assert main([*follow, "--log-timeout", "0"]) == 1
     assert "stopped at zxid 0x5: " in capsys.readouterr().err
 
 

@@ -112,8 +112,11 @@ def test_wrong_options_are_named(
     assert expected in capsys.readouterr().err
 
 
-def test_a_server_that_knows_no_users_is_reported(call: Caller, tmp_path: Path) -> None:
-    user = ("--server-user", "bob", "--server-password", "pw")
+def test_a_server_that_knows_no_users_is_reported(
+    call: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZKETCD_SERVER_PASSWORD", "pw")
+    user = ("--server-user", "bob")
     assert "the server has no users for SASL (DIGEST-MD5)" in call("create", "/a", *user, status=1)
     authority = Authority(tmp_path, "ca")
     assert "TLS failed" in call("create", "/a", "--server-ca", str(authority.ca), status=1)
