@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from codec.constants import CREATES, KeeperOpCode, OpCode
-from proxy.admin.clients import operation_name
+from proxy.admin.clients import lop_name
 from proxy.admin.facts import OPERATIONS
 from proxy.frontend import audit
 from proxy.state.level import KNOWN
@@ -54,7 +54,7 @@ _EVERY = [
 def test_each_row_says_what_operators_see(opcode: int, row: ReadOperation | WriteOperation) -> None:
     """A reconfig never succeeds, so it has no counter; requests of Keeper's own have no word."""
     assert row.counted in OPERATIONS if row.counted else opcode == OpCode.RECONFIG
-    assert operation_name(opcode) == (row.word or str(opcode))
+    assert lop_name(opcode) == (row.word or str(opcode))
     assert bool(row.word) is (opcode not in list(KeeperOpCode))
 
 
