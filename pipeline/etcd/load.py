@@ -25,7 +25,9 @@ from proxy.etcd.model import (
     Txn,
     TxnResult,
 )
+from proxy.log.slices import each_in_slices
 from proxy.state.level import OF_NEW_TREES
+from proxy.state.pause import Pause
 from schema.keys import Keyspace, snapshot_name
 from schema.record import (
     SnapshotRef,
@@ -250,9 +252,14 @@ async def finish(etcd: Etcd, keys: Keyspace, load: Load, ref: SnapshotRef) -> Tr
     return record
 
 
-async def put(etcd: Etcd, keys: Keyspace, load: Load, puts: Iterable[Put], limits: Limits) -> None:
-    """Put pages under the load's fence. May be repeated. Raises LoadRefused."""
-    for group in limits.groups(puts, load.guard(keys)):
+async def put(
+    etcd: Etcd, keys: Keyspace, load: Load, puts: Callable[[Pause], Iterable[Put]], limits: Limits
+) -> None:
+    """Put pages under the load's fence. May be repeated. Raises LoadRefused.
+
+    `puts` makes them, and calls its argument to let other work run.
+    """
+    async for group in each_in_slices(lambda pause: limits.groups(puts(pause), load.guard(keys))):
         await guarded(etcd, keys, load, group)
 
 

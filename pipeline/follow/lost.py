@@ -21,6 +21,7 @@ from pipeline.follow.output import print_progress
 from pipeline.follow.source import NotThere, Reading, Source, check_cluster, check_prefix
 from pipeline.follow.target import Origin, Position, TooLarge, position_of
 from proxy.etcd.interface import Etcd
+from proxy.etcd.model import EtcdError, Get
 from proxy.log.seal import seal
 from proxy.state.feed import made_by, row
 from proxy.state.recording import Recorded, What, record
@@ -34,6 +35,15 @@ from schema.znode import session_of
 _MARGIN = 1.0  # seconds, for clocks that do not run alike, and for answers on their way
 _ANSWERS = 2.0  # seconds in which an etcd that can be reached answers
 _IDLE = 0.1  # seconds between two looks whether all has been read
+
+
+async def answers(etcd: Etcd, keys: Keyspace) -> bool:
+    """Whether the source's etcd can be read, soon."""
+    with contextlib.suppress(TimeoutError, EtcdError):
+        async with asyncio.timeout(_ANSWERS):
+            await etcd.range(Get(keys.tree, keys_only=True), _ANSWERS)
+            return True
+    return False
 
 
 async def promote(etcd: Etcd, keys: Keyspace, limits: Limits, named: Keyspace | None = None) -> Position:

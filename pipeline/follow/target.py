@@ -24,8 +24,10 @@ from proxy.log.follow.catch_up import Caught, entries_after
 from proxy.log.load.pages import UnusableSnapshot, read_snapshot
 from proxy.log.load.replay import Replay
 from proxy.log.record import look as look_at_tree
+from proxy.log.slices import in_slices
 from proxy.state import capture
 from proxy.state.machine import Machine
+from proxy.state.pause import Pause
 from schema.entry import EntryWriter, Kind, Request
 from schema.errors import BadValue
 from schema.followed import Followed, Lag, encode_followed, encode_lag
@@ -428,10 +430,11 @@ class FollowedTree:
         now = (await until_known(lambda: self._etcd.range(Get(keys.tree, keys_only=True), TIMEOUT))).revision
         self._load = self._load._replace(position=now)
         name = snapshot_name(now, self._load.writer)
-        captured = capture.pages(machine)
+        # In slices: meanwhile the source gets signs of life.
+        captured = await in_slices(lambda pause: capture.pages(machine, pause))
         counts = {"nodes": 0, "sessions": 0, "bytes": len(captured.state)}
 
-        def puts() -> Iterator[Put]:
+        def puts(pause: Pause) -> Iterator[Put]:
             yield Put(keys.state_page(name), captured.state)
             for kind, made, key in (
                 ("sessions", captured.session_pages, keys.session_page),
@@ -441,8 +444,9 @@ class FollowedTree:
                     counts["bytes"] += len(page)
                     counts[kind] += 1
                     yield Put(key(name, counts[kind] - 1), page)
+                    pause()
 
-        await load.put(self._etcd, keys, self._load, puts(), self._limits)
+        await load.put(self._etcd, keys, self._load, puts, self._limits)
         return SnapshotRef(
             name=name,
             position=now,

@@ -18,7 +18,7 @@ from pipeline.follow import standby
 from pipeline.follow.checking import check, check_with
 from pipeline.follow.from_archive import InArchive, cannot_be_sealed
 from pipeline.follow.from_etcd import InEtcd
-from pipeline.follow.lost import promote, seal_source
+from pipeline.follow.lost import answers, promote, seal_source
 from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, NOT_LEVEL, STUCK, Stuck, print_progress
 from pipeline.follow.retrying import retrying
@@ -52,6 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise Failure("--standby-within needs a source in etcd")
     if arguments.source_lost and not (arguments.finish and of_zketcd):
         raise Failure("--source-lost goes with --finish, for another zketcd")
+    if arguments.force and not arguments.source_lost:
+        raise Failure("--force goes with --source-lost")
     if arguments.finish and not arguments.source_lost and arguments.source.startswith(ARCHIVE):
         raise cannot_be_sealed(arguments.source)
     if arguments.timeout is not None and not (arguments.until_level or arguments.finish):
@@ -122,6 +124,15 @@ async def _without(connection: Connection, arguments: argparse.Namespace) -> int
     async with reached(connection, writes=True) as etcd:
         limits = Limits(max_request_bytes=arguments.max_request_bytes)
         patient = retrying(etcd)
+        there = await position_of(patient, connection.keys)
+        is_open = there is not None and not there.finished
+        if lost is not None and is_open and not arguments.force:
+            async with lost.client() as client:
+                if await answers(client, lost.keys):
+                    raise Failure(
+                        f"the etcd of {name} answers: --finish without --source-lost loses nothing. If it is"
+                        " lost all the same, add --force; nothing was changed"
+                    )
         position = await promote(patient, connection.keys, limits, None if lost is None else lost.keys)
         if lost is None:
             print_progress(
@@ -134,8 +145,8 @@ async def _without(connection: Connection, arguments: argparse.Namespace) -> int
     where = Seal(connection.etcd, connection.prefix, cluster_id, int(time.time() * 1000))
     try:
         async with asyncio.timeout(arguments.timeout), lost.client() as client:
-            there = retrying(client, f"the etcd of {name}, which is not known to be sealed,")
-            await seal_source(there, lost.keys, name, position.origin, where)
+            source = retrying(client, f"the etcd of {name}, which is not known to be sealed,")
+            await seal_source(source, lost.keys, name, position.origin, where)
     except TimeoutError:
         print_progress(f"{name} was not reached within {arguments.timeout:g} s: run this command again")
         return NOT_LEVEL

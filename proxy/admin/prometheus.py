@@ -393,7 +393,7 @@ def _of_snapshots(subject: Subject) -> Iterator[Metric]:
         ),
         (
             "zketcd_log_since_snapshot_requests",
-            "requests in the log since the current snapshot",
+            "requests in the log since the current snapshot, as --snapshot-log-requests counts them",
             snapshots.log_requests,
         ),
     ):

@@ -182,7 +182,7 @@ async def test_what_a_task_sends_after_the_seal_fails(etcd: FakeEtcdClient) -> N
     with pytest.raises(LoadRefused, match="another load"):
         await take_numbers(etcd, KEYS, begun, 1)
     with pytest.raises(LoadRefused, match="another load"):
-        await put(etcd, KEYS, begun, [Put(page(begun, 0), b"")], Limits())
+        await put(etcd, KEYS, begun, lambda _pause: [Put(page(begun, 0), b"")], Limits())
     assert await take_numbers(etcd, KEYS, sealed, 1) == 0
 
 
