@@ -39,6 +39,7 @@ from proxy.support.child import order
 from proxy.support.logs import configure
 from schema.entry import Entry, Kind, Request
 from schema.keys import Keyspace
+from schema.record import SnapshotRef, is_incomplete_with_pages
 
 log = logging.getLogger(__name__)
 
@@ -106,6 +107,7 @@ class Feed:
         self._wanted = Wanted(given["path"], given["data"], identities, given["events"])
         self._asked = asked
         self._changes: list[Recorded] = []
+        self._follows: SnapshotRef | None = None  # of a copy: what its entries follow
         self._out = Output(self._after)
 
     async def run(self) -> None:
@@ -137,7 +139,8 @@ class Feed:
         """A state before what is wanted, and what etcd has behind it; or else the archive that it is from."""
         oldest = 0
         for _ in range(_TRIES):
-            found = servable(await look(MonotonicReads(self._etcd), self._keys), self._keys, KNOWN)
+            there = await look(MonotonicReads(self._etcd), self._keys)
+            found = servable(there, self._keys, KNOWN, even_following=True)
             refs = [each for each in (found.current, found.previous) if each is not None]
             ref = next((each for each in refs if each.zxid <= self._after.whole), None)
             oldest = refs[-1].zxid if refs else 0
@@ -146,12 +149,16 @@ class Feed:
             # No entry is as old as revision 1.
             wanted = start.Wanted(upto=ref.position if ref else 1)
             try:
-                loaded = await start.load_as_of(self._etcd, self._keys, wanted, timeout=_TIMEOUT)
+                loaded = await start.load_as_of(
+                    self._etcd, self._keys, wanted, timeout=_TIMEOUT, even_following=True
+                )
             except start.NotInLog:
                 if ref is None:  # an imported tree
                     break
                 continue  # the snapshot was replaced
             if loaded.machine.zxid <= self._after.whole:
+                record = loaded.caught.record
+                self._follows = record.current if is_incomplete_with_pages(record) else None
                 return loaded.machine, loaded.caught, None
         store = await asyncio.to_thread(existing, self._url) if self._url else None
         if store is None:
@@ -192,7 +199,9 @@ class Feed:
         deadline = asyncio.get_running_loop().time() + _TIMEOUT
         while True:
             try:
-                return await catch_up(MonotonicReads(self._etcd), self._keys, machine.applied, position)
+                return await catch_up(
+                    MonotonicReads(self._etcd), self._keys, machine.applied, position, self._follows
+                )
             except EtcdError:
                 if asyncio.get_running_loop().time() > deadline:
                     raise
