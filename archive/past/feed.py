@@ -35,15 +35,13 @@ from proxy.state.feed import Id, Wanted, id_of, made_by
 from proxy.state.level import KNOWN, UnknownLevel
 from proxy.state.machine import Machine
 from proxy.state.recording import Recorded, record
-from proxy.support.child import order
-from proxy.support.logs import configure
+from proxy.support.child import begin
 from schema.entry import Entry, Kind, Request
 from schema.keys import Keyspace
 from schema.record import SnapshotRef, is_incomplete_with_pages
 
 log = logging.getLogger(__name__)
 
-_NICE = 10
 _TIMEOUT = 30.0  # seconds for etcd
 _RETRY = 0.5
 _TRIES = 5
@@ -254,10 +252,7 @@ def _listen(asked: threading.Semaphore) -> None:
 
 def main() -> int:
     """Write changes until stdin is closed: 0; 1 if there are none."""
-    os.nice(_NICE)
-    given = order()
-    configure(given["log_level"], given["log_format"], "feed")
-    logging.getLogger("hpack").setLevel(logging.INFO)
+    given = begin("feed")
     asked = threading.Semaphore(0)
     threading.Thread(target=_listen, args=(asked,), daemon=True).start()
     try:
