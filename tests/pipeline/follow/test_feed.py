@@ -5,8 +5,11 @@ from unittest import mock
 
 import pytest
 
+from archive.past.feed import Gone
 from codec import client as zk
+from pipeline.etcd.limits import Limits
 from pipeline.follow import finishing
+from pipeline.follow.lost import promote
 from pipeline.follow.options import Options
 from pipeline.follow.standby import follow
 from tests.archive.test_feed import lines_in
@@ -51,3 +54,16 @@ async def test_a_reader_goes_on_within_a_multi(world: World, monkeypatch: pytest
         for behind, again in enumerate(here, 1):
             rest, _ = await lines_in(world.etcd, "/copy", again["id"], monkeypatch)
             assert rest[len(rest) - len(here) + behind :] == here[behind:]
+
+
+async def test_who_has_read_what_is_lost_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    last = world.tree.ran().zxid
+    await world.write(3)
+    lines = await source_lines(world, last, monkeypatch)
+    await promote(world.etcd, KEYS, Limits())
+    for line in lines:
+        with pytest.raises(Gone, match=f"all that its source had: .* behind 0x{last:x} is undone") as gone:
+            await lines_in(world.etcd, "/copy", line["id"], monkeypatch)
+        assert gone.value.oldest == 1 << 32
+    for since in (last, 1 << 32):  # before what is lost, and after it
+        assert await lines_in(world.etcd, "/copy", f"0x{since:x}", monkeypatch) == ([], "")
