@@ -86,8 +86,9 @@ async def load_as_of(
 ) -> Loaded:
     """Load a state to look at it; retried as by `load_to_serve`, which says what is raised.
 
-    `even_sealed`: also a sealed tree, as of its seal. `even_following`: as there. `executes` is
-    called once for each try; its result executes the log's requests. Raises NotInLog where the log does not reach back so far.
+    `even_sealed`: also a sealed tree, as of its seal. `even_following`: also one that follows another.
+    `executes` is called once for each try; its result executes the log's requests. Raises NotInLog where the
+    log does not reach back so far.
     """
     fit = partial(servable, keys=keys, levels=KNOWN, even_sealed=even_sealed, even_following=even_following)
 
