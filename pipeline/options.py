@@ -81,7 +81,8 @@ def add_etcd(parser: argparse.ArgumentParser) -> None:
         given,
         "etcd",
         "ENDPOINTS",
-        "etcd's client URLs, separated by commas; 'embedded', or nothing, for the etcd of --data-dir",
+        "etcd's client URLs, separated by commas; 'embedded', or nothing, for the etcd of --data-dir. This"
+        " and what follows may be in the TOML file of a server that ZKETCD_CONFIG names",
         "",
     )
     _add_with_variable(parser, given, "prefix", "PREFIX", "etcd prefix of the tree", PREFIX)
@@ -365,7 +366,8 @@ def _follow(parser: argparse.ArgumentParser) -> None:
 
 def _lost(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "source", help="the source that was lost: etcd://HOST:PORT/PREFIX, or archive:URL that it has written"
+        "source",
+        help="what was lost: config:FILE, etcd://HOST:PORT/PREFIX, or archive:URL that it has written",
     )
     add_etcd(parser)
 

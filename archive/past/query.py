@@ -93,7 +93,8 @@ def _present(given: dict[str, Any]) -> Machine:
         etcd = Access.from_json(given).client()
         try:
             keys = Keyspace(given["prefix"])
-            return (await load_as_of(etcd, keys, timeout=_TIMEOUT)).machine
+            loaded = await load_as_of(etcd, keys, timeout=_TIMEOUT, even_following=True)
+            return loaded.machine
         finally:
             await etcd.close()
 

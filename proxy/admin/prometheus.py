@@ -217,8 +217,8 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
     if log.standby_silence is not None:
         yield GaugeMetricFamily(
             "zketcd_standby_silence_seconds",
-            "time since the standby's follower was heard: normally 4 or less, above --standby-within the"
-            " proxy serves no client",
+            "time since the standby's follower was heard, if ever: normally 4 or less, above --standby-within"
+            " the proxy serves no client",
             log.standby_silence,
         )
     yield GaugeMetricFamily(

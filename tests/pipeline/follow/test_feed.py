@@ -5,10 +5,14 @@ from unittest import mock
 
 import pytest
 
+from archive.past.feed import Gone
 from codec import client as zk
+from pipeline.etcd.limits import Limits
 from pipeline.follow import finishing
+from pipeline.follow.lost import promote
 from pipeline.follow.options import Options
 from pipeline.follow.standby import follow
+from pipeline.follow.target import position_of
 from tests.archive.test_feed import lines_in
 from tests.pipeline.follow.test_standby import KEYS, World
 from tests.proxy.log.trees import asked
@@ -51,3 +55,29 @@ async def test_a_reader_goes_on_within_a_multi(world: World, monkeypatch: pytest
         for behind, again in enumerate(here, 1):
             rest, _ = await lines_in(world.etcd, "/copy", again["id"], monkeypatch)
             assert rest[len(rest) - len(here) + behind :] == here[behind:]
+
+
+async def test_who_has_read_what_is_lost_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    last = world.tree.ran().zxid
+    await world.write(3)
+    lines = await source_lines(world, last, monkeypatch)
+    await promote(world.etcd, KEYS, Limits())
+    for line in lines:
+        with pytest.raises(Gone, match=f"all that its source had: .* behind 0x{last:x} is undone") as gone:
+            await lines_in(world.etcd, "/copy", line["id"], monkeypatch)
+        assert gone.value.oldest == 1 << 32
+    for since in (last, 1 << 32):  # before what is lost, and after it
+        assert await lines_in(world.etcd, "/copy", f"0x{since:x}", monkeypatch) == ([], "")
+
+
+async def test_a_reader_goes_on_in_a_copy_that_still_follows(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = (await position_of(world.etcd, KEYS)).zxid  # type: ignore[union-attr]
+    await world.write(2)
+    await world.level()
+    lines, end = await lines_in(world.etcd, "/copy", f"0x{begin:x}", monkeypatch)
+    assert ([line["path"] for line in lines if line["change"] == "created"], end) == (["/n3", "/n4"], "")
+    with pytest.raises(Gone, match=f"the log reaches back to 0x{begin:x}, and not to 0x1") as gone:
+        await lines_in(world.etcd, "/copy", "0x1", monkeypatch)
+    assert gone.value.oldest == begin
