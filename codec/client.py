@@ -9,9 +9,10 @@ The server's side is in packets.py. Readers raise MalformedPacket. Paths are abs
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
+from struct import Struct
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from codec import packets, records
+from codec import packets
 from codec.constants import CreateMode, ErrorCode, EventType, KeeperOpCode, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.framing import Framer
@@ -21,6 +22,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 _MAX_FRAME = 1 << 30
+_pack_connect = Struct(">iqiq").pack  # version, last zxid, timeout, session
 _END_OF_PARTS = packets.MULTI_HEADER.pack(-1, True, -1)
 
 
@@ -330,24 +332,17 @@ NO_SESSION = Connected(0, bytes(16), 0)
 
 def connect(timeout_ms: int, last_zxid: int = 0, session: int = 0, password: bytes = bytes(16)) -> bytes:
     """The frame that requests a new session (0), or continues one."""
-    fields = {
-        "protocolVersion": 0,
-        "lastZxidSeen": last_zxid,
-        "timeOut": timeout_ms,
-        "sessionId": session,
-        "passwd": password,
-        "readOnly": False,
-    }
-    return pack_buffer(records.encode(records.ConnectRequest, fields))
+    return pack_buffer(_pack_connect(0, last_zxid, timeout_ms, session) + pack_buffer(password) + b"\0")
 
 
 def connected(frame: bytes) -> Connected:
     """The answer to a connect request."""
+    reader = Reader(frame)
     try:
-        fields = records.decode(records.ConnectResponse, frame)
+        _version, timeout_ms, session, password = reader.int(), reader.int(), reader.long(), reader.buffer()
     except MalformedPacket as error:
         raise MalformedPacket(f"an answer of {len(frame)} bytes to a connect request") from error
-    return Connected(int(fields.sessionId), bytes(fields.passwd or b""), int(fields.timeOut))
+    return Connected(session, password or b"", timeout_ms)
 
 
 def framed(xid: int, opcode: int, body: bytes = b"") -> bytes:

@@ -1,7 +1,7 @@
 """Jute, ZooKeeper's serialisation: its primitive types, read from and packed into bytes.
 
 Only primitives and the ACL (which ZooKeeper counts among its shared data) live here; whole records are in
-records.py and packets.py. Facts are those of ZooKeeper's BinaryInputArchive and BinaryOutputArchive.
+packets.py and keeper.py. Facts are those of ZooKeeper's BinaryInputArchive and BinaryOutputArchive.
 """
 
 import ctypes

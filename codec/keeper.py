@@ -1,19 +1,18 @@
 """ClickHouse Keeper's extensions to the protocol: its long handshake, 64-bit xids, and its own requests.
 
-Twins of what records.py declares, and the handshake by its declaration, as in packets.py and with the same
-errors. Here is only what Keeper adds; nothing here knows what a server answers.
+Twins of what lab/records.py declares, as in packets.py and with the same errors. Here is only what Keeper
+adds; nothing here knows what a server answers.
 """
 
 from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple, TypeAlias
 
-from codec import records
 from codec.constants import ProtocolVersion
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.framing import Framer
 from codec.jute import INT, Reader, from_text
-from codec.packets import STAT, ConnectRequest, connect_request, present
+from codec.packets import STAT, ConnectRequest, present, read_connect
 from codec.trace_context import TracedFramer
 
 WIDE_REQUEST_HEADER = Struct(">qi")  # xid, opcode
@@ -89,15 +88,17 @@ class KeeperConnectRequest(NamedTuple):
 
 
 def decode_wide_connect(frame: bytes) -> KeeperConnectRequest:
-    """The handshake of protocol version 11, by its declaration. Raises MalformedPacket."""
-    fields = records.decode(records.WideConnectRequest, frame)
-    return KeeperConnectRequest(connect_request(fields), True, fields.useCompression)
+    """The handshake of protocol version 11. Raises MalformedPacket."""
+    reader = Reader(frame)
+    version, use_compression = reader.int(), reader.boolean()
+    return KeeperConnectRequest(read_connect(reader, version), True, use_compression)
 
 
 def decode_traced_connect(frame: bytes) -> KeeperConnectRequest:
-    """The handshake of protocol version 12, by its declaration. Raises MalformedPacket."""
-    fields = records.decode(records.TracedConnectRequest, frame)
-    return KeeperConnectRequest(connect_request(fields), fields.useWideXids, fields.useCompression)
+    """The handshake of protocol version 12. Raises MalformedPacket."""
+    reader = Reader(frame)
+    version, use_wide_xids, use_compression = reader.int(), reader.boolean(), reader.boolean()
+    return KeeperConnectRequest(read_connect(reader, version), use_wide_xids, use_compression)
 
 
 def wide_frame(xid: int, zxid: int, err: int, body: bytes = b"") -> bytes:

@@ -1,8 +1,6 @@
-"""What the server reads and writes: hand-tuned twins of declarations in records.py, and the handshake.
+"""What the server reads and writes: hand-tuned twins of the declarations in lab/records.py.
 
-The twins serve requests and replies; each is proven equal to its declaration, byte for byte, by
-tests/codec/test_packets.py. The handshake, at the end, comes once for each connection and is read and written
-by the declarations themselves.
+Each is proven equal to its declaration, byte for byte, by tests/codec/test_packets.py.
 Decoders take a frame and the position behind the request header, ignore trailing bytes as ZooKeeper does,
 and raise MalformedPacket, or its NullString where the packet is whole but the path is null
 (README.md has what ZooKeeper answers to each). Encoders trust their arguments.
@@ -11,12 +9,22 @@ and raise MalformedPacket, or its NullString where the packet is whole but the p
 from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
-from codec import records
 from codec.constants import Xid
 from codec.errors import MalformedPacket, NullString
-from codec.jute import INT, OPEN_ACLS, OPEN_ACLS_SIZE, OPEN_TO_ALL, STRAIGHT, Acl, Reader, Steps, from_text
+from codec.jute import (
+    INT,
+    OPEN_ACLS,
+    OPEN_ACLS_SIZE,
+    OPEN_TO_ALL,
+    STRAIGHT,
+    Acl,
+    Reader,
+    Steps,
+    from_text,
+    pack_buffer,
+)
 
 REQUEST_HEADER = Struct(">ii")  # xid, opcode
 REPLY_HEADER = Struct(">iqi")  # xid, zxid, err
@@ -37,6 +45,7 @@ Record = TypeVar("Record")
 _int_at = INT.unpack_from
 _pack_reply = Struct(">iiqi").pack  # length, then a reply header
 _pack_event = Struct(">iiqiiii").pack  # length, reply header, type, state, length of the path
+_pack_connected = Struct(">iiq").pack  # version, timeout, session
 _NOTIFICATION_XID = int(Xid.NOTIFICATION)  # a plain number packs faster than an enum looks it up
 
 
@@ -234,34 +243,20 @@ class ConnectRequest(NamedTuple):
 
 def decode_connect(frame: bytes) -> ConnectRequest:
     """The first packet of a client: a ConnectRequest without any header."""
-    fields = records.decode(records.ConnectRequest, frame)
-    return connect_request(fields)
+    reader = Reader(frame)
+    return read_connect(reader, reader.int(), may_end_early=True)
 
 
-def connect_request(fields: Any) -> ConnectRequest:
-    """The ConnectRequest in the fields of a declared record."""
-    return ConnectRequest(
-        fields.protocolVersion,
-        fields.lastZxidSeen,
-        fields.timeOut,
-        fields.sessionId,
-        fields.passwd,
-        fields.readOnly,
-    )
+def read_connect(reader: Reader, version: int, *, may_end_early: bool = False) -> ConnectRequest:
+    """What follows a ConnectRequest's version. `may_end_early`: before the last byte."""
+    last_zxid, timeout_ms, session_id, password = reader.long(), reader.int(), reader.long(), reader.buffer()
+    read_only = None if may_end_early and not reader.remaining else reader.boolean()
+    return ConnectRequest(version, last_zxid, timeout_ms, session_id, password, read_only)
 
 
 def encode_connect_response(
     timeout_ms: int, session_id: int, password: bytes, read_only: bool | None, version: int = 0
 ) -> bytes:
     """A whole ConnectResponse, its length included; `read_only` None leaves the byte out, for old clients."""
-    body = records.encode(
-        records.ConnectResponse,
-        {
-            "protocolVersion": version,
-            "timeOut": timeout_ms,
-            "sessionId": session_id,
-            "passwd": password,
-            "readOnly": read_only,
-        },
-    )
-    return INT.pack(len(body)) + body
+    last = b"" if read_only is None else bytes((read_only,))
+    return pack_buffer(_pack_connected(version, timeout_ms, session_id) + pack_buffer(password) + last)

@@ -53,6 +53,7 @@ _BODIES: dict[Kind, Callable[[bytes], Any]] = {
     Kind.BUDGET: decode_rule,
 }
 _SECRET = "password_hash"
+_HEARD = 5.0  # seconds after which nothing is known of what a copy lacks
 _ZXIDS = ("after", "zxid", "zxid_at_least")
 
 
@@ -128,7 +129,8 @@ async def _lag(etcd: Etcd, keys: Keyspace) -> str:
     if not lag.level_ms:
         return f"{follows}, and was not level yet"
     late = max(0, clock_ms() - lag.level_ms) / 1000
-    return f"{follows}: at zxid 0x{lag.zxid:x}, {lag.behind} behind, level {late:.1f} s ago"
+    behind = f"{lag.behind} behind, " if lag.behind or late < _HEARD else ""
+    return f"{follows}: at zxid 0x{lag.zxid:x}, {behind}level {late:.1f} s ago"
 
 
 def _combined(rows: list[dict[str, Any]]) -> list[str]:

@@ -20,12 +20,16 @@ def changes(url: str, query: str = "path=/") -> Iterator[dict[str, Any]]:
                     since = f"&since={line['id']}"
                     if "path" in line:
                         yield line
-        except (OSError, HTTPException, ValueError) as error:
-            if isinstance(error, urllib.error.HTTPError) and error.code == 410:
-                raise  # too old: read the tree again
+        except urllib.error.HTTPError as error:
+            if error.code < 500 and error.code != 409:
+                raise  # 410: too old, read the tree again; others: the request is wrong
+        except (OSError, HTTPException, json.JSONDecodeError):
+            pass  # continue with the last id
         sleep(1)
 
 
 if __name__ == "__main__":
+    if not 2 <= len(sys.argv) <= 3:
+        sys.exit("usage: python -m examples.changes URL [QUERY]")
     for change in changes(*sys.argv[1:]):
         print(change["zxid"], change["change"], change["path"], flush=True)

@@ -232,8 +232,9 @@ def _follow(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with --finish, for another zketcd that is gone: complete the tree as it is, without sessions"
         " and in a new epoch of zxids; then wait until the source can be reached, and seal it. Stops a"
-        " follower that runs",
+        " follower that runs. Refused while the source's etcd answers",
     )
+    add("--force", action="store_true", help="with --source-lost: although the source's etcd answers")
     add(
         "--standby-within",
         type=standby,
@@ -287,7 +288,8 @@ def _follow(parser: argparse.ArgumentParser) -> None:
 
 def _lost(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "source", help="the source that was lost: etcd://HOST:PORT/PREFIX, or archive:URL that it has written"
+        "source",
+        help="what was lost: config:FILE, etcd://HOST:PORT/PREFIX, or archive:URL that it has written",
     )
 
 

@@ -356,7 +356,8 @@ class Config:
     )
     snapshot_log_requests: int = option(
         "a snapshot is also written when the log since the last one has this many requests, and at least as"
-        " many as that snapshot has znodes",
+        " many as that snapshot has znodes; a multi counts as its operations, and long data as a request for"
+        " each KiB",
         type=values.positive,
         default=200_000,
         metavar="N",

@@ -356,8 +356,7 @@ class Server:
     ) -> None:
         """Serve a state that does not change, read-only; `load` has it. The log is never started."""
         await self._listen(listener, secure)
-        self.machine.become(await load())
-        self.machine.session_changes.clear()
+        self.machine.replace(await load())
         self._handshake.is_open = True
         self._begin(_SESSIONS)
 

@@ -70,6 +70,12 @@ def unseal(format_byte: int, value: bytes, what: str) -> tuple[bytes, bytes]:
     return head, _decompress(compression, value[start:], size, what)
 
 
+def size_before(value: bytes) -> int:
+    """The size before compression of the body of a value that `unseal` takes."""
+    size: int = _ALL.unpack_from(value)[-1]
+    return size
+
+
 def unseal_head(format_byte: int, value: bytes, what: str) -> bytes:
     """The head of a sealed value, without decompressing its body. Raises BadValue."""
     _, start, _ = _checked(format_byte, value, what)

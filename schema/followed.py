@@ -76,6 +76,11 @@ def decode_followed(body: bytes) -> Followed:
     )
 
 
+def followed_after(body: bytes) -> int:
+    """The zxid of the state that the changes lead from. Raises BadValue."""
+    return int(Fields(body, "a followed change").unpack(_HEAD)[0])
+
+
 class Lag(NamedTuple):
     """How far a tree is behind the one that it follows, as its follower last said."""
 

@@ -8,6 +8,7 @@ reason, but fails under CI=true.
 import gc
 import itertools
 import os
+import re
 from collections import deque
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -44,8 +45,12 @@ hypothesis.settings.register_profile("short", deadline=None, print_blob=True, ma
 hypothesis.settings.register_profile("full", hypothesis.settings.get_profile("short"), max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
-# The tests of what tests and measures; `make unit` is about the product.
-LONG_ROOMS = ("tests/bench/", "tests/examples/", "tests/lab/", "tests/proof/")
+# The tests of what tests and measures, and of the repository: its documents, packages and deployments. `make
+# unit` is about the product.
+LONG_ROOMS = ("tests/bench/", "tests/deploy/", "tests/examples/", "tests/lab/", "tests/proof/", "tests/test_")
+
+# Marks of a whole module.
+_MARKED = re.compile(r"^pytestmark = .*pytest\.mark\.(real|long)\b", re.MULTILINE)
 
 _prefix_numbers = itertools.count(1)
 _running_test: deque[pytest.Item] = deque(maxlen=1)
@@ -144,12 +149,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not import modules none of whose tests `make unit` runs: imports are a quarter of its time."""
-    wanted: str = config.option.markexpr
+    unwanted = re.findall(r"not (real|long)", config.option.markexpr)
     name = collection_path.relative_to(config.rootpath).as_posix()
-    if "not long" in wanted and f"{name}/".startswith(LONG_ROOMS):
+    if "long" in unwanted and f"{name}/".startswith(LONG_ROOMS):
         return True
-    if "not real" in wanted and collection_path.suffix == ".py":
-        return "\npytestmark = pytest.mark.real\n" in collection_path.read_text(encoding="utf-8") or None
+    if unwanted and collection_path.suffix == ".py":
+        source = collection_path.read_text(encoding="utf-8")
+        return not set(unwanted).isdisjoint(_MARKED.findall(source)) or None
     return None
 
 

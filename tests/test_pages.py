@@ -581,7 +581,7 @@ def _lose(north: Host, south: Host, page: str, log: Path) -> None:
         running = []
 
         def run(words: list[str]) -> None:
-            command = shlex.join(words[2:])
+            command = shlex.join(words[words.index("zketcd") :])
             running.append(stack.enter_context(_started(south, command, log, "is not sealed yet")))
 
         north.etcd.pause()

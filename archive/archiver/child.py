@@ -15,13 +15,10 @@ from archive.archiver.stats import Stats
 from archive.files.catalog import ArchiveError
 from archive.files.store import store_of
 from proxy.etcd.access import Access
-from proxy.support.child import order, until_orphaned
-from proxy.support.logs import configure
+from proxy.support.child import begin, until_orphaned
 from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
-
-_NICE = 10
 
 
 class ReportedStats(Stats):
@@ -50,10 +47,7 @@ async def _run(config: dict[str, Any]) -> None:
 
 def main() -> int:
     """Archive until stdin is closed: 0; 1 if that cannot be."""
-    os.nice(_NICE)
-    config = order()
-    configure(config["log_level"], config["log_format"], "archive")
-    logging.getLogger("hpack").setLevel(logging.INFO)
+    config = begin("archive")
     gc.freeze()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

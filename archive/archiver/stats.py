@@ -1,5 +1,6 @@
 """The metrics of an archiver, as a file for node_exporter's textfile collector."""
 
+import contextlib
 import logging
 import os
 from pathlib import Path
@@ -26,6 +27,11 @@ class MetricsFile:
             self._failed = True
         else:
             self._failed = False
+
+    def remove(self) -> None:
+        """Nobody will write it any more."""
+        with contextlib.suppress(OSError):
+            self._path.unlink()
 
 
 #: Attribute of Stats, name, kind, help.

@@ -35,14 +35,13 @@ from proxy.state.feed import Id, Wanted, id_of, made_by
 from proxy.state.level import KNOWN, UnknownLevel
 from proxy.state.machine import Machine
 from proxy.state.recording import Recorded, record
-from proxy.support.child import order
-from proxy.support.logs import configure
+from proxy.support.child import begin
 from schema.entry import Entry, Kind, Request
 from schema.keys import Keyspace
+from schema.record import SnapshotRef, is_incomplete_with_pages
 
 log = logging.getLogger(__name__)
 
-_NICE = 10
 _TIMEOUT = 30.0  # seconds for etcd
 _RETRY = 0.5
 _TRIES = 5
@@ -52,7 +51,7 @@ _FRAME = 1 << 16
 class Gone(Exception):
     """What is wanted is not kept any more."""
 
-    def __init__(self, error: str, oldest: int | None) -> None:
+    def __init__(self, error: str, oldest: int) -> None:
         super().__init__(error)
         self.oldest = oldest
 
@@ -63,6 +62,8 @@ class Output:
     def __init__(self, after: Id) -> None:
         #: The id of the last line.
         self.id = after
+        #: Something was sent.
+        self.begun = False
         self._lines = bytearray()
         self._changes = 0
 
@@ -76,6 +77,9 @@ class Output:
 
     def frame(self, **more: Any) -> None:
         """Send what there is. Waits for the reader."""
+        if not self.begun:
+            self.begun = True
+            say({})
         header = {"id": str(self.id), "bytes": len(self._lines), "changes": self._changes, **more}
         say(header, bytes(self._lines))
         self._lines.clear()
@@ -101,14 +105,14 @@ class Feed:
         self._wanted = Wanted(given["path"], given["data"], identities, given["events"])
         self._asked = asked
         self._changes: list[Recorded] = []
+        self._follows: SnapshotRef | None = None  # of a copy: what its entries follow
         self._out = Output(self._after)
 
     async def run(self) -> None:
-        """Raises Gone, ArchiveError, EtcdError, TreeNotServable; later, all of these end the frames."""
+        """Raises Gone, ArchiveError, EtcdError, TreeNotServable; these end the frames that have begun."""
         machine, caught, store = await self._begin()
         self._changes = record(machine)
         gc.freeze()
-        say({})
         try:
             if caught is None:
                 assert store is not None
@@ -123,6 +127,8 @@ class Feed:
         except Truncated as error:
             self._out.frame(end=f"the log was truncated before it was read: {error}")
         except (Gone, ArchiveError, EtcdError, TreeNotServable, UnknownLevel) as error:
+            if not self._out.begun:
+                raise
             self._out.frame(end=str(error))
 
     # -- where to begin --------------------------------------------------------------------------------------
@@ -131,7 +137,8 @@ class Feed:
         """A state before what is wanted, and what etcd has behind it; or else the archive that it is from."""
         oldest = 0
         for _ in range(_TRIES):
-            found = servable(await look(MonotonicReads(self._etcd), self._keys), self._keys, KNOWN)
+            there = await look(MonotonicReads(self._etcd), self._keys)
+            found = servable(there, self._keys, KNOWN, even_following=True)
             refs = [each for each in (found.current, found.previous) if each is not None]
             ref = next((each for each in refs if each.zxid <= self._after.whole), None)
             oldest = refs[-1].zxid if refs else 0
@@ -140,12 +147,16 @@ class Feed:
             # No entry is as old as revision 1.
             wanted = start.Wanted(upto=ref.position if ref else 1)
             try:
-                loaded = await start.load_as_of(self._etcd, self._keys, wanted, timeout=_TIMEOUT)
+                loaded = await start.load_as_of(
+                    self._etcd, self._keys, wanted, timeout=_TIMEOUT, even_following=True
+                )
             except start.NotInLog:
                 if ref is None:  # an imported tree
                     break
                 continue  # the snapshot was replaced
             if loaded.machine.zxid <= self._after.whole:
+                record = loaded.caught.record
+                self._follows = record.current if is_incomplete_with_pages(record) else None
                 return loaded.machine, loaded.caught, None
         store = await asyncio.to_thread(existing, self._url) if self._url else None
         if store is None:
@@ -186,7 +197,9 @@ class Feed:
         deadline = asyncio.get_running_loop().time() + _TIMEOUT
         while True:
             try:
-                return await catch_up(MonotonicReads(self._etcd), self._keys, machine.applied, position)
+                return await catch_up(
+                    MonotonicReads(self._etcd), self._keys, machine.applied, position, self._follows
+                )
             except EtcdError:
                 if asyncio.get_running_loop().time() > deadline:
                     raise
@@ -197,13 +210,16 @@ class Feed:
         await replay.run(caught.revision)
 
     def _execute(self, machine: Machine, entry: Entry, request: Request, _place: Place) -> None:
-        before = machine.zxid
+        before, after = machine.zxid, self._after.zxid
         machine.execute(request)
-        if request.kind == Kind.EPOCH and before < self._after.zxid < machine.zxid:
+        if before < after < machine.zxid and after >> 32 < machine.zxid >> 32:  # of a former epoch
+            why = (
+                "etcd was restored from a backup"
+                if request.kind == Kind.EPOCH
+                else "the tree goes on without all that its source had"
+            )
             raise Gone(
-                f"etcd was restored from a backup: what had changed behind 0x{before:x} is undone, also"
-                f" {self._after}. Read the tree again",
-                None,
+                f"{why}: what had changed behind 0x{before:x} is undone, also {self._after}", machine.zxid
             )
         if self._changes:
             made = made_by(request, machine.zxid, entry.clock, self._changes)
@@ -236,10 +252,7 @@ def _listen(asked: threading.Semaphore) -> None:
 
 def main() -> int:
     """Write changes until stdin is closed: 0; 1 if there are none."""
-    os.nice(_NICE)
-    given = order()
-    configure(given["log_level"], given["log_format"], "feed")
-    logging.getLogger("hpack").setLevel(logging.INFO)
+    given = begin("feed")
     asked = threading.Semaphore(0)
     threading.Thread(target=_listen, args=(asked,), daemon=True).start()
     try:
@@ -248,8 +261,8 @@ def main() -> int:
     except BrokenPipeError:
         os._exit(1)
     except Gone as error:
-        oldest = {} if error.oldest is None else {"oldest": f"0x{error.oldest:x}"}
-        say({"status": 410, "error": f"{error}: read the tree again, and go on from there", **oldest})
+        text = f"{error}: read the tree again, and go on from there"
+        say({"status": 410, "error": text, "oldest": f"0x{error.oldest:x}"})
         return 1
     except (ArchiveError, EtcdError, TreeNotServable, UnknownLevel, OSError, ValueError) as error:
         say({"status": 503, "error": str(error)})

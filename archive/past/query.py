@@ -31,14 +31,12 @@ from proxy.log.load.start import load_as_of
 from proxy.log.record import TreeNotServable
 from proxy.state.auth.scheme import Identity
 from proxy.state.machine import Machine
-from proxy.support.child import order
+from proxy.support.child import begin
 from proxy.support.libraries import how_to_add
-from proxy.support.logs import configure
 from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
 
-_NICE = 10
 _TIMEOUT = 30.0  # seconds for etcd
 _CHUNK = 1 << 16
 
@@ -95,7 +93,8 @@ def _present(given: dict[str, Any]) -> Machine:
         etcd = Access.from_json(given).client()
         try:
             keys = Keyspace(given["prefix"])
-            return (await load_as_of(etcd, keys, timeout=_TIMEOUT)).machine
+            loaded = await load_as_of(etcd, keys, timeout=_TIMEOUT, even_following=True)
+            return loaded.machine
         finally:
             await etcd.close()
 
@@ -109,11 +108,8 @@ def _line(value: dict[str, Any]) -> bytes:
 
 def main() -> int:
     """One answer: 0; 1 if there is none, or not all of it."""
-    os.nice(_NICE)
     gc.disable()
-    given = order()
-    configure(given["log_level"], given["log_format"], "query")
-    logging.getLogger("hpack").setLevel(logging.INFO)
+    given = begin("query")
     threading.Thread(target=_end_with_the_proxy, daemon=True).start()
     out = sys.stdout.buffer
     began = False

@@ -17,10 +17,10 @@ from typing_extensions import override
 from bench.errors import BenchError
 from bench.scenarios import Cell, Table
 from bench.servers import ETCD_OPTIONS
-from codec import records
 from codec.constants import OpCode
 from codec.framing import Framer
 from codec.packets import REPLY_HEADER, REQUEST_HEADER
+from lab import records
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 from lab.servers.clickhouse import ClickHouseServer
 from lab.servers.link import Link

@@ -10,8 +10,6 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from archive.files.catalog import ArchiveError, Catalog, NotArchived
@@ -28,9 +26,8 @@ from proxy.state.auth.schemes import SCHEMES
 from proxy.state.machine import Machine
 from proxy.state.node import Node, child_names
 from proxy.state.sessions import session_text
+from proxy.support.child import begin
 
-_NICE = 10
-_OOM_SCORE = 500  # the kernel ends this process, not the proxy, if memory runs out
 _MOST_NAMES = 200  # children of a past node that are named
 
 
@@ -179,13 +176,9 @@ def _lines() -> Iterable[bytes]:
 
 def main() -> int:
     """Answer until stdin is closed."""
-    os.nice(_NICE)
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
-    lines = iter(_lines())
-    url = json.loads(next(lines))["url"]  # the order (proxy.support.child)
+    url = begin("past")["url"]
     answers = None
-    for line in lines:
+    for line in _lines():
         try:
             answers = answers or Answers(url)
             answer = answers.answer(json.loads(line))

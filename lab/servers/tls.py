@@ -1,5 +1,6 @@
 """Certificates for tests: an authority, what it issues, and the files that servers and clients want."""
 
+import contextlib
 import datetime
 import ssl
 from pathlib import Path
@@ -64,6 +65,14 @@ class Authority:
         if pair is not None:
             context.load_cert_chain(pair.cert, pair.key)
         return context
+
+    def hello(self) -> bytes:
+        """What a client sends first, in one record."""
+        sent = ssl.MemoryBIO()
+        client = self.client_context().wrap_bio(ssl.MemoryBIO(), sent, server_hostname="127.0.0.1")
+        with contextlib.suppress(ssl.SSLWantReadError):
+            client.do_handshake()
+        return sent.read()
 
     def write(self, name: str, chain: bytes, key: bytes) -> Pair:
         """The files of a certificate chain and its key, in PEM."""

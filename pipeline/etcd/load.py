@@ -25,7 +25,9 @@ from proxy.etcd.model import (
     Txn,
     TxnResult,
 )
+from proxy.log.slices import each_in_slices
 from proxy.state.level import OF_NEW_TREES
+from proxy.state.pause import Pause
 from schema.keys import Keyspace, snapshot_name
 from schema.record import (
     SnapshotRef,
@@ -105,8 +107,8 @@ def refusal(target: Target, keys: Keyspace, *, overwrite: bool) -> str | None:
     prefix = keys.prefix.decode()
     if target.proxies and target.record is not None and target.record.current is None:
         return (
-            f"{prefix} is served by {target.proxies} zketcd, which have made a new tree there: stop them, and"
-            " have that tree deleted (--overwrite)"
+            f"{prefix} is served by {target.proxies} zketcd: is it the right prefix, on the right host? Only"
+            " if nobody needs this tree, stop them, and have it deleted (--overwrite)"
         )
     if not target.is_empty and not overwrite:
         what = "no tree of this version"
@@ -114,7 +116,8 @@ def refusal(target: Target, keys: Keyspace, *, overwrite: bool) -> str | None:
             kind = " that follows another one" if target.follows else ""
             if (seal := target.record.seal) is not None:
                 kind = f" that was moved to the prefix {seal.prefix} of the etcd at {seal.etcd}"
-            what = f"a tree{kind}, of {target.nodes} znodes at its last snapshot"
+            nodes = f", of {target.nodes} znodes at its last snapshot" if target.record.current else ""
+            what = f"a tree{kind}{nodes}"
         return (
             f"{prefix} holds {target.keys} keys already: {what}. Choose another prefix, or have everything"
             " under this one deleted (--overwrite)"
@@ -249,9 +252,14 @@ async def finish(etcd: Etcd, keys: Keyspace, load: Load, ref: SnapshotRef) -> Tr
     return record
 
 
-async def put(etcd: Etcd, keys: Keyspace, load: Load, puts: Iterable[Put], limits: Limits) -> None:
-    """Put pages under the load's fence. May be repeated. Raises LoadRefused."""
-    for group in limits.groups(puts, load.guard(keys)):
+async def put(
+    etcd: Etcd, keys: Keyspace, load: Load, puts: Callable[[Pause], Iterable[Put]], limits: Limits
+) -> None:
+    """Put pages under the load's fence. May be repeated. Raises LoadRefused.
+
+    `puts` makes them, and calls its argument to let other work run.
+    """
+    async for group in each_in_slices(lambda pause: limits.groups(puts(pause), load.guard(keys))):
         await guarded(etcd, keys, load, group)
 
 

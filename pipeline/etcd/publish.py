@@ -65,7 +65,7 @@ async def publish(
     state = encode_state(StateValue(zxid, 0, OF_NEW_TREES, sealed.cluster_id, {}, ()))
     puts = [Put(keys.state_page(sealed.name), state)]
     puts += (Put(keys.session_page(sealed.name, at), page) for at, page in enumerate(session_pages))
-    await load.put(etcd, keys, sealed, puts, limits)
+    await load.put(etcd, keys, sealed, lambda _pause: puts, limits)
     digest = sum(part.digest for part in parts) + sum(map(session_hash, made))
     ref = SnapshotRef(
         sealed.name,

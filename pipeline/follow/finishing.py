@@ -72,7 +72,7 @@ async def finished_by_another(etcd: Etcd, keys: Keyspace, there: Position, reque
         assert finished is not None
         print_finished(finished)
         return True
-    print_progress("no follower has answered: it does not run any more, and this command takes over")
+    print_progress(f"no follower has answered for {_ANSWER_WITHIN:g} s: this command takes over")
     return False
 
 

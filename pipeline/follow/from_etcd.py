@@ -137,4 +137,5 @@ class _Following(Reading):
 
     def stopped_serving(self, reason: str) -> None:
         """The copy may be old."""
-        log.warning("the source is not read in time: %s", reason)
+        if not self._follow.gone:  # whoever reads is told
+            log.warning("the source is not read in time: %s", reason)

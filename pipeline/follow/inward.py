@@ -218,4 +218,5 @@ class _Following:
         what = "kept" if self._keep_sessions else "ended, with their ephemerals"
         print(f"sessions: {sessions} {what}")
         print_finished(self._position)
+        self._status.end()
         return DONE

@@ -4,6 +4,7 @@ Until the source is sealed, its proxies may serve clients as well as the copy's 
 """
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator
 from archive.files.moment import shown
 from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
-from pipeline.etcd.load import first_zxid
+from pipeline.etcd.load import first_zxid, look
 from pipeline.etcd.requests import TIMEOUT
 from pipeline.follow import target
 from pipeline.follow.ends import Ends
@@ -20,6 +21,7 @@ from pipeline.follow.output import print_progress
 from pipeline.follow.source import NotThere, Reading, Source, check_cluster, check_prefix
 from pipeline.follow.target import Origin, Position, TooLarge, position_of
 from proxy.etcd.interface import Etcd
+from proxy.etcd.model import EtcdError, Get
 from proxy.log.seal import seal
 from proxy.state.feed import made_by, row
 from proxy.state.recording import Recorded, What, record
@@ -31,7 +33,17 @@ from schema.record import Seal
 from schema.znode import session_of
 
 _MARGIN = 1.0  # seconds, for clocks that do not run alike, and for answers on their way
+_ANSWERS = 2.0  # seconds in which an etcd that can be reached answers
 _IDLE = 0.1  # seconds between two looks whether all has been read
+
+
+async def answers(etcd: Etcd, keys: Keyspace) -> bool:
+    """Whether the source's etcd can be read, soon."""
+    with contextlib.suppress(TimeoutError, EtcdError):
+        async with asyncio.timeout(_ANSWERS):
+            await etcd.range(Get(keys.tree, keys_only=True), _ANSWERS)
+            return True
+    return False
 
 
 async def promote(etcd: Etcd, keys: Keyspace, limits: Limits, named: Keyspace | None = None) -> Position:
@@ -79,10 +91,20 @@ async def seal_source(etcd: Etcd, keys: Keyspace, name: str, origin: Origin, whe
     Raises OtherSource, TreeNotServable, EtcdError.
     """
     check_prefix(name, origin, keys.prefix.decode(), "it is not sealed")
-    print_progress(f"{name} is not sealed yet: its proxies may serve clients")
+    if not await _is_sealed(etcd, keys):
+        print_progress(f"{name} is not sealed yet: its proxies may serve clients")
     check_cluster(name, origin, (await etcd.status(TIMEOUT)).cluster_id, "it is not sealed")
     position = await seal(etcd, keys, where)
     print(f"{name} is sealed at position {position}: no zketcd serves it any more", flush=True)
+
+
+async def _is_sealed(etcd: Etcd, keys: Keyspace) -> bool:
+    """False also if this is not known soon."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_ANSWERS):
+            record = (await look(etcd, keys)).record
+            return record is not None and record.seal is not None
+    return False
 
 
 # -- what only the source has -------------------------------------------------------------------------------
@@ -102,9 +124,18 @@ async def list_lost(source: Source, etcd: Etcd, keys: Keyspace, write: Callable[
         raise Failure(
             f"{source.name} does not have all since then: {error}. Name its archive, if it has one"
         ) from error
+    written = 0
+
+    def counted(line: str) -> None:
+        nonlocal written
+        written += 1
+        write(line)
+
     try:
-        await together([reading.run(), _list(reading, write)])
+        await together([reading.run(), _list(reading, counted)])
     except _Listed:
+        if not written:
+            print_progress(f"{source.name} has no change that {keys.prefix.decode()} lacks")
         if reading.sealed is None:
             print_progress(f"{source.name} is not sealed: there may be more")
 

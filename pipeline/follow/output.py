@@ -57,6 +57,8 @@ class Status:
     """
 
     _EVERY = 5.0  # seconds
+    _LATE = 10.0  # seconds: a copy that is younger counts as level
+    _LEVEL_EVERY = 600.0
     _METRICS_EVERY = 1.0
 
     def __init__(self, metrics: str | None = None) -> None:
@@ -77,7 +79,8 @@ class Status:
         now = time.monotonic()
         if age is not None:
             self._level_at = now - age
-        if now - self._at > self._EVERY:
+        young = self._is_level and self._level_at is not None and now - self._level_at < self._LATE
+        if now - self._at > self._EVERY and not young:
             last = "" if self._level_at is None else f", level {now - self._level_at:.0f} s ago"
             self._print(f"at zxid 0x{zxid:x} ({count}{unit and ' ' + unit} behind{last})")
             self._is_level = False
@@ -86,7 +89,7 @@ class Status:
     def level(self, zxid: int, *, now: bool = False, age: float = 0.0) -> None:
         """All that the source had `age` seconds ago is applied. `now`: print the line in any case."""
         self._level_at = time.monotonic() - age
-        if now or not self._is_level or time.monotonic() - self._at > self._EVERY:
+        if now or not self._is_level or time.monotonic() - self._at > self._LEVEL_EVERY:
             self._print(f"level at zxid 0x{zxid:x} (0 behind)", again=now)
             self._is_level = True
         self._write(zxid, 0)
@@ -105,6 +108,11 @@ class Status:
         self._reported = now
         level = int((time.time() - (now - self._level_at)) * 1000)
         await to(Lag(level, self._behind, self._zxid))
+
+    def end(self) -> None:
+        """The tree is complete, or another follower says how far it is: the file must not get old."""
+        if self._metrics is not None:
+            self._metrics.remove()
 
     def _write(self, zxid: int, behind: int) -> None:
         self._zxid, self._behind = zxid, behind

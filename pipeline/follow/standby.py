@@ -27,7 +27,7 @@ from pipeline.follow.options import Options
 from pipeline.follow.output import DONE, Status, print_progress, within
 from pipeline.follow.retrying import RETRY, retrying
 from pipeline.follow.source import Again, Arrived, NotThere, OtherSource, Reading, Source
-from pipeline.follow.target import FollowedTree, Held, Origin, Position, TooLarge, position_of
+from pipeline.follow.target import FollowedTree, Held, Origin, Position, TakenOver, TooLarge, position_of
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Txn
 from proxy.log.record import TreeNotServable, TreeSealed, unknown_level
@@ -111,6 +111,9 @@ class _Standby:
                 await together(tasks)
             except _Done:
                 return DONE
+            except TakenOver:
+                self._status.end()
+                raise
             except Again as error:
                 print_progress(f"{error}: going on from what is in etcd")
                 await asyncio.sleep(RETRY)
@@ -384,6 +387,7 @@ class _Work:
         await self._tree.finish(self._copy, self._changed.take(), clock, position)
         print(f"sessions: {len(self._copy.sessions)} kept")
         print_finished(position)
+        self._status.end()
         raise _Done
 
     async def _apply(self) -> None:

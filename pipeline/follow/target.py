@@ -24,8 +24,10 @@ from proxy.log.follow.catch_up import Caught, entries_after
 from proxy.log.load.pages import UnusableSnapshot, read_snapshot
 from proxy.log.load.replay import Replay
 from proxy.log.record import look as look_at_tree
+from proxy.log.slices import in_slices
 from proxy.state import capture
 from proxy.state.machine import Machine
+from proxy.state.pause import Pause
 from schema.entry import EntryWriter, Kind, Request
 from schema.errors import BadValue
 from schema.followed import Followed, Lag, encode_followed, encode_lag
@@ -34,6 +36,8 @@ from schema.keys import Keyspace, snapshot_name
 from schema.record import SnapshotRef, TreeRecord, decode_record, encode_record
 
 _ROOM = 4096  # bytes of a request besides the entry
+# A change in a log that compresses well takes fewer bytes, but a replay takes 5 us for each.
+_OF_A_CHANGE = 64
 _LAST = "lost"  # the name of a follower that completes its tree without the source begins so
 
 
@@ -272,7 +276,7 @@ class FollowedTree:
         self._limits = limits
         self._moved = moved  # mod_revision of the position; 0: there is none yet
         self._moves = asyncio.Lock()  # held while a Txn that moves what all compare is on its way
-        #: Bytes of entries since the snapshot.
+        #: Bytes of entries since the snapshot; a change counts at least `_OF_A_CHANGE`.
         self.log_bytes = 0
 
     @property
@@ -392,7 +396,9 @@ class FollowedTree:
             machine.execute(request)
         machine.end()
         self._number = number
-        self.log_bytes += len(value)
+        self.log_bytes += max(
+            len(value), _OF_A_CHANGE * (len(changes.deleted) + sum(map(len, changes.changed)))
+        )
         key = self._keys.entry(self._load.writer, number)
         return Txn((Compare(key, 0),), (Put(key, value), *rest), (Get(key, keys_only=True),))
 
@@ -428,10 +434,11 @@ class FollowedTree:
         now = (await until_known(lambda: self._etcd.range(Get(keys.tree, keys_only=True), TIMEOUT))).revision
         self._load = self._load._replace(position=now)
         name = snapshot_name(now, self._load.writer)
-        captured = capture.pages(machine)
+        # In slices: meanwhile the source gets signs of life.
+        captured = await in_slices(lambda pause: capture.pages(machine, pause))
         counts = {"nodes": 0, "sessions": 0, "bytes": len(captured.state)}
 
-        def puts() -> Iterator[Put]:
+        def puts(pause: Pause) -> Iterator[Put]:
             yield Put(keys.state_page(name), captured.state)
             for kind, made, key in (
                 ("sessions", captured.session_pages, keys.session_page),
@@ -441,8 +448,9 @@ class FollowedTree:
                     counts["bytes"] += len(page)
                     counts[kind] += 1
                     yield Put(key(name, counts[kind] - 1), page)
+                    pause()
 
-        await load.put(self._etcd, keys, self._load, puts(), self._limits)
+        await load.put(self._etcd, keys, self._load, puts, self._limits)
         return SnapshotRef(
             name=name,
             position=now,
@@ -485,9 +493,13 @@ class FollowedTree:
             await guarded(self._etcd, self._keys, self._load, [Delete(page[0], page[-1] + b"\0")])
 
 
-def taken_over(keys: Keyspace) -> LoadRefused:
+class TakenOver(LoadRefused):
+    """Another follower or import works on the tree, or it is complete."""
+
+
+def taken_over(keys: Keyspace) -> TakenOver:
     """The error if the fence has moved."""
-    return LoadRefused(
+    return TakenOver(
         f"another follower or import has taken {keys.prefix.decode()} over; this one has written nothing"
         " since"
     )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from proxy.log.load.replay import Place
-from proxy.state.feed import Id, made_by, row, written
+from proxy.state.feed import made_by, row, written
 from proxy.state.machine import Machine
 from proxy.state.recording import Recording, record
 from schema.entry import Entry, Request
@@ -44,6 +44,5 @@ class ChangeRecorder:
         if made is None:
             return
         for part, change in enumerate(made.changes, 1):
-            here = Id(made.zxid) if part == len(made.changes) else Id(made.zxid, part)
             members = row(made, change, data=False)
-            self._rows.append(ChangeRow(id=str(here), **members, data=written(change)))
+            self._rows.append(ChangeRow(id=str(made.place(part)), **members, data=written(change)))

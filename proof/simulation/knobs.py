@@ -136,7 +136,7 @@ def drawn_calm(seed: int, rng: Random) -> Knobs:
     """Those of a calm world, in which clients have longer timeouts."""
     return drawn(seed, rng)._replace(
         tick=rng.choice(_CALM_TICKS),
-        leases=(rng.choice(_CALM_LEASES), Random(f"{seed}/lease").choice(_CALM_LEASES)),
+        leases=(rng.choice(_CALM_LEASES),),
         snapshot_requests=rng.choice((100, 300)),
         quota=QUOTA,
         compaction=0.0,

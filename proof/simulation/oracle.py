@@ -75,7 +75,7 @@ class Oracle:
         self._world = world
         self._keys = Keyspace(PREFIX)
         self.machine = Machine(cluster_id, known_levels=NEXT_LEVELS)
-        self.machine.become(capture.new_machine(cluster_id, level))
+        self.machine.replace(capture.new_machine(cluster_id, level))
         #: Times of the world, and the zxid from then on.
         self.times: list[float] = [0.0]
         self.zxids: list[int] = [0]
@@ -99,8 +99,7 @@ class Oracle:
 
     def begin(self, machine: Machine) -> None:
         """Continue from a state that was loaded."""
-        self.machine.become(machine)
-        self.machine.session_changes.clear()
+        self.machine.replace(machine)
         self._numbers = dict(machine.applied)
         self._early.clear()
         self._sealed = False

@@ -217,8 +217,8 @@ def _of_log(log: LogStatus) -> Iterator[Metric]:
     if log.standby_silence is not None:
         yield GaugeMetricFamily(
             "zketcd_standby_silence_seconds",
-            "time since the standby's follower was heard: normally 4 or less, above --standby-within the"
-            " proxy serves no client",
+            "time since the standby's follower was heard, if ever: normally 4 or less, above --standby-within"
+            " the proxy serves no client",
             log.standby_silence,
         )
     yield GaugeMetricFamily(
@@ -393,7 +393,7 @@ def _of_snapshots(subject: Subject) -> Iterator[Metric]:
         ),
         (
             "zketcd_log_since_snapshot_requests",
-            "requests in the log since the current snapshot",
+            "requests in the log since the current snapshot, as --snapshot-log-requests counts them",
             snapshots.log_requests,
         ),
     ):

@@ -10,8 +10,7 @@ The rules:
    here.
 3. A client is counted by the limits on connections when it is accepted; behind a load balancer, by the limit
    for one address when its header has come.
-4. A TLS handshake costs the server milliseconds, and the client nothing. So it begins when its first record
-   is there, a few begin in one turn of the event loop, and addresses take turns.
+4. TLS handshakes begin when `proxy.support.handshakes` says.
 """
 
 import asyncio
@@ -19,9 +18,8 @@ import errno
 import logging
 import socket
 import ssl
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -32,6 +30,7 @@ from proxy.frontend.limits import ConnectionLimits
 from proxy.frontend.proxy_protocol import BadHeader, ProxyProtocol, Source
 from proxy.state.auth.ip import java_address
 from proxy.support.addresses import listening_address, socket_address
+from proxy.support.handshakes import FirstRecord, Handshakes
 from proxy.support.last_resort import contained
 from proxy.support.ports import Acceptor, Peer
 from proxy.support.tasks import Tasks
@@ -45,9 +44,6 @@ _HANDSHAKE = b"\x16"
 #: Seconds within which a client must send its PROXY header, if any, and its first byte, and finish its TLS
 #: handshake. The same as `opening.SESSIONLESS_TIMEOUT`.
 TIMEOUT = 20.0
-_RECORD = 5  # bytes of a TLS record's header, the last two of which are the size of the rest
-_LONGEST_RECORD = _RECORD + (16 << 10)  # of unencrypted ones; a longer one is an error
-_AT_ONCE = 2  # TLS handshakes that begin in one turn of the event loop
 _PEEK = 4096  # bytes examined for a PROXY header; only those of the header are removed
 # What a host without IPv6 answers: by its kernel, by a setting, or by a filter such as systemd's.
 _NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPERM)
@@ -62,31 +58,7 @@ class _Waiting:
     #: The bytes of a PROXY header received so far; None if no header is expected (any more).
     header: bytes | None
     counted: str  # the address by which the limits count it; "" for one that is not known yet
-    wanted: int = 0  # bytes that the socket waits for, of a TLS record
-
-
-class Handshakes:
-    """Begins what was added, a little in each turn of the event loop; addresses take turns."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._waiting: dict[str, deque[Callable[[], None]]] = {}
-
-    def add(self, address: str, begin: Callable[[], None]) -> None:
-        """Begin soon."""
-        if not self._waiting:
-            self._loop.call_soon(self._begin_some)
-        self._waiting.setdefault(address, deque()).append(begin)
-
-    def _begin_some(self) -> None:
-        for address in list(self._waiting)[:_AT_ONCE]:
-            waiting = self._waiting.pop(address)
-            begin = waiting.popleft()
-            if waiting:
-                self._waiting[address] = waiting  # as the last one
-            begin()
-        if self._waiting:
-            self._loop.call_soon(self._begin_some)
+    record: FirstRecord = field(default_factory=FirstRecord)
 
 
 class ClientListener:
@@ -141,7 +113,7 @@ class ClientListener:
         self._limits.counters.sessionless_expired += 1
         # Health checks and port scanners often send nothing: that is not logged.
         write = self._header_log.warn if waiting.header else log.debug
-        missing = "its TLS handshake has not begun" if waiting.wanted else "it has sent nothing"
+        missing = "its TLS handshake has not begun" if waiting.record.wanted else "it has sent nothing"
         missing = "its PROXY header is not complete" if waiting.header else missing
         write("closing %s: %s after %d s", waiting.source[0], missing, TIMEOUT)
         self._close_client(client)
@@ -163,7 +135,7 @@ class ClientListener:
         try:
             if waiting.header is not None and not self._read_header(client, waiting, waiting.header):
                 return
-            first = client.recv(max(waiting.wanted, _RECORD), socket.MSG_PEEK)
+            first = waiting.record.peek(client)
         except (BlockingIOError, InterruptedError):
             return
         except BadHeader as error:
@@ -177,7 +149,7 @@ class ClientListener:
         if not first or (tls is None and not self._plain):
             self._close_client(client)
             return
-        if tls is not None and self._waits_for_more(client, waiting, first):
+        if tls is not None and waiting.record.waits_for_more(client, first):
             return
         self._forget(client)
         if tls is None:
@@ -185,19 +157,6 @@ class ClientListener:
         else:
             begin = partial(self._begin, client, waiting.source, tls.current, waiting.timer.when())
             self._ports.handshakes.add(waiting.source[0], begin)
-
-    @staticmethod
-    def _waits_for_more(client: socket.socket, waiting: _Waiting, come: bytes) -> bool:
-        """Whether the rest of the first TLS record is still to come: the socket is readable when it is there.
-
-        Or when the client ends its side before that: TLS has the right error then.
-        """
-        wanted = _RECORD + (int.from_bytes(come[3:_RECORD]) if len(come) >= _RECORD else 0)
-        wanted = wanted if wanted <= _LONGEST_RECORD else 0
-        waits = waiting.wanted < wanted > len(come)
-        waiting.wanted = wanted
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted if waits else 1)
-        return waits
 
     def _read_header(self, client: socket.socket, waiting: _Waiting, begun: bytes) -> bool:
         """Read the received part of a PROXY header and no byte more; returns whether the client may continue.

@@ -424,7 +424,8 @@ class Sessions:
             due = max(orphan.since + orphan.wait, self._came.get(session_id, _NEVER) + orphan.timeout)
             if not orphan.ending and now >= due + rank:
                 orphan.ending = True
-                reason = f"proxy {orphan.incarnation} is gone"
+                gone = orphan.incarnation and f"proxy {orphan.incarnation} is gone"
+                reason = gone or "its client has not come since the tree was moved or loaded"
                 actions.to_append.append(self._close(session_id, reason, orphan.incarnation))
 
     def kill(self, session_id: int, who: str, done: Callable[[int], None]) -> Pending:

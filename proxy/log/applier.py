@@ -320,6 +320,7 @@ class Applier:
         stats.applied_entries += 1
         stats.applied_bytes += len(item.value)
         stats.applied_requests += count
+        stats.applied_cost += item.cost(count, self._machine.transaction.parts)
 
     def _fire(self, events: Sequence[TreeEvent], zxid: int) -> None:
         """Notify the clients that watch."""

@@ -250,8 +250,7 @@ class Log:
             progress=progress,
             timeout=timeout,
         )
-        self.machine.become(loaded.machine)
-        self.machine.session_changes.clear()
+        self.machine.replace(loaded.machine)
         self.deliver(await self.follow.continue_from(loaded))
 
     async def start(self, following: Callable[[], None] = lambda: None) -> None:

@@ -12,7 +12,7 @@ from proxy.state.feed import Made, made_by, size_of
 from proxy.state.machine import Machine
 from proxy.state.recording import Recorded, record
 from proxy.state.transaction import Transaction
-from schema.entry import Kind, RequestFields
+from schema.entry import RequestFields
 
 _MOST = 16 << 20  # bytes
 _CLEAN = 1024  # places that were dropped, until the lists are made shorter
@@ -111,11 +111,13 @@ class Recent:
 
     def _take(self, request: RequestFields) -> None:
         """A request was executed."""
-        if request.kind == Kind.EPOCH:
-            # A reader of zxids that a restore has undone finds this in the log.
+        zxid = self._machine.zxid
+        if zxid >> 32 != self.zxid >> 32:  # another epoch
+            # A restore, or a copy that goes on without its source. A reader of what is undone finds it in the
+            # log.
             self._start()
             return
-        self.zxid = zxid = self._machine.zxid
+        self.zxid = zxid
         if not self._changes:
             return
         made = made_by(request, zxid, self._machine.transaction.sender.clock, self._changes)

@@ -8,8 +8,9 @@ slice ends a millisecond or two after its time is over. So a slice is half of wh
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
+from itertools import islice
 from typing import TypeVar
 
 from greenlet import getcurrent, greenlet
@@ -118,6 +119,29 @@ async def in_slices(
     finally:
         slices.cancel()
     return results[0]
+
+
+async def each_in_slices(
+    make: Callable[[Pause], Iterable[_Result]],
+    clock: Clock = HOST.clock,
+    rest: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0),
+) -> AsyncIterator[_Result]:
+    """The items of an iterable, each of which takes long. What makes them calls its argument to pause."""
+    slices = Slices(clock, SLICE)
+    items = iter(make(slices))
+    found: list[_Result] = []
+    try:
+        while True:
+            slices.prepare(lambda: found.extend(islice(items, 1)))
+            slices.resume()
+            while not slices.done:
+                await rest()
+                slices.resume()
+            if not found:
+                return
+            yield found.pop()
+    finally:
+        slices.cancel()
 
 
 def _keep(results: list[_Result], work: Callable[[Pause], _Result], pause: Pause) -> None:

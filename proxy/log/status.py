@@ -62,6 +62,7 @@ class Stats:
     applied_entries: int = 0  # of all proxies
     applied_bytes: int = 0
     applied_requests: int = 0
+    applied_cost: int = 0  # of the entries, as `Apply.cost` counts it
     resent: int = 0  # Txns sent again since their outcome was unknown
     voided: int = 0  # own entries that were replaced, after a refusal, and count as their replacement
     growth_refused: int = 0  # requests refused while etcd is nearly full
@@ -105,7 +106,7 @@ class LogStatus(NamedTuple):
     outstanding: int = 0  # requests of this proxy without an outcome
     unanswered: int = 0  # appends that etcd has not answered
     age: float = 0.0  # how many seconds old the state may be
-    replayed: tuple[int, int] = (0, 0)  # bytes and requests that the last load replayed after its snapshot
+    replayed: tuple[int, int] = (0, 0)  # bytes and cost that the last load replayed after its snapshot
     fell_back: bool = False  # whether the last load could not use the current snapshot
     combined: Combined = Combined()
     following: bool = False  # whether the tree follows another one

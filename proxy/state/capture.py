@@ -1,12 +1,14 @@
 """The whole state as pages of a snapshot, and back."""
 
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import NamedTuple
 
 from proxy.state.digest import page_hash
 from proxy.state.level import KNOWN, OF_NEW_TREES, UnknownLevel
 from proxy.state.machine import Machine
 from proxy.state.node import make_node, nodes_of
+from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.sessions import Session
 from schema.errors import BadValue
 from schema.fixed import fixed_nodes
@@ -41,9 +43,9 @@ def new_machine(cluster_id: int, at_level: int = OF_NEW_TREES) -> Machine:
     return machine
 
 
-def pages(machine: Machine) -> Captured:
+def pages(machine: Machine, pause: Pause = NO_PAUSE) -> Captured:
     """The whole state. Equal states give equal pages, whatever their history."""
-    nodes = sorted(machine.tree.nodes.items())
+    nodes = pause.sorted(machine.tree.nodes.items(), itemgetter(0))
     sessions = sorted(machine.sessions.values(), key=lambda session: session.id)
     state = StateValue(
         machine.zxid,
@@ -61,7 +63,7 @@ def pages(machine: Machine) -> Captured:
             for session in sessions
         ),
         encode_state(state),
-        machine.digest.settle(machine.tree.nodes),
+        machine.digest.settle(machine.tree.nodes, pause),
     )
 
 

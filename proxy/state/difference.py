@@ -10,7 +10,7 @@ from itertools import chain
 from codec.constants import EventType
 from proxy.state.node import Node
 from proxy.state.outcome import SessionChange
-from proxy.state.pause import NO_PAUSE, Pause
+from proxy.state.pause import Pause
 from proxy.state.rights import OPEN, Rights
 from proxy.state.sessions import Session
 from proxy.state.watches import TreeEvent
@@ -82,13 +82,6 @@ class Difference:
                 if path not in parents
             ),
         )
-
-
-def tree_events(old: Mapping[str, Node], new: Mapping[str, Node]) -> list[TreeEvent]:
-    """The events of the difference."""
-    difference = Difference(old, new)
-    difference.find(NO_PAUSE)
-    return list(difference.events())
 
 
 def session_changes(

@@ -15,12 +15,13 @@ from proxy.state.auth.scheme import Identities
 from proxy.state.recording import NONE, Recorded, What
 from proxy.state.rights import permits
 from schema.entry import Kind, RequestFields
+from schema.followed import followed_after
 from schema.paths import ROOT
 
 #: What a change of a znode is, by `What`, in the words of all tables of changes.
 WORDS = ("created", "deleted", "set", "setACL", "set")
 # Looking up an enum's member costs more than using it.
-_CLIENT = int(Kind.CLIENT)
+_CLIENT, _FOLLOWED = int(Kind.CLIENT), int(Kind.FOLLOWED)
 _ACL, _DELETED, _STAT = What.ACL, What.DELETED, What.STAT
 _ALL = 1 << 62  # changes of one request
 _ID = re.compile(r"(0x[0-9a-f]{1,16}|[0-9]{1,19})(?:\.([0-9]{1,9}))?", re.ASCII)
@@ -60,6 +61,21 @@ class Made(NamedTuple):
     time: int  # milliseconds since 1970
     operation: str
     changes: tuple[Recorded, ...]
+    #: Of a tree that follows another: the zxid before. Within the changes there is no place where a reader
+    #: could go on elsewhere: the other tree, and other copies of it, have them in another order.
+    follows: int | None = None
+
+    def place(self, part: int) -> Id:
+        """Where a reader goes on that has the first `part` changes."""
+        if part == len(self.changes):
+            return Id(self.zxid)
+        return Id(self.zxid, part) if self.follows is None else Id(self.follows)
+
+    def done(self, after: Id) -> int:
+        """How many of the changes a reader has that is at a place."""
+        if self.zxid != after.zxid:
+            return 0 if self.zxid > after.zxid else _ALL
+        return after.part if after.part == _ALL or self.follows is None else 0
 
 
 def made_by(request: RequestFields, zxid: int, time: int, recorded: Iterable[Recorded]) -> Made | None:
@@ -70,7 +86,10 @@ def made_by(request: RequestFields, zxid: int, time: int, recorded: Iterable[Rec
     changes = tuple(
         [each for each in recorded if each.path and (each.what is not _STAT or each.before != each.after)]
     )
-    return Made(zxid, time, request_name(request), changes) if changes else None
+    if not changes:
+        return None
+    follows = followed_after(request.body) if request.kind == _FOLLOWED else None
+    return Made(zxid, time, request_name(request), changes, follows)
 
 
 def size_of(made: Made) -> int:
@@ -100,10 +119,7 @@ class Wanted(NamedTuple):
 
     def pieces(self, made: Made, after: Id) -> Iterator[tuple[Id, Iterator[bytes]]]:
         """As `lines`, each line in pieces, which are made one by one: data of 1 MB take 6 MB."""
-        if made.zxid < after.zxid:
-            return
-        done = after.part if made.zxid == after.zxid else 0
-        count = len(made.changes)
+        done = made.done(after)
         below = self.path if self.path == ROOT else self.path + "/"
         for part, each in enumerate(made.changes, 1):
             if (
@@ -111,7 +127,7 @@ class Wanted(NamedTuple):
                 and (each.path == self.path or each.path.startswith(below))
                 and permits(each.rights, Perms.READ, self.identities)
             ):
-                here = Id(made.zxid) if part == count else Id(made.zxid, part)
+                here = made.place(part)
                 yield here, self._pieces(here, made, each)
 
     def mark(self, here: Id) -> bytes:

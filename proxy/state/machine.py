@@ -11,7 +11,6 @@ from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket
 from codec.named import made
 from proxy.state import level
-from proxy.state.difference import session_changes, tree_events
 from proxy.state.level import UnknownLevel
 from proxy.state.operation import WriteOperation
 from proxy.state.ops import EXTENDED, PLAIN
@@ -21,7 +20,6 @@ from proxy.state.outcome import Disagreement as Disagreement
 from proxy.state.outcome import Outcome as Outcome
 from proxy.state.outcome import Refusal
 from proxy.state.outcome import SessionChange as SessionChange
-from proxy.state.pause import NO_PAUSE
 from proxy.state.proxy_requests import PROXY_REQUESTS
 from proxy.state.state import State
 from schema.entry import Entry, Kind, RequestFields, Rules
@@ -49,8 +47,8 @@ _THROTTLED = Outcome(int(ErrorCode.THROTTLED_OP), b"")
 class Machine(State):
     """The whole state, and its changes by entries.
 
-    To apply an entry: `begin`, `execute` for each request, `end`. What the last `execute` or `become` has
-    done is in `session_changes`, and in `events` and `warnings` of the transaction: always the same lists.
+    To apply an entry: `begin`, `execute` for each request, `end`. What the last `execute` has done is
+    in `session_changes`, and in `events` and `warnings` of the transaction: always the same lists.
     """
 
     def __init__(
@@ -68,15 +66,6 @@ class Machine(State):
         #: Whether changes of the tree are collected in `transaction.events`.
         self.watched = False
         self._writes: Mapping[int, WriteOperation] = PLAIN.writes
-
-    def become(self, other: "Machine") -> None:
-        """Take over the state of a machine that was loaded separately; the difference is what it reports."""
-        events = self.transaction.events
-        events.clear()
-        if self.watched:
-            events.extend(tree_events(self.tree.nodes, other.tree.nodes))
-        self.session_changes[:] = session_changes(self.sessions, other.sessions, NO_PAUSE)
-        self.replace(other)
 
     def apply(self, incarnation: str, number: int, entry: Entry) -> list[Outcome]:
         """Apply a whole entry to whose requests no client of this server waits for replies."""

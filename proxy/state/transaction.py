@@ -79,6 +79,7 @@ class Transaction:
         "identities",
         "nodes",
         "own",
+        "parts",
         "pause",
         "sender",
         "session_id",
@@ -119,10 +120,12 @@ class Transaction:
     def enter(self, incarnation: str, clock: int, rules: int) -> None:
         """Begin the next entry: its sender's incarnation, its clock in ms since 1970, its rules."""
         self.sender = Sender(incarnation, clock, *_settings(rules))
+        self.parts = 0  # of all multis of the entry so far
 
     def succeed(self, former: "Transaction") -> None:
         """Take the place of another kind of transaction, also between two requests of an entry."""
         self.sender = former.sender
+        self.parts = former.parts
         self.pause = former.pause
         self.ended = former.ended
         self.ttl_nodes_created = former.ttl_nodes_created

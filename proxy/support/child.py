@@ -6,6 +6,7 @@ as long as the proxy lives: a child ends when it is closed.
 
 import asyncio
 import json
+import logging
 import os
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -15,7 +16,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from proxy.support.last_resort import take_charge
+from proxy.support.logs import TEXT, configure
 
+_NICE = 10
+_OOM_SCORE = 500
 _ROOT = str(Path(__file__).resolve().parents[2])
 
 Result = TypeVar("Result")
@@ -55,14 +59,23 @@ async def end(child: Process, timeout: float = 0.0) -> None:
         await child.wait()
 
 
-def order() -> dict[str, Any]:
-    """In a child: its order. The bytes after it remain unread. Raises ValueError."""
+def begin(name: str) -> dict[str, Any]:
+    """In a child: its order. The bytes after it remain unread. `name`: of the child, in messages.
+
+    The child may have a whole tree in memory: if there is none left, the kernel ends it, and not the proxy.
+    Raises ValueError.
+    """
+    os.nice(_NICE)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
     line = b""
-    while not line.endswith(b"\n") and (more := os.read(sys.stdin.fileno(), 1 << 16)):
+    while not line.endswith(b"\n") and (more := os.read(sys.stdin.fileno(), 1)):
         line += more
     found = json.loads(line)
     if not isinstance(found, dict):
         raise ValueError(f"{line[:80]!r} is no order")
+    configure(found.get("log_level", "INFO"), found.get("log_format", TEXT), name)
+    logging.getLogger("hpack").setLevel(logging.INFO)
     return found
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from proxy.support.addresses import source_of
+from proxy.support.handshakes import FirstRecord, Handshakes
 from proxy.support.last_resort import contained
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
@@ -36,7 +37,7 @@ _OF_CLIENT = (
     errno.ETIMEDOUT,
 )
 _PAUSE = 1.0  # seconds until the next try if the process has no file descriptor left
-_HANDSHAKE = 10.0  # seconds for TLS
+_HANDSHAKE = 5.0  # seconds for TLS
 
 Peer: TypeAlias = tuple[Any, ...]
 """An address and a port, as the socket has them."""
@@ -120,6 +121,11 @@ class Place:
                 del self._taken[self.address]
 
 
+def _finish(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
+
+
 class BoundedPort:
     """A port with a limit of open connections. One counts from its accept on, so during its TLS handshake."""
 
@@ -147,6 +153,7 @@ class BoundedPort:
         #: How many places each address has.
         self.taken: Counter[str] = Counter()
         self._tasks = Tasks()
+        self._handshakes = Handshakes(self._loop)
         self._throttled_log = ThrottledLog(log)
 
     def open(self, make: Callable[[Place], asyncio.Protocol]) -> None:
@@ -179,8 +186,16 @@ class BoundedPort:
         task.add_done_callback(partial(self._begun, client, place))
 
     async def _begin(self, client: socket.socket, place: Place) -> bool:
+        timeout = None
         try:
-            timeout = None if self._tls is None else _HANDSHAKE
+            if self._tls is not None:
+                deadline = self._loop.time() + _HANDSHAKE
+                async with asyncio.timeout_at(deadline):
+                    await self._hello(client)
+                    turn = self._loop.create_future()
+                    self._handshakes.add(place.address, partial(_finish, turn))
+                    await turn
+                timeout = max(round(deadline - self._loop.time(), 1), 0.1)
             await self._loop.connect_accepted_socket(
                 lambda: self._make(place), client, ssl=self._tls, ssl_handshake_timeout=timeout
             )
@@ -193,6 +208,20 @@ class BoundedPort:
         else:
             return True
         return False
+
+    async def _hello(self, client: socket.socket) -> None:
+        """Wait for the first record of a TLS handshake. Raises OSError as `recv`."""
+        record = FirstRecord()
+        while True:
+            readable = self._loop.create_future()
+            self._loop.add_reader(client.fileno(), _finish, readable)
+            try:
+                await readable
+            finally:
+                self._loop.remove_reader(client.fileno())
+            come = record.peek(client)
+            if not come or not record.waits_for_more(client, come):
+                return
 
     def _begun(self, client: socket.socket, place: Place, task: asyncio.Task[bool]) -> None:
         """A protocol has the connection, or there is none. A task that `close` ends may not have begun."""

@@ -18,9 +18,10 @@ from proxy.etcd.metrics import Metrics
 from proxy.etcd.model import Compare, EtcdError, EtcdNoSpace, EtcdNoToken, EtcdRefused, Get, Put, Status, Txn
 from proxy.etcd.tls import Tls
 from proxy.log.members import Member
-from proxy.log.record import Look, TreeNotServable, incarnation_of, look, servable
+from proxy.log.record import Look, TreeNotServable, incarnation_of, is_following, look, servable
 from proxy.state.level import KNOWN
 from schema.errors import BadValue
+from schema.followed import Lag, decode_lag
 from schema.keys import Keyspace
 from schema.record import decode_proxy
 from serve.check.finding import Finding, doubtful, good, wrong
@@ -28,6 +29,7 @@ from serve.check.peers import check_peers
 
 _TIMEOUT = 5.0  # seconds for each request
 _READS = 10
+_OLD_COPY = 60.0  # seconds, as the alert ZketcdCopyBehind
 _SLOW_READ = 0.05  # seconds; a write takes at least as long
 _SLOW_FSYNC = 0.025  # seconds; etcd's documentation wants 0.01 for 99 of 100
 _NEARLY_FULL = 0.8  # of the quota
@@ -137,6 +139,18 @@ def _clocks(endpoint: str, skew: float) -> Finding:
     if abs(skew) > clocks.DIFFER:
         return doubtful(endpoint, f"its clock and ours differ by {abs(skew):.0f} s: use NTP")
     return good(endpoint, "its clock and ours agree")
+
+
+async def _copy(etcd: EtcdClient, keys: Keyspace) -> Finding:
+    """A tree that follows another one: no proxy of it is listed before the cut-over."""
+    there = (await etcd.range(Get(keys.lag), _TIMEOUT)).kvs
+    lag = decode_lag(there[0].value) if there else Lag(0, 0)
+    what = f"the tree under {keys.prefix.decode()} follows another one"
+    if not lag.level_ms:
+        return doubtful("--prefix", f"{what}, and was not level yet")
+    age = max(0.0, time.time() - lag.level_ms / 1000)
+    grade = doubtful if age > _OLD_COPY else good
+    return grade("--prefix", f"{what}: at zxid 0x{lag.zxid:x}, level {age:.1f} s ago")
 
 
 def _clock_of(who: str, ahead: float | str) -> Finding:
@@ -256,7 +270,10 @@ async def _tree(etcd: EtcdClient, keys: Keyspace) -> AsyncIterator[Finding]:
         if found.record is None and not found.proxies:
             yield good("--prefix", f"there is no tree under {prefix} yet: the first proxy creates it")
             return
-        record = servable(found, keys, KNOWN)
+        record = servable(found, keys, KNOWN, even_following=True)
+        if is_following(found):
+            yield await _copy(etcd, keys)
+            return
     except (EtcdError, TreeNotServable, BadValue) as error:
         yield wrong("--prefix", str(error))
         return

@@ -20,6 +20,8 @@ from lab.servers.tls import Authority
 from tests.archive.archives import ROOT, Archive, Nodes, seen_by
 from zketcd.__main__ import main
 
+pytestmark = pytest.mark.real
+
 _READ = (Acl(31, "digest", "x:y"), Acl(31, "world", "anyone"))
 
 

@@ -22,6 +22,8 @@ from lab.servers import EtcdServer, wait_until
 from lab.servers.process import ServerProcess
 from tests.clients.conftest import two_servers
 
+pytestmark = pytest.mark.real
+
 Pair = tuple[ServerProcess, ServerProcess]
 
 TIMEOUT_S = 60

@@ -19,7 +19,10 @@ from tests.clients.chdb_server import ClickHouse
 from tests.clients.object_store import Store
 from tests.clients.relay import Relay
 
-pytestmark = pytest.mark.skipif(not RUNS, reason="the library's offsets are known for x86-64 only")
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(not RUNS, reason="the library's offsets are known for x86-64 only"),
+]
 
 Pair = tuple[ServerProcess, ServerProcess]
 _DATABASE = "CREATE DATABASE d ENGINE = Replicated('/d', '{shard}', '{replica}')"

@@ -7,9 +7,9 @@ import construct
 from construct import Construct
 from hypothesis import strategies as st
 
-from codec import records
 from codec.constants import OpCode
 from codec.jute import INT
+from lab import records
 
 INTS = st.integers(-(2**31), 2**31 - 1)
 LONGS = st.integers(-(2**63), 2**63 - 1)

@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import given
 
 from codec import client as zk
-from codec import records
 from codec.client import Stat
 from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket
-from codec.jute import Reader
+from codec.jute import Reader, pack_buffer
+from lab import records
+from tests.codec.generate import BUFFERS, INTS, LONGS
 
 _STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 _STAT_FIELDS = {field.name: number for number, field in enumerate(records.Stat.subcons, 1)}
@@ -17,6 +19,22 @@ _STAT_FIELDS = {field.name: number for number, field in enumerate(records.Stat.s
 
 def _encoded(opcode: OpCode, **fields: object) -> Reader:
     return Reader(records.encode(records.RESPONSES[opcode], fields))
+
+
+@given(INTS, LONGS, LONGS, BUFFERS)
+def test_the_handshake(timeout: int, zxid: int, session: int, password: bytes) -> None:
+    numbers = {"protocolVersion": 0, "lastZxidSeen": zxid, "timeOut": timeout, "sessionId": session}
+    fields = {**numbers, "passwd": password, "readOnly": False}
+    request = zk.connect(timeout, zxid, session, password)
+    assert request == pack_buffer(records.encode(records.ConnectRequest, fields))
+    answer = records.encode(records.ConnectResponse, fields)
+    assert zk.connected(answer) == zk.connected(answer[:-1]) == (session, password, timeout)
+    with pytest.raises(MalformedPacket, match=f"an answer of {len(answer) - 2} bytes to a connect request"):
+        zk.connected(answer[:-2])
+
+
+def test_a_null_password_is_an_empty_one() -> None:
+    assert zk.connected(bytes(16) + b"\xff" * 4) == (0, b"", 0)
 
 
 def test_a_reply_is_read_as_zookeeper_declares_it() -> None:

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec import records
 from codec.constants import OpCode
 from codec.errors import MalformedPacket, NullString
 from codec.jute import (
@@ -31,6 +30,7 @@ from codec.jute import (
     to_text,
 )
 from codec.packets import REQUEST_HEADER
+from lab import records
 from lab.oracle.wire import Connection
 from lab.servers import ZooKeeperServer
 from tests.codec.generate import INTS, LONGS

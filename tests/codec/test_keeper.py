@@ -9,12 +9,13 @@ from construct import Construct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec import keeper, records
+from codec import keeper
 from codec.constants import KeeperFeature, KeeperOpCode, ProtocolVersion
 from codec.errors import FrameTooLong
 from codec.framing import Framer
-from codec.jute import INT, Reader, pack_buffer
-from tests.codec.generate import INTS, LONGS, TEXTS, broken_packets, values
+from codec.jute import INT, pack_buffer
+from lab import records
+from tests.codec.generate import INTS, LONGS, TEXTS, broken_packets, plain, values
 from tests.codec.generate import packets as whole_packets
 from tests.codec.test_packets import TWINS, outcome
 
@@ -39,32 +40,26 @@ def test_wide_event(kind: int, state: int, path: str, zxid: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "decode", "says_its_width"),
+    ("record", "decode"),
     [
-        (records.WideConnectRequest, keeper.decode_wide_connect, False),
-        (records.TracedConnectRequest, keeper.decode_traced_connect, True),
+        (records.WideConnectRequest, keeper.decode_wide_connect),
+        (records.TracedConnectRequest, keeper.decode_traced_connect),
     ],
     ids=["wide", "traced"],
 )
 @given(data=st.data())
-def test_decode_connect(
-    record: Construct, decode: Callable[[bytes], Any], says_its_width: bool, data: st.DataObject
-) -> None:
+def test_decode_connect(record: Construct, decode: Callable[[bytes], Any], data: st.DataObject) -> None:
     whole = st.sampled_from([bytes(45), bytes(46)])
     packet = data.draw(
         st.one_of(whole, whole_packets(record), broken_packets(record), st.binary(max_size=60))
     )
 
-    def by_hand() -> Any:
-        reader = Reader(packet)
-        version = reader.int()
-        wide = reader.boolean() if says_its_width else True
-        compression = reader.boolean()
-        last_zxid, timeout, session_id = reader.long(), reader.int(), reader.long()
-        password, read_only = reader.buffer(), reader.boolean()
-        return (version, last_zxid, timeout, session_id, password, read_only), wide, compression
+    def declared() -> Any:
+        fields = plain(records.decode(record, packet))
+        wide, compression = fields.pop("useWideXids", True), fields.pop("useCompression")
+        return tuple(fields.values()), wide, compression
 
-    assert outcome(lambda: decode(packet)) == outcome(by_hand)
+    assert outcome(lambda: decode(packet)) == outcome(declared)
 
 
 @pytest.mark.parametrize(

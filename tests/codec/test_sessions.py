@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from codec import packets, records
+from codec import packets
 from codec.constants import ErrorCode, EventType, OpCode, Xid
 from codec.jute import Reader, pack_buffer
+from lab import records
 from tests.codec.generate import plain
 from tests.codec.test_packets import TWINS, declared
 

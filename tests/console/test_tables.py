@@ -22,6 +22,8 @@ from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.ports import free_port
 
+pytestmark = pytest.mark.real
+
 
 class World(NamedTuple):
     """A served tree, and where its tables are."""

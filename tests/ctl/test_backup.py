@@ -92,6 +92,7 @@ def test_a_backup_that_fails_leaves_nothing_and_deletes_nothing(
     assert list(tmp_path.iterdir()) == [kept]
 
 
+@pytest.mark.long
 def test_it_needs_neither_numpy_nor_pyarrow() -> None:
     program = (
         "import sys, ctl.main, ctl.backup\n"

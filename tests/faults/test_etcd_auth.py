@@ -347,7 +347,9 @@ def test_a_tree_moves_between_etcds_with_users_of_their_own(
         proxy = start(etcd, prefix=_PREFIX, etcd_user="tenant", etcd_password="secret")
         with Client(proxy.port) as client:
             client.create("/late")
-        assert main([*follow, "--finish", "--source-lost"]) == 0
+        assert main([*follow, "--finish", "--source-lost"]) == 2
+        assert "answers: --finish without --source-lost loses nothing" in capsys.readouterr().err
+        assert main([*follow, "--finish", "--source-lost", "--force"]) == 0
         assert proxy.wait() == 1
         capsys.readouterr()
         assert main(["lost", *follow[1:]]) == 0

@@ -8,6 +8,10 @@ import functools
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 _ROOT = Path(__file__).resolve().parents[2]
 _SOURCES = ("proxy", "cli", "ctl", "serve", "console")
 

@@ -5,7 +5,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tools import folders
+
+pytestmark = pytest.mark.long
 
 _ROOT = Path(__file__).parents[2]
 _DECISION = _ROOT / "docs/decisions/0045-what-is-kept-has-a-bound.md"

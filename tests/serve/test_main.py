@@ -11,6 +11,7 @@ from console.people.passwords import line, make
 from serve.__main__ import main
 
 
+@pytest.mark.long
 def test_an_audit_log_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:
     """What zoo.cfg says that has no meaning is named, each setting once, in the form that was asked for."""
     zoo = tmp_path / "zoo.cfg"
@@ -65,6 +66,7 @@ def test_secrets_that_everybody_can_read_are_a_warning(
     capsys.readouterr()
 
 
+@pytest.mark.long
 def test_a_start_loads_the_admin_ports_libraries_only_for_an_admin_port(tmp_path: Path) -> None:
     """They take half of the CPU time of a start."""
     for admin, is_loaded in (("none", False), ("127.0.0.1:0", True)):

@@ -3,7 +3,11 @@
 import subprocess
 import sys
 
+import pytest
+
 from cli.commands import available
+
+pytestmark = pytest.mark.long
 
 # Libraries of extras: requirements/*.in but runtime.in. The import system does not find them.
 _EXTRAS = (

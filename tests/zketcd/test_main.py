@@ -95,6 +95,7 @@ def test_a_module_of_ours_that_is_missing_is_a_defect(monkeypatch: pytest.Monkey
         (["ls", "--help"], {"pyspark", "aiohttp"}),
     ],
 )
+@pytest.mark.long
 def test_only_what_a_command_needs_is_loaded(arguments: list[str], unwanted: set[str]) -> None:
     code = (
         "import sys\nfrom zketcd.__main__ import main\n"

@@ -5,13 +5,13 @@ from typing import Any
 
 from construct import Construct
 
-from codec import records
 from codec.constants import KeeperOpCode, OpCode
 from codec.errors import FrameTooLong, MalformedPacket, NullString
 from codec.framing import Framer
 from codec.jute import NO_TEXT, Acl, Reader
 from codec.keeper import OpeningFramer, decode_wide_connect
 from codec.packets import decode_connect
+from lab import records
 from proof.fuzzing.target import Target, Wrong
 from proof.fuzzing.targets.pieces import Pieces, cut, same
 from proxy.frontend import proxy_protocol

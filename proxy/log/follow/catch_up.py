@@ -69,7 +69,7 @@ class Loaded(NamedTuple):
     fell_back: bool  # the current snapshot cannot be used
     cluster_id: int  # etcd's own; after a restore it is not the machine's
     log_bytes: int  # what was replayed
-    log_requests: int
+    log_requests: int  # as `Apply.cost` counts them
     disagreements: tuple[Disagreement, ...]  # entries whose digest differs from the replay's
 
 

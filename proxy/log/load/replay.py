@@ -62,7 +62,7 @@ class Replay:
         self._follower.restart(machine.applied)
         self._left: set[tuple[str, int]] = set()  # what a limit of entries has left out
         self.bytes = 0
-        self.requests = 0
+        self.requests = 0  # as `Apply.cost` counts them
         self.disagreements: list[Disagreement] = []
 
     async def run(self, upto: int, entries: int | None = None) -> None:
@@ -111,7 +111,7 @@ class Replay:
         machine.end()
         probe.current.applied(machine)
         self.bytes += len(item.value)
-        self.requests += len(entry.requests)
+        self.requests += item.cost(len(entry.requests), machine.transaction.parts)
         self._progress(1)
 
     def rest(self) -> list[KeyValue]:

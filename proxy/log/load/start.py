@@ -81,14 +81,16 @@ async def load_as_of(
     *,
     timeout: float | None = None,
     even_sealed: bool = False,
+    even_following: bool = False,
     executes: Callable[[], Execute] | None = None,
 ) -> Loaded:
     """Load a state to look at it; retried as by `load_to_serve`, which says what is raised.
 
-    `even_sealed`: also a sealed tree, as of its seal. `executes` is called once for each try; its result
-    executes the log's requests. Raises NotInLog where the log does not reach back so far.
+    `even_sealed`: also a sealed tree, as of its seal. `even_following`: also one that follows another.
+    `executes` is called once for each try; its result executes the log's requests. Raises NotInLog where the
+    log does not reach back so far.
     """
-    fit = partial(servable, keys=keys, levels=KNOWN, even_sealed=even_sealed)
+    fit = partial(servable, keys=keys, levels=KNOWN, even_sealed=even_sealed, even_following=even_following)
 
     def one_try() -> _Load:
         return _Load(etcd, keys, fit, KNOWN, wanted=wanted, execute=None if executes is None else executes())

@@ -34,7 +34,6 @@ from proxy.log.upkeep.truncation import (
 )
 from proxy.state import capture
 from proxy.support import child
-from proxy.support.logs import TEXT, configure
 from schema.keys import Keyspace, snapshot_name
 from schema.record import SnapshotRef, encode_record
 
@@ -43,7 +42,6 @@ log = logging.getLogger(__name__)
 #: Bytes a second. Etcd writes 40 to 60 MB/s in all; puts of 512 KiB back to back made appends wait 0.4 s.
 PACE = 8 << 20
 _TIMEOUT = 60.0  # seconds that etcd may be out of reach
-_NICE = 10
 _ORPHANED = {"ok": False, "error": "stdin was closed: the proxy has ended"}
 
 
@@ -279,13 +277,10 @@ async def _run(order: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> int:
     """One run: 0 if it did what was asked, 1 if not, 2 for a line on stdin that cannot be read."""
-    os.nice(_NICE)
     # The loaded objects live until the end: garbage collection of them would take a third of the time.
     gc.disable()
     try:
-        order = child.order()
-        configure(order.get("log_level", "INFO"), order.get("log_format", TEXT), "snapshot writer")
-        logging.getLogger("hpack").setLevel(logging.INFO)
+        order = child.begin("snapshot writer")
     except ValueError as error:
         print(json.dumps({"ok": False, "error": f"stdin: {error}"}), flush=True)
         return 2

@@ -78,12 +78,12 @@ class _LogLength:
     def since_snapshot(self, status: LogStatus) -> tuple[int, int]:
         """Bytes and requests since the current snapshot."""
         stats = status.stats
-        return stats.applied_bytes - self._base[0], stats.applied_requests - self._base[1]
+        return stats.applied_bytes - self._base[0], stats.applied_cost - self._base[1]
 
     def count(self, status: LogStatus) -> _Seen:
         """Record the totals; called about once a second."""
         stats = status.stats
-        totals = (stats.applied_bytes, stats.applied_requests)
+        totals = (stats.applied_bytes, stats.applied_cost)
         current = status.record.current if status.record else None
         seen = _Seen.NOTHING
         if stats.reloads != self._reloads:
@@ -146,7 +146,7 @@ class Snapshots:
 
     @property
     def log_requests(self) -> int:
-        """Requests in the log since the current snapshot."""
+        """Requests in the log since the current snapshot, as `Apply.cost` counts them."""
         return self._length.since_snapshot(self._log.status())[1]
 
     @property

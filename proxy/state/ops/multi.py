@@ -164,6 +164,7 @@ def apply(tx: Transaction, parts: list[Part]) -> Answers:
     """Apply the parts in order; the first refusal undoes all of them and is the multi's answer."""
     answers: list[bytes] = []
     own = tx.own
+    tx.parts += len(parts)
     done = 0
     try:
         for kind, fields in tx.pause.each(parts):

@@ -182,7 +182,7 @@ async def test_what_a_task_sends_after_the_seal_fails(etcd: FakeEtcdClient) -> N
     with pytest.raises(LoadRefused, match="another load"):
         await take_numbers(etcd, KEYS, begun, 1)
     with pytest.raises(LoadRefused, match="another load"):
-        await put(etcd, KEYS, begun, [Put(page(begun, 0), b"")], Limits())
+        await put(etcd, KEYS, begun, lambda _pause: [Put(page(begun, 0), b"")], Limits())
     assert await take_numbers(etcd, KEYS, sealed, 1) == 0
 
 
@@ -249,7 +249,7 @@ async def test_a_prefix_whose_fresh_tree_is_served_says_what_to_do() -> None:
     fresh = Target(TreeRecord(True, 1, OF_NEW_TREES, None, None), 5, 9, 3, 2)
     reason = refusal(fresh, KEYS, overwrite=False)
     assert reason is not None
-    assert "/t is served by 2 zketcd, which have made a new tree there: stop them" in reason
+    assert "/t is served by 2 zketcd: is it the right prefix, on the right host?" in reason
     assert "--overwrite" in reason
     # When they are stopped, their keys remain.
     assert "(--overwrite)" in str(refusal(fresh._replace(proxies=0), KEYS, overwrite=False))

@@ -234,3 +234,15 @@ async def test_what_is_refused(world: World) -> None:
         await world.tree.snapshot("a")
     with pytest.raises(Failure, match="does not have all since then: "):
         await listed(world)
+
+
+async def test_nothing_is_lost_in_a_move(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    await follow(world.source, world.etcd, KEYS, Options(finish=True, address=WHERE.etcd))
+    assert await listed(world) == []
+    assert "etcd://one/t has no change that /copy lacks" in capsys.readouterr().err
+    position = await promote(world.etcd, KEYS, Limits())
+    assert position.origin is not None
+    await seal_source(world.client, world.tree.keys, "one", position.origin, WHERE)
+    told = capsys.readouterr()
+    assert "one is sealed at position" in told.out
+    assert "not sealed yet" not in told.err

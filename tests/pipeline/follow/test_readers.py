@@ -64,6 +64,7 @@ def test_readers_see_what_is_followed_and_write_after_the_cut_over(
         ExitStack() as stack,
     ):
         writer.create("/a", b"1")
+        begin = writer.last_zxid
         following.wait_until_level()
         reading.launch()
         wait_until(lambda: is_word(reading, "ro"), "the copy can be read", 60)
@@ -83,6 +84,12 @@ def test_readers_see_what_is_followed_and_write_after_the_cut_over(
             details = json.load(ready)["details"]
         assert (ready.status, details["role"]) == (200, "read-only")
         assert details["follows"]["copy_behind"] >= 0
+        # What was before its feed began is read by another process.
+        with urlopen(f"http://{admin}/changes?since={begin}&path=/a&data=yes", timeout=60) as lines:
+            found = next(line for line in map(json.loads, lines) if "path" in line)
+        assert (found["change"], found["data"]) == ("set", "2")
+        with urlopen(f"http://{admin}/tree?path=/a&format=jsonl", timeout=60) as table:
+            assert json.loads(table.readline())["data"] == "2"
         # Another follower takes over: the same client goes on.
         following.kill()
         writer.set("/a", b"3")

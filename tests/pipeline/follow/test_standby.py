@@ -133,6 +133,34 @@ async def test_it_follows_what_is_written_meanwhile(world: World, tmp_path: Path
         await running
 
 
+def test_what_is_said_of_a_copy_that_is_level_again_and_again(capsys: pytest.CaptureFixture[str]) -> None:
+    status = Status()
+    status._EVERY = -1.0  # each line comes late enough
+    status.behind(1, 9)
+    status.level(2)
+    for zxid in range(3, 6):
+        status.behind(zxid, 9, age=2.0)
+        status.level(zxid)
+    assert capsys.readouterr().out == "at zxid 0x1 (9 behind)\nlevel at zxid 0x2 (0 behind)\n"
+    status.behind(6, 9, age=100.0)
+    status.level(7)
+    told = capsys.readouterr().out
+    assert told == "at zxid 0x6 (9 behind, level 100 s ago)\nlevel at zxid 0x7 (0 behind)\n"
+
+
+@pytest.mark.parametrize("how", ["finished", "taken over"])
+async def test_the_metrics_go_with_the_last_follower(world: World, tmp_path: Path, how: str) -> None:
+    """Else the alert would say for ever that the copy is old."""
+    metrics = tmp_path / "metrics"
+    running = asyncio.create_task(follow(world.source, world.etcd, KEYS, Options(metrics=str(metrics))))
+    await eventually(lambda: _has_metrics(metrics), "metrics are written", 60)
+    other = FakeEtcdClient(world.etcd.store)
+    await follow(world.source, other, KEYS, FINISH if how == "finished" else LEVEL)
+    await world.write() if how == "taken over" else None
+    await asyncio.wait_for(asyncio.gather(running, return_exceptions=True), 60)
+    assert not await asyncio.to_thread(metrics.exists)
+
+
 def test_a_copy_that_is_never_quite_level_is_not_old(tmp_path: Path) -> None:
     """Clients write all the time: something always waits."""
     metrics = tmp_path / "metrics"

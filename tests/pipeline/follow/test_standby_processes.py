@@ -313,11 +313,14 @@ def test_what_is_refused(etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Pa
     )
     assert "does not follow another zketcd" in refused(source, *to, "--finish", "--source-lost")
     assert main(["lost", str(tmp_path), *to]) == 2
-    assert "is not etcd://HOST:PORT/PREFIX or archive:URL" in capsys.readouterr().err
-    assert "cannot be reached" in refused("etcd://127.0.0.1:1/zketcd", *to)
+    assert "is not config:FILE, etcd://HOST:PORT/PREFIX or archive:URL" in capsys.readouterr().err
+    assert "cannot be reached" in refused("etcd://127.0.0.1:1/zketcd", *to, "--until-level")
     assert "there is no tree under /none" in refused(f"etcd://{etcd_server.address}/none", *to)
     assert "there is no directory" in refused(f"archive:{tmp_path}/none", *to)
     assert "the archive is empty" in refused(f"archive:{tmp_path}", *to)
-    assert "is no directory, etcd://HOST:PORT/PREFIX or archive:URL" in refused(f"{tmp_path}/none", *to)
+    assert "is no directory, config:FILE, etcd://HOST:PORT/PREFIX or" in refused(f"{tmp_path}/none", *to)
+    assert "cannot be sealed" in refused(f"archive:{tmp_path}", *to, "--finish")
     assert main(["follow", source, *to, "--until-level"]) == 0
+    copy = url_of(etcd_server, f"{etcd_prefix}-copy")
+    assert f"follows this very tree, {etcd_prefix} of --etcd" in refused(copy, *to[:3], etcd_prefix)
     assert "follows no other tree" in refused(source, *to[:2], "--prefix", etcd_prefix + "-none", "--check")

@@ -29,7 +29,7 @@ from proxy.log.record import TreeNotServable
 from proxy.state.capture import new_machine
 from proxy.state.machine import Machine
 from schema.errors import BadValue
-from schema.followed import Lag
+from schema.followed import Lag, encode_followed
 from schema.keys import Keyspace
 from tests.pipeline.follow.histories import creates, node_pages
 from tests.pipeline.follow.running import Stopped, at_each_txn
@@ -63,6 +63,19 @@ async def go_on(etcd: FakeEtcdClient, until: int, *, checkpoint_at: int = 5, fin
         changes.move_to(1 << 32)
         await follow.finish(machine, changes.take(), 1, position._replace(zxid=1 << 32))
     return machine
+
+
+async def test_a_checkpoint_is_due_by_what_a_replay_takes() -> None:
+    """Long entries that compress well are short in the log."""
+    store = FakeEtcd()
+    follow, machine, position = await opened(FakeEtcdClient(store))
+    changes = Changes(machine)
+    for rows in creates(1, 1000):
+        changes.apply(rows)
+    taken = changes.take()
+    assert len(encode_followed(taken)) < 16_000
+    await follow.append(machine, taken, 1, position)
+    assert follow.log_bytes >= 64_000
 
 
 @pytest.fixture

@@ -18,9 +18,10 @@ SAMPLE = str(SAMPLES / "zk39-plain")
 ETCD = ["--etcd", "http://127.0.0.1:1"]  # no process listens there
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one of everything that is wrong."""
+    tmp_path = tmp_path_factory.mktemp("wrong")
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("text")
     write_snapshot(tmp_path / "cut", 5, [node("/", 0)]).write_bytes(b"ZKSN")

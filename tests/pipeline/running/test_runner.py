@@ -91,6 +91,7 @@ def test_parquet_at_a_url_is_for_spark() -> None:
     assert reason_for_spark(False, [Table(RemoteParquet("s3a://bucket/t"))]) is not None
 
 
+@pytest.mark.long
 def test_without_arrow_one_line_says_how_to_get_it() -> None:
     done = run("inspect", str(SAMPLES / "zk39-plain"), without="pyspark,py4j,pandas,pyarrow,numpy")
     assert (done.returncode, done.stdout) == (2, "")
@@ -99,6 +100,7 @@ def test_without_arrow_one_line_says_how_to_get_it() -> None:
     assert run("--help", without="pyspark,py4j,pandas,pyarrow,numpy").returncode == 0
 
 
+@pytest.mark.long
 def test_small_trees_need_no_spark(tmp_path: Path) -> None:
     table = write_parquet(tmp_path / "t", node("/", 0), node("/a"))
     write_snapshot(tmp_path / "zk", 5, [node("/", 0), node("/a")])
@@ -115,6 +117,7 @@ def test_small_trees_need_no_spark(tmp_path: Path) -> None:
         (["inspect", "parquet:s3a://bucket/table"], ""),
     ],
 )
+@pytest.mark.long
 def test_without_spark_one_line_says_how_to_get_it(words: list[str], most: int | str) -> None:
     done = run(*words, most=most)
     assert (done.returncode, done.stdout) == (2, "")

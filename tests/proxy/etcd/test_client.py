@@ -55,6 +55,7 @@ def test_a_transport_that_is_not_installed_says_how_to_install_it(monkeypatch: p
         EtcdClient(["127.0.0.1:1"], transport="grpcio")
 
 
+@pytest.mark.long
 def test_grpcio_is_imported_only_when_it_is_asked_for() -> None:
     code = "import sys, proxy.etcd.client; print([name for name in sys.modules if name.startswith('grpc')])"
     told = subprocess.run(

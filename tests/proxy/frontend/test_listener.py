@@ -9,7 +9,6 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from functools import partial
 from itertools import chain, repeat
 from types import SimpleNamespace
 from typing import Any
@@ -19,9 +18,10 @@ import pytest
 
 from lab.servers.tls import Authority
 from proxy.frontend import listener as module
-from proxy.frontend.listener import ClientListener, Handshakes
+from proxy.frontend.listener import ClientListener
 from proxy.frontend.proxy_protocol import ACCEPT, OFF, REQUIRE, ProxyProtocol, Source
 from proxy.support.counters import Counters
+from proxy.support.handshakes import Handshakes
 from proxy.support.tasks import Tasks
 from tests.proxy.frontend.proxy_headers import binary, line
 from tests.proxy.log.proxies import until
@@ -238,12 +238,7 @@ async def test_what_is_no_tls_after_all_is_logged_once_with_a_reason(
 
 async def test_a_handshake_begins_with_a_whole_record(authority: Authority, context: ssl.SSLContext) -> None:
     """So nobody can have many begin, and cost their time in one turn of the loop."""
-    client = authority.client_context()
-    come, go = ssl.MemoryBIO(), ssl.MemoryBIO()
-    tls = client.wrap_bio(come, go, server_hostname="127.0.0.1")
-    with contextlib.suppress(ssl.SSLWantReadError):
-        tls.do_handshake()
-    hello = go.read()
+    hello = authority.hello()
     async with listening(context) as host, asyncio.timeout(60):
         reader, writer = await host.open()
         for byte in hello[:-1]:
@@ -255,24 +250,6 @@ async def test_a_handshake_begins_with_a_whole_record(authority: Authority, cont
         writer.write(hello[-1:])
         assert await reader.read(1) == b"\x16"  # the server's hello
         writer.close()
-
-
-async def test_a_few_handshakes_begin_in_a_turn_of_the_loop_and_addresses_take_turns() -> None:
-    loop = asyncio.get_running_loop()
-    handshakes = Handshakes(loop)
-    begun: list[str] = []
-    turns: list[int] = []
-    for number in range(5):
-        handshakes.add("flood", partial(begun.append, f"flood{number}"))
-    handshakes.add("other", partial(begun.append, "other"))
-    while len(begun) < 6:
-        await asyncio.sleep(0)
-        turns.append(len(begun))
-    assert begun == ["flood0", "other", "flood1", "flood2", "flood3", "flood4"]
-    assert turns == [2, 3, 4, 5, 6]
-    handshakes.add("other", partial(begun.append, "more"))
-    await asyncio.sleep(0)
-    assert begun[-1] == "more"
 
 
 async def test_one_too_many_is_turned_away_before_a_handshake(context: ssl.SSLContext) -> None:

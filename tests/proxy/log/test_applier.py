@@ -131,6 +131,24 @@ async def test_entries_of_others_change_the_state_and_fire_watches(world: World)
     assert world.applier.peers.get("other") is not None
 
 
+async def test_a_snapshot_is_due_by_what_a_replay_costs(world: World) -> None:
+    """A long multi, and long data, take few bytes in the log. The cost is the same at each proxy."""
+    repeated = asked(1, zk.multi([zk.set_data("/x", b"") for _ in range(2000)]))
+    refused = asked(1, zk.multi([zk.check("/none", 0)] * 1000))
+    requests = OPEN, creation("/x"), repeated, refused
+    item = world.foreign(1, *requests)
+    assert len(item.value) < 2000
+    world.applier.apply([item])
+    assert (world.stats.applied_requests, world.stats.applied_cost) == (4, 3004)
+    world = World()
+    world.feed_own(*requests)
+    assert world.stats.applied_cost == 3004
+    world.feed_own(creation("/y"))
+    assert world.stats.applied_cost == 3005
+    world.feed_own(asked(1, zk.set_data("/x", bytes(102400))))
+    assert world.stats.applied_cost == 3105
+
+
 async def test_own_requests_are_answered_between_events_and_changes_of_sessions(world: World) -> None:
     for path in ("/x", "/y"):
         world.watches.data.add(path, world)

@@ -49,7 +49,7 @@ class Proxy:
 
     async def start(self) -> None:
         loaded = await self.load_anew()
-        self.machine.become(loaded.machine)
+        self.machine.replace(loaded.machine)
         self.deliver(await self.follow.continue_from(loaded))
         self.task = self.tasks.start(self.follow._watch_and_repair(), "follow")
         await self.follow.live.wait()
@@ -61,7 +61,7 @@ class Proxy:
                 self.machine.apply(item.incarnation, item.number, decode_entry(item.value))
 
     async def replace(self, machine: Machine, *, restored: bool) -> None:
-        self.machine.become(machine)
+        self.machine.replace(machine)
         self.follow.staleness.trust()
         self.replaced.append(restored)
 

@@ -15,6 +15,7 @@ from proxy.state.feed import Wanted, id_of, size_of
 from proxy.state.recording import Recording, What
 from proxy.state.transaction import Transaction
 from schema.entry import Kind, Request, encode_close, encode_epoch
+from schema.followed import Followed, encode_followed
 from tests.mirror import Mirror
 from tests.proxy.log.proxies import until
 from tests.proxy.log.test_applier import World, creation
@@ -109,6 +110,16 @@ async def test_a_restore_begins_anew() -> None:
     await place.recent.open()
     place.apply(_OPEN, creation("/a"))
     place.apply(Request(Kind.EPOCH, 0, 0, (), encode_epoch(77, 500)), creation("/b"))
+    assert place.recent.floor == 1 << 32
+    assert place.paths() == ["/b"]
+
+
+async def test_a_copy_that_goes_on_without_its_source_begins_anew() -> None:
+    place = _Place()
+    await place.recent.open()
+    place.apply(_OPEN, creation("/a"))
+    lost = Followed(place.machine.zxid, 1 << 32, ["/a"], [], [], [], [], [], [])
+    place.apply(Request(Kind.FOLLOWED, 0, 0, (), encode_followed(lost)), creation("/b"))
     assert place.recent.floor == 1 << 32
     assert place.paths() == ["/b"]
 

@@ -3,13 +3,14 @@
 import asyncio
 from unittest import mock
 
+from codec import client as zk
 from proxy.log import slices
 from proxy.log.follow.catch_up import Caught, catch_up
 from proxy.log.load.replay import Place, Replay
 from proxy.state import capture
 from proxy.state.machine import Machine
 from schema.entry import Entry, Request
-from tests.proxy.log.trees import Tree, created, pages_of
+from tests.proxy.log.trees import Tree, asked, created, pages_of
 
 
 async def make() -> tuple[Tree, Caught]:
@@ -54,6 +55,20 @@ async def test_a_replay_may_stop_and_go_on() -> None:
     assert [tree.keys.parse(kv.key).number for kv in replay.rest()] == [7]
     assert replay.requests == 102
     assert replay.bytes > 200
+
+
+async def test_a_multi_counts_as_its_parts() -> None:
+    """By its few bytes a snapshot would be due after hours of replay."""
+    tree = await Tree().make("a")
+    await tree.create("a", "/x")
+    multi = asked(tree.session("a"), zk.multi([zk.set_data("/x", b"") for _ in range(1000)]))
+    await tree.send("a", [multi])
+    await tree.send("a", [multi])
+    caught = await catch_up(tree.etcd, tree.keys, {}, 0)
+    replay = Replay(tree.keys, capture.new_machine(1), caught, lambda _: None)
+    await replay.run(caught.revision)
+    assert replay.requests == 2004
+    assert replay.bytes < 2000
 
 
 async def test_somebody_else_may_execute_the_requests() -> None:

@@ -1,11 +1,12 @@
 """Long work in slices, and what has the loop meanwhile. The clock advances at each look."""
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 
 from lab.fakes.clock import FakeClock
-from proxy.log.slices import SLICE, Slices, StateWorker, in_slices
+from proxy.log.slices import SLICE, Slices, StateWorker, each_in_slices, in_slices
 from proxy.state.pause import Pause
 
 
@@ -48,6 +49,27 @@ async def test_an_error_is_that_of_the_coroutine(seconds: float) -> None:
 
     with pytest.raises(ValueError, match="broken"):
         await in_slices(fail, FakeClock(step=seconds))
+
+
+async def test_items_are_made_in_slices_and_one_by_one() -> None:
+    turns: list[int] = []
+
+    async def rest() -> None:
+        turns.append(1)
+        await asyncio.sleep(0)
+
+    def make(pause: Pause) -> Iterator[int]:
+        for number in range(4):
+            for _ in range(3):
+                pause()
+            yield number
+        raise ValueError("broken")
+
+    made = each_in_slices(make, FakeClock(step=SLICE), rest)
+    assert [(await anext(made), len(turns)) for _ in range(4)] == [(0, 3), (1, 6), (2, 9), (3, 12)]
+    with pytest.raises(ValueError, match="broken"):
+        await anext(made)
+    assert [item async for item in each_in_slices(lambda _: [7, 8], FakeClock(step=SLICE))] == [7, 8]
 
 
 async def test_work_that_is_given_up_ends_where_it_pauses() -> None:

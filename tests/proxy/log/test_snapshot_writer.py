@@ -329,6 +329,7 @@ async def test_a_file_for_tls_that_is_gone_is_said(tmp_path: Path) -> None:
     assert said == {"ok": False, "error": f"[Errno 2] No such file or directory: '{gone}'"}
 
 
+@pytest.mark.long
 def test_a_writer_whose_proxy_has_died_ends_without_a_traceback() -> None:
     read, write = os.pipe()
     os.close(read)

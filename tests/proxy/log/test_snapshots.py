@@ -78,7 +78,7 @@ class Subject:
     def apply(self, position: int, size: int, requests: int) -> None:
         self.position = position
         self.stats.applied_bytes += size
-        self.stats.applied_requests += requests
+        self.stats.applied_cost += requests
 
 
 class World:

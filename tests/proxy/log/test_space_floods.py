@@ -29,6 +29,8 @@ _SNAPSHOT = SnapshotRef("1-a", 100, "a", 1, 1, 0, 10, 1, 5, 7)
 _NAMES = random.Random(1).randbytes(4 * _LONG).hex()
 _IDENTITIES = tuple(Identity("digest", _NAMES[at : at + 1000]) for at in range(0, 8000, 1000))
 
+_PATHS = ("/a", "/full", "/full/child", *(f"/n{number}" for number in range(2000)))
+
 Body = Callable[["World", int], bytes]
 
 
@@ -47,8 +49,7 @@ class World:
         self.sessions = count(1)
         self.session = 0
         self.open()
-        for path in ("/a", "/full", "/full/child", *(f"/n{number}" for number in range(2000))):
-            self.apply([_client(self.session, zk.create(path, bytes(1000)))])
+        self.apply([_client(self.session, zk.create(path, bytes(1000))) for path in _PATHS])
         self.in_use = _QUOTA - int(free * _MIB)
         self.look()
 

@@ -1,28 +1,61 @@
 """What clients that watch missed between two states."""
 
+from collections.abc import Mapping
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.constants import EventType
 from codec.jute import Acl
-from lab.oracle.requests import Create, SetAcl
-from proxy.state.difference import session_changes, tree_events
-from proxy.state.node import make_node
+from lab.oracle.requests import Create, Delete, SetAcl, SetData
+from proxy.state.difference import Difference, session_changes
+from proxy.state.node import Node, make_node
 from proxy.state.pause import NO_PAUSE
 from proxy.state.rights import OPEN, rights_of
+from proxy.state.sessions import hash_of
 from proxy.state.watches import TreeEvent
+from schema.entry import Kind, Request, encode_attach
 from schema.paths import parent_of
 from schema.znode import OPEN_ACL
 from tests.proxy.state.requests import SESSIONS, requests
-from tests.proxy.state.world import Ask, World, reloaded, request_of
+from tests.proxy.state.world import HOME, PASSWORD, Ask, Expire, Open, World, reloaded, request_of
 
 _ACL = (Acl(1, "ip", "::1"),)
+
+
+def _events(old: Mapping[str, Node], new: Mapping[str, Node]) -> list[TreeEvent]:
+    difference = Difference(old, new)
+    difference.find(NO_PAUSE)
+    return list(difference.events())
+
+
+def test_the_order_of_the_events_and_the_sessions_that_differ() -> None:
+    here, there = World((1, 2)), World((1, 2))
+    for world in (here, there):
+        world.do(*map(Create, ("/stays", "/goes", "/goes/too", "/again", "/set")))
+    there.do(Delete("/goes/too"), Delete("/goes"), Create("/new"), Create("/new/x"))
+    there.do(Delete("/again"), Create("/again"), SetData("/set"))
+    there.do(Create("/stays/brief"), Delete("/stays/brief"))
+    there.enter(request_of(Expire(2)), request_of(Open(3)))
+    there.enter(Request(Kind.ATTACH, 1, 0, (), encode_attach(6000, hash_of(PASSWORD))), holder="p2")
+    assert [(event.kind, event.path) for event in _events(here.nodes, there.nodes)] == [
+        (EventType.NODE_DELETED, "/goes/too"),
+        (EventType.NODE_DELETED, "/goes"),
+        (EventType.NODE_DELETED, "/again"),
+        (EventType.NODE_CREATED, "/again"),
+        (EventType.NODE_CREATED, "/new"),
+        (EventType.NODE_CREATED, "/new/x"),
+        (EventType.NODE_DATA_CHANGED, "/set"),
+        (EventType.NODE_CHILDREN_CHANGED, "/stays"),
+    ]
+    changes = session_changes(here.machine.sessions, there.machine.sessions, NO_PAUSE)
+    assert [change[:3] for change in changes] == [(1, HOME, "p2"), (2, HOME, None), (3, "", HOME)]
 
 
 def test_the_acls_are_those_of_the_moment() -> None:
     old = {"/": make_node(b"", OPEN_ACL, *[0] * 9), "/gone": make_node(b"", _ACL, *[0] * 9)}
     new = {"/": make_node(b"", _ACL, *[0] * 9), "/new": make_node(b"", _ACL, *[0] * 9)}
-    assert tree_events(old, new) == [
+    assert _events(old, new) == [
         TreeEvent(EventType.NODE_DELETED, "/gone", rights_of(_ACL), OPEN),
         TreeEvent(EventType.NODE_CREATED, "/new", rights_of(_ACL), rights_of(_ACL)),
     ]
@@ -33,7 +66,7 @@ def test_a_new_acl_is_no_event() -> None:
     here.do(Create("/a"))
     there = World(machine=reloaded(here.machine), sessions=())
     there.do(SetAcl("/a", _ACL))
-    assert tree_events(here.nodes, there.nodes) == []
+    assert _events(here.nodes, there.nodes) == []
 
 
 def test_a_session_that_is_gone_was_not_ended_by_its_client_for_certain() -> None:
@@ -53,7 +86,7 @@ def test_the_events_lead_from_the_one_tree_to_the_other(before: list[Ask], after
     here.enter(*map(request_of, before))
     there = World(machine=reloaded(here.machine), sessions=())
     there.enter(*map(request_of, after))
-    events = tree_events(here.nodes, there.nodes)
+    events = _events(here.nodes, there.nodes)
     shown = set(here.nodes)
     for kind, path, _, _ in events:
         above = parent_of(path)

@@ -10,6 +10,7 @@ from proxy.state.feed import Id, Made, Wanted, id_of, made_by, row
 from proxy.state.recording import NONE, Recorded, What
 from proxy.state.rights import OPEN, rights_of
 from schema.entry import Kind, Request
+from schema.followed import Followed, encode_followed
 from tests.mirror import Mirror
 
 _AMY = rights_of((Acl(1, "digest", "amy:hash"),))
@@ -27,6 +28,8 @@ _MULTI = Made(
         Recorded(What.DELETED, "/c\nd", 7, NONE, b"gone"),
     ),
 )
+
+_FOLLOWED = encode_followed(Followed(2, 5, [], [], [], [], [], [], []))
 
 
 def _lines(wanted: Wanted, after: Id = _BEGINNING, made: Made = _MULTI) -> list[bytes]:
@@ -122,15 +125,26 @@ def test_what_is_no_id(text: str) -> None:
 
 def test_a_tree_that_follows_another_gets_the_versions_of_the_other() -> None:
     """A node's Stat is no change that a line shows, except its version."""
-    followed = Request(Kind.FOLLOWED, 0, 0, (), b"")
+    followed = Request(Kind.FOLLOWED, 0, 0, (), _FOLLOWED)
     created = Recorded(What.CREATED, "/a/b", NONE, 0, None, b"x")
     version = Recorded(What.STAT, "/a/b", 0, 7, b"x", b"x")
     made = made_by(followed, 5, 6, [created, version, Recorded(What.STAT, "/a", 3, 3, b"y", b"y")])
-    assert made == Made(5, 6, "FOLLOWED", (created, version))
+    assert made == Made(5, 6, "FOLLOWED", (created, version), follows=2)
     mirror = Mirror()
     for line in _lines(_ALL._replace(data=True), made=made):
         mirror.take(line)
     assert mirror.nodes["/a/b"] == (7, b"x")
+
+
+def test_within_changes_that_were_followed_no_reader_goes_on() -> None:
+    """The other tree has them in another order, and one by one."""
+    followed = _MULTI._replace(follows=0x5000000F0)
+    whole = list(_ALL.lines(followed, Id(0x5000000F0)))
+    assert [str(here) for here, _ in whole] == ["0x5000000f0"] * 3 + ["0x500000123"]
+    # An id of the other tree, of this transaction or of an earlier one.
+    for since in ("0x500000123.1", "0x500000100.2", "0x500000100", "0x500000122"):
+        assert list(_ALL.lines(followed, id_of(since))) == whole
+    assert _lines(_ALL, Id(0x500000123), followed) == []
 
 
 def test_changes_of_sessions_are_none_of_nodes() -> None:

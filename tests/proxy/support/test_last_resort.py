@@ -80,6 +80,7 @@ def _run(what: str, **options: Any) -> "subprocess.CompletedProcess[str]":
         "loop.call_soon_threadsafe(fail)",
     ],
 )
+@pytest.mark.long
 def test_the_process_ends(what: str) -> None:
     done = _run(what)
     assert (done.returncode, done.stdout.replace("lost\n", "")) == (EXIT_CODE, "")
@@ -92,6 +93,7 @@ def test_the_process_ends(what: str) -> None:
 @pytest.mark.parametrize(
     "what", ["Unraisable(ValueError('harmless'))", "kept = await accepted(ValueError('x'))"]
 )
+@pytest.mark.long
 def test_the_process_continues(what: str) -> None:
     done = _run(what)
     assert done.returncode == 0
@@ -99,6 +101,7 @@ def test_the_process_continues(what: str) -> None:
     assert ("lost" in done.stdout) == ("accepted" in what)
 
 
+@pytest.mark.long
 def test_a_standard_error_that_is_not_read_does_not_keep_it() -> None:
     """The pipe is full when the process ends."""
     fill = "import os; os.set_blocking(2, False); fail() if os.write(2, bytes(1 << 20)) else None"

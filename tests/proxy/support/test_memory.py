@@ -52,6 +52,7 @@ def test_other_memory_stays(memory: mmap.mmap, tmp_path: Path, rest: str) -> Non
     assert _moved(memory, rest, tmp_path / "maps") == 0
 
 
+@pytest.mark.long
 def test_all_memory_of_the_process_is_looked_at(memory: mmap.mmap) -> None:
     assert use_huge_pages() >= len(memory) - (2 << 20)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 from lab.servers.tls import Authority
 from proxy.frontend.listener import bound_socket
 from proxy.support import ports as module
+from proxy.support.handshakes import Handshakes
 from proxy.support.ports import BoundedPort, Bounds, Place
 from tests.proxy.log.proxies import until
 
@@ -109,6 +110,33 @@ async def test_a_connection_counts_before_and_during_its_tls_handshake(
             "127.0.0.1", number, ssl=authority.client_context(), server_hostname="127.0.0.1"
         )
         assert await reader.readexactly(5) == b"hello"
+        await _close(writer)
+        await until(lambda: bounded.taken.total() == 0)
+
+
+async def test_a_tls_handshake_begins_with_a_whole_record_and_in_its_turn(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or strangers could have many begin in one turn of the loop."""
+    authority, tls = _server_tls(tmp_path_factory.mktemp("tls"))
+    hello = authority.hello()
+    turns: list[tuple[str, Callable[[], None]]] = []
+    monkeypatch.setattr(Handshakes, "add", lambda _self, address, begin: turns.append((address, begin)))
+    async with port(Bounds(4, 4), tls) as (bounded, number):
+        reader, writer = await asyncio.open_connection("127.0.0.1", number)
+        for piece in (hello[:3], hello[3:-1]):
+            writer.write(piece)
+            await asyncio.sleep(0.05)
+        assert not turns
+        writer.write(hello[-1:])
+        await until(lambda: len(turns) == 1)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await reader.read(1)
+        (address, begin) = turns.pop()
+        assert address == "127.0.0.1"
+        begin()
+        assert await reader.read(1) == b"\x16"  # the server's hello
         await _close(writer)
         await until(lambda: bounded.taken.total() == 0)
 

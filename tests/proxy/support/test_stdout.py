@@ -7,6 +7,8 @@ import pytest
 
 from lab.servers.process import REPOSITORY
 
+pytestmark = pytest.mark.long
+
 _PROGRAM = """
 import sys
 from proxy.support.stdout import guarded

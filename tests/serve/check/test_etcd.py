@@ -2,19 +2,26 @@
 
 import json
 import subprocess
+import time
 import urllib.request
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.servers import EtcdServer, ZketcdServer, free_port
 from lab.servers.process import find_program
 from proxy.etcd import metrics
+from proxy.etcd.client import EtcdClient
 from proxy.etcd.metrics import QUOTA, Metrics
 from proxy.etcd.model import Status
+from schema.followed import Lag
+from schema.keys import Keyspace
 from serve.check import etcd as module
 from serve.check.etcd import _clock_of, _measured, _quantile
 from serve.check.finding import Grade
+from tests.pipeline.follow.test_target import opened
 from tests.proxy.etcd.admin import enable_authentication
 from zketcd.__main__ import main
 
@@ -169,3 +176,21 @@ def test_quantiles_are_ends_of_buckets() -> None:
     assert _quantile(samples, 1.0) == float("inf")
     assert _quantile({}, 0.99) is None
     assert _quantile(dict.fromkeys(samples, 0.0), 0.99) is None
+
+
+@pytest.mark.parametrize(
+    ("age", "grade", "said"),
+    [
+        (None, Grade.DOUBTFUL, "the tree under /t follows another one, and was not level yet"),
+        (3, Grade.GOOD, "the tree under /t follows another one: at zxid 0x5, level 3."),
+        (61, Grade.DOUBTFUL, "level 61."),
+    ],
+)
+async def test_a_copy_is_good_while_it_is_level(age: int | None, grade: Grade, said: str) -> None:
+    etcd = FakeEtcdClient(FakeEtcd())
+    begun = await opened(etcd)
+    if age is not None:
+        await begun.tree.report(Lag(int((time.time() - age) * 1000), 0, 5))
+    *_, last = [found async for found in module._tree(cast("EtcdClient", etcd), Keyspace("/t"))]
+    assert last.grade is grade
+    assert said in last.text

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from codec import records
 from codec.constants import ErrorCode, KeeperOpCode, ListFilter
 from codec.packets import STAT
+from lab import records
 from lab.oracle.requests import Create, SetAcl, SetData
 from proxy.state.node import Node
 from proxy.state.operation import Reading

@@ -2,10 +2,10 @@
 
 import pytest
 
-from codec import records
 from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket, NullString
 from codec.jute import INT, LONG, NULL, pack_buffer, pack_string
+from lab import records
 from proxy.state.ops import EXTENDED
 from proxy.state.ops.unreadable import NullAcl, code_of, spends_zxid
 from tests.proxy.state.ops.room import room

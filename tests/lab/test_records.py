@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec import records
 from codec.constants import OpCode
 from codec.errors import MalformedPacket
-from codec.records import decode, encode
+from lab import records
+from lab.records import decode, encode
 from tests.codec.generate import RECORDS, broken_packets, plain, values
 
 BY_NAME = pytest.mark.parametrize("name", sorted(RECORDS))

@@ -1,8 +1,7 @@
 """ZooKeeper's client protocol as declarations: to be read beside ZooKeeper's own zookeeper.jute.
 
 Records and fields bear zookeeper.jute's names, in its order. Here are declarations only, and the two
-functions that use them. They read and write the handshake, for the server and for the pipeline's client, and
-serve the tests as the reference of everything else: requests and replies have twins in packets.py.
+functions that use them. They are the reference for what codec reads and writes by hand.
 
 MultiOperationRecord, MultiResponse and DeleteContainerRequest are not in zookeeper.jute but hand-written
 classes of ZooKeeper. ConnectRequest and ConnectResponse may lack `readOnly` (ZooKeeper's ProtocolManager).

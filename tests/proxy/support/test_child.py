@@ -1,0 +1,29 @@
+"""How a child process of a proxy begins."""
+
+import subprocess
+import sys
+
+import pytest
+
+_BEGIN = """
+import json, os, sys
+from pathlib import Path
+from proxy.support.child import begin
+order = begin("test")
+print(json.dumps([order, os.nice(0), Path("/proc/self/oom_score_adj").read_text(), os.read(0, 9).decode()]))
+"""
+
+
+def test_it_reads_its_order_and_no_byte_more_and_ends_before_the_proxy_without_memory() -> None:
+    """Who starts it writes on at once."""
+    told = b'{"url": "/a", "log_level": "DEBUG"}\n{"q": 1}\n'
+    done = subprocess.run([sys.executable, "-c", _BEGIN], input=told, capture_output=True, check=True)
+    assert b'[{"url": "/a", "log_level": "DEBUG"}, 1' in done.stdout
+    assert done.stdout.endswith(b'"500\\n", "{\\"q\\": 1}\\n"]\n')
+
+
+@pytest.mark.parametrize("told", [b"", b"[]\n", b"{\n"])
+def test_what_is_no_order(told: bytes) -> None:
+    done = subprocess.run([sys.executable, "-c", _BEGIN], input=told, capture_output=True, check=False)
+    assert done.returncode == 1
+    assert b"ValueError" in done.stderr or b"JSONDecodeError" in done.stderr
