@@ -120,7 +120,7 @@ class Machine(State):
         if session.incarnation != tx.sender.incarnation:
             return _MOVED
         operation = self._writes.get(opcode)
-        if operation is None or operation.level > self.level:
+        if operation is None:
             self.zxid -= 1
             return _UNIMPLEMENTED
         tx.zxid = self.zxid
