@@ -86,7 +86,7 @@ def test_an_operators_package_is_enough(
         for words, said in (
             (["--until-level"], "level at zxid"),
             (["--check"], "equal at zxid"),
-            (["--finish", "--source-lost"], "finished: zxids go on"),
+            (["--finish", "--source-lost", "--force"], "finished: zxids go on"),
         ):
             done = run("follow", source, *words)
             assert (done.returncode, said in done.stdout) == (0, True), done.stderr
