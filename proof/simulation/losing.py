@@ -29,7 +29,7 @@ from proof.simulation.oracle import Oracle, Step
 from proof.simulation.proxies import PREFIX, Proxy, client_of
 from proof.simulation.sealing import has_seen_seal
 from proof.simulation.world import Host, World
-from proxy.etcd.model import EtcdError
+from proxy.etcd.model import EtcdError, Get
 from proxy.state.feed import WORDS
 from proxy.state.recording import What
 from schema.keys import Keyspace
