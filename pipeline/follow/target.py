@@ -428,7 +428,7 @@ class FollowedTree:
         return position
 
     async def delete_others(self) -> None:
-        """Delete the pages that the record does not name: former ones, and of checkpoints that were killed."""
+        """Delete the pages that no record names: former ones, and of checkpoints that were killed."""
         assert self._record.current is not None
         first, end = self._keys.snapshot(self._record.current.name)
         await self._delete(self._keys.snapshots, first)
