@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cli.output import Output, counted, date, size, table
+from codec.operation_names import constant_name
 from ctl.clocks import DIFFER, ahead
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
@@ -14,7 +15,6 @@ from proxy.etcd.status_poller import ReadMetrics
 from proxy.log.follow.catch_up import entries_after
 from proxy.log.record import TIMEOUT, Look, TreeSealed, incarnation_of, is_following, look, servable
 from proxy.log.upkeep.truncation import applied_in
-from proxy.state.feed import operation_name
 from proxy.state.level import KNOWN
 from proxy.state.ops import EXTENDED
 from proxy.state.sessions import session_text
@@ -332,7 +332,7 @@ def _request(request: Request) -> dict[str, Any]:
         else:
             shown.update({name: value for name, value in fields._asdict().items() if name != _SECRET})
         return shown
-    shown["operation"] = operation_name(request.opcode)
+    shown["operation"] = constant_name(request.opcode)
     operation = EXTENDED.writes.get(request.opcode)
     if operation is None:
         return shown
@@ -342,7 +342,7 @@ def _request(request: Request) -> dict[str, Any]:
         shown["error"] = f"{type(error).__name__}: {error}"
         return shown
     if isinstance(fields, list):
-        shown["parts"] = [f"{operation_name(kind.opcode)} {_path(part)}" for kind, part in fields]
+        shown["parts"] = [f"{constant_name(kind.opcode)} {_path(part)}" for kind, part in fields]
     else:
         shown["path"] = _path(fields)
     return shown

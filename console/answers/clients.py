@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from console.walks.listing import MOST_CHARACTERS, ordered
 from console.walks.pacing import Pace, paced
-from proxy.admin.clients import operation_name
+from proxy.admin.clients import lop_name
 from proxy.admin.subject import Subject
 from proxy.frontend.connection import Connection
 from proxy.state.auth.schemes import SCHEMES
@@ -157,7 +157,7 @@ async def session(subject: Subject, session_id: int, limit: int, pace: Pace) -> 
         "sinceMs": int(connection.since * 1000),
         "received": connection.inbound.count,
         "sent": connection.outbound.sent,
-        "lastOperation": operation_name(opcode),
+        "lastOperation": lop_name(opcode),
         "lastZxid": session_text(zxid) if zxid >= 0 else None,
         "lastLatencyMs": nanos / MILLISECOND,
     }
@@ -213,7 +213,7 @@ async def pending(subject: Subject, pace: Pace) -> dict[str, Any]:
                     "outstanding": connection.order.queue.count,
                     "requests": [
                         {
-                            "operation": operation_name(each.opcode),
+                            "operation": lop_name(each.opcode),
                             "path": each.path and each.path[:_LONGEST_PATH],
                             "waitsFor": "the log" if each.in_log else "the request before it",
                             "ms": max(0, now - each.received) // MILLISECOND,

@@ -98,7 +98,7 @@ def _in_order(paths: Collection[str]) -> list[str]:
     return sorted(paths) if is_short else list(paths)
 
 
-def operation_name(opcode: int | None) -> str:
+def lop_name(opcode: int | None) -> str:
     """ZooKeeper's name of an operation in `lop`; for Keeper's own operations the number."""
     return "NA" if opcode is None else _OPERATIONS.get(opcode, str(opcode))
 
@@ -117,7 +117,7 @@ def _connection(connection: Connection, *, brief: bool) -> dict[str, Any]:
         opcode, zxid, nanos, ended = latency.last
         info |= {
             "session_id": facts.session_id,
-            "last_operation": operation_name(opcode),
+            "last_operation": lop_name(opcode),
             "established": int(facts.since * 1000),
             "session_timeout": facts.timeout_ms,
             "last_cxid": latency.last_xid,

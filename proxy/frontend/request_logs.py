@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from typing_extensions import override
 
-from codec.constants import KeeperOpCode, OpCode
+from codec.constants import OpCode
 from codec.errors import MalformedPacket
 from codec.jute import Reader
+from codec.operation_names import constant_name
 from proxy.frontend import audit
 from proxy.frontend.requests import Author, Write, path_of
 from proxy.state.ops import EXTENDED
@@ -148,7 +149,7 @@ class RequestLogs:
                 "slow request: session %s from %s: %s (%d together) took %d ms: waiting or reading",
                 session_text(client.session_id),
                 client.address,
-                name_of(opcode),
+                constant_name(opcode),
                 count,
                 nanos // _MILLISECOND,
             )
@@ -171,16 +172,8 @@ def _fields_of(write: Write, pause: Pause) -> Any:
 
 def _described(opcode: int, fields: Any) -> str:
     """A readable form of the request: its name, and its path or the number of its parts."""
-    name = name_of(opcode)
+    name = constant_name(opcode)
     if opcode == OpCode.MULTI and fields is not None:
         return f"{name} of {len(fields)}"
     path = path_of(fields)
     return name if path is None else f"{name} {path!r}"
-
-
-def name_of(opcode: int) -> str:
-    """The name of an operation."""
-    for known in (OpCode, KeeperOpCode):
-        if opcode in known._value2member_map_:
-            return str(known(opcode).name)
-    return str(opcode)

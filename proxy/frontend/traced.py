@@ -12,8 +12,9 @@ from codec.constants import ErrorCode, OpCode
 from codec.errors import FrameTooLong
 from codec.framing import Framer
 from codec.keeper import OpeningFramer
+from codec.operation_names import constant_name
 from codec.trace_context import TracedFrame, TracedFramer
-from proxy.frontend.request_logs import Stages, name_of
+from proxy.frontend.request_logs import Stages
 from proxy.frontend.requests import Author, Received, Sampled, Write, path_in, path_of
 from proxy.state.sessions import session_text
 from proxy.traces.span import Span, Tracer
@@ -118,5 +119,5 @@ class Traces:
             attributes["error.type"] = name
             attributes["zookeeper.error"] = err
             failed = name if err > _API_ERROR else ""
-        span = Span(name_of(opcode), packet.received, self._clock(), attributes, events, failed)
+        span = Span(constant_name(opcode), packet.received, self._clock(), attributes, events, failed)
         self._tracer.record(packet.decision, span)

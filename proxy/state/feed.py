@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from codec.constants import KeeperOpCode, OpCode, Perms
+from codec.constants import Perms
+from codec.operation_names import constant_name
 from proxy.state.auth.scheme import Identities
 from proxy.state.recording import NONE, Recorded, What
 from proxy.state.rights import permits
@@ -196,18 +197,12 @@ def data_members(data: bytes | None) -> dict[str, str | None]:
 
 
 _NO_DATA = b',"data":"","data_base64":""'
-_NAMES = {int(member): member.name for names in (KeeperOpCode, OpCode) for member in names}
 _KINDS = {int(kind): kind.name for kind in Kind}
 
 
 def request_name(request: RequestFields) -> str:
     """What a request is: MULTI, CLOSE_SESSION; of a proxy's own NODE_DUE, CLOSE."""
-    return operation_name(request.opcode) if request.kind == _CLIENT else _KINDS[request.kind]
-
-
-def operation_name(opcode: int) -> str:
-    """The name of an operation, or its number."""
-    return _NAMES.get(opcode, str(opcode))
+    return constant_name(request.opcode) if request.kind == _CLIENT else _KINDS[request.kind]
 
 
 def _json(members: Mapping[str, Any]) -> bytes:

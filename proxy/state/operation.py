@@ -103,9 +103,6 @@ class WriteOperation(NamedTuple):
     holds: Holds = Holds.NOTHING
     # The request has parts, or an ACL: `decode` also has a Pause. What takes long is decoded when applied.
     in_steps: bool = False
-    # While the tree's level is lower, the machine refuses it with UNIMPLEMENTED, as a release that does not
-    # know it. For parts of a multi this is not looked at.
-    level: int = 1
     cost: Cost = Cost.CHANGES
     effect: Effect = Effect.NOTHING
     # ZooKeeper validates the path, null or not (PrepRequestProcessor). For others it fails on a null path.

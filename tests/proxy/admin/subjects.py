@@ -41,6 +41,7 @@ class LogFacts:
     following: bool = False
     lag: Lag | None = None
     standby_silence: float | None = None
+    alone: str = ""
 
     def status(self) -> LogStatus:
         return LogStatus(
@@ -67,6 +68,7 @@ class LogFacts:
             serving=self.serving,
             right=self.right,
             following=self.following,
+            alone=self.alone,
         )
 
 

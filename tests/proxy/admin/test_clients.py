@@ -1,7 +1,7 @@
 """What is reported of clients."""
 
 from codec.constants import OpCode
-from proxy.admin.clients import Clients, operation_name
+from proxy.admin.clients import Clients, lop_name
 from proxy.state.ops import EXTENDED
 from proxy.state.pause import NO_PAUSE
 from proxy.support.latency import ConnectionLatency, Latency
@@ -34,5 +34,5 @@ def test_a_connection_in_long_and_in_short() -> None:
 
 
 def test_operations_without_a_name_of_zookeepers() -> None:
-    assert (operation_name(None), operation_name(500)) == ("NA", "500")
-    assert operation_name(OpCode.MULTI) == "MULT"
+    assert (lop_name(None), lop_name(500)) == ("NA", "500")
+    assert lop_name(OpCode.MULTI) == "MULT"

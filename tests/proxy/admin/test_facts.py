@@ -64,6 +64,13 @@ def test_a_wrong_state_is_neither_ready_nor_read_only() -> None:
     assert "not what the log says" in facts.why_not_ready
 
 
+@pytest.mark.parametrize("has_served", [True, False])
+def test_a_proxy_whose_standby_is_silent_says_so_also_before_it_has_served(has_served: bool) -> None:
+    log = LogFacts(serving=False, standby_silence=20.0, alone="the standby has not been heard")
+    facts = _facts(handshake=SimpleNamespace(is_open=has_served), replicated=log)
+    assert facts.why_not_ready == "the standby has not been heard"
+
+
 def test_a_proxy_that_cannot_register_is_not_ready_and_says_why() -> None:
     assert _facts().why_not_ready == ""
     facts = _facts(replicated=LogFacts(is_registered=False))

@@ -449,6 +449,17 @@ def test_a_load_leaves_orphans_what_they_have_and_forgets_those_that_are_none(pr
     assert proxy.pass_to(130.0) == [(7, DEAD, 104.0), (9, "dead too", 106.0)]
 
 
+@pytest.mark.parametrize(
+    ("holder", "reason"),
+    [(DEAD, f"proxy {DEAD} is gone"), ("", "its client has not come since the tree was moved or loaded")],
+)
+def test_why_an_orphan_ends(proxy: Proxy, holder: str, reason: str) -> None:
+    proxy.attached(holder, s7=4000)
+    proxy.sessions.loaded({OWN})
+    proxy.pass_to(120.0)
+    assert {decode_close(pending.body).reason for pending in proxy.appended} == {reason}
+
+
 def test_who_killed_a_session_is_known_where_it_was_held(caplog: pytest.LogCaptureFixture) -> None:
     proxy = Proxy()
     proxy.attached(OWN, s7=4000, s8=4000)

@@ -243,17 +243,6 @@ def test_a_level_is_raised_if_it_is_known() -> None:
     assert (unknown.value.level, machine.level, machine.zxid) == (3, 2, 0)
 
 
-def test_an_operation_of_a_later_level_is_not_there_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World((1,))
-    world.do(Create("/x"))
-    monkeypatch.setitem(EXTENDED.writes, OpCode.SET_DATA, EXTENDED.writes[OpCode.SET_DATA]._replace(level=2))
-    request = request_of(Ask(1, SetData("/x")))
-    assert _spent(world, request) == (ErrorCode.UNIMPLEMENTED, 0)
-    world.enter(Request(Kind.LEVEL, 0, 0, (), encode_level(2)))
-    assert _spent(world, request) == (ErrorCode.OK, 1)
-    assert world.nodes["/x"].version == 1
-
-
 # -- checkpoints ---------------------------------------------------------------------------------------------
 
 

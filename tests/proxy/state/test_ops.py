@@ -5,10 +5,9 @@ from collections.abc import Mapping
 import pytest
 
 from codec.constants import CREATES, KeeperOpCode, OpCode
-from proxy.admin.clients import operation_name
+from proxy.admin.clients import lop_name
 from proxy.admin.facts import OPERATIONS
 from proxy.frontend import audit
-from proxy.state.level import KNOWN
 from proxy.state.operation import Cost, Effect, ReadOperation, WriteOperation
 from proxy.state.ops import EXTENDED, PLAIN, READS, ROWS, WRITES
 from proxy.state.ops.multi import PARTS
@@ -54,7 +53,7 @@ _EVERY = [
 def test_each_row_says_what_operators_see(opcode: int, row: ReadOperation | WriteOperation) -> None:
     """A reconfig never succeeds, so it has no counter; requests of Keeper's own have no word."""
     assert row.counted in OPERATIONS if row.counted else opcode == OpCode.RECONFIG
-    assert operation_name(opcode) == (row.word or str(opcode))
+    assert lop_name(opcode) == (row.word or str(opcode))
     assert bool(row.word) is (opcode not in list(KeeperOpCode))
 
 
@@ -64,7 +63,6 @@ def test_each_write_says_what_it_changes(opcode: int, row: ReadOperation | Write
         assert not row.in_pieces or row.steps, "a read in pieces may take long"
         assert not row.heavy or row.steps or opcode == OpCode.WHO_AM_I
         return
-    assert row.level in KNOWN
     assert (row.effect is Effect.CREATES) is (opcode in CREATES)
     # What changes nodes costs more than its bytes, and is in the audit log: a multi by its parts.
     if row.effect is not Effect.NOTHING:
