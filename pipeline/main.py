@@ -13,12 +13,13 @@ import importlib
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-from cli.commands import parser_of
+from cli.connection import add_tree, configured_parser
 from pipeline.arrow import leave_pandas_out
 from pipeline.errors import MissingPackage
 from pipeline.jobs.failure import is_expected, reason_of
-from pipeline.options import ADD_ARGUMENTS
+from pipeline.options import ADD_ARGUMENTS, OF_ONE_TREE
 from proxy.support.libraries import how_to_add
 from proxy.support.stdout import has_failed
 
@@ -44,10 +45,14 @@ def main(arguments: Sequence[str], command: str) -> int:
         return _FAILED
 
 
-def parser(command: str) -> argparse.ArgumentParser:
+def parser(command: str) -> Any:
     """The parser of a command."""
-    made = parser_of(command)
+    made = configured_parser(command)
+    if command in OF_ONE_TREE:
+        add_tree(made.add_argument, otherwise="none")
+    shared = {each.dest for each in made._actions}
     ADD_ARGUMENTS[command](made)
+    made.own = {each.dest for each in made._actions} - shared
     return made
 
 

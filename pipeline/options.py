@@ -6,22 +6,17 @@ numpy and pyarrow.
 
 import argparse
 import contextlib
-import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from archive.files.moment import NOW, Moment, moment
+from cli.connection import configured_parser
 from pipeline.addresses import ARCHIVE, PARQUET, Identity, is_in_etcd
 from pipeline.errors import Failure
 from pipeline.formats.errors import REPAIRS, TAIL
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, DEFAULT_MAX_TXN_OPS
-from proxy.options.etcd import PREFIX, EtcdAccess
-from proxy.options.file import VARIABLES, options_in
-from proxy.options.table import Option, options_of
 from proxy.options.values import checked, identity, not_negative, positive, standby
 
-#: The server's options of access to etcd, by their own names without dashes.
-ACCESS = {each.name.removeprefix("--"): each for each in options_of(EtcdAccess)}
 #: Above either, Spark runs a job unless --no-spark is given.
 MOST_ROWS = 10_000_000
 MOST_BYTES = 4 << 30
@@ -68,71 +63,6 @@ def _identity(text: str) -> Identity:
 # -- options that several commands have ----------------------------------------------------------------------
 
 
-def default_of(option: Option) -> str:
-    """Its value where none is given."""
-    return str(option.arguments.get("default", ""))
-
-
-def add_etcd(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `python -m serve` that say where the tree is, and their environment ZKETCD_..."""
-    given = _given()
-    _add_with_variable(
-        parser,
-        given,
-        "etcd",
-        "ENDPOINTS",
-        "etcd's client URLs, separated by commas; 'embedded', or nothing, for the etcd of --data-dir. This"
-        " and what follows may be in the TOML file of a server that ZKETCD_CONFIG names",
-        "",
-    )
-    _add_with_variable(parser, given, "prefix", "PREFIX", "etcd prefix of the tree", PREFIX)
-    _add_access(parser, given)
-
-
-def _add_access(parser: argparse._ActionsContainer, given: Mapping[str, str]) -> None:
-    _add_with_variable(
-        parser,
-        given,
-        "data-dir",
-        "DIR",
-        "data directory of a server that runs an embedded etcd (default: data)",
-        "",
-    )
-    for name, each in ACCESS.items():
-        metavar = each.arguments.get("metavar") or "|".join(each.arguments["choices"])
-        help_text = each.arguments["help"]
-        _add_with_variable(parser, given, name, metavar, help_text, default_of(each), secret=each.secret)
-
-
-def _add_with_variable(
-    parser: argparse._ActionsContainer,
-    given: Mapping[str, str],
-    name: str,
-    metavar: str,
-    text: str,
-    default: str,
-    *,
-    secret: bool = False,
-) -> None:
-    """An option whose default may be in the environment or the server's file. `secret`: no help shows it."""
-    default = given.get(name, default)
-    shown = "" if secret or not default else f" (default: {default})"
-    parser.add_argument(f"--{name}", metavar=metavar, default=default, help=text + shown)
-
-
-def _given() -> dict[str, str]:
-    """What the file of ZKETCD_CONFIG has, and above it the variables ZKETCD_..., by the options' names.
-
-    Raises OSError, ValueError.
-    """
-    file = os.environ.get(f"{VARIABLES}CONFIG")
-    found = {name: str(value) for name, value in options_in(file).items()} if file else {}
-    for variable, value in os.environ.items():
-        if variable.startswith(VARIABLES):
-            found[variable.removeprefix(VARIABLES).lower().replace("_", "-")] = value
-    return found
-
-
 def _add_directory(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--data-log-dir", metavar="DIR", help="ZooKeeper's dataLogDir, if its logs lie elsewhere")
@@ -169,10 +99,6 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_reading_etcd(parser: argparse.ArgumentParser) -> None:
-    _add_access(parser.add_argument_group("for etcd:// and etcds://, also as ZKETCD_ETCD_..."), _given())
-
-
 def _add_spark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--spark",
@@ -192,7 +118,7 @@ def _add_writing(parser: argparse.ArgumentParser) -> None:
         type=not_negative,
         default=_LISTED,
         metavar="N",
-        help=f"number of paths to print of each kind (default: {_LISTED})",
+        help="number of paths to print of each kind",
     )
     _add_spark(parser)
     parser.add_argument("--json", action="store_true", help="print the progress as lines of JSON, on stderr")
@@ -212,7 +138,7 @@ def _add_max_request_bytes(parser: argparse.ArgumentParser) -> None:
         "--max-request-bytes",
         type=positive,
         default=DEFAULT_MAX_REQUEST_BYTES,
-        help="etcd's own --max-request-bytes (default: 1572864)",
+        help="etcd's own --max-request-bytes",
     )
 
 
@@ -233,7 +159,6 @@ def _import(parser: argparse.ArgumentParser) -> None:
         help="continue although the digest differs or a running ensemble was written to: for rehearsals",
     )
     add("--work-dir", metavar="DIR", help="directory for temporary copies of a running ensemble")
-    add_etcd(parser)
     add(
         "--keep-sessions",
         action="store_true",
@@ -245,7 +170,7 @@ def _import(parser: argparse.ArgumentParser) -> None:
         "--max-txn-ops",
         type=positive,
         default=DEFAULT_MAX_TXN_OPS,
-        help="etcd's own --max-txn-ops (default: 128)",
+        help="etcd's own --max-txn-ops",
     )
     _add_max_request_bytes(parser)
 
@@ -253,7 +178,6 @@ def _import(parser: argparse.ArgumentParser) -> None:
 def _export(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("target", help="a directory for ZooKeeper (dataDir), without snapshots or logs, or parquet:DIRECTORY")
-    add_etcd(parser)
     add("--archive", metavar="URL", help="export a moment of this archive instead of the tree in etcd")
     _add_moment(parser)
     add(
@@ -293,7 +217,6 @@ def _follow(parser: argparse.ArgumentParser) -> None:
         " with it; or another zketcd: config:FILE (its server's TOML file), etcd://HOST:PORT/PREFIX (with the"
         " same options of access as --etcd), or archive:URL",
     )
-    add_etcd(parser)
     add("--data-log-dir", metavar="DIR", help="the member's dataLogDir, if it has one")
     add("--overwrite", action="store_true", help="delete everything under the prefix, and start over")
     add("--until-level", action="store_true", help="end when the tree is level with the source")
@@ -352,8 +275,7 @@ def _follow(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=30.0,
         metavar="SECONDS",
-        help="how long the log may be incomplete, while a copy is made, before this is an error"
-        " (default: 30)",
+        help="how long the log may be incomplete, while a copy is made, before this is an error",
     )
     add(
         "--repair",
@@ -369,7 +291,6 @@ def _lost(parser: argparse.ArgumentParser) -> None:
         "source",
         help="what was lost: config:FILE, etcd://HOST:PORT/PREFIX, or archive:URL that it has written",
     )
-    add_etcd(parser)
 
 
 def _verify(parser: argparse.ArgumentParser) -> None:
@@ -377,7 +298,6 @@ def _verify(parser: argparse.ArgumentParser) -> None:
     add("left", help=f"one tree: {_A_TREE} or archive:URL")
     add("right", help="the other tree")
     _add_reading(parser)
-    _add_reading_etcd(parser)
     add(
         "--ignore",
         action="append",
@@ -395,7 +315,7 @@ def _verify(parser: argparse.ArgumentParser) -> None:
         type=not_negative,
         default=10,
         metavar="N",
-        help="number of nodes to show of each kind of difference (default: 10)",
+        help="number of nodes to show of each kind of difference",
     )
     _add_spark(parser)
     add("--json", action="store_true", help="print the result as JSON, and the progress on stderr")
@@ -405,14 +325,13 @@ def _inspect(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("tree", help=f"{_A_TREE}, archive:URL")
     _add_reading(parser)
-    _add_reading_etcd(parser)
-    add("--top", type=not_negative, default=10, metavar="N", help="lines of each list (default: 10)")
+    add("--top", type=not_negative, default=10, metavar="N", help="lines of each list")
     add(
         "--depth",
         type=positive,
         default=3,
         metavar="N",
-        help="number of names in a path prefix (default: 3)",
+        help="number of names in a path prefix",
     )
     add("--no-logs", action="store_true", help="leave out the statistics of a directory's logs")
     _add_spark(parser)
@@ -445,6 +364,8 @@ def _inspect(parser: argparse.ArgumentParser) -> None:
     )
 
 
+#: The commands that write or read the tree of --etcd and --prefix.
+OF_ONE_TREE = ("import", "export", "follow", "lost")
 ADD_ARGUMENTS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "import": _import,
     "export": _export,
@@ -471,10 +392,11 @@ def check_trees(arguments: argparse.Namespace, *trees: str) -> None:
             if value:
                 raise Failure(f"{option} is for data directories: {', '.join(trees)} is none")
     if not hasattr(arguments, "etcd") and not any(map(is_in_etcd, trees)):  # import has --etcd as well
-        defaults = {"data-dir": "", **{name: default_of(each) for name, each in ACCESS.items()}}
-        given = _given()
-        for name, default in defaults.items():
-            if getattr(arguments, name.replace("-", "_")) != given.get(name, default):
+        file = [] if arguments.config is None else ["--config", arguments.config]
+        unset = configured_parser("verify").parse_args(file)
+        for dest, value in vars(unset).items():
+            if getattr(arguments, dest) != value:
+                name = dest.replace("_", "-")
                 raise Failure(f"--{name} is for etcd:// and etcds://: {', '.join(trees)} is none")
     unknown = frozenset(filter(None, arguments.repair.split(","))) - REPAIRS
     if unknown:

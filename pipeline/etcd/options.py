@@ -9,13 +9,12 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import astuple
 from typing import NamedTuple
 
-from cli.connection import tree_in
+from cli.connection import access_to, endpoints, tree_in, tree_of
 from pipeline.addresses import CONFIG, etcd_and_prefix
-from pipeline.options import ACCESS, default_of
 from proxy.etcd.access import Access
 from proxy.etcd.client import EtcdClient
-from proxy.options.etcd import DATA_DIR, DEFAULTS, PREFIX, EtcdAccess, check, embedded_url
-from proxy.options.table import values_of
+from proxy.options.etcd import DATA_DIR, DEFAULTS, PREFIX, EtcdAccess, embedded_url
+from proxy.options.table import options_of
 from proxy.options.values import EMBEDDED
 from schema.keys import Keyspace
 
@@ -32,12 +31,7 @@ class Connection(NamedTuple):
         """From Spark's options. Raises ValueError for a missing or wrong one."""
         if not options.get("etcd"):
             raise ValueError("the option etcd is missing: etcd's client URLs, separated by commas")
-        texts = {each.dest: options.get(name, default_of(each)) for name, each in ACCESS.items()}
-        access = EtcdAccess(**values_of(EtcdAccess, argparse.Namespace(**texts)))
-        connection = cls(options["etcd"], options.get("prefix", PREFIX), access)
-        check(access, connection.endpoints)
-        Keyspace(connection.prefix)
-        return connection
+        return cls._of(*tree_of(options))
 
     @classmethod
     def from_url(cls, url: str, arguments: argparse.Namespace) -> "Connection":
@@ -46,29 +40,28 @@ class Connection(NamedTuple):
         `config:FILE` needs none of them. Raises ValueError, and OSError for that file.
         """
         if url.startswith(CONFIG):
-            return cls._from_file(url.removeprefix(CONFIG))
-        endpoints, prefix = etcd_and_prefix(url)
-        return cls.from_options({"etcd": _found(endpoints, arguments), "prefix": prefix, **_given(arguments)})
-
-    @classmethod
-    def _from_file(cls, file: str) -> "Connection":
-        access, prefix = tree_in(file)
+            return cls._of(*tree_in(url.removeprefix(CONFIG)))
+        etcd, prefix = etcd_and_prefix(url)
         Keyspace(prefix)
-        return cls(",".join(access.etcd), prefix, access.options)
+        if etcd == EMBEDDED:
+            etcd = embedded_url(arguments.data_dir or DATA_DIR)
+        return cls._of(access_to(tuple(etcd.split(",")), arguments), prefix)
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> "Connection":
-        """From a command line that has the options of pipeline.options.add_etcd. Raises ValueError."""
-        etcd = arguments.etcd or (EMBEDDED if arguments.data_dir else "")
-        if not etcd:
+        """From a command line that has the options of a tree. Raises ValueError."""
+        if arguments.etcd is None and arguments.data_dir is None:
             raise ValueError("--etcd is missing: etcd's client URLs, separated by commas")
-        # An empty prefix is a mistake: the default would be another tree than the intended one.
-        tree = {"etcd": _found(etcd, arguments), "prefix": arguments.prefix}
-        return cls.from_options({**tree, **_given(arguments)})
+        return cls._of(access_to(endpoints(arguments), arguments), arguments.prefix)
+
+    @classmethod
+    def _of(cls, access: Access, prefix: str) -> "Connection":
+        return cls(",".join(access.etcd), prefix, access.options)
 
     def options(self) -> dict[str, str]:
         """Spark's options for the same."""
-        access = dict(zip(ACCESS, astuple(self.access), strict=True))
+        names = [each.name.removeprefix("--") for each in options_of(EtcdAccess)]
+        access = dict(zip(names, astuple(self.access), strict=True))
         texts = {"etcd": self.etcd, "prefix": self.prefix, **access}
         return {name: text for name, text in texts.items() if text}
 
@@ -90,14 +83,3 @@ class Connection(NamedTuple):
             yield client
         finally:
             await client.close()
-
-
-def _found(etcd: str, arguments: argparse.Namespace) -> str:
-    """The client URLs that a command line means."""
-    return embedded_url(arguments.data_dir or DATA_DIR) if etcd == EMBEDDED else etcd
-
-
-def _given(arguments: argparse.Namespace) -> dict[str, str]:
-    """The options of access that a command line has, by their names for Spark."""
-    texts = {name: getattr(arguments, each.dest) for name, each in ACCESS.items()}
-    return {name: text for name, text in texts.items() if text}

@@ -156,7 +156,7 @@ class ClientListener:
             self._begin(client, waiting.source)
         else:
             begin = partial(self._begin, client, waiting.source, tls.current, waiting.timer.when())
-            self._ports.handshakes.add(waiting.source[0], begin)
+            self._ports.handshakes.add(waiting.source[0], client, begin)
 
     def _read_header(self, client: socket.socket, waiting: _Waiting, begun: bytes) -> bool:
         """Read the received part of a PROXY header and no byte more; returns whether the client may continue.
@@ -193,10 +193,11 @@ class ClientListener:
         source: Source,
         context: ssl.SSLContext | None = None,
         deadline: float = 0.0,
-    ) -> None:
+    ) -> asyncio.Task[None]:
         """Make the connection of a client that is admitted. `deadline`: of its TLS handshake."""
         timeout = max(deadline - self._loop.time(), 0.1)
-        self._ports.tasks.start(self._accept_client(client, source, context, timeout), "let a client in")
+        accepting = self._accept_client(client, source, context, timeout)
+        return self._ports.tasks.start(accepting, "let a client in")
 
     async def _accept_client(
         self, client: socket.socket, source: Source, context: ssl.SSLContext | None, timeout: float

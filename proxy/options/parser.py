@@ -90,7 +90,7 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
     """Shows the default of each option that has one."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        if action.default in (None, ""):
+        if action.default in (None, "", []) or action.default is False:
             return action.help
         return super()._get_help_string(action)
 

@@ -192,9 +192,7 @@ class BoundedPort:
                 deadline = self._loop.time() + _HANDSHAKE
                 async with asyncio.timeout_at(deadline):
                     await self._hello(client)
-                    turn = self._loop.create_future()
-                    self._handshakes.add(place.address, partial(_finish, turn))
-                    await turn
+                    await self._turn(client, place.address)
                 timeout = max(round(deadline - self._loop.time(), 1), 0.1)
             await self._loop.connect_accepted_socket(
                 lambda: self._make(place), client, ssl=self._tls, ssl_handshake_timeout=timeout
@@ -222,6 +220,19 @@ class BoundedPort:
             come = record.peek(client)
             if not come or not record.waits_for_more(client, come):
                 return
+
+    async def _turn(self, client: socket.socket, address: str) -> None:
+        """Wait until the handshake that this task makes may begin."""
+        task = asyncio.current_task()
+        assert task is not None
+        turn = self._loop.create_future()
+
+        def begin() -> asyncio.Task[Any]:
+            _finish(turn)
+            return task
+
+        self._handshakes.add(address, client, begin)
+        await turn
 
     def _begun(self, client: socket.socket, place: Place, task: asyncio.Task[bool]) -> None:
         """A protocol has the connection, or there is none. A task that `close` ends may not have begun."""

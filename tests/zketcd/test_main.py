@@ -72,7 +72,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_library_that_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in ("ctl.main", "ctl.options", "cli.connection"):
+    for module in ("ctl.main", "ctl.options", "cli.connection", "proxy.options.parser"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, "configargparse", None)
     assert main(["ls", "/"]) == 2

@@ -1,6 +1,5 @@
 """How the pipeline reaches etcd: the options of the command line, the environment and Spark."""
 
-import argparse
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,14 +8,12 @@ import pytest
 from pipeline.addresses import is_in_etcd
 from pipeline.etcd.options import Connection
 from pipeline.main import parser
-from pipeline.options import ADD_ARGUMENTS, add_etcd, check_trees
+from pipeline.options import ADD_ARGUMENTS, check_trees
 from proxy.options.etcd import DEFAULTS
 
 
 def _parsed(*arguments: str) -> Connection:
-    parser = argparse.ArgumentParser()
-    add_etcd(parser)
-    return Connection.from_arguments(parser.parse_args(arguments))
+    return Connection.from_arguments(parser("lost").parse_args(["x", *arguments]))
 
 
 def test_the_same_options_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,21 +87,26 @@ def test_every_command_takes_user_and_password_from_the_environment(monkeypatch:
         assert (made.access.user, made.access.password) == ("me", "word"), command
 
 
-def test_the_servers_file_says_where_etcd_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_servers_file_says_where_etcd_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "zketcd.toml"
     file.write_text(
         '[zketcd]\netcd = "http://e:1"\netcd-user = "me"\netcd-password = "word"\nlisten = ":1"\n'
+        'archive = "/none"\nstandby-within = 9\n'
     )
     monkeypatch.setenv("ZKETCD_CONFIG", str(file))
     monkeypatch.setenv("ZKETCD_ETCD_USER", "another")
     given = _parsed("--prefix", "/p")
     assert given == Connection("http://e:1", "/p", access=replace(DEFAULTS, user="another", password="word"))
+    assert parser("export").parse_args(["x"]).archive is None
+    assert parser("follow").parse_args(["x"]).standby_within == 0
     verify = parser("verify").parse_args(["x", "y"])
     check_trees(verify, "x", "y")  # what the file has is not asked for
-    file.unlink()
-    with pytest.raises(OSError, match=r"zketcd\.toml"):
-        parser("verify")
-    for text in ("zketcd = 5", "[zketcd"):
+    for text in ("", "[zketcd"):
         file.write_text(text)
-        with pytest.raises(ValueError, match=r"zketcd\.toml: "):
-            parser("verify")
+        if not text:
+            file.unlink()
+        with pytest.raises(SystemExit):
+            parser("verify").parse_args(["x", "y"])
+        assert str(file) in capsys.readouterr().err

@@ -1,24 +1,97 @@
-"""TLS handshakes: how many begin at once, and whose."""
+"""TLS handshakes: how many begin at once, and whose; how many are under way, and for how long."""
 
 import asyncio
+import socket
+from collections.abc import AsyncIterator
 from functools import partial
 
+import pytest
+
+from proxy.support import handshakes as module
 from proxy.support.handshakes import Handshakes
+from proxy.support.tasks import Tasks
+from tests.proxy.log.proxies import until
 
 
-async def test_a_few_handshakes_begin_in_a_turn_of_the_loop_and_addresses_take_turns() -> None:
-    loop = asyncio.get_running_loop()
-    handshakes = Handshakes(loop)
-    begun: list[str] = []
+class World:
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.handshakes = Handshakes(loop)
+        self.begun: list[str] = []
+        self.tasks = Tasks()
+        self.ends: dict[str, asyncio.Event] = {}
+        self.peers: dict[str, socket.socket] = {}
+        self.clients: list[socket.socket] = []
+
+    def add(self, address: str, name: str) -> None:
+        self.ends[name] = asyncio.Event()
+        client, self.peers[name] = socket.socketpair()
+        self.clients.append(client)
+        self.handshakes.add(address, client, partial(self._begin, name))
+
+    def _begin(self, name: str) -> asyncio.Task[bool]:
+        self.begun.append(name)
+        return self.tasks.start(self.ends[name].wait(), "shake hands")
+
+    def is_shut(self, name: str) -> bool:
+        self.peers[name].setblocking(False)
+        try:
+            return self.peers[name].recv(1) == b""
+        except BlockingIOError:
+            return False
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    world = World()
+    yield world
+    await world.tasks.close()
+    for each in (*world.clients, *world.peers.values()):
+        each.close()
+
+
+async def test_a_few_begin_in_a_turn_of_the_loop_and_addresses_take_turns(world: World) -> None:
     turns: list[int] = []
     for number in range(5):
-        handshakes.add("flood", partial(begun.append, f"flood{number}"))
-    handshakes.add("other", partial(begun.append, "other"))
-    while len(begun) < 6:
+        world.add("flood", f"flood{number}")
+    world.add("other", "other")
+    while len(world.begun) < 6:
         await asyncio.sleep(0)
-        turns.append(len(begun))
-    assert begun == ["flood0", "other", "flood1", "flood2", "flood3", "flood4"]
+        turns.append(len(world.begun))
+    assert world.begun == ["flood0", "other", "flood1", "flood2", "flood3", "flood4"]
     assert turns == [2, 3, 4, 5, 6]
-    handshakes.add("other", partial(begun.append, "more"))
+    world.add("other", "more")
     await asyncio.sleep(0)
-    assert begun[-1] == "more"
+    assert world.begun[-1] == "more"
+
+
+async def test_few_are_under_way(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handshake may cost its time by what comes after its first record: a flood would send that at once."""
+    monkeypatch.setattr(module, "_MOST", 3)
+    for number in range(6):
+        world.add("flood", f"{number}")
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert world.begun == ["0", "1", "2"]
+    world.ends["1"].set()
+    await until(lambda: len(world.begun) == 4)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert world.begun == ["0", "1", "2", "3"]
+    assert not world.is_shut("0")
+
+
+async def test_one_that_takes_long_ends_while_others_wait(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST", 2)
+    monkeypatch.setattr(module, "_SECONDS", 0.05)
+    world.add("slow", "0")
+    world.add("slow", "1")
+    await asyncio.sleep(0.2)
+    assert not world.is_shut("0")
+    world.add("other", "2")
+    await until(lambda: world.is_shut("0"))
+    world.ends["0"].set()
+    await until(lambda: world.begun == ["0", "1", "2"])
+    assert not world.is_shut("2")

@@ -120,8 +120,10 @@ async def test_a_tls_handshake_begins_with_a_whole_record_and_in_its_turn(
     """Or strangers could have many begin in one turn of the loop."""
     authority, tls = _server_tls(tmp_path_factory.mktemp("tls"))
     hello = authority.hello()
-    turns: list[tuple[str, Callable[[], None]]] = []
-    monkeypatch.setattr(Handshakes, "add", lambda _self, address, begin: turns.append((address, begin)))
+    turns: list[tuple[str, Callable[[], object]]] = []
+    monkeypatch.setattr(
+        Handshakes, "add", lambda _self, address, _client, begin: turns.append((address, begin))
+    )
     async with port(Bounds(4, 4), tls) as (bounded, number):
         reader, writer = await asyncio.open_connection("127.0.0.1", number)
         for piece in (hello[:3], hello[3:-1]):
