@@ -24,13 +24,8 @@ class Framer:
         self._wanted = 0
 
     @property
-    def buffered(self) -> int:
-        """How many bytes of an incomplete frame, its length included, are kept."""
-        return len(self._partial)
-
-    @property
     def held(self) -> bytes:
-        """The bytes of an incomplete frame."""
+        """The bytes of an incomplete frame, its length included."""
         return bytes(self._partial)
 
     def feed(self, data: bytes) -> list[bytes]:

@@ -47,7 +47,7 @@ def take_apart(raw: bytes) -> list[bytes]:
     """The payloads of whole packets."""
     framer = Framer(1 << 30)
     frames = framer.feed(raw)
-    assert not framer.buffered
+    assert not framer.held
     return frames
 
 

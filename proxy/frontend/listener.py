@@ -27,6 +27,7 @@ from proxy.frontend import proxy_protocol
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.connection import Connection
 from proxy.frontend.limits import ConnectionLimits
+from proxy.frontend.opening import SESSIONLESS_TIMEOUT
 from proxy.frontend.proxy_protocol import BadHeader, ProxyProtocol, Source
 from proxy.state.auth.ip import java_address
 from proxy.support.addresses import listening_address, socket_address
@@ -41,9 +42,6 @@ log = logging.getLogger(__name__)
 # The kernel's limit applies as well (net.core.somaxconn). A client beyond it waits for TCP's retransmissions.
 _BACKLOG = 4096
 _HANDSHAKE = b"\x16"
-#: Seconds within which a client must send its PROXY header, if any, and its first byte, and finish its TLS
-#: handshake. The same as `opening.SESSIONLESS_TIMEOUT`.
-TIMEOUT = 20.0
 _PEEK = 4096  # bytes examined for a PROXY header; only those of the header are removed
 # What a host without IPv6 answers: by its kernel, by a setting, or by a filter such as systemd's.
 _NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPERM)
@@ -104,7 +102,7 @@ class ClientListener:
         if self._tls is None and not is_balancer:
             self._begin(client, source)
             return
-        timer = self._loop.call_later(TIMEOUT, self._give_up, client)
+        timer = self._loop.call_later(SESSIONLESS_TIMEOUT, self._give_up, client)
         self._waiting[client] = _Waiting(timer, source, b"" if is_balancer else None, counted)
         self._loop.add_reader(client.fileno(), self._look, client)
 
@@ -115,7 +113,7 @@ class ClientListener:
         write = self._header_log.warn if waiting.header else log.debug
         missing = "its TLS handshake has not begun" if waiting.record.wanted else "it has sent nothing"
         missing = "its PROXY header is not complete" if waiting.header else missing
-        write("closing %s: %s after %d s", waiting.source[0], missing, TIMEOUT)
+        write("closing %s: %s after %d s", waiting.source[0], missing, SESSIONLESS_TIMEOUT)
         self._close_client(client)
 
     def _close_client(self, client: socket.socket) -> None:

@@ -23,7 +23,8 @@ log = logging.getLogger("proxy.frontend.connection")  # the documents name this 
 #: Answers a four-letter word, line by line; None if it is no word. It gets the bytes received with the word.
 AnswerWord: TypeAlias = Callable[[bytes, bytes, Pause], Iterator[str] | None]
 
-#: Seconds until a connection without a session is closed. ZooKeeper: zookeeper.nio.sessionlessCnxnTimeout, by
+#: Seconds until a connection without a session is closed; until its first byte and for a TLS handshake it has
+#: as many before. ZooKeeper: zookeeper.nio.sessionlessCnxnTimeout, by
 #: default 10 s, which ExpiryQueue rounds up to whole tens, so that a connection ends after 10 to 20 s.
 SESSIONLESS_TIMEOUT = 20
 # Versions of the handshake that request another form of packets than ZooKeeper's.

@@ -17,7 +17,7 @@ def test_every_split_point_gives_the_same_frames(frames: list[bytes]) -> None:
     for split in range(len(stream) + 1):
         framer = Framer()
         assert framer.feed(stream[:split]) + framer.feed(stream[split:]) == frames
-        assert framer.buffered == 0
+        assert framer.held == b""
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 11, 2**31 - 1])
@@ -49,5 +49,5 @@ def test_any_bytes_give_frames_or_frame_too_long(stream: bytes, limit: int) -> N
         frames = error.frames
         rest = INT.pack(error.length)
     else:
-        rest = stream[len(stream) - framer.buffered :]
+        rest = stream[len(stream) - len(framer.held) :]
     assert stream.startswith(b"".join(map(pack_buffer, frames)) + rest)

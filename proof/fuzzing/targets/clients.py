@@ -36,14 +36,15 @@ def framing(data: bytes) -> None:
     limit = pieces.byte() * 4
     framer = Framer(limit)
     whole = _frames(framer, iter([pieces.rest]))
-    if framer.buffered > len(pieces.rest):
-        raise Wrong(f"{framer.buffered} bytes are kept of {len(pieces.rest)}")
+    kept = len(framer.held)
+    if kept > len(pieces.rest):
+        raise Wrong(f"{kept} bytes are kept of {len(pieces.rest)}")
     many = Framer(limit)
     same("in one chunk and in many", whole, _frames(many, cut(pieces.rest)))
     if whole[1] is None:
-        same("bytes kept", framer.buffered, many.buffered)
+        same("bytes kept", framer.held, many.held)
         consumed = sum(4 + len(frame) for frame in whole[0])
-        same("bytes accounted for", consumed + framer.buffered, len(pieces.rest))
+        same("bytes accounted for", consumed + kept, len(pieces.rest))
 
 
 def opening(data: bytes) -> None:

@@ -142,7 +142,7 @@ def _told(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.fixture
 def _short_timeout() -> Iterator[None]:
-    with mock.patch.object(module, "TIMEOUT", 0.05):
+    with mock.patch.object(module, "SESSIONLESS_TIMEOUT", 0.05):
         yield
 
 
@@ -211,7 +211,7 @@ async def test_who_says_nothing_or_half_a_hello_is_turned_away_and_holds_nobody_
     async with listening(context) as host, asyncio.timeout(20):
         reader, writer = await host.open(words)
         await until(lambda: host.asked == 1)  # its time has begun
-        with mock.patch.object(module, "TIMEOUT", 20.0):  # for those that come later
+        with mock.patch.object(module, "SESSIONLESS_TIMEOUT", 20.0):  # for those that come later
             assert await host.ask(b"ruok", authority.client_context()) == b"you said ruok"
         with contextlib.suppress(ConnectionResetError):  # what it said was not read
             assert await reader.read() == b""
