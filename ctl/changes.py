@@ -13,10 +13,10 @@ from proxy.log.record import TIMEOUT, Registered, incarnation_of, look, servable
 from proxy.log.upkeep.snapshot_writer import WriteFailed, write
 from proxy.log.upkeep.truncation import Overtaken, until_known
 from proxy.state.level import KNOWN
-from proxy.state.sessions import KILLED, session_text
+from proxy.state.sessions import session_text
 from proxy.support.environment import clock_ms
 from proxy.support.user import user_name
-from schema.entry import Kind, decode_entry, encode_close, encode_void
+from schema.entry import KILLED, Kind, decode_entry, encode_close, encode_void
 from schema.errors import BadValue
 from schema.keys import Keyspace
 

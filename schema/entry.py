@@ -287,10 +287,14 @@ class Attach(NamedTuple):
     password_hash: bytes
 
 
+#: The reason of a CLOSE that an administrator asked for begins with this; the name follows.
+KILLED = "killed by "
+
+
 class Close(NamedTuple):
     """Body of CLOSE."""
 
-    reason: str  # for people
+    reason: str  # for people, except that it may begin with KILLED
     holder: str  # the incarnation that is expected to hold the session; "": any
 
 

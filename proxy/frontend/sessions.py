@@ -28,10 +28,10 @@ from proxy.log.append.pending import CallbackRequest, Pending
 from proxy.log.status import OUTAGE, Contact
 from proxy.state.machine import Machine
 from proxy.state.outcome import SessionChange
-from proxy.state.sessions import KILLED, hash_of, session_text
+from proxy.state.sessions import hash_of, session_text
 from proxy.support import probe
 from proxy.support.counters import Counters
-from schema.entry import Kind, decode_close, encode_attach, encode_close, encode_open
+from schema.entry import KILLED, Kind, decode_close, encode_attach, encode_close, encode_open
 
 log = logging.getLogger(__name__)
 

@@ -2,9 +2,6 @@
 
 import hashlib
 
-#: The reason of a CLOSE that an administrator asked for begins with this; the name follows.
-KILLED = "killed by "
-
 
 class Session:
     """A client's session: which proxy has its connection, and the hash of the password that proves its owner.

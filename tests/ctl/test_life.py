@@ -8,8 +8,8 @@ from cli.output import CommandFailed
 from codec import client as zk
 from ctl.life import show
 from proxy.state.capture import new_machine
-from proxy.state.sessions import KILLED, Session
-from schema.entry import Kind, Request, Written, encode_attach, encode_carry_over, encode_close
+from proxy.state.sessions import Session
+from schema.entry import KILLED, Kind, Request, Written, encode_attach, encode_carry_over, encode_close
 from schema.record import Home
 from tests.proxy.log.proxies import PASSWORD
 from tests.proxy.log.trees import asked, created, opened, value_of
