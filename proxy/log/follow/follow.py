@@ -117,7 +117,7 @@ class Follow:
         self._successor = successor
         self._monotonic = clock.monotonic
         self._throttled_log = ThrottledLog(log, clock)
-        self._following: asyncio.Timeout | None = None  # ends the watch
+        self._watching: asyncio.Timeout | None = None  # ends the watch
         self._distrusted = False
         self._hangs = False  # the watch was ended because it hangs; etcd answers, so no pause is needed
         #: The effective order.
@@ -178,7 +178,7 @@ class Follow:
 
     def renew(self) -> None:
         """Start a watch at another member, since this one hangs. What it has not delivered is read."""
-        if self._following is None:
+        if self._watching is None:
             return  # there is none: what was missed is being read
         self._etcd.leave_watched_member()
         self._hangs = True
@@ -191,7 +191,7 @@ class Follow:
             began = self._monotonic()
             try:
                 # The state may be distrusted before there is a watch.
-                async with asyncio.timeout(0 if self._distrusted else None) as self._following:
+                async with asyncio.timeout(0 if self._distrusted else None) as self._watching:
                     await self._watch()
             except TimeoutError:
                 what = "the tree is loaded again" if self._distrusted else "it hangs, and another one begins"
@@ -203,7 +203,7 @@ class Follow:
                     continue
             except EtcdError as error:
                 self._throttled_log.warn("the watch broke: %s", error)
-            self._following = None
+            self._watching = None
             self.live.clear()
             at_once = self._distrusted or self._hangs or self._monotonic() - began >= _RETRY
             self._hangs = repaired = False
@@ -229,9 +229,9 @@ class Follow:
         self.live.set()
 
     def _end_watch(self) -> None:
-        following, self._following = self._following, None
-        if following is not None and not following.expired():
-            following.reschedule(0)
+        watching, self._watching = self._watching, None
+        if watching is not None and not watching.expired():
+            watching.reschedule(0)
 
     def _left_out(self) -> None:
         """etcd contains something that the watch should have delivered long ago, so the state is wrong.
