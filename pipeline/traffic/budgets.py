@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from codec.constants import ErrorCode
 from pipeline.traffic import names
 from pipeline.traffic.table import TrafficRow
 from pipeline.traffic.views import View
@@ -12,6 +13,9 @@ from schema.budgets import Rule
 
 VIEW = View("traffic_budgets", "What budgets would have refused", "", "")
 _COUNTED = names.CREATES | {"setData", "setACL"}
+
+
+_OK = names.result(ErrorCode.OK)
 
 
 class Counts:
@@ -34,6 +38,7 @@ class Request(NamedTuple):
     bytes: int
     mode: str | None
     parts: Any  # each an Operation, or the same as a row of Spark; None if it is no multi
+    result: str | None
 
 
 class Trial:
@@ -67,7 +72,9 @@ class Trial:
         costs = self._budgets.costs(written)
         if not costs:
             return
-        spent = self._budgets.spend(costs)
+        spent = self._budgets.spent(costs)
+        if spent is None and row.result in (None, _OK):  # unknown ones count
+            self._budgets.take(costs)
         for path, (_, size) in costs.items():
             counts = self._counts[path]
             counts.requests += 1

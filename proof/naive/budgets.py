@@ -68,20 +68,23 @@ class NaiveBudgets:
         if not writes and not size:
             del self.buckets[path]
 
-    def spend(self, asked: Request) -> bool:
-        """Take what a request costs; False, and nothing is taken, if one of its budgets is spent."""
-        costs = [
-            (self.buckets[path], size) for written, size in _written(asked) for path in self._above(written)
-        ]
-        for buckets, _ in costs:
+    def refuses(self, asked: Request) -> bool:
+        """Whether one of a request's budgets is spent."""
+        for buckets, _ in self._costs(asked):
             for bucket in buckets:
                 bucket.fill(self.now)
-        if any(bucket.is_spent for buckets, _ in costs for bucket in buckets):
-            return False
-        for (writes, data), size in costs:
+        return any(bucket.is_spent for buckets, _ in self._costs(asked) for bucket in buckets)
+
+    def take(self, asked: Request) -> None:
+        """Take what a request costs, after `refuses`."""
+        for (writes, data), size in self._costs(asked):
             writes.left -= 1
             data.left -= size
-        return True
+
+    def _costs(self, asked: Request) -> list[tuple[tuple[Bucket, Bucket], int]]:
+        return [
+            (self.buckets[path], size) for written, size in _written(asked) for path in self._above(written)
+        ]
 
     def left(self) -> dict[str, tuple[int, int]]:
         """What is left of each, in thousandths; 0 where there is no limit."""

@@ -62,15 +62,20 @@ class NaiveZooKeeper:
             raise Refused(ErrorCode.SESSION_EXPIRED)
         if self.sessions[session] != holder:
             raise Refused(ErrorCode.SESSION_MOVED)
-        if not self.budgets.spend(asked):
+        if self.budgets.refuses(asked):
             self.zxid -= 1  # as ZooKeeper does when it throttles
             raise Refused(ErrorCode.THROTTLED_OP)
         if isinstance(asked, oracle.CloseSession):
             self._end(session)
             return Answer()
+        answer: Answer | MultiAnswer
         if isinstance(asked, oracle.Multi):
-            return self._multi(session, asked, self.zxid, now)
-        return self._single(session, asked, self.zxid, now)
+            answer = self._multi(session, asked, self.zxid, now)
+        else:
+            answer = self._single(session, asked, self.zxid, now)
+        if isinstance(answer, Answer) or answer.failed_at is None:
+            self.budgets.take(asked)
+        return answer
 
     def open(self, holder: str, session: int) -> None:
         """A session begins. Raises Refused if there is one of that id."""

@@ -1,9 +1,10 @@
 """Budgets: how many writes, and bytes of data, clients may make below a path each second.
 
 Part of the state, so that all servers decide alike. Each budget is a token bucket that holds one second of
-its rate. A request is applied as long as something is left in the buckets of all budgets that it falls under,
-and then takes what it costs, so what is left may fall below 0. Integers only: buckets count thousandths, and
-time is in milliseconds. Without budgets a request costs one look at an empty dict.
+its rate. A request is applied as long as something is left in the buckets of all budgets that it falls under.
+If it succeeds, it takes what it costs, so what is left may fall below 0: who may write nothing takes nothing
+from those who may. Integers only: buckets count thousandths, and time is in milliseconds. Without budgets a
+request costs one look at an empty dict.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -133,9 +134,9 @@ class Budgets(ByPath[Budget]):
 
     # -- requests --------------------------------------------------------------------------------------------
 
-    def charge(self, effect: Effect, fields: Any, pause: Pause = NO_PAUSE) -> str | None:
-        """Take what a request costs; the path of a budget that refuses it, which then costs nothing."""
-        return self.spend(self.costs(_written(effect, fields, pause), pause))
+    def costs_of(self, effect: Effect, fields: Any, pause: Pause = NO_PAUSE) -> Costs:
+        """What a request costs."""
+        return self.costs(_written(effect, fields, pause), pause)
 
     def refuses(self, incarnation: str, clock: int, effect: Effect, fields: Any) -> str | None:
         """The path of a budget that has nothing left for a request that would be sent now.
@@ -167,16 +168,14 @@ class Budgets(ByPath[Budget]):
                 _add(costs, budget.path, writes, size)
         return costs
 
-    def spend(self, costs: Costs) -> str | None:
-        """Take costs from all budgets, or from none; then the path of one that is spent."""
-        spent = self._spent(costs, self._clock)
-        if spent is None:
-            for path, (writes, size) in costs.items():
-                self[path].take(self._clock, writes, size)
-        return spent
+    def spent(self, costs: Costs) -> str | None:
+        """The path of a budget that refuses a request with these costs."""
+        return next((path for path in costs if self[path].is_spent(self._clock)), None)
 
-    def _spent(self, costs: Costs, clock: int) -> str | None:
-        return next((path for path in costs if self[path].is_spent(clock)), None)
+    def take(self, costs: Costs) -> None:
+        """Take the costs of a request that has succeeded."""
+        for path, (writes, size) in costs.items():
+            self[path].take(self._clock, writes, size)
 
     # -- the whole -------------------------------------------------------------------------------------------
 

@@ -133,10 +133,8 @@ class Machine(State):
                 fields, _ = (
                     operation.decode(body, 0, tx.pause) if operation.in_steps else operation.decode(body, 0)
                 )
-            if (
-                self.budgets
-                and (spent := self.budgets.charge(operation.effect, fields, tx.pause)) is not None
-            ):
+            costs = self.budgets.costs_of(operation.effect, fields, tx.pause) if self.budgets else None
+            if costs and (spent := self.budgets.spent(costs)) is not None:
                 # As ZooKeeper, which spends no zxid on a request that it throttles.
                 self.zxid -= 1
                 self.throttled = spent
@@ -144,6 +142,8 @@ class Machine(State):
             result = operation.apply(tx, fields)
             outcome = made(Outcome, (0, operation.reply(result))) if own else DONE
             tx.commit()
+            if costs:
+                self.budgets.take(costs)
         except Refusal as refusal:
             tx.rollback()
             outcome = Outcome(refusal.code, refusal.body)

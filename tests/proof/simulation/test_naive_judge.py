@@ -120,7 +120,7 @@ def test_a_quota_that_is_not_enforced_is_noticed(monkeypatch: pytest.MonkeyPatch
     ("owner", "name"),
     [
         (budgets.Budget, "take"),
-        (budgets.Budgets, "_spent"),
+        (budgets.Budgets, "spent"),
         (budgets.Budgets, "enter"),
         (budgets.Budgets, "forget"),
     ],

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from codec import client as zk
 from codec.constants import ErrorCode, OpCode
+from codec.jute import Acl
 from proxy.state.budgets import MOST_BUDGETS, Budgets
 from proxy.state.capture import load, new_machine
 from proxy.state.effect import Effect
@@ -17,6 +18,7 @@ from proxy.state.machine import CHECKPOINT_EVERY, Machine
 from proxy.state.operation import WriteOperation
 from proxy.state.ops import PLAIN
 from proxy.state.outcome import Disagreement
+from proxy.state.pause import NO_PAUSE, Pause
 from schema.budgets import MOST_A_SECOND, Rule, encode_rule
 from schema.entry import Entry, Kind, Request, Rules, encode_forget, encode_open
 from schema.errors import BadValue
@@ -100,7 +102,7 @@ def test_bytes_count_and_a_large_request_is_paid_for_afterwards(world: World) ->
         (zk.create_container("/x/c"), True),
         (zk.create_ttl("/x/t", 1000), True),
         (zk.set_data("/x/y", b""), True),
-        (zk.create("/x"), True),  # it fails, and takes its part of the log
+        (zk.create("/x"), True),  # it would fail
         (zk.multi([zk.create("/z/1"), zk.create("/x/1")]), True),
         (zk.create("/z/new"), False),
         (zk.create("/xx"), False),
@@ -127,6 +129,24 @@ def test_a_multi_is_refused_as_a_whole_and_counts_each_part(world: World) -> Non
     assert nothing_left == [0], "to delete is always allowed"
 
 
+def charged(budgets: Budgets, effect: Effect, fields: object, pause: Pause = NO_PAUSE) -> str | None:
+    """Charge a request that succeeds; the path of a budget that refuses it."""
+    costs = budgets.costs_of(effect, fields, pause)
+    spent = budgets.spent(costs)
+    if spent is None:
+        budgets.take(costs)
+    return spent
+
+
+def test_who_may_not_write_takes_nothing_from_those_who_may(world: World) -> None:
+    world.enter("a", rule("/x", 5, 1000))
+    assert world.do(zk.set_acl("/x", [Acl(31, "digest", "owner:x")])) == [0]
+    for _ in range(3):
+        assert world.do(zk.set_data("/x", bytes(100_000))) == [ErrorCode.NO_AUTH]
+        assert world.do(zk.create("/x/none/a", bytes(100_000))) == [ErrorCode.NO_NODE]
+    assert world.machine.budgets.left()["/x"] == (4000, 1000_000)
+
+
 def _parts(paths: Iterable[str]) -> list[tuple[WriteOperation, tuple[str, bytes, int]]]:
     return [(PLAIN.writes[OpCode.SET_DATA], (path, b"12", -1)) for path in paths]
 
@@ -141,14 +161,14 @@ def _nested(depth: int) -> Budgets:
 def test_a_multi_below_many_budgets_is_charged_with_pauses() -> None:
     budgets, pause = _nested(200), Counting(512)
     parts = _parts(["/a" * 200 + f"/{number}" for number in range(100)])
-    assert budgets.charge(Effect.OF_PARTS, parts, pause) is None
+    assert charged(budgets, Effect.OF_PARTS, parts, pause) is None
     assert pause.calls >= 100 * 200 // (2 * 512)
 
 
 def test_a_path_is_looked_up_once_for_all_parts_of_a_multi() -> None:
     budgets = _nested(3)
     with mock.patch.object(Budgets, "upwards", autospec=True, side_effect=Budgets.upwards) as upwards:
-        assert budgets.charge(Effect.OF_PARTS, _parts(["/a/b", "/a/a/b"] * 100)) is None
+        assert charged(budgets, Effect.OF_PARTS, _parts(["/a/b", "/a/a/b"] * 100)) is None
         assert upwards.call_count == 2
         assert budgets.refuses("a", 1000, Effect.OF_PARTS, _parts(["/a/b", "/a/a/b"] * 100)) is None
         assert upwards.call_count == 4
@@ -158,7 +178,7 @@ def test_a_path_is_looked_up_once_for_all_parts_of_a_multi() -> None:
 def test_a_proxy_asks_until_it_finds_a_spent_budget() -> None:
     budgets = Budgets()
     budgets.set(Rule("/x", 1, 0), "a", 1000)
-    assert budgets.charge(Effect.OF_PARTS, _parts(["/x"])) is None
+    assert charged(budgets, Effect.OF_PARTS, _parts(["/x"])) is None
     with mock.patch.object(Budgets, "upwards", autospec=True, side_effect=Budgets.upwards) as upwards:
         many = _parts(["/y", "/x", *(f"/x/{number}" for number in range(100))])
         assert budgets.refuses("a", 1000, Effect.OF_PARTS, many) == "/x"
@@ -274,7 +294,7 @@ def test_a_proxy_asks_before_it_appends() -> None:
         return budgets.refuses(who, at, Effect.SETS_DATA, fields)
 
     assert asked("a", 1000) is None
-    assert all(budgets.charge(Effect.SETS_DATA, fields) is None for _ in range(10))
+    assert all(charged(budgets, Effect.SETS_DATA, fields) is None for _ in range(10))
     before = budgets.value
     assert asked("a", 1000) == "/x"
     assert asked("a", 1100) is None
@@ -300,10 +320,10 @@ def test_a_proxy_whose_clock_is_behind_refuses_nothing_that_would_be_applied() -
     budgets.set(Rule("/x", 10, 0), "a", 1000)
     budgets.enter("b", 5000)
     fields = ("/x", b"", -1)
-    assert all(budgets.charge(Effect.SETS_DATA, fields) is None for _ in range(10))
+    assert all(charged(budgets, Effect.SETS_DATA, fields) is None for _ in range(10))
     budgets.enter("a", 1100)  # time for one more write
     assert budgets.refuses("b", 5000, Effect.SETS_DATA, fields) is None
-    assert budgets.charge(Effect.SETS_DATA, fields) is None
+    assert charged(budgets, Effect.SETS_DATA, fields) is None
 
 
 def test_an_incarnation_that_is_forgotten_leaves_nothing(world: World) -> None:
