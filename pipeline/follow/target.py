@@ -183,6 +183,7 @@ async def resume(
         raise load.lost(keys)
     tree = FollowedTree(etcd, keys, begun, there.record, moved[0].mod_revision, limits)
     held(Held(tree, position))
+    await tree.delete_others()
     machine, _ = await _state(etcd, keys, there.record.current)
     if machine.zxid != position.zxid:
         raise Failure(
@@ -418,15 +419,20 @@ class FollowedTree:
     async def checkpoint(self, machine: Machine, position: Position) -> Position:
         """Write the state as a snapshot, and delete what it replaces; returns the new position."""
         keys = self._keys
-        before = self._record.current
         current = await self._write_snapshot(machine)
         position = position._replace(base=current.name)
         await self._name_snapshot(current, position, machine)
         self.log_bytes = 0
         await self._delete(keys.log, keys.log_end)
-        if before is not None:
-            await self._delete(*keys.snapshot(before.name))
+        await self.delete_others()
         return position
+
+    async def delete_others(self) -> None:
+        """Delete the pages that no record names: former ones, and of checkpoints that were killed."""
+        assert self._record.current is not None
+        first, end = self._keys.snapshot(self._record.current.name)
+        await self._delete(self._keys.snapshots, first)
+        await self._delete(end, self._keys.snapshots_end)
 
     async def _write_snapshot(self, machine: Machine) -> SnapshotRef:
         """Put the pages of the state, which no record names yet."""

@@ -29,7 +29,7 @@ from proof.simulation.oracle import Oracle, Step
 from proof.simulation.proxies import PREFIX, Proxy, client_of
 from proof.simulation.sealing import has_seen_seal
 from proof.simulation.world import Host, World
-from proxy.etcd.model import EtcdError
+from proxy.etcd.model import EtcdError, Get
 from proxy.state.feed import WORDS
 from proxy.state.recording import What
 from schema.keys import Keyspace
@@ -122,6 +122,8 @@ class Losing:
             self._need_the_standby()
         if not self._until(lambda: all(client.worked_at > 0 for client in clients)):
             return self._wrong("clients do not write to the source")
+        if not self._until(self._is_in_force):
+            return self._wrong("no follower signs")
         self._begin_copys()
         snapshot = self._newest_snapshot()
         link = self._cut_link() if rng.random() < 0.7 else None
@@ -177,6 +179,12 @@ class Losing:
             follower.kill()  # the supervisor starts one
         for proxy in self._sides.proxies:
             proxy.restart_with(standby_within=self._within)
+
+    def _is_in_force(self) -> bool:
+        """Whether a follower has signed, and whoever gives the source up waits. Until then all serve."""
+        return not self._within or bool(
+            self._sides.copy_cluster.store.range(Get(Keyspace(PREFIX).within)).kvs
+        )
 
     def _some_faults(self) -> list[Fault]:
         rng, world = self._random, self._world

@@ -12,6 +12,7 @@ from codec.jute import NO_TEXT, Acl, Reader
 from codec.packets import MULTI_HEADER, STAT
 from proxy.state.auth.scheme import Identity
 from proxy.state.auth.schemes import SCHEMES
+from proxy.state.effect import path_of
 from proxy.state.operation import Holds, WriteOperation
 from proxy.state.ops import EXTENDED
 from proxy.state.sessions import session_text
@@ -114,8 +115,7 @@ def of_server(user: str, operation: str) -> str:
 def _operation(opcode: int, fields: Any, created: str | None) -> Iterator[tuple[str, str]]:
     """The requested change. `created`: the path that a create has made, with its sequence number."""
     yield "operation", _NAMES[opcode]
-    asked = fields if isinstance(fields, str) else fields[0]
-    path = asked if created is None else created
+    path = path_of(fields) if created is None else created
     if path is not None and opcode != OpCode.RECONFIG:
         yield "znode", path
     if opcode in CREATES:

@@ -59,9 +59,9 @@ from proxy.frontend.requests import (
     Single,
     Waiting,
     Write,
-    path_of,
 )
 from proxy.log.append.pending import Callback
+from proxy.state.effect import path_of
 from proxy.state.machine import Machine
 from proxy.state.operation import AnswerRead, Client, Operations, Reading, WriteOperation
 from proxy.state.ops.unreadable import code_of, spends_zxid

@@ -15,7 +15,8 @@ from codec.errors import MalformedPacket
 from codec.jute import Reader
 from codec.operation_names import constant_name
 from proxy.frontend import audit
-from proxy.frontend.requests import Author, Write, path_of
+from proxy.frontend.requests import Author, Write
+from proxy.state.effect import path_of
 from proxy.state.ops import EXTENDED
 from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.sessions import session_text

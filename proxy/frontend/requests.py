@@ -181,12 +181,6 @@ class Waiting(NamedTuple):
     received: int  # nanoseconds
 
 
-def path_of(fields: Any) -> str | None:
-    """The path in a write's decoded fields; None if it has none."""
-    path = fields if isinstance(fields, str) else fields[0] if isinstance(fields, tuple) and fields else None
-    return path if isinstance(path, str) else None
-
-
 _WITHOUT_PATH = frozenset(
     (
         OpCode.MULTI,

@@ -15,6 +15,7 @@ from codec.operation_names import operation_name
 from proxy.frontend.replies import Wire
 from proxy.frontend.requests import Author, path_in
 from proxy.options.top import TopOptions
+from proxy.state.effect import path_of
 from proxy.state.ops import EXTENDED, multi
 from proxy.state.ops.multi_read import parts_of
 from proxy.state.pause import NO_PAUSE
@@ -135,7 +136,7 @@ class Sampling:
         """The operations of a multi. Raises MalformedPacket."""
         if opcode == OpCode.MULTI:
             for kind, fields in multi.decode(packet, position, NO_PAUSE)[0]:
-                yield _Seen(kind.opcode, self._prefix(_path_of_part(fields)))
+                yield _Seen(kind.opcode, self._prefix(path_of(fields)))
         else:
             for part, path in parts_of(packet, position, NO_PAUSE):
                 yield _Seen(part, self._prefix(path))
@@ -179,8 +180,3 @@ class Sampling:
     def _top(self, table: Busiest[Any], most: int) -> list[tuple[Any, Rates]]:
         self._count_kept()
         return table.top(most, self._fading.per_second(self._seconds()) * self.options.sample)
-
-
-def _path_of_part(fields: Any) -> str | None:
-    path = fields if isinstance(fields, str) else fields[0]
-    return path if isinstance(path, str) else None

@@ -15,7 +15,8 @@ from codec.keeper import OpeningFramer
 from codec.operation_names import constant_name
 from codec.trace_context import TracedFrame, TracedFramer
 from proxy.frontend.request_logs import Stages
-from proxy.frontend.requests import Author, Received, Sampled, Write, path_in, path_of
+from proxy.frontend.requests import Author, Received, Sampled, Write, path_in
+from proxy.state.effect import path_of
 from proxy.state.sessions import session_text
 from proxy.traces.span import Span, Tracer
 

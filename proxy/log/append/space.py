@@ -34,7 +34,7 @@ from codec.errors import MalformedPacket
 from codec.jute import Acl
 from proxy.log.append.pending import Pending
 from proxy.log.status import Pressure, Stats
-from proxy.state.effect import Effect
+from proxy.state.effect import Effect, path_of
 from proxy.state.machine import Machine
 from proxy.state.node import Node
 from proxy.state.ops import EXTENDED
@@ -397,9 +397,9 @@ def _growth(
             continue
         if effect is Effect.NOTHING:
             continue
-        path = fields if isinstance(fields, str) else fields[0]
-        node = nodes.get(path)
-        if node is None:
+        path = path_of(fields)
+        node = None if path is None else nodes.get(path)
+        if path is None or node is None:
             continue
         is_new = not full and path not in given and claims.get(path) != _changed(node)
         if effect is Effect.DELETES:  # a subtree counts as its topmost node

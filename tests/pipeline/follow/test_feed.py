@@ -7,6 +7,7 @@ import pytest
 
 from archive.past.feed import Gone
 from codec import client as zk
+from codec.jute import Acl
 from pipeline.etcd.limits import Limits
 from pipeline.follow import finishing
 from pipeline.follow.lost import promote
@@ -81,3 +82,28 @@ async def test_a_reader_goes_on_in_a_copy_that_still_follows(
     with pytest.raises(Gone, match=f"the log reaches back to 0x{begin:x}, and not to 0x1") as gone:
         await lines_in(world.etcd, "/copy", "0x1", monkeypatch)
     assert gone.value.oldest == begin
+
+
+async def test_what_has_become_of_each_node_is_shown(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many requests of the source are one entry of the copy."""
+    begin = (await position_of(world.etcd, KEYS)).zxid  # type: ignore[union-attr]
+    session = world.tree.session("a")
+    readable = (Acl(31, "world", "anyone"), Acl(1, "ip", "1.1.1.1"))
+    requests = [
+        zk.set_acl("/n1", (Acl(1, "world", "anyone"),), -1),
+        zk.set_acl("/n1", readable, -1),
+        zk.set_acl("/n2", (Acl(31, "world", "anyone"),), -1),  # as it was
+        zk.create("/gone", b""),
+        zk.delete("/gone"),
+        zk.set_data("/n2", b"a", -1),
+        zk.set_data("/n2", b"b", -1),
+    ]
+    await world.tree.send("a", [asked(session, request) for request in requests])
+    await world.level()
+    lines, _ = await lines_in(world.etcd, "/copy", f"0x{begin:x}", monkeypatch)
+    shown = [(line["path"], line["change"], line["version_after"], line["data"]) for line in lines]
+    assert shown == [
+        ("/n2", "set", 1, "b"),
+        ("/n1", "setACL", 1, None),
+        ("/n2", "set", 2, "b"),
+    ]

@@ -86,7 +86,7 @@ def test_an_operators_package_is_enough(
         for words, said in (
             (["--until-level"], "level at zxid"),
             (["--check"], "equal at zxid"),
-            (["--finish", "--source-lost"], "finished: zxids go on"),
+            (["--finish", "--source-lost", "--force"], "finished: zxids go on"),
         ):
             done = run("follow", source, *words)
             assert (done.returncode, said in done.stdout) == (0, True), done.stderr
@@ -278,6 +278,7 @@ def test_a_source_stops_without_its_standby(
         following = PipelineCommand("follow", source, *to, *within)
         with following, old, closing(new), Comer(old.port, new.port) as comer:
             comer.go_on()
+            wait_until(lambda: "a follower has signed" in old.log_text(), "the source needs its standby", 60)
             link.block()
             wait_until(lambda: silent in old.log_text(), "the source has stopped", 60)
             link.unblock()

@@ -117,6 +117,28 @@ async def test_killed_at_any_txn_nothing_is_lost_or_doubled(counts: bool) -> Non
         assert not loaded.disagreements
 
 
+async def test_no_page_is_left_of_a_checkpoint_that_was_killed() -> None:
+    left = 0
+    for killed_in in at_each_txn(counts=True, more_than=8):
+        store = FakeEtcd()
+        with contextlib.suppress(Stopped):
+            await go_on(killed_in(store), 6, finish=False)
+        second = FakeEtcdClient(store)
+        left += len(_snapshots(store)) > 1
+        await opened(second)
+        record = (await look(second, KEYS)).record
+        assert record is not None
+        assert record.current is not None
+        assert _snapshots(store) == {record.current.name.encode()}
+    assert left  # such pages were there
+
+
+def _snapshots(store: FakeEtcd) -> set[bytes]:
+    """The names of those of which there are pages."""
+    pages = [pair.key for pair in store.range(Get(KEYS.snapshots, KEYS.snapshots_end)).kvs]
+    return {key.removeprefix(KEYS.snapshots).partition(b"/")[0] for key in pages}
+
+
 async def test_lost_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.etcd.requests.RETRY", 0.0)
     expected = node_pages(await go_on(FakeEtcdClient(FakeEtcd()), 8))
