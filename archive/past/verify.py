@@ -42,6 +42,7 @@ def _run(store: Store, run: Run, files: dict[str, int]) -> Iterator[Finding]:
             content, error = _segment(store, run, each, files)
             if error:
                 yield Finding(run.path(each), error)
+            if error or content is None:
                 machine = None  # until the next snapshot
         # Snapshots within this segment, and before it.
         reach = 1 << 62 if each is None else each.end.entries
@@ -73,7 +74,8 @@ def _segment(
     try:
         content = segment.decode(store.get(run.path(each)))
     except Missing:
-        return None, "" if each in run.superseded else "it was deleted meanwhile"
+        is_gone = each not in run.superseded and not _is_replaced(store, run, each)
+        return None, "it was deleted meanwhile" if is_gone else ""
     except BadValue as error:
         return None, str(error)
     if content.start.entries != each.first or content.end != each.end:
@@ -87,6 +89,12 @@ def _segment(
         if missing is not None:
             return content, f"its index lacks {missing}"
     return content, ""
+
+
+def _is_replaced(store: Store, run: Run, each: Segment) -> bool:
+    """Whether the archiver has written the open segment anew, with more entries, since all were listed."""
+    runs = (now for now in Catalog(store.list()).runs if now.name == run.name)
+    return any(other.first == each.first for now in runs for other in now.segments)
 
 
 def _replayed(machine: Machine, content: segment.Content, upto: int) -> str:

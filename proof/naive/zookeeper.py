@@ -73,7 +73,7 @@ class NaiveZooKeeper:
             answer = self._multi(session, asked, self.zxid, now)
         else:
             answer = self._single(session, asked, self.zxid, now)
-        if isinstance(answer, Answer) or answer.failed_at is None:
+        if self.nodes != self.before:
             self.budgets.take(asked)
         return answer
 

@@ -2,9 +2,9 @@
 
 Part of the state, so that all servers decide alike. Each budget is a token bucket that holds one second of
 its rate. A request is applied as long as something is left in the buckets of all budgets that it falls under.
-If it succeeds, it takes what it costs, so what is left may fall below 0: who may write nothing takes nothing
-from those who may. Integers only: buckets count thousandths, and time is in milliseconds. Without budgets a
-request costs one look at an empty dict.
+If it changes anything, it takes what it costs, so what is left may fall below 0: who may write nothing takes
+nothing from those who may. Integers only: buckets count thousandths, and time is in milliseconds. Without
+budgets a request costs one look at an empty dict.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -173,7 +173,7 @@ class Budgets(ByPath[Budget]):
         return next((path for path in costs if self[path].is_spent(self._clock)), None)
 
     def take(self, costs: Costs) -> None:
-        """Take the costs of a request that has succeeded."""
+        """Take the costs of a request that has changed something."""
         for path, (writes, size) in costs.items():
             self[path].take(self._clock, writes, size)
 

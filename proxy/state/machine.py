@@ -141,9 +141,9 @@ class Machine(State):
                 return _THROTTLED
             result = operation.apply(tx, fields)
             outcome = made(Outcome, (0, operation.reply(result))) if own else DONE
-            tx.commit()
-            if costs:
+            if costs and tx.has_changed:
                 self.budgets.take(costs)
+            tx.commit()
         except Refusal as refusal:
             tx.rollback()
             outcome = Outcome(refusal.code, refusal.body)

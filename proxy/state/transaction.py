@@ -311,6 +311,11 @@ class Transaction:
 
     # -- the end of a request --------------------------------------------------------------------------------
 
+    @property
+    def has_changed(self) -> bool:
+        """Whether the request has changed anything."""
+        return bool(self._undo)
+
     def commit(self) -> None:
         """Keep the changes of the request."""
         if self._quota_changes:

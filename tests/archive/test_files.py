@@ -18,6 +18,7 @@ from archive.files.names import Point, Segment, Snapshot, parse
 from archive.files.segment import Change, Content
 from archive.files.store import Directory, Missing, Objects, Store, StoreError, store_of
 from archive.past.history import History
+from archive.past.verify import verify
 from proxy.options.archive import duration_ms
 from schema import compression
 from schema.entry import Written
@@ -169,6 +170,18 @@ def test_a_wrong_directory_is_no_sound_archive(
 ) -> None:
     assert main(["archive", command, str(tmp_path / "typo")]) == status
     assert f"there is no directory {tmp_path / 'typo'}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_an_open_segment_may_be_written_anew_while_it_is_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_replaced: bool
+) -> None:
+    store = Directory(str(tmp_path))
+    listed, there = (dict.fromkeys(files(Snapshot(point(0)), Segment(0, point(end))), 1) for end in (10, 12))
+    lists = [listed, there if is_replaced else {}]
+    monkeypatch.setattr(store, "list", lambda: lists.pop(0))
+    found = [finding.error for finding in verify(store) if finding.file.endswith(".log")]
+    assert found == ([] if is_replaced else ["it was deleted meanwhile"])
 
 
 def test_metrics_that_cannot_be_written_do_not_stop_the_archiver(

@@ -144,6 +144,8 @@ def test_who_may_not_write_takes_nothing_from_those_who_may(world: World) -> Non
     for _ in range(3):
         assert world.do(zk.set_data("/x", bytes(100_000))) == [ErrorCode.NO_AUTH]
         assert world.do(zk.create("/x/none/a", bytes(100_000))) == [ErrorCode.NO_NODE]
+        assert world.do(zk.multi([zk.create("/z/q"), zk.set_data("/x", bytes(100_000))])) == [0]
+        assert "/z/q" not in world.machine.tree.nodes
     assert world.machine.budgets.left()["/x"] == (4000, 1000_000)
 
 
