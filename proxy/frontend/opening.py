@@ -23,9 +23,9 @@ log = logging.getLogger("proxy.frontend.connection")  # the documents name this 
 #: Answers a four-letter word, line by line; None if it is no word. It gets the bytes received with the word.
 AnswerWord: TypeAlias = Callable[[bytes, bytes, Pause], Iterator[str] | None]
 
-#: Seconds until a connection without a session is closed; also those from its accept until its PROXY header, if
-#: any, its first byte and its TLS handshake. ZooKeeper: zookeeper.nio.sessionlessCnxnTimeout, by default 10 s,
-#: which ExpiryQueue rounds up to whole tens, so that a connection ends after 10 to 20 s.
+#: Seconds until a connection without a session is closed; also for its PROXY header, its
+#: first byte and its TLS handshake. ZooKeeper: zookeeper.nio.sessionlessCnxnTimeout, by default 10 s, which
+#: ExpiryQueue rounds up to whole tens, so that a connection ends after 10 to 20 s.
 SESSIONLESS_TIMEOUT = 20
 # Versions of the handshake that request another form of packets than ZooKeeper's.
 _FORMS_OF_KEEPER = (ProtocolVersion.COMPRESSION, ProtocolVersion.WIDE_XIDS, ProtocolVersion.TRACING)
