@@ -36,6 +36,7 @@ from proxy.support.last_resort import contained
 from proxy.support.ports import Acceptor, Peer
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
+from proxy.support.tls_pieces import InPieces
 
 log = logging.getLogger(__name__)
 
@@ -200,10 +201,14 @@ class ClientListener:
     async def _accept_client(
         self, client: socket.socket, source: Source, context: ssl.SSLContext | None, timeout: float
     ) -> None:
+        def make() -> asyncio.BaseProtocol:
+            connection = self._ports.connection(admitted=True, source=source)
+            return connection if context is None else InPieces(connection)
+
         let_in = False
         try:
             await self._loop.connect_accepted_socket(
-                lambda: self._ports.connection(admitted=True, source=source),
+                make,
                 client,
                 ssl=context,
                 # Rounded for the error, which names it.

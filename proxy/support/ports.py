@@ -15,6 +15,7 @@ from proxy.support.handshakes import FirstRecord, Handshakes
 from proxy.support.last_resort import contained
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
+from proxy.support.tls_pieces import InPieces
 
 log = logging.getLogger(__name__)
 
@@ -195,7 +196,7 @@ class BoundedPort:
                     await self._turn(client, place.address)
                 timeout = max(round(deadline - self._loop.time(), 1), 0.1)
             await self._loop.connect_accepted_socket(
-                lambda: self._make(place), client, ssl=self._tls, ssl_handshake_timeout=timeout
+                partial(self._protocol, place), client, ssl=self._tls, ssl_handshake_timeout=timeout
             )
         except OSError as error:
             self._throttled_log.warn(
@@ -233,6 +234,10 @@ class BoundedPort:
 
         self._handshakes.add(address, client, begin)
         await turn
+
+    def _protocol(self, place: Place) -> asyncio.BaseProtocol:
+        made = self._make(place)
+        return made if self._tls is None else InPieces(made)
 
     def _begun(self, client: socket.socket, place: Place, task: asyncio.Task[bool]) -> None:
         """A protocol has the connection, or there is none. A task that `close` ends may not have begun."""
