@@ -15,6 +15,8 @@ from schema.errors import ForeignKey
 _INCARNATION = rb"[0-9A-Za-z_.-]+"
 _PROXY = re.compile(rb"(%b)" % _INCARNATION)
 _DIGITS = 16  # of an entry's number
+#: The last number that an entry can have.
+LAST_NUMBER = 10**_DIGITS - 1
 _ENTRY = re.compile(rb"(%b)/([0-9]{%d})" % (_INCARNATION, _DIGITS))
 _MOST_SENDERS = 4096  # that are remembered
 _PAGE = re.compile(rb"([0-9]{1,19})-(%b)/(?:(?:nodes|sessions)/[0-9]{8}|state)" % _INCARNATION)

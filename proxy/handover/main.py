@@ -1,15 +1,18 @@
 """`zketcd upgrade`: asks a running zketcd to hand over to a new process, and waits for the outcome."""
 
 import argparse
+import errno
 import socket
 import sys
 from collections.abc import Sequence
+from struct import Struct
 
 from proxy.handover.control import DONE, REQUEST, WHICH
 from proxy.handover.names import name_of, serving
 from proxy.handover.supervisor import descendants
 from proxy.support.usage import Parser
 
+_CREDENTIALS = Struct("3i")  # of a socket's other end: process, user, group
 _ANSWERED_WITHIN = 2.0  # seconds, what a process serves
 
 
@@ -58,6 +61,11 @@ def _ask(pid: int, request: bytes, timeout: float | None = None) -> str:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
         end.settimeout(timeout)
         end.connect(name_of(pid))
+        listener, _, _ = _CREDENTIALS.unpack(
+            end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        )
+        if listener != pid:  # any user can take any name
+            raise OSError(errno.EPERM, f"process {listener} has taken its name")
         end.sendall(request)
         return end.makefile(encoding="utf-8").read().strip()
 

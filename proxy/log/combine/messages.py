@@ -15,6 +15,8 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
+from schema.keys import LAST_NUMBER
+
 #: Bytes of an entry that is combined. Larger ones gain nothing, and make others wait.
 MOST_BYTES = 64 << 10
 CONNECT = 2.0  # seconds for a connection, and for its hello
@@ -60,9 +62,12 @@ def encode_entry(number: int, value: bytes) -> bytes:
 def decode_entry(body: bytes) -> tuple[int, bytes]:
     """The number and the value. Raises BadMessage."""
     try:
-        return _NUMBER.unpack_from(body)[0], body[_NUMBER.size :]
+        (number,) = _NUMBER.unpack_from(body)
     except StructError as error:
         raise BadMessage(f"not an entry: {error}") from None
+    if not 0 < number <= LAST_NUMBER:
+        raise BadMessage(f"no entry has the number {number}")
+    return number, body[_NUMBER.size :]
 
 
 class Ends:

@@ -90,6 +90,18 @@ def test_a_process_that_hangs_does_not_stop_the_list(
     assert f"which process? {os.getpid()}: does not answer; {1 << 22}: Connection" in capsys.readouterr().err
 
 
+def test_a_process_that_has_taken_anothers_name_is_not_believed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "serving", lambda: {1})
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as taken:
+        taken.bind(name_of(1))
+        taken.listen()
+        with pytest.raises(SystemExit):
+            main(["upgrade", "1"])
+    assert f"process 1: process {os.getpid()} has taken its name" in capsys.readouterr().err
+
+
 async def test_a_name_that_is_taken_keeps_nobody_from_serving(caplog: pytest.LogCaptureFixture) -> None:
     first, second = Control(), Control()
     await first.open()

@@ -18,6 +18,7 @@ from proxy.log.combine.messages import (
     decode_hello,
     encode_entry,
 )
+from schema.keys import LAST_NUMBER
 
 
 def _pair(secret: bytes = b"s", other: bytes = b"s") -> tuple[Ends, Ends]:
@@ -89,11 +90,18 @@ def test_a_large_message_is_refused_before_it_is_here() -> None:
         two.open(one.seal(encode_entry(2, bytes(MOST_BYTES + 1)))[:30])
 
 
-@given(st.integers(0, (1 << 63) - 1), st.text(), st.integers(0, (1 << 64) - 1), st.binary())
+@given(st.integers(0, (1 << 63) - 1), st.text(), st.integers(1, LAST_NUMBER), st.binary())
 def test_bodies_come_back(revision: int, name: str, number: int, value: bytes) -> None:
     hello = Hello(revision, name.encode(errors="replace").decode())
     assert decode_hello(hello.encode()) == hello
     assert decode_entry(encode_entry(number, value)) == (number, value)
+
+
+@pytest.mark.parametrize("number", [0, LAST_NUMBER + 1, (1 << 64) - 1])
+def test_a_number_that_no_key_has_is_refused(number: int) -> None:
+    """A key with more digits would be none of the schema's, and proxies would not start."""
+    with pytest.raises(BadMessage, match=f"no entry has the number {number}"):
+        decode_entry(encode_entry(number, b"value"))
 
 
 @given(st.binary(max_size=20))
