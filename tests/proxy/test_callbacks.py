@@ -53,6 +53,7 @@ proxy/support/handshakes.py add_done_callback self._ended
 proxy/support/handshakes.py call_at self._end_the_longest
 proxy/support/handshakes.py call_later self._end_the_longest
 proxy/support/handshakes.py call_soon self._begin_some
+proxy/support/tls_pieces.py call_soon self._next_turn
 proxy/support/ports.py add_reader _finish
 proxy/support/ports.py add_reader self._accept
 proxy/support/log_backlog.py Thread self._write
