@@ -49,6 +49,12 @@ proxy/log/slices.py call_soon callback
 proxy/log/slices.py call_soon self._next_slice
 proxy/admin/connections.py call_later self.abort
 proxy/support/child.py add_reader orphaned.set
+proxy/support/handshakes.py add_done_callback self._ended
+proxy/support/handshakes.py call_at self._end_the_longest
+proxy/support/handshakes.py call_later self._end_the_longest
+proxy/support/handshakes.py call_soon self._begin_some
+proxy/support/tls_pieces.py call_soon self._next_turn
+proxy/support/ports.py add_reader _finish
 proxy/support/ports.py add_reader self._accept
 proxy/support/log_backlog.py Thread self._write
 proxy/support/ports.py call_later self._accept_again

@@ -47,6 +47,7 @@ from codec import client as zk
 from codec.client import PING, Reply, auth, close, connect, create, framed, sasl, set_data
 from codec.constants import CreateMode, ErrorCode, EventType, OpCode, Xid
 from codec.errors import MalformedPacket
+from codec.framing import Framer
 from codec.jute import Reader, pack_buffer, pack_string
 from lab.fakes.connection import Client, established, take_apart
 from proxy.frontend import opening
@@ -204,14 +205,18 @@ class World:
 
     def _client(self) -> Iterator[str]:
         writes = self.client.transport.writes
+        framer, packets = Framer(1 << 30), list[bytes]()
         for write in writes[self.writes :]:
             if not self.is_served:
                 self.is_served = True
                 is_word = write[:1] != b"\0"
                 yield "client: " + (repr(write.decode()) if is_word else _granted(take_apart(write)[0]))
                 continue
-            replies = [*map(zk.reply, take_apart(write))]
-            yield "client: " + ", ".join(_told([self._line(reply) for reply in replies]))
+            packets += framer.feed(write)
+            if not framer.held:  # else the rest of a large write is in the next piece
+                yield "client: " + ", ".join(_told([self._line(zk.reply(each)) for each in packets]))
+                packets = []
+        assert not framer.held
         self.writes = len(writes)
 
     def _line(self, reply: Reply) -> Line:
