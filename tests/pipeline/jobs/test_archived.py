@@ -1,5 +1,6 @@
 """Import, export, verify and inspect on a moment of an archive."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from tests.archive.archives import ROOT, Archive, seen_by
 from zketcd.__main__ import main
 
 
-async def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = str(tmp_path / "archive")
     for words, why in (
         (["verify", f"archive:{url}", "parquet:x"], "there is no directory"),
@@ -28,9 +29,8 @@ async def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert main(words) == 2
         assert why in capsys.readouterr().err
     start = Point(0, 0, 0, 0)
-    await RunWriter(store_of(url), "20261123T074501.123Z-cdf818194e3a8c32", start).snapshot(
-        start, container.captured(new_machine(1))
-    )
+    writer = RunWriter(store_of(url), "20261123T074501.123Z-cdf818194e3a8c32", start)
+    asyncio.run(writer.snapshot(start, container.captured(new_machine(1))))
     assert main(["verify", f"archive:{url}", f"archive:{url}"]) == 0
     assert len(state_at(store_of(url), moment("now", 0)).tree.nodes) == 4
 

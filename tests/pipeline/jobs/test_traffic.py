@@ -92,7 +92,7 @@ class Missing:
 
 sys.meta_path.insert(0, Missing())
 from zketcd.__main__ import main
-sys.exit(main(["--traffic", *sys.argv[1:]], "inspect"))
+sys.exit(main(["inspect", "--traffic", *sys.argv[1:]]))
 """
 
 
