@@ -111,11 +111,7 @@ async def in_slices(
     slices = Slices(clock, SLICE)
     results: list[_Result] = []
     try:
-        slices.prepare(partial(_keep, results, work, slices))
-        slices.resume()
-        while not slices.done:
-            await rest()
-            slices.resume()
+        await _do(slices, partial(_keep, results, work, slices), rest)
     finally:
         slices.cancel()
     return results[0]
@@ -132,16 +128,20 @@ async def each_in_slices(
     found: list[_Result] = []
     try:
         while True:
-            slices.prepare(lambda: found.extend(islice(items, 1)))
-            slices.resume()
-            while not slices.done:
-                await rest()
-                slices.resume()
+            await _do(slices, lambda: found.extend(islice(items, 1)), rest)
             if not found:
                 return
             yield found.pop()
     finally:
         slices.cancel()
+
+
+async def _do(slices: Slices, work: Callable[[], object], rest: Callable[[], Awaitable[None]]) -> None:
+    slices.prepare(work)
+    slices.resume()
+    while not slices.done:
+        await rest()
+        slices.resume()
 
 
 def _keep(results: list[_Result], work: Callable[[Pause], _Result], pause: Pause) -> None:
