@@ -22,6 +22,8 @@ class Clock:
     perf_counter_ns = staticmethod(host_time.perf_counter_ns)
     #: Nanoseconds of CPU time that this process has used.
     process_time_ns = staticmethod(host_time.process_time_ns)
+    #: Seconds of CPU time that this thread has used.
+    thread_time = staticmethod(host_time.thread_time)
 
 
 class Randomness:

@@ -6,9 +6,10 @@ in the next turn.
 """
 
 import asyncio
-from time import thread_time
 
 from typing_extensions import override
+
+from proxy.support.environment import HOST, Clock
 
 # The room for one turn, bytes: the least is 128 records of one byte, 2 ms. It doubles where a full buffer
 # took less than a millisecond, and begins anew where one took longer.
@@ -20,8 +21,9 @@ _EXTRA = 256  # bytes that uvloop asks for beside those that have arrived
 class InPieces(asyncio.BufferedProtocol):
     """Passes on to another protocol what a TLS transport calls."""
 
-    def __init__(self, protocol: asyncio.Protocol) -> None:
+    def __init__(self, protocol: asyncio.Protocol, clock: Clock = HOST.clock) -> None:
         self._protocol = protocol
+        self._clock = clock
         self._buffer = bytearray(_MOST)
         self._room = _LEAST
         self._began = 0.0
@@ -36,7 +38,7 @@ class InPieces(asyncio.BufferedProtocol):
         if sizehint - _EXTRA >= self._room and not self._ends_turn:
             self._ends_turn = True
             self._loop.call_soon(self._next_turn)
-        self._began = thread_time()
+        self._began = self._clock.thread_time()
         return memoryview(self._buffer)[: self._room]
 
     def _next_turn(self) -> None:
@@ -45,7 +47,7 @@ class InPieces(asyncio.BufferedProtocol):
     @override
     def buffer_updated(self, nbytes: int) -> None:
         self._is_full = self._ends_turn and nbytes == self._room
-        if thread_time() - self._began > _LONG:
+        if self._clock.thread_time() - self._began > _LONG:
             self._room = _LEAST
         elif nbytes == self._room:
             self._room = min(2 * nbytes, _MOST)

@@ -4,14 +4,19 @@ import asyncio
 import ssl
 from pathlib import Path
 from random import Random
-from unittest import mock
 
 import uvloop
 
 from lab.servers.tls import Authority
-from proxy.support import tls_pieces
+from proxy.support.environment import HOST, Clock
 from proxy.support.tls_pieces import InPieces
 from tests.proxy.log.proxies import until
+
+
+class _Slow(Clock):
+    """As if each piece took a second."""
+
+    thread_time = staticmethod(iter(range(10_000)).__next__)
 
 
 class _Taken(asyncio.Protocol):
@@ -43,14 +48,14 @@ class _Taken(asyncio.Protocol):
         self.lost.set_result(None)
 
 
-async def _sent(folder: Path, data: bytes) -> _Taken:
+async def _sent(folder: Path, data: bytes, clock: Clock) -> _Taken:
     authority = Authority(folder)
     pair = authority.issue("server", "127.0.0.1")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.cert, pair.key)
     taken = _Taken()
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: InPieces(taken), "127.0.0.1", 0, ssl=context)
+    server = await loop.create_server(lambda: InPieces(taken, clock), "127.0.0.1", 0, ssl=context)
     port = server.sockets[0].getsockname()[1]
     _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=authority.client_context())
     writer.write(data)
@@ -62,9 +67,9 @@ async def _sent(folder: Path, data: bytes) -> _Taken:
     return taken
 
 
-def _run(folder: Path, data: bytes) -> _Taken:
+def _run(folder: Path, data: bytes, clock: Clock = HOST.clock) -> _Taken:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_sent(folder, data))
+        return runner.run(_sent(folder, data, clock))
 
 
 def test_much_comes_in_one_piece_a_turn(tmp_path: Path) -> None:
@@ -79,7 +84,6 @@ def test_much_comes_in_one_piece_a_turn(tmp_path: Path) -> None:
 
 def test_what_takes_long_comes_in_the_smallest_pieces(tmp_path: Path) -> None:
     data = Random(2).randbytes(10_000)
-    with mock.patch.object(tls_pieces, "thread_time", iter(range(10_000)).__next__):
-        taken = _run(tmp_path, data)
+    taken = _run(tmp_path, data, _Slow())
     assert b"".join(taken.pieces) == data
     assert max(map(len, taken.pieces)) == 128
