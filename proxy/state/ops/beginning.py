@@ -13,7 +13,7 @@ from proxy.state.effect import Effect
 from proxy.state.operation import WriteOperation
 from proxy.state.ops import EXTENDED, EXTENDED_PARTS
 from proxy.state.ops.multi import Part, decode_part, kinds_of
-from proxy.state.pause import BRIEFLY, LENGTHS, Pause, TooLong
+from proxy.state.pause import BRIEFLY, LENGTHS, TooLong
 
 _KINDS = kinds_of(EXTENDED_PARTS)
 _MOST = LENGTHS.decoded_at_once  # bytes before the last part that is decoded
