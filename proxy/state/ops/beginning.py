@@ -41,6 +41,7 @@ def _decoded(operation: WriteOperation, body: bytes) -> tuple[Any, int]:
 def _first_parts(body: bytes) -> list[Part]:
     parts: list[Part] = []
     reader = Reader(body)
+    opcode = 0
     try:
         while reader.position < _MOST:
             opcode, done, _err = read_multi_header(reader)
