@@ -36,8 +36,18 @@ _PERMS = (
     (Perms.ADMIN, "a"),
 )
 _LETTERS = ["".join([letter for bit, letter in _PERMS if perms & bit]) for perms in range(32)]
-# A client's path may contain characters that would look like another field or line.
-_CONTROLS = {code: f"\\u{code:04x}" for code in (*range(0x20), 0x7F, 0x85, 0x2028, 0x2029)}
+# A client's path may contain characters that would look like another field or line, or that a terminal obeys
+# or by which it writes from right to left.
+_ENDS = (
+    (0, 0x1F),
+    (0x7F, 0x9F),
+    (0x61C, 0x61C),
+    (0x200B, 0x200F),
+    (0x2028, 0x202E),
+    (0x2060, 0x206F),
+    (0xFEFF, 0xFEFF),
+)
+_CONTROLS = {code: f"\\u{code:04x}" for first, last in _ENDS for code in range(first, last + 1)}
 
 
 def of_request(

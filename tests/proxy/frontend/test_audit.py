@@ -45,9 +45,9 @@ def lines(opcode: int, fields: object, err: int = 0, body: bytes = b"") -> list[
         # A path must not look like another field or another line.
         (
             OpCode.DELETE,
-            ("/x\ty\n\u2028", -1),
+            ("/x\ty\n\u2028\x9b\u202e", -1),
             1,
-            "operation=delete znode=/x\\u0009y\\u000a\\u2028 result=failure",
+            "operation=delete znode=/x\\u0009y\\u000a\\u2028\\u009b\\u202e result=failure",
         ),
         (
             OpCode.SET_ACL,
