@@ -17,7 +17,6 @@ from console.http import Console
 from console.people import guard
 from console.people.logins import Call, Refused
 from console.tables import Source, error_answer, identities_of, login_headers
-from proxy.log.status import Freshness
 from proxy.state.feed import EVENTS, Id, Wanted, id_of
 from proxy.support import child
 from proxy.support.logs import form_in_use
@@ -202,9 +201,8 @@ class _Feed:
     def _gone(self) -> str:
         """Why nothing will change any more here, once all that has changed is recorded; "" before."""
         subject = self._feeds.reading.subject
-        contact = subject.contact
-        is_gone = contact.freshness is Freshness.GONE
-        return contact.why if is_gone and (self._feeds.stopped or not subject.log.backlog) else ""
+        gone = subject.contact.gone
+        return "" if subject.log.backlog and not self._feeds.stopped else gone
 
     def _why_end(self) -> str:
         """Why the feed has to end; "" if it has not."""

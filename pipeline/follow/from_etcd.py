@@ -22,7 +22,6 @@ from proxy.log.follow.follower import Apply, Item
 from proxy.log.load.start import NotInLog, Wanted, load_as_of
 from proxy.log.record import TIMEOUT, TreeSealed, look, servable
 from proxy.log.seal import seal
-from proxy.log.status import Freshness
 from proxy.state.level import KNOWN
 from proxy.support.environment import HOST
 from schema.followed import Sign
@@ -138,5 +137,5 @@ class _Following(Reading):
 
     def stopped_serving(self, reason: str) -> None:
         """The copy may be old."""
-        if self._follow.staleness.freshness is not Freshness.GONE:  # whoever reads is told
+        if not self._follow.staleness.is_over:  # whoever reads is told
             log.warning("the source is not read in time: %s", reason)

@@ -14,7 +14,6 @@ from typing import Any
 from codec.constants import OpCode
 from proxy.admin.clients import Clients
 from proxy.admin.subject import Subject
-from proxy.log.status import Freshness
 from proxy.state.ops import ROWS
 from proxy.support.latency import MILLISECOND, Histogram
 from proxy.version import BUILT, RELEASE
@@ -56,8 +55,8 @@ class Facts:
     def why_not_ready(self) -> str:
         """Why clients should not connect to this server; "" if they should."""
         contact = self.subject.contact
-        if contact.freshness is Freshness.GONE:
-            return contact.why
+        if contact.gone:
+            return contact.gone
         if contact.following and not self.subject.config.read_only_mode:
             return (
                 "the tree follows another one: it is served after `zketcd follow --finish`, and before it"

@@ -19,7 +19,6 @@ from proxy.log.follow.standby_signs import Standby
 from proxy.log.follow.watch_guard import WatchGuard
 from proxy.log.record import TIMEOUT, TreeNotServable, no_longer_servable
 from proxy.log.slices import in_slices
-from proxy.log.status import Freshness
 from proxy.state.machine import Machine
 from proxy.support.environment import HOST, Clock
 from proxy.support.tasks import together
@@ -166,7 +165,7 @@ class Follow:
     @property
     def record_revision(self) -> int:
         """The mod_revision of the newest record that was seen; one that none has if that ended the tree."""
-        return _NO_REVISION if self.staleness.freshness is Freshness.GONE else self._record_revision
+        return _NO_REVISION if self.staleness.is_over else self._record_revision
 
     def distrust(self) -> None:
         """The state is not what the log says: let no client see it, and load the tree anew."""

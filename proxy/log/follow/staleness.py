@@ -96,6 +96,11 @@ class Staleness:
         return self._unfit is None
 
     @property
+    def is_over(self) -> bool:
+        """Whether the tree cannot be served any more."""
+        return self._unfit is Freshness.GONE
+
+    @property
     def silence(self) -> float:
         """Seconds since etcd last answered any request."""
         return max(0.0, self._now() - self._etcd.last_contact)
@@ -117,7 +122,7 @@ class Staleness:
 
     def distrust(self) -> None:
         """The state differs from what the log makes: clients may not see it before it was loaded anew."""
-        if self._unfit is not Freshness.GONE:
+        if not self.is_over:
             self._unfit = Freshness.WRONG
             self._stopped(_WRONG)
 
