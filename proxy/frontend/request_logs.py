@@ -24,6 +24,7 @@ from proxy.support.latency import OF_SESSIONS
 
 log = logging.getLogger(__name__)
 
+_MOST_OF_PATH = 1024  # characters
 _MILLISECOND = 1_000_000
 _STEPS_PER_LINE = 8
 _BYTES_PER_STEP = 1 << 10
@@ -177,4 +178,4 @@ def _described(opcode: int, fields: Any) -> str:
     if opcode == OpCode.MULTI and fields is not None:
         return f"{name} of {len(fields)}"
     path = path_of(fields)
-    return name if path is None else f"{name} {path!r}"
+    return name if path is None else f"{name} {path[:_MOST_OF_PATH]!r}"
