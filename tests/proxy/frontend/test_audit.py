@@ -140,7 +140,8 @@ def test_what_the_results_of_a_multi_hold_is_known_to_the_log(opcode: OpCode | K
     client.send(zk.packet(2, zk.multi([part, after])))
     client.commit()
     assert client.outcomes() == [(1, 0), (2, 0)]
-    *lines, last = [each.partition("\tip=10.0.0.7\t")[2].replace("\t", " ") for each in found[1:]]
+    each_line = "\n".join(found).split("\n")
+    *lines, last = [each.partition("\tip=10.0.0.7\t")[2].replace("\t", " ") for each in each_line[1:]]
     assert lines == [*filter(None, [line])]
     assert re.fullmatch(
         "operation=create znode=/after-[0-9]{10} znode_type=ephemeral_sequential result=success", last
