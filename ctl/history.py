@@ -192,7 +192,7 @@ async def sizes(etcd: Etcd, keys: Keyspace, read_metrics: ReadMetrics | None = N
     `read_metrics`: for an etcd that tells its size to root alone.
     """
     found, entries = await _entries(etcd, keys)
-    record = servable(found, keys, KNOWN, even_sealed=True)
+    record = servable(found, keys, KNOWN, even_sealed=True, even_following=True)
     logs: dict[str, list[int]] = {}
     since = [0, 0]
     oldest = 0
@@ -260,7 +260,7 @@ async def written(etcd: Etcd, keys: Keyspace) -> tuple[Look, list[Written]]:
 async def _entries(etcd: Etcd, keys: Keyspace) -> tuple[Look, list[KeyValue]]:
     """All entries that the log still holds, by position, with what else was there at that moment."""
     found = await look(etcd, keys)
-    record = servable(found, keys, KNOWN, even_sealed=True)
+    record = servable(found, keys, KNOWN, even_sealed=True, even_following=True)
     applied: Mapping[str, int] = {}
     if record.previous is not None:
         applied = await applied_in(etcd, keys, record.previous.name) or {}

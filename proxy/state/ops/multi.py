@@ -208,5 +208,12 @@ def multi_of(operations: Mapping[int, WriteOperation]) -> WriteOperation:
 
 
 MULTI = WriteOperation(
-    decode, apply, reply, in_steps=True, effect=Effect.OF_PARTS, counted="multi", word="MULT"
+    decode,
+    apply,
+    reply,
+    in_steps=True,
+    effect=Effect.OF_PARTS,
+    has_path=False,
+    counted="multi",
+    word="MULT",
 )
