@@ -147,8 +147,6 @@ def _contained(
 class Connection(asyncio.Protocol):
     """One TCP connection of one client."""
 
-    # It has more attributes than other classes: all that happens to one client is in one class.
-
     def __init__(self, services: Services, loop: asyncio.AbstractEventLoop) -> None:
         self.services = services
         self._clock = services.environment.clock

@@ -121,8 +121,7 @@ class Timeouts(NamedTuple):
 class Sessions:
     """All sessions of this proxy by id, the orphans of dead ones, and the bounds of timeouts."""
 
-    # It has more attributes than other classes: most are reasons for which a session may not end yet, and
-    # `check` has to look at all of them.
+    # Most attributes are reasons for which a session may not end yet, and `check` has to look at all of them.
 
     def __init__(
         self,
