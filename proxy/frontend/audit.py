@@ -146,7 +146,7 @@ def _line(*pairs: tuple[str, str]) -> str:
 def _shown(value: str) -> str:
     if len(value) > _MOST:
         value = f"{value[:_MOST]}..."
-    return value.translate(_CONTROLS)
+    return value if value.isprintable() else value.translate(_CONTROLS)
 
 
 def _user(identities: Iterable[Identity]) -> str:

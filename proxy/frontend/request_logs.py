@@ -69,7 +69,7 @@ class RequestLogs:
         writes: frozenset[int],
         rest: Callable[[], None],
     ) -> None:
-        """`user` runs this process. `write_audit`: None means no audit log. `slow_ms`: 0 means no slow log.
+        """`user` runs this process. `write_audit` takes lines; None: no audit log. `slow_ms` 0: no slow log.
 
         `ended`: the ephemerals of the last session that ended. `clock`: that of `stages`. `writes`: opcodes.
         `rest`: called between the lines of an outcome that the log has applied (`StateWorker.rest`).
@@ -124,10 +124,21 @@ class RequestLogs:
                 self.session_ended(write.session_id)
 
     def _write_all(self, lines: Iterable[str], pause: Pause) -> None:
+        """Write lines, those between two pauses together: a record of `logging` costs more than ten lines."""
         assert self._write_audit is not None
+        some: list[str] = []
+        steps = 0
         for line in lines:
-            self._write_audit(line)
-            pause.spend(_STEPS_PER_LINE + len(line) // _BYTES_PER_STEP)
+            some.append(line)
+            steps += _STEPS_PER_LINE + len(line) // _BYTES_PER_STEP
+            if steps >= pause.every:
+                self._write_audit("\n".join(some))
+                pause.spend(steps)
+                some.clear()
+                steps = 0
+        if some:
+            self._write_audit("\n".join(some))
+            pause.spend(steps)
 
     # -- slow requests ---------------------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ class Log:
         """`context.machine` is the state; `load` fills it.
 
         `stopped_serving(reason)`: the state may be old or wrong; close all connections, and accept none until
-        `Contact.serving`. `disagreed`: the digest of another proxy differs from ours; each is reported once.
+        `Contact.in_touch`. `disagreed`: the digest of another proxy differs from ours; each is reported once.
         """
         machine, stats, clock = context.machine, context.stats, context.environment.clock
         self.context = context
@@ -121,17 +121,16 @@ class Log:
     def contact(self) -> Contact:
         """The contact to etcd now."""
         incarnations, current = self.incarnations, self.incarnations.membership.current
-        standby = self.follow.staleness.standby
+        staleness = self.follow.staleness
         return Contact(
-            silence=self.follow.staleness.silence,
+            silence=staleness.silence,
             keep_alive_sent=incarnations.keep_alive_sent,
             lease=current.granted,
             rank=self.members.rank(current.name),
-            serving=self.follow.staleness.serving,
-            right=self.follow.staleness.right,
+            freshness=staleness.freshness,
+            why=staleness.why,
+            is_alone=staleness.standby.is_silent,
             following=self.is_following,
-            alone=standby.reason if standby.is_silent else "",
-            gone=self.follow.gone,
             ended=incarnations.ended,
         )
 

@@ -46,7 +46,7 @@ class Consumer(Protocol):
         """
 
     def stopped_serving(self, reason: str) -> None:
-        """The state may be old or wrong: no client may see it until `Staleness.serving`."""
+        """The state may be old or wrong: no client may see it until `Staleness.freshness` is RECENT."""
 
 
 class Successor(Protocol):
@@ -118,7 +118,6 @@ class Follow:
         self._monotonic = clock.monotonic
         self._throttled_log = ThrottledLog(log, clock)
         self._watching: asyncio.Timeout | None = None  # ends the watch
-        self._distrusted = False
         self._hangs = False  # the watch was ended because it hangs; etcd answers, so no pause is needed
         #: The effective order.
         self.follower = follower = Follower(keys)
@@ -144,8 +143,6 @@ class Follow:
         #: Set once the tree is complete: until then it follows another one.
         self.complete = asyncio.Event()
         self._record_revision = 0
-        #: Why the tree can no longer be served; "" while it can.
-        self.gone = ""
 
     async def continue_from(self, loaded: Loaded) -> list[Item]:
         """Continue from a loaded state; returns the items that follow from the load. Called before `run`."""
@@ -168,12 +165,11 @@ class Follow:
     @property
     def record_revision(self) -> int:
         """The mod_revision of the newest record that was seen; one that none has if that ended the tree."""
-        return _NO_REVISION if self.gone else self._record_revision
+        return _NO_REVISION if self.staleness.is_over else self._record_revision
 
     def distrust(self) -> None:
         """The state is not what the log says: let no client see it, and load the tree anew."""
         self.staleness.distrust()
-        self._distrusted = True
         self._end_watch()
 
     def renew(self) -> None:
@@ -191,10 +187,11 @@ class Follow:
             began = self._monotonic()
             try:
                 # The state may be distrusted before there is a watch.
-                async with asyncio.timeout(0 if self._distrusted else None) as self._watching:
+                async with asyncio.timeout(None if self.staleness.right else 0) as self._watching:
                     await self._watch()
             except TimeoutError:
-                what = "the tree is loaded again" if self._distrusted else "it hangs, and another one begins"
+                hangs = self.staleness.right
+                what = "it hangs, and another one begins" if hangs else "the tree is loaded again"
                 log.warning("ending the watch: %s", what)
             except WatchCompacted as error:
                 log.info("the watch broke: %s", error)
@@ -205,7 +202,8 @@ class Follow:
                 self._throttled_log.warn("the watch broke: %s", error)
             self._watching = None
             self.live.clear()
-            at_once = self._distrusted or self._hangs or self._monotonic() - began >= _RETRY
+            is_wrong = not self.staleness.right
+            at_once = is_wrong or self._hangs or self._monotonic() - began >= _RETRY
             self._hangs = repaired = False
             while not repaired:
                 if not at_once:
@@ -246,21 +244,20 @@ class Follow:
     # -- after a break -------------------------------------------------------------------------------------
 
     async def _repair(self) -> bool:
-        """Catch up, or load the tree anew if the state is distrusted; returns whether the state is right now.
+        """Catch up, or load the tree anew if the state is wrong; returns whether it is right now.
 
         If it is distrusted during a load, it is loaded once more.
         """
-        distrusted, self._distrusted = self._distrusted, False
         try:
-            if distrusted:
-                await self._reload(is_wrong=True)
-            else:
+            if self.staleness.right:
                 await self._catch_up()
+            else:
+                self.staleness.loads()
+                await self._reload(is_wrong=True)
         except EtcdError as error:
             self._throttled_log.warn("cannot catch up with the log yet: %s", error)
-            self._distrusted |= distrusted
             return False
-        return not self._distrusted
+        return self.staleness.right
 
     async def _catch_up(self) -> None:
         """Read what was missed during a break. Raises EtcdError."""
@@ -336,9 +333,8 @@ class Follow:
                 try:
                     self._record_changed(item)
                 except TreeNotServable as error:
-                    self.gone = str(error)
                     self._consumer.deliver(items[:index])
-                    self.staleness.ended("the tree in etcd is no longer served")
+                    self.staleness.ended(str(error))
                     raise
                 except _Checkpoint:
                     self._consumer.deliver(items[:index])

@@ -6,7 +6,7 @@ from typing import cast
 
 from proxy.frontend.connection import Connection
 from proxy.frontend.sessions import Session
-from proxy.log.status import Contact
+from proxy.log.status import Contact, Freshness
 
 
 class Applicant:
@@ -71,7 +71,7 @@ class Link:
     """A log."""
 
     def __init__(self) -> None:
-        self.in_touch = self.right = True
+        self.freshness = Freshness.RECENT
         self.following = False
         self.keep_alive_sent = 0.0
 
@@ -81,7 +81,7 @@ class Link:
             self.keep_alive_sent,
             5.0,
             0,
-            serving=self.in_touch,
-            right=self.right,
+            freshness=self.freshness,
+            why="" if self.freshness is Freshness.RECENT else f"it is {self.freshness.name}",
             following=self.following,
         )
