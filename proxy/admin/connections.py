@@ -17,7 +17,7 @@ from proxy.support.ports import Place
 #: what was sent. The same as ZooKeeper's admin.idleTimeout.
 IDLE_TIMEOUT = 30.0
 # aiohttp takes 2.5 us for each chunk of a body, which may be one byte (of six that are sent).
-_IN_A_TURN = 64 << 10  # bytes of all connections that are parsed in one turn of the loop
+_IN_A_TURN = 32 << 10  # bytes of all connections that are parsed in one turn of the loop
 _PIECE = 4 << 10  # of these, of one connection, while others wait
 _MOST_HELD = 16 << 20  # bytes that wait for it
 # What a request has while it waits for others.
@@ -133,13 +133,13 @@ class AdminConnections:
         self.by_transport: dict[asyncio.BaseTransport | None, AdminConnection] = {}
         self._loop = asyncio.get_running_loop()
         self._room = _IN_A_TURN  # bytes that may still be handed on in this turn of the loop
+        self._is_awake = False  # `_next_turn` will be called
         self._held: dict[AdminConnection, bytearray] = {}  # for the next turns; the next one first
         self._held_bytes = 0
 
     def came(self, connection: AdminConnection, data: bytes) -> None:
         """Hand on what a connection has received, a little of all in each turn of the loop."""
-        if self._room == _IN_A_TURN:
-            self._loop.call_soon(self._next_turn)
+        self._wake()
         if not self._held and len(data) <= self._room:
             self._room -= len(data)
             connection.take(data)
@@ -149,7 +149,13 @@ class AdminConnections:
         else:
             connection.abort()
 
+    def _wake(self) -> None:
+        if not self._is_awake:
+            self._is_awake = True
+            self._loop.call_soon(self._next_turn)
+
     def _next_turn(self) -> None:
+        self._is_awake = False
         self._room = _IN_A_TURN
         while self._held and self._room >= _PIECE:
             connection = next(iter(self._held))
@@ -162,7 +168,7 @@ class AdminConnections:
             self._room -= _PIECE
             connection.take(piece)
         if self._room < _IN_A_TURN:
-            self._loop.call_soon(self._next_turn)
+            self._wake()
 
     @property
     def idle(self) -> Iterator[AdminConnection]:

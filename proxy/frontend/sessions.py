@@ -72,7 +72,7 @@ class Session:
         self.timeout_ms = timeout_ms
         self.connection: SessionConnection | None = None
         self.heard = now  # when the client last sent something
-        self.ending = False  # CLOSE was submitted
+        self.ending = False  # CLOSE was submitted, or the session was read-only, and is closed
 
     def is_due(self, now: float) -> bool:
         """Whether the client has been silent for the whole timeout.
