@@ -13,7 +13,7 @@ from console.walks.pacing import Pace, paced
 from proxy.admin.clients import lop_name
 from proxy.admin.subject import Subject
 from proxy.frontend.connection import Connection
-from proxy.state.auth.schemes import SCHEMES
+from proxy.state.auth.schemes import SCHEMES, named
 from proxy.state.notifications import Watcher
 from proxy.state.sessions import Session, session_text
 from proxy.support.addresses import socket_address
@@ -147,11 +147,7 @@ async def session(subject: Subject, session_id: int, limit: int, pace: Pace) -> 
         {"path": path, "kinds": [kind for kind, paths in watched.items() if path in paths]}
         async for path in _first(paths_of, limit)
     ]
-    found["users"] = [
-        f"{identity.scheme}:{SCHEMES[identity.scheme].user_name(identity.id)}"
-        for identity in connection.identities
-        if identity.scheme in SCHEMES
-    ]
+    found["users"] = [named(each) for each in connection.identities if each.scheme in SCHEMES]
     opcode, zxid, nanos, _ = connection.latency.last
     found |= {
         "sinceMs": int(connection.since * 1000),

@@ -5,7 +5,7 @@ answer stays for ever.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import cast
 
 from aiohttp import web
@@ -15,6 +15,8 @@ from proxy.support.ports import Place
 #: Seconds for a request's headers, from the connection or the last answer on, and for a client to take
 #: what was sent. The same as ZooKeeper's admin.idleTimeout.
 IDLE_TIMEOUT = 30.0
+#: What a request has while it waits for the end of others.
+WAITS = web.RequestKey("waits", bool)
 
 
 class AdminConnection(asyncio.Protocol):
@@ -26,6 +28,14 @@ class AdminConnection(asyncio.Protocol):
         self._all = open_ones
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._request: web.Request | None = None  # whose headers are here
+        self._is_read = True  # the client takes what it is sent
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the server does nothing for it: it waits for the client, or for a place."""
+        request = self._request
+        return request is None or not request.content.is_eof() or not self._is_read or WAITS in request
 
     # -- the transport's callbacks ---------------------------------------------------------------------------
 
@@ -47,12 +57,14 @@ class AdminConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not read its answer."""
         self._inner.pause_writing()
+        self._is_read = False
         self._limit()
 
     def resume_writing(self) -> None:
         """It reads again."""
         self._inner.resume_writing()
-        if self in self._all.waiting:
+        self._is_read = True
+        if self._request is None:
             self._limit()
         else:
             self._stop_timer()
@@ -60,29 +72,29 @@ class AdminConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is closed."""
         self._stop_timer()
-        self._all.waiting.pop(self, None)
         self._all.by_transport.pop(self._transport, None)
-        self._transport = None
+        self._transport = self._request = None
         self.place.release()
         self._inner.connection_lost(error)
 
     # -- requests --------------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
+    def begin(self, request: web.Request) -> None:
         """The headers of a request are here."""
-        self._all.waiting.pop(self, None)
+        self._request = request
         self._stop_timer()
 
     def wait(self) -> None:
         """Wait for a request's headers, from now on."""
-        if self._transport is not None:
-            self._all.waiting[self] = None
+        self._request = None
+        if self._all.by_transport.pop(self._transport, None) is self:
+            self._all.by_transport[self._transport] = self
             self._limit()
 
     def abort(self) -> None:
         """Close it at once."""
-        self._all.waiting.pop(self, None)
         if self._transport is not None:
+            self._all.by_transport.pop(self._transport, None)
             self._transport.abort()
 
     def _limit(self) -> None:
@@ -99,21 +111,24 @@ class AdminConnections:
     """All connections of the admin port."""
 
     def __init__(self) -> None:
+        #: That which had its last answer longest ago is the first.
         self.by_transport: dict[asyncio.BaseTransport | None, AdminConnection] = {}
-        self.waiting: dict[
-            AdminConnection, None
-        ] = {}  # without a request; the one that waits for longest first
+
+    @property
+    def idle(self) -> Iterator[AdminConnection]:
+        """Those for which the server does nothing."""
+        return (each for each in self.by_transport.values() if each.is_idle)
 
     def maker(self, make: Callable[[], asyncio.Protocol]) -> Callable[[Place], asyncio.Protocol]:
         """Makes connections around protocols that `make` makes."""
         return lambda place: AdminConnection(make(), place, self)
 
     def make_room(self, address: str) -> bool:
-        """Close the connection that is without a request for longest; False if there is none.
+        """Close the idle connection that had its last answer longest ago; False if there is none.
 
         Only one of this address, unless it is "".
         """
-        longest = next((each for each in self.waiting if address in ("", each.place.address)), None)
+        longest = next((each for each in self.idle if address in ("", each.place.address)), None)
         if longest is not None:
             longest.abort()
         return longest is not None
@@ -126,7 +141,7 @@ class AdminConnections:
         connection = self.by_transport.get(request.transport)
         if connection is None:
             return await handler(request)
-        connection.begin()
+        connection.begin(request)
         try:
             return await handler(request)
         finally:

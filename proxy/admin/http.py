@@ -164,7 +164,7 @@ class AdminServer:
         def made(pause: Pause) -> list[bytes]:
             return encode_lines("result", self._words.answer(word.encode(), b"", pause) or (), pause)
 
-        if not self._commands.is_long(word):
+        if not self._words.is_long(word):
             return _whole(HTTPStatus.OK, made(NO_PAUSE))
         async with self._long.place(request):
             return await _sent(request, HTTPStatus.OK, await self._long.make(made, request))

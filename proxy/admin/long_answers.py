@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from aiohttp import web
 
+from proxy.admin.connections import WAITS
 from proxy.log.slices import SLICE, in_slices
 from proxy.state.pause import Pause
 from proxy.support.environment import Clock
@@ -24,15 +25,18 @@ _Result = TypeVar("_Result")
 class LongAnswers:
     """Those of one admin port."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, most: int = _MOST) -> None:
+        """`most`: answers at once."""
         self._clock = clock
-        self._places = asyncio.Semaphore(_MOST)
+        self._places = asyncio.Semaphore(most)
         self._turn = asyncio.Lock()
 
     @asynccontextmanager
     async def place(self, request: web.Request) -> AsyncIterator[None]:
         """A place for an answer, until it is sent. Raises ConnectionError if its client goes meanwhile."""
+        request[WAITS] = True
         async with self._places:
+            del request[WAITS]
             _demand_client(request)
             yield
 

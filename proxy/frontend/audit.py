@@ -5,6 +5,7 @@ the lines of its parts, or a single one if it failed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from codec.constants import CREATES, CreateMode, ErrorCode, OpCode, Perms
@@ -23,6 +24,8 @@ _SUCCESS, _FAILURE = "success", "failure"
 # This proxy has loaded a state that contains the request, so it does not know the outcome.
 _UNKNOWN = "unknown"
 _MOST_OF_USERS = 256  # characters
+_MOST = 4096  # characters of any other value: a client must not fill the disk faster than it sends
+_MOST_ENTRIES = 512  # of an ACL: more have more characters
 _NAMES = {opcode: write.audited for opcode, write in EXTENDED.writes.items() if write.audited}
 _MODES = {mode.value: mode.name.lower() for mode in CreateMode}
 # Parts of a multi whose mode ZooKeeper does not log.
@@ -36,8 +39,18 @@ _PERMS = (
     (Perms.ADMIN, "a"),
 )
 _LETTERS = ["".join([letter for bit, letter in _PERMS if perms & bit]) for perms in range(32)]
-# A client's path may contain characters that would look like another field or line.
-_CONTROLS = {code: f"\\u{code:04x}" for code in (*range(0x20), 0x7F, 0x85, 0x2028, 0x2029)}
+# A client's path may contain characters that would look like another field or line, or that a terminal obeys
+# or by which it writes from right to left.
+_ENDS = (
+    (0, 0x1F),
+    (0x7F, 0x9F),
+    (0x61C, 0x61C),
+    (0x200B, 0x200F),
+    (0x2028, 0x202E),
+    (0x2060, 0x206F),
+    (0xFEFF, 0xFEFF),
+)
+_CONTROLS = {code: f"\\u{code:04x}" for first, last in _ENDS for code in range(first, last + 1)}
 
 
 def of_request(
@@ -123,11 +136,17 @@ def _operation(opcode: int, fields: Any, created: str | None) -> Iterator[tuple[
         if mode is not None:
             yield "znode_type", mode
     elif opcode == OpCode.SET_ACL:
-        yield "acl", "".join(_acl(fields[1]))
+        yield "acl", "".join(islice(_acl(fields[1]), _MOST_ENTRIES))
 
 
 def _line(*pairs: tuple[str, str]) -> str:
-    return "\t".join([f"{name}={value.translate(_CONTROLS)}" for name, value in pairs])
+    return "\t".join([f"{name}={_shown(value)}" for name, value in pairs])
+
+
+def _shown(value: str) -> str:
+    if len(value) > _MOST:
+        value = f"{value[:_MOST]}..."
+    return value if value.isprintable() else value.translate(_CONTROLS)
 
 
 def _user(identities: Iterable[Identity]) -> str:

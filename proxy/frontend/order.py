@@ -9,7 +9,7 @@ The rules:
    queue (`_enqueue`), whose head is answered next (`requests` has a class for each kind).
 2. Writes are sent to the log at once, also while earlier requests wait. Three things stop a write: a request
    before it that may end the connection or change who the client is, many or heavy reads before it
-   (`Limits.ahead`), and replies that the client does not read. Then it is `Held`.
+   (`Limits.ahead`), and any requests before it while the client does not read. Then it is `Held`.
 3. A read after a write is answered inside `answer_write` of that write, before the log applies the next
    request: it sees exactly the state between the two writes around it. While no request waits, reads are
    answered at once.

@@ -88,14 +88,14 @@ class ReadOnlySessions:
         if self._standing_by:
             waiting = [one for one in self._standing_by if one[0].wants_session]
             self._standing_by = waiting if back else []
-            if not back and contact.right:
+            if not back and contact.readable:
                 for connection, request in waiting:
                     self.serve(connection, request)
         if back and self._local:
             log.info("the tree can be written: %d read-only sessions end", len(self._local))
         now = self._time()
         for session, _ in list(self._local.values()):
-            if back or not contact.right or session.is_due(now):
+            if back or not contact.readable or session.is_due(now):
                 del self._local[session.id]
                 if session.connection is not None:
                     session.connection.close()

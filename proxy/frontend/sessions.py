@@ -373,7 +373,7 @@ class Sessions:
         stalled = self._checked is not None and now - self._checked[0] > 3 * self._interval
         self._checked = now, contact.rank
         actions = Actions([], [])
-        if contact.silence > OUTAGE or contact.alone:
+        if contact.silence > OUTAGE or contact.is_alone:
             self._outage = True
         elif self._outage and self.is_kept(0, contact):  # before that, clients may wait to be let in
             self._outage = False
