@@ -11,6 +11,7 @@ from typing import cast
 
 from aiohttp import web
 
+from proxy.support.last_resort import contained
 from proxy.support.ports import Place
 
 #: Seconds for a request's headers, from the connection or the last answer on, and for a client to take
@@ -66,7 +67,11 @@ class AdminConnection(asyncio.Protocol):
     def take(self, data: bytes) -> None:
         """Hand on bytes of a request, unless the connection is lost."""
         if self._transport is not None:
-            self._inner.data_received(data)
+            try:
+                self._inner.data_received(data)
+            except Exception as error:  # noqa: BLE001 - `contained` logs it
+                contained(error, "closing a connection of the admin port")
+                self.abort()
 
     def eof_received(self) -> bool | None:
         """The client sends no more."""

@@ -219,6 +219,17 @@ async def test_what_comes_is_parsed_a_little_in_each_turn() -> None:
     assert len(inners[1].data) < 100_000
 
 
+async def test_a_fault_of_the_parser_ends_one_connection() -> None:
+    everything = AdminConnections()
+    inner = mock.Mock(asyncio.Protocol)
+    inner.data_received.side_effect = ZeroDivisionError
+    transport = mock.Mock(asyncio.Transport)
+    connection = AdminConnection(inner, Place(Counter(), "a"), everything)
+    connection.connection_made(transport)
+    connection.data_received(b"GET / HTTP/1.1")
+    transport.abort.assert_called_once()
+
+
 async def test_more_than_can_wait_ends_the_connection() -> None:
     everything = AdminConnections()
     transport = mock.Mock(asyncio.Transport)
