@@ -252,7 +252,7 @@ async def _loaded(etcd: Etcd, keys: Keyspace, given: Any, upto: int) -> Loaded:
     gc.disable()
     try:
         loaded = await load_as_of(
-            etcd, keys, Wanted(upto=upto), timeout=given.patience, even_sealed=True, even_following=True
+            etcd, keys, Wanted(upto=upto), timeout=given.patience, even_sealed=True, even_copy=True
         )
     finally:
         gc.enable()

@@ -141,7 +141,7 @@ class Feed:
         oldest = 0
         for _ in range(_TRIES):
             there = await look(MonotonicReads(self._etcd), self._keys)
-            found = servable(there, self._keys, KNOWN, even_following=True)
+            found = servable(there, self._keys, KNOWN, even_copy=True)
             refs = [each for each in (found.current, found.previous) if each is not None]
             ref = next((each for each in refs if each.zxid <= self._after.whole), None)
             oldest = refs[-1].zxid if refs else 0
@@ -151,7 +151,7 @@ class Feed:
             wanted = start.Wanted(upto=ref.position if ref else 1)
             try:
                 loaded = await start.load_as_of(
-                    self._etcd, self._keys, wanted, timeout=_TIMEOUT, even_following=True
+                    self._etcd, self._keys, wanted, timeout=_TIMEOUT, even_copy=True
                 )
             except start.NotInLog:
                 if ref is None:  # an imported tree

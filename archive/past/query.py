@@ -100,7 +100,7 @@ def _present(given: dict[str, Any]) -> Machine:
         etcd = Access.from_json(given).client()
         try:
             keys = Keyspace(given["prefix"])
-            loaded = await load_as_of(etcd, keys, timeout=_TIMEOUT, even_following=True)
+            loaded = await load_as_of(etcd, keys, timeout=_TIMEOUT, even_copy=True)
             return loaded.machine
         finally:
             await etcd.close()

@@ -57,7 +57,7 @@ class Facts:
         contact = self.subject.contact
         if contact.gone:
             return contact.gone
-        if contact.following and not self.subject.config.read_only_mode:
+        if contact.is_copy and not self.subject.config.read_only_mode:
             return (
                 "the tree follows another one: it is served after `zketcd follow --finish`, and before it"
                 " with --read-only-mode on"
@@ -70,7 +70,7 @@ class Facts:
         if not contact.in_touch:
             return contact.why_not_in_touch
         log = self.subject.log
-        if contact.following or log.is_registered:
+        if contact.is_copy or log.is_registered:
             return ""
         full = ": etcd's quota is used up, and it grants no lease" if log.is_full else ""
         return f"this proxy is not registered in etcd, so it cannot open or continue sessions{full}"
@@ -256,7 +256,7 @@ class Facts:
     def copy(self) -> dict[str, int]:
         """How far the tree is behind the one that it follows; empty if it follows none."""
         log = self.subject.log
-        if not log.following:
+        if not log.is_copy:
             return {}
         zxid = {"copy_zxid": self.subject.machine.zxid}
         if log.lag is None or not log.lag.level_ms:

@@ -83,7 +83,7 @@ class Handshake:
         contact = self._contact()
         may_read = self._past == "all" or (request.read_only and not connection.is_keepers)
         read_only = self._read_only if may_read and contact.readable else None
-        only_read = self._past or contact.following
+        only_read = self._past or contact.is_copy
         if not self.is_open:
             self._send_elsewhere(connection, "this server has not loaded the tree, or stops")
         elif contact.writable or (request.session_id and read_only is None and not only_read):

@@ -42,7 +42,7 @@ class Contact(NamedTuple):
     freshness: Freshness = Freshness.RECENT
     why: str = ""  # it is not RECENT
     is_alone: bool = False  # the standby is silent: nothing can be written, and no session ends
-    following: bool = False  # the tree follows another one, so nothing can be written
+    is_copy: bool = False  # the tree copies another one, so nothing can be written
     ended: float = math.inf  # when that incarnation ended, if its sessions are not carried over yet
 
     @property
@@ -68,7 +68,7 @@ class Contact(NamedTuple):
     @property
     def writable(self) -> bool:
         """Whether clients can have sessions of the tree, which may write."""
-        return self.in_touch and not self.following
+        return self.in_touch and not self.is_copy
 
 
 @dataclass(slots=True)
@@ -134,7 +134,7 @@ class LogStatus(NamedTuple):
     replayed: tuple[int, int] = (0, 0)  # bytes and cost that the last load replayed after its snapshot
     fell_back: bool = False  # whether the last load could not use the current snapshot
     combined: Combined = Combined()
-    following: bool = False  # whether the tree follows another one
+    is_copy: bool = False  # whether the tree copies another one
     standby_silence: float | None = None  # seconds since it was heard; None: clients are served without one
     lag: Lag | None = None  # how far it is behind, as its follower has said
 

@@ -196,7 +196,7 @@ async def test_a_tree_that_follows_another_one_is_read_until_it_is_complete(allo
         server.start(lambda _count: None, reading=lambda: reading.append(True))
     )
     try:
-        await until(lambda: server.log.is_following and server.log.contact().in_touch)
+        await until(lambda: server.log.is_copy and server.log.contact().in_touch)
         await until(lambda: bool(reading) is allowed)
         assert server.facts.ready is allowed
         assert await server.kill(1, "somebody") == ErrorCode.NOT_READ_ONLY

@@ -38,7 +38,7 @@ class LogFacts:
     is_full: bool = False
     freshness: Freshness = Freshness.RECENT
     why: str = ""
-    following: bool = False
+    is_copy: bool = False
     lag: Lag | None = None
     standby_silence: float | None = None
     is_alone: bool = False
@@ -54,7 +54,7 @@ class LogFacts:
             position=7,
             outstanding=self.outstanding,
             age=0.5,
-            following=self.following,
+            is_copy=self.is_copy,
             lag=self.lag,
             standby_silence=self.standby_silence,
         )
@@ -68,7 +68,7 @@ class LogFacts:
             freshness=self.freshness,
             why=self.why,
             is_alone=self.is_alone,
-            following=self.following,
+            is_copy=self.is_copy,
         )
 
 

@@ -40,7 +40,7 @@ def test_ready_needs_both_a_tree_and_etcd_and_read_only_is_a_wish_and_a_silent_e
 @pytest.mark.parametrize("wished", [True, False])
 def test_a_tree_that_follows_another_one(wished: bool) -> None:
     """It is ready for those that it can serve, and says how late it is."""
-    log = LogFacts(following=True, is_registered=False, lag=Lag(1_000, 7))
+    log = LogFacts(is_copy=True, is_registered=False, lag=Lag(1_000, 7))
     facts = _facts(
         handshake=SimpleNamespace(is_open=wished),
         replicated=log,
@@ -52,7 +52,7 @@ def test_a_tree_that_follows_another_one(wished: bool) -> None:
     assert facts.copy() == {"copy_zxid": 0, "copy_behind": 7, "copy_lag_ms": 2500}
     log.lag = None  # the follower has said nothing yet
     assert facts.copy() == {"copy_zxid": 0}
-    log.following = False
+    log.is_copy = False
     assert facts.copy() == {}
     assert not facts.ready
 

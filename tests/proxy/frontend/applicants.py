@@ -72,7 +72,7 @@ class Link:
 
     def __init__(self) -> None:
         self.freshness = Freshness.RECENT
-        self.following = False
+        self.is_copy = False
         self.keep_alive_sent = 0.0
 
     def contact(self) -> Contact:
@@ -83,5 +83,5 @@ class Link:
             0,
             freshness=self.freshness,
             why="" if self.freshness is Freshness.RECENT else f"it is {self.freshness.name}",
-            following=self.following,
+            is_copy=self.is_copy,
         )

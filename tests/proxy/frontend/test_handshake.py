@@ -375,7 +375,7 @@ def test_a_state_that_is_wrong_is_not_served_read_only() -> None:
 @pytest.mark.parametrize("freshness", [Freshness.RECENT, Freshness.OLD])
 def test_a_tree_that_follows_another_one_is_only_read(freshness: Freshness) -> None:
     proxy = Proxy(read_only=True)
-    proxy.link.freshness, proxy.link.following = freshness, True
+    proxy.link.freshness, proxy.link.is_copy = freshness, True
     served = proxy.attach(WISH)
     assert served.outcome == "read-only"
     assert proxy.attach().outcome == "turned away"
@@ -388,7 +388,7 @@ def test_a_tree_that_follows_another_one_is_only_read(freshness: Freshness) -> N
     for request in (NEW, WISH, WISH._replace(session_id=99)):
         assert proxy.attach(request).outcome == "turned away"
     proxy.link.freshness = Freshness.RECENT
-    proxy.link.following = False
+    proxy.link.is_copy = False
     proxy.timer.check()
     assert served.is_closed()
     assert not proxy.pending

@@ -128,7 +128,7 @@ async def test_it_applies_what_the_follower_writes(proxy: Standby, follower: Fol
     assert proxy.log.stats.reloads == 0
     assert not proxy.serving.done()
     await serves(proxy, follower)
-    assert proxy.log.contact().following is False
+    assert proxy.log.contact().is_copy is False
 
 
 async def test_another_follower_takes_over(proxy: Standby, follower: Follower) -> None:
