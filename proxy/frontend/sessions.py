@@ -275,6 +275,12 @@ class Sessions:
         self.registered(own)
         self._successor = successor, carried
 
+    def forget_successor(self) -> None:
+        """The other process has failed, and its sessions are back."""
+        if self._successor is not None:
+            self._own.pop(self._successor[0], None)
+            self._successor = None
+
     def session_changed(self, change: SessionChange) -> None:
         """A session was opened, attached, carried over or ended."""
         session_id, incarnation = change.session_id, change.incarnation
