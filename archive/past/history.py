@@ -17,7 +17,7 @@ from proxy.state.feed import WORDS, request_name
 from proxy.state.ops import EXTENDED
 from proxy.state.recording import What
 from proxy.state.sessions import session_text
-from schema.entry import Entry, Kind, Request, decode_close, decode_entry
+from schema.entry import Entry, Kind, Request, decode_close
 from schema.errors import BadValue
 
 _KINDS = {
@@ -169,7 +169,7 @@ class History:
 
 def _entry(content: Content, index: int) -> tuple[Entry, int]:
     record = content.records[index]
-    return decode_entry(record.value), record.position
+    return past.entry_of(record), record.position
 
 
 def _number(value: int) -> int | None:

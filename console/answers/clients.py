@@ -33,7 +33,7 @@ class Order(NamedTuple):
     sort: str = "id"  # one of SORTS
     down: bool = False
     text: str = ""  # that the id, the client's address or the proxy contains
-    after: int | None = None  # only sessions with a larger id
+    after: int | None = None  # only sessions behind this id, in the direction of `down`
     offset: int = 0
     limit: int = 100
 
@@ -50,7 +50,9 @@ async def sessions(subject: Subject, order: Order, pace: Pace) -> dict[str, Any]
     for session in list(known.values()):
         await pace.rest()
         connection = connections.get(session.id)
-        is_behind = order.after is None or session.id > order.after
+        is_behind = order.after is None or (
+            session.id < order.after if order.down else session.id > order.after
+        )
         if is_behind and _matches(session, connection, order.text, _host(subject, session)):
             wanted.append((key(subject, session, connection), session.id))
     found = [pair async for pair in paced(ordered(lambda: wanted), pace)]
