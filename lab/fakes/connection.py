@@ -16,7 +16,7 @@ from proxy.frontend.order import OrderContext
 from proxy.frontend.replies import LIMITS, Limits
 from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.sampling import Sampling
-from proxy.frontend.sessions import Session
+from proxy.frontend.sessions import ServedSession
 from proxy.frontend.traced import Traces
 from proxy.frontend.turns import FlushQueue, StateGate
 from proxy.log.append.outbox import Outbox
@@ -280,7 +280,7 @@ class Client:
         self.connection = Connection(self.host.services(), cast(asyncio.AbstractEventLoop, self.loop))
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)
-        self.session = Session(session_id, 4000, self.loop.now)
+        self.session = ServedSession(session_id, 4000, self.loop.now)
         self._read = 0
 
     def establish(self) -> None:
