@@ -69,6 +69,7 @@ def test_what_is_too_much_is_dropped_and_counted_and_said_once_it_is_read_again(
     assert len(gate.lines) == written + 2
 
 
+@pytest.mark.long
 def test_tracebacks_that_wait_count_and_keep_no_frame() -> None:
     gate = _Gate()
     backlog = Backlog(gate, "messages")
