@@ -26,7 +26,8 @@ incarnation  the random name under which a proxy appends; it ends with the proxy
 carry over   to move the sessions of a proxy's former incarnation to its new one
 proxy key    the key that shows that an incarnation lives; it has the proxy's lease
 eldest       the living proxy whose key is oldest; it ends the sessions of dead proxies and deletes due nodes
-follow       of a proxy: to read the log as it grows; of a tree: to copy another one (`zketcd follow`)
+follow       to read the log as it grows
+copy         a tree that `zketcd follow` keeps like another one, its source
 item         what the follower makes of the watch: an entry to apply, a proxy that came or went, a new record
 machine      the state machine: tree, sessions and counters, and how an entry changes them
 session      as in ZooKeeper: part of the state; attached to the incarnation whose proxy serves its client

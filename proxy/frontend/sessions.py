@@ -72,7 +72,7 @@ class Session:
         self.timeout_ms = timeout_ms
         self.connection: SessionConnection | None = None
         self.heard = now  # when the client last sent something
-        self.ending = False  # CLOSE was submitted
+        self.ending = False  # CLOSE was submitted, or the session was read-only, and is closed
 
     def is_due(self, now: float) -> bool:
         """Whether the client has been silent for the whole timeout.
@@ -121,8 +121,7 @@ class Timeouts(NamedTuple):
 class Sessions:
     """All sessions of this proxy by id, the orphans of dead ones, and the bounds of timeouts."""
 
-    # It has more attributes than other classes: most are reasons for which a session may not end yet, and
-    # `check` has to look at all of them.
+    # Most attributes are reasons for which a session may not end yet, and `check` has to look at all of them.
 
     def __init__(
         self,
@@ -276,6 +275,12 @@ class Sessions:
         self.registered(own)
         self._successor = successor, carried
 
+    def forget_successor(self) -> None:
+        """The other process has failed, and its sessions are back."""
+        if self._successor is not None:
+            self._own.pop(self._successor[0], None)
+            self._successor = None
+
     def session_changed(self, change: SessionChange) -> None:
         """A session was opened, attached, carried over or ended."""
         session_id, incarnation = change.session_id, change.incarnation
@@ -373,7 +378,7 @@ class Sessions:
         stalled = self._checked is not None and now - self._checked[0] > 3 * self._interval
         self._checked = now, contact.rank
         actions = Actions([], [])
-        if contact.silence > OUTAGE or contact.alone:
+        if contact.silence > OUTAGE or contact.is_alone:
             self._outage = True
         elif self._outage and self.is_kept(0, contact):  # before that, clients may wait to be let in
             self._outage = False

@@ -121,6 +121,7 @@ async def test_the_list_of_proxies_says_how_far_a_copy_is_behind() -> None:
         Put(tree.keys.follows, b"{}"),
     )
     assert (await history.proxies(tree.etcd, tree.keys)).lines[-1].endswith(", and was not level yet")
+    assert (await history.sizes(tree.etcd, tree.keys)).data["snapshots"]
     tree.change(Put(tree.keys.lag, encode_lag(Lag(clock_ms() - 3_600_000, 7, 0x500000123))))
     line = (await history.proxies(tree.etcd, tree.keys)).lines[-1]
     assert "the tree under /t follows another one: at zxid 0x500000123, 7 behind, level 36" in line

@@ -40,6 +40,7 @@ from proxy.etcd.model import Get
 from proxy.frontend.listener import bound_socket
 from proxy.log.follow.catch_up import Loaded
 from proxy.log.follow.staleness import Staleness
+from proxy.log.status import Freshness
 from proxy.log.upkeep.snapshots import run_process
 from proxy.server import Server
 from schema.keys import Keyspace
@@ -196,7 +197,7 @@ async def test_a_tree_that_follows_another_one_is_read_until_it_is_complete(allo
         server.start(lambda _count: None, reading=lambda: reading.append(True))
     )
     try:
-        await until(lambda: server.log.is_following and server.log.contact().serving)
+        await until(lambda: server.log.is_copy and server.log.contact().in_touch)
         await until(lambda: bool(reading) is allowed)
         assert server.facts.ready is allowed
         assert await server.kill(1, "somebody") == ErrorCode.NOT_READ_ONLY
@@ -264,7 +265,7 @@ async def test_a_drain_answers_what_is_here() -> None:
 async def test_a_server_that_is_behind_closes_its_connections_and_lets_nobody_in() -> None:
     async with serving(FakeEtcd()) as server:
         client = await Client.connected(server)
-        with mock.patch.object(Staleness, "serving", new=False):
+        with mock.patch.object(Staleness, "freshness", Freshness.OLD):
             server.stopped_serving("a test")
             assert await client.rest() == b""
             assert not _is_ready(server)

@@ -67,7 +67,11 @@ def test_damage_to_a_record_or_a_proxys_value_is_refused() -> None:
 
 
 _PROXY = ProxyValue(
-    (1, 2), "0.2.0", home=Home("db-1", "0.0.0.0:2181", "http://db-1:8080", 1763898000000), lease=5
+    (1, 2),
+    "0.2.0",
+    home=Home("db-1", "0.0.0.0:2181", "http://db-1:8080", 1763898000000),
+    lease=5,
+    visits=True,
 )
 
 
@@ -78,7 +82,10 @@ def test_a_proxys_value_comes_back_and_is_read_by_and_from_proxies_that_know_no_
     assert (members["levels"], members["version"]) == ([1, 2], "0.2.0"), "all that proxies of before read"
 
 
-@one_by_one("changes", [{"host": 5}, {"listen": None}, {"admin": 1}, {"started": "today"}, {"lease": 2.5}])
+@one_by_one(
+    "changes",
+    [{"host": 5}, {"listen": None}, {"admin": 1}, {"started": "today"}, {"lease": 2.5}, {"visits": 1}],
+)
 def test_a_home_of_another_type_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(BadValue, match="a proxy's value has no proper"):
         decode_proxy(pack_json({"levels": [1], "version": "", **changes}))

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from codec.constants import ErrorCode
+from codec.errors import MalformedPacket
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES
 from proxy.log.append.pending import Pending
 from proxy.log.append.space import JUDGED_AT_ONCE, UNMETERED, Space
 from proxy.log.append.syncs import Syncs, needs_no_entry
 from proxy.state.machine import Machine
 from proxy.state.ops import EXTENDED
+from proxy.state.ops.beginning import beginning
 from proxy.support import probe
 from schema.entry import EntryWriter, Kind
 
@@ -97,11 +99,19 @@ class SpentBudgets:
 
     def refusing(self, pending: Pending, incarnation: str, clock: int) -> str | None:
         """The path of the budget that a request would fail by now. `clock`: milliseconds since 1970."""
-        if pending.kind != Kind.CLIENT or pending.fields is None:  # not decoded: it is long
+        if pending.kind != Kind.CLIENT:
             return None
         budgets = self._machine.budgets
+        fields = pending.fields
+        if fields is None:  # most often it is long
+            if not budgets.is_any_spent(incarnation, clock):
+                return None
+            try:
+                fields = beginning(pending.opcode, pending.body)
+            except MalformedPacket:
+                return None
         effect = EXTENDED.writes[pending.opcode].effect
-        return budgets.refuses(incarnation, clock, effect, pending.fields)
+        return budgets.refuses(incarnation, clock, effect, fields)
 
 
 class Outbox:

@@ -1,7 +1,7 @@
 """Combined appends: one proxy appends the entries of several in one Txn.
 
 With a few clients at each of several proxies, entries are small, and each costs etcd a Txn and every proxy a
-wake-up. So proxies hand their entries to one of them, the combiner: the eldest that has --peer-listen.
+wake-up. So proxies hand their entries to one of them, the combiner: the eldest, if all have --peer-listen.
 
     messages.py    what the two ends of a connection send, sealed. Pure
     end.py         what both ends have in common

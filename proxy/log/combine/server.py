@@ -10,6 +10,7 @@ from proxy.log.combine.combiner import Combiner, Offer
 from proxy.log.combine.end import End
 from proxy.log.combine.messages import (
     CONNECT,
+    MOST_BYTES,
     NONCE,
     BadMessage,
     Ends,
@@ -22,10 +23,17 @@ from proxy.log.context import Context
 from proxy.log.members import Members
 from proxy.support.ports import Place
 from proxy.support.throttled_log import ThrottledLog
+from schema.compression import size_before, unseal_head
+from schema.entry import FORMAT, Kind, kinds_in
+from schema.errors import BadValue
 
 log = logging.getLogger(__name__)
 
 _MOST_WAITING = 64  # entries of a proxy; it has eight in flight, and appends those that come late itself
+_MOST_BEFORE = 16 * MOST_BYTES  # bytes of an entry before compression
+# What combined entries may have. Other kinds, which change what holds for all proxies, are appended by
+# their sender, which needs the right to write to etcd for that.
+_COMBINED = bytes((Kind.CLIENT, Kind.OPEN, Kind.ATTACH, Kind.CLOSE, Kind.CARRY_OVER, Kind.NODE_DUE))
 
 
 class Port(Protocol):
@@ -101,6 +109,20 @@ class Server:
             self.combiner.add(offer)
 
 
+def is_combined(number: int, value: bytes) -> bool:
+    """Whether the combiner may append a value; if not, its proxy does. Raises BadMessage if it is no entry.
+
+    No proxy would serve the tree with a value in its log that is no entry.
+    """
+    try:
+        if size_before(value) > _MOST_BEFORE:
+            unseal_head(FORMAT, value, "an entry")
+            return False
+        return not kinds_in(value).translate(None, _COMBINED)
+    except BadValue as error:
+        raise BadMessage(f"entry {number}: {error}") from None
+
+
 class _Guest(End):
     """Another proxy's connection to this one, the combiner."""
 
@@ -147,7 +169,10 @@ class _Guest(End):
         if self._server.combiner.waiting_of(hello.incarnation) >= _MOST_WAITING:
             raise BadMessage(f"{_MOST_WAITING} entries wait, more than a proxy sends")
         refused = partial(self.send, encode_entry(number, b""))
-        self._server.take(Offer(hello.incarnation, hello.revision, number, value, refused))
+        if is_combined(number, value):
+            self._server.take(Offer(hello.incarnation, hello.revision, number, value, refused))
+        else:
+            refused()
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)

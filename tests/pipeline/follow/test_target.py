@@ -220,7 +220,7 @@ async def test_changes_too_large_for_etcd_are_refused(store: FakeEtcd) -> None:
     etcd = FakeEtcdClient(store)
     limits = Limits(max_request_bytes=target._ROOM + 10)
     machine, position = await fresh(1)
-    follow = target.FollowedTree(etcd, KEYS, await begin_load(etcd, KEYS), None, 0, limits)  # type: ignore[arg-type]
+    follow = target.TargetTree(etcd, KEYS, await begin_load(etcd, KEYS), None, 0, limits)  # type: ignore[arg-type]
     changes = Changes(machine)
     for rows in creates(1, 1):
         changes.apply(rows)

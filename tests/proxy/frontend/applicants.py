@@ -6,7 +6,7 @@ from typing import cast
 
 from proxy.frontend.connection import Connection
 from proxy.frontend.sessions import Session
-from proxy.log.status import Contact
+from proxy.log.status import Contact, Freshness
 
 
 class Applicant:
@@ -71,8 +71,8 @@ class Link:
     """A log."""
 
     def __init__(self) -> None:
-        self.in_touch = self.right = True
-        self.following = False
+        self.freshness = Freshness.RECENT
+        self.is_copy = False
         self.keep_alive_sent = 0.0
 
     def contact(self) -> Contact:
@@ -81,7 +81,7 @@ class Link:
             self.keep_alive_sent,
             5.0,
             0,
-            serving=self.in_touch,
-            right=self.right,
-            following=self.following,
+            freshness=self.freshness,
+            why="" if self.freshness is Freshness.RECENT else f"it is {self.freshness.name}",
+            is_copy=self.is_copy,
         )

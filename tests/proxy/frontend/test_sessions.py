@@ -3,7 +3,9 @@
 What holds in any order of events is proven by proof.simulation (expiry.py); here are the exact times.
 """
 
+import gc
 import math
+import weakref
 
 import pytest
 
@@ -486,3 +488,19 @@ def test_who_killed_the_session_of_a_dead_proxy_is_known_at_the_eldest(rank: int
     proxy.sessions.session_changed(SessionChange(7, DEAD, None, "killed by amy"))
     proxy.sessions.session_changed(SessionChange(8, DEAD, None, "ended by another proxy"))
     assert proxy.expired == known
+
+
+def test_of_a_handover_that_failed_nothing_is_kept() -> None:
+    """Its sender has all connections of that time, and their watches."""
+    sessions = Proxy().sessions
+    sessions.registered(OWN)
+    taker = Connection()
+    sessions.expect_successor(OTHER, taker.close)
+    kept = weakref.ref(taker)
+    del taker
+    gc.collect()
+    assert kept() is not None
+    sessions.forget_successor()
+    gc.collect()
+    assert kept() is None
+    assert sessions.incarnation == OWN

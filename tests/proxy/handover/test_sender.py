@@ -38,6 +38,7 @@ async def test_a_session_that_goes_to_a_process_that_has_ended_holds_nothing() -
     with pytest.raises(HandoverError, match="has ended"):
         await sender.run(AsyncMock(return_value=MagicMock(channel=_channel(), end=AsyncMock())))
     server.log.take_back.assert_awaited_once_with("new", server.log.contact())
+    server.sessions.forget_successor.assert_called_once_with()
     _, carried = server.sessions.expect_successor.call_args.args
     carried()
     server.log.applier.worker.hold.assert_not_called()

@@ -20,6 +20,8 @@ from proxy.log.members import Member
 from proxy.log.status import Combined
 from proxy.support.environment import HOST, Clock, Environment
 from proxy.support.ports import BoundedPort, Bounds
+from schema.compression import seal
+from schema.entry import FORMAT, EntryWriter, Kind, encode_void
 from schema.keys import Keyspace
 from schema.record import PeerPort
 from tests.proxy.log.proxies import Proxy, World, answered, until
@@ -429,11 +431,8 @@ async def test_a_proxy_that_connects_again_keeps_what_it_offers_now(cluster: Clu
     await writer.wait_closed()
 
 
-async def test_a_proxy_that_sends_more_than_it_may_is_cut_off(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
-) -> None:
-    """400,000 empty entries held the combiner for seconds."""
-    first, second, _ = await cluster.three()
+async def _entered(first: Proxy, second: Proxy) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, Ends]:
+    """A connection to the first, the combiner, that says it is the second."""
     hello = second.log.combining.client.hello
     assert hello is not None
     reader, writer = await asyncio.open_connection("127.0.0.1", _port(first))
@@ -441,12 +440,71 @@ async def test_a_proxy_that_sends_more_than_it_may_is_cut_off(
     writer.write(ends.greeting())
     ends.open(await reader.readexactly(len(ends.greeting())))
     writer.write(ends.seal(hello.encode()))
-    writer.write(b"".join(ends.seal(encode_entry(number, b"")) for number in range(1000, 2000)))
+    return reader, writer, ends
+
+
+async def test_a_proxy_that_sends_more_than_it_may_is_cut_off(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """400,000 empty entries held the combiner for seconds."""
+    first, second, _ = await cluster.three()
+    reader, writer, ends = await _entered(first, second)
+    writer.write(b"".join(ends.seal(encode_entry(number, encode_void(0))) for number in range(1000, 2000)))
     with suppress(ConnectionResetError):
         await reader.read()
     writer.close()
     assert "64 entries wait, more than a proxy sends" in caplog.text
-    assert not first.log.combining.server.combiner.waiting_of(hello.incarnation)
+    assert not first.log.combining.server.combiner.waiting_of(second.log.incarnation)
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        (b"junk", "entry 99: a value of 4 bytes is cut short"),
+        (b"junk, and more of it", "entry 99: an entry has format 0x6a"),
+        (b"E" + encode_void(0)[1:-1], "entry 99: an entry of 49 bytes is damaged"),
+        (b"".join((encode_void(0)[:10], b"\xff", encode_void(0)[11:])), "entry 99: an entry of 50 bytes is"),
+        (seal(FORMAT, b"no entry"), "entry 99: an entry's body of 8 bytes is cut short"),
+    ],
+)
+async def test_what_is_no_entry_is_not_appended(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, value: bytes, line: str
+) -> None:
+    """No proxy serves a tree whose log has a value that is no entry."""
+    first, second, _ = await cluster.three()
+    reader, writer, ends = await _entered(first, second)
+    with mock.patch.object(Combiner, "add") as add:
+        writer.write(ends.seal(encode_entry(99, value)))
+        await reader.read()
+    writer.close()
+    assert not add.called
+    assert line in caplog.text
+
+
+def _entry(kind: Kind, body: bytes = b"") -> bytes:
+    writer = EntryWriter()
+    writer.add(Kind.CLIENT, 1, 1, (), b"")
+    writer.add(kind, 1, 1, (), body)
+    return writer.finish(0, 0, 0, 0)
+
+
+async def test_what_holds_for_all_proxies_is_not_appended_for_one(cluster: Cluster) -> None:
+    """A level that no proxy knows, or a forgotten incarnation, would end all of them."""
+    first, second, _ = await cluster.three()
+    reader, writer, ends = await _entered(first, second)
+    kinds = (Kind.LEVEL, Kind.FORGET, Kind.EPOCH, Kind.FOLLOWED, Kind.BUDGET)
+    values = [*map(_entry, kinds), _entry(Kind.CLIENT, bytes(2 << 20))]
+    assert max(map(len, values)) < MOST_BYTES
+    with mock.patch.object(Combiner, "add") as add:
+        writer.writelines(ends.seal(encode_entry(number, value)) for number, value in enumerate(values, 50))
+        writer.write(ends.seal(encode_entry(90, _entry(Kind.OPEN))))
+        refused: list[bytes] = []
+        while len(refused) < 1 + len(values):
+            refused += ends.open(await reader.read(1000))
+        await until(lambda: add.called)
+    writer.close()
+    assert refused == [b"", *[encode_entry(number, b"") for number in range(50, 50 + len(values))]]
+    assert [call.args[0].number for call in add.call_args_list] == [90]
 
 
 def test_entries_are_put_in_the_order_of_their_keys() -> None:

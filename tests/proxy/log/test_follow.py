@@ -213,7 +213,8 @@ async def test_an_idle_proxy_is_not_behind(proxy: Proxy) -> None:
     """Snapshots of a tree in which nothing happens, far beyond the revision of the last event."""
     tree = proxy.tree
     await tree.snapshot("b")
-    await until(lambda: proxy.follow.record is not None and proxy.follow.record.current is not None)
+    seen = proxy.follow.record
+    await until(lambda: seen.value is not None and seen.value.current is not None)
     proxy.client.disconnect()
     for _ in range(2):
         record = await tree.record()
