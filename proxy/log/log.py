@@ -175,8 +175,8 @@ class Log:
         if wanted and self.machine.level < budgets.LEVEL:
             log.error(
                 "--budget has no effect: the tree has level %d, and budgets need level %d. When all proxies"
-                " are upgraded, run `zketcd raise-level %d`, and restart this proxy or run `zketcd budget"
-                " set`",
+                " are upgraded, run `zketcd snapshot` and `zketcd raise-level %d`, and restart this proxy or"
+                " run `zketcd budget set`",
                 self.machine.level,
                 budgets.LEVEL,
                 budgets.LEVEL,
