@@ -81,8 +81,8 @@ class Tuning(NamedTuple):
 class Server:
     """One proxy."""
 
-    # It has more attributes than other classes: what the program, the console, a handover and the simulation
-    # need of a server. It has no logic.
+    # The attributes are what the program, the console, a handover and the simulation need of a server. It has
+    # no logic.
 
     # More than seven parameters: what is made outside of the server and may be missing or another in a test.
     def __init__(

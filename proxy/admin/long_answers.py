@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from proxy.admin.connections import WAITS
+from proxy.admin.connections import waits
 from proxy.log.slices import SLICE, in_slices
 from proxy.state.pause import Pause
 from proxy.support.environment import Clock
@@ -34,11 +34,13 @@ class LongAnswers:
     @asynccontextmanager
     async def place(self, request: web.Request) -> AsyncIterator[None]:
         """A place for an answer, until it is sent. Raises ConnectionError if its client goes meanwhile."""
-        request[WAITS] = True
-        async with self._places:
-            del request[WAITS]
+        with waits(request):
+            await self._places.acquire()
+        try:
             _demand_client(request)
             yield
+        finally:
+            self._places.release()
 
     async def make(self, work: Callable[[Pause], _Result], request: web.Request) -> _Result:
         """The result of some work. Raises ConnectionError if the client has gone."""

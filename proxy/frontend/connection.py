@@ -147,8 +147,6 @@ def _contained(
 class Connection(asyncio.Protocol):
     """One TCP connection of one client."""
 
-    # It has more attributes than other classes: all that happens to one client is in one class.
-
     def __init__(self, services: Services, loop: asyncio.AbstractEventLoop) -> None:
         self.services = services
         self._clock = services.environment.clock
@@ -640,6 +638,8 @@ class Connection(asyncio.Protocol):
 
     def local_session_closed(self) -> None:
         """The client has closed a session that only this server knows: close after the reply."""
+        if self.session is not None:
+            self.session.ending = True
         self.order.end()
 
     # -- another process takes over (proxy.handover) ---------------------------------------------------------

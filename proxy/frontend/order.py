@@ -180,7 +180,7 @@ class AuthenticationGate:
 class Order:
     """The requests of one client, until they are answered."""
 
-    # It has more attributes than other classes: what each request needs is found without a second look-up.
+    # Many attributes: what each request needs is found without a second look-up.
 
     def __init__(
         self,

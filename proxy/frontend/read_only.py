@@ -66,7 +66,11 @@ class ReadOnlySessions:
             password = self._randomness.token_bytes(PASSWORD_BYTES)
             self._local[session.id] = _Local(session, password)
             connection.established(session, password, read_only=True)
-        elif known is not None and compare_digest(known.password, request.password or b""):
+        elif (
+            known is not None
+            and not known.session.ending
+            and compare_digest(known.password, request.password or b"")
+        ):
             if known.session.connection is not None:
                 known.session.connection.close()
             connection.established(known.session, known.password, read_only=True)
@@ -79,7 +83,7 @@ class ReadOnlySessions:
             self._standing_by.append((connection, request))
 
     def check(self) -> None:
-        """End sessions whose clients have timed out, and all when the tree can be written.
+        """End sessions whose clients have closed them or timed out, and all when the tree can be written.
 
         Called periodically.
         """
@@ -95,7 +99,7 @@ class ReadOnlySessions:
             log.info("the tree can be written: %d read-only sessions end", len(self._local))
         now = self._time()
         for session, _ in list(self._local.values()):
-            if back or not contact.readable or session.is_due(now):
+            if back or not contact.readable or session.ending or session.is_due(now):
                 del self._local[session.id]
                 if session.connection is not None:
                     session.connection.close()

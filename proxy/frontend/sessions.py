@@ -72,7 +72,7 @@ class Session:
         self.timeout_ms = timeout_ms
         self.connection: SessionConnection | None = None
         self.heard = now  # when the client last sent something
-        self.ending = False  # CLOSE was submitted
+        self.ending = False  # CLOSE was submitted, or the session was read-only, and is closed
 
     def is_due(self, now: float) -> bool:
         """Whether the client has been silent for the whole timeout.
@@ -121,8 +121,7 @@ class Timeouts(NamedTuple):
 class Sessions:
     """All sessions of this proxy by id, the orphans of dead ones, and the bounds of timeouts."""
 
-    # It has more attributes than other classes: most are reasons for which a session may not end yet, and
-    # `check` has to look at all of them.
+    # Most attributes are reasons for which a session may not end yet, and `check` has to look at all of them.
 
     def __init__(
         self,

@@ -336,6 +336,8 @@ class Log:
     def deliver(self, items: list[Item]) -> None:
         """Apply items of the log."""
         self.applier.apply(items)
+        if self.combining.server.guests:
+            self.combining.server.applied()
         if self.applier.worker.done:  # while entries wait to be applied, the follower is ahead of the state
             self.follow.follower.retain(self.machine.applied)
         self.head.delivered(self.follow.follower.revision)

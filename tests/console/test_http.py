@@ -181,6 +181,12 @@ async def test_bad_documents(body: bytes, status: int) -> None:
         assert (await operator.ask("set", {"path": "/"}))[0] == 415
 
 
+@pytest.mark.parametrize(("name", "write"), [("look", True), ("set", False)])
+async def test_little_is_read_where_no_data_are_written(name: str, write: bool) -> None:
+    async with alone(write=write) as (_, operator):
+        await operator.refused(413, "the request has more than 65536 bytes", name, {"path": "/a" * 40_000})
+
+
 async def test_a_fault_of_ours_is_told_without_its_traceback() -> None:
     async with alone() as (where, operator):
         with mock.patch.object(where.console.api, "session", side_effect=ZeroDivisionError):

@@ -73,6 +73,15 @@ def test_a_client_may_come_back_to_its_session(server: Server) -> None:
     assert server.serve(known).session is first.session
 
 
+def test_a_session_that_its_client_has_closed_is_gone(server: Server) -> None:
+    first = server.serve()
+    assert first.session is not None
+    first.session.ending = True  # Connection.local_session_closed
+    known = WISH._replace(session_id=first.session.id, password=first.password)
+    assert server.serve(known).is_closed()
+    assert server.check() == 0
+
+
 def test_a_silent_client_loses_its_session(server: Server) -> None:
     applicant = server.serve()
     assert server.check(later=4.9) == 1
