@@ -175,8 +175,8 @@ class Log:
         if wanted and self.machine.level < budgets.LEVEL:
             log.error(
                 "--budget has no effect: the tree has level %d, and budgets need level %d. When all proxies"
-                " are upgraded, run `zketcd raise-level %d`, and restart this proxy or run `zketcd budget"
-                " set`",
+                " are upgraded, run `zketcd snapshot` and `zketcd raise-level %d`, and restart this proxy or"
+                " run `zketcd budget set`",
                 self.machine.level,
                 budgets.LEVEL,
                 budgets.LEVEL,
@@ -336,6 +336,8 @@ class Log:
     def deliver(self, items: list[Item]) -> None:
         """Apply items of the log."""
         self.applier.apply(items)
+        if self.combining.server.guests:
+            self.combining.server.applied()
         if self.applier.worker.done:  # while entries wait to be applied, the follower is ahead of the state
             self.follow.follower.retain(self.machine.applied)
         self.head.delivered(self.follow.follower.revision)
