@@ -280,7 +280,7 @@ async def _tree(etcd: EtcdClient, keys: Keyspace) -> AsyncIterator[Finding]:
     yield good(
         "--prefix", f"the tree under {prefix} has level {record.level} and {len(found.proxies)} live proxies"
     )
-    async for finding in check_peers(_members(found, keys)):
+    async for finding in check_peers(_members(found, keys), median(took)):
         yield finding
     homes = homes_of(found, keys)
     for name, ahead in (await asyncio.to_thread(clocks.ahead, homes)).items():

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from proxy.log.combine.choice import Choice
 from proxy.log.combine.combiner import Combiner, Offer
 from proxy.log.combine.end import End
 from proxy.log.combine.messages import (
@@ -15,12 +16,14 @@ from proxy.log.combine.messages import (
     BadMessage,
     Ends,
     Hello,
+    Way,
     decode_entry,
     decode_hello,
     encode_entry,
 )
 from proxy.log.context import Context
 from proxy.log.members import Members
+from proxy.support import probe
 from proxy.support.ports import Place
 from proxy.support.throttled_log import ThrottledLog
 from schema.compression import size_before, unseal_head
@@ -58,6 +61,7 @@ class Server:
         #: Of these, the proxies by incarnation; one each.
         self.guests: dict[str, _Guest] = {}
         self.combiner = Combiner(context.etcd, context.keys, context.environment.clock, context.stats)
+        self.choice = Choice()
         self._port: Port | None = None
 
     def listen(self, port: Port) -> None:
@@ -69,6 +73,24 @@ class Server:
         """The key of a proxy is gone, maybe with its host: its connection may never end."""
         if (guest := self.guests.get(incarnation)) is not None:
             guest.close()
+
+    def applied(self) -> None:
+        """Entries of any proxies were applied: the choice may be another one now."""
+        choice, context = self.choice, self._context
+        usually = choice.usually_together
+        if choice.applied(context.stats.applied_requests, context.environment.clock.perf_counter()):
+            way = self.way.encode()
+            for guest in self.guests.values():
+                guest.send(way)
+        if choice.usually_together is not usually:
+            probe.current.reached("another choice between combined and direct appends")
+            how = "by each of them" if usually else "together"
+            self.throttled_log.info("the proxies' entries are appended %s now: that is quicker", how)
+
+    @property
+    def way(self) -> Way:
+        """How all proxies are to append."""
+        return Way(self.choice.together, self.choice.usually_together)
 
     async def close(self) -> None:
         """Take no more entries."""
@@ -164,6 +186,7 @@ class _Guest(End):
         if self._timer is not None:
             self._timer.cancel()
         self.send(b"")
+        self.send(self._server.way.encode())
 
     def _take(self, hello: Hello, number: int, value: bytes) -> None:
         if self._server.combiner.waiting_of(hello.incarnation) >= _MOST_WAITING:

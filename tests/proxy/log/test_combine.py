@@ -1,6 +1,7 @@
 """Proxies that append together: each request takes effect once, whatever becomes of the combiner."""
 
 import asyncio
+import itertools
 import random
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -11,9 +12,11 @@ import pytest
 from lab.fakes.etcd import FakeEtcdClient, Fate
 from proxy.etcd.model import Put
 from proxy.frontend.listener import bound_socket
+from proxy.log.combine import client as line_end
 from proxy.log.combine import server
+from proxy.log.combine.choice import Choice
 from proxy.log.combine.combiner import Combiner, Offer, append_all
-from proxy.log.combine.messages import MOST_BYTES, NONCE, Ends, Hello, encode_entry
+from proxy.log.combine.messages import MOST_BYTES, NONCE, Ends, Hello, Way, decode_entry, encode_entry
 from proxy.log.context import LogSettings, Patience
 from proxy.log.follow import staleness
 from proxy.log.members import Member
@@ -89,7 +92,9 @@ async def _all_answered(cluster: World) -> None:
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
+async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
+    """Here proxies append together unless a test says so: trials would come at any time."""
+    monkeypatch.setattr(Choice, "applied", lambda *_: False)
     world = Cluster()
     yield world
     for proxy in world.proxies:
@@ -202,6 +207,72 @@ async def test_an_entry_is_either_combined_or_appended_directly(cluster: Cluster
         assert begun(second, 2, MOST_BYTES + 1) == (1, 1, 1)
         second.log.combining.start("next", 1)
         assert begun(second, 1) == (1, 1, 1), "the combiner knows the last incarnation"
+
+
+def _choose(proxies: list[Proxy], *, together: bool, usually: bool) -> None:
+    """The combiner, the first of them, chooses a way when it next applies something."""
+    choice = proxies[0].log.combining.server.choice
+
+    def chosen(*_: object) -> bool:
+        is_new = choice.together is not together
+        choice.together, choice.usually_together = together, usually
+        return is_new
+
+    choice.applied = chosen  # type: ignore[assignment]
+
+
+async def test_the_combiner_chooses_for_all(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    proxies = await cluster.three()
+    counts = []
+    for turn, (together, usually) in enumerate([(False, True), (True, True), (False, False), (True, True)]):
+        _choose(proxies, together=together, usually=usually)
+        proxies[0].create(1, f"/y{turn}")
+        await _all_answered(cluster)
+        lines = [proxy.log.combining.client.line for proxy in proxies[1:]]
+        await until(lambda: {line and line.way for line in lines} == {Way(together, usually)})  # noqa: B023
+        counts.append([proxy.log.stats.offered_entries for proxy in proxies])
+        _together(cluster, turn)
+        await _all_answered(cluster)
+        chosen = Combined(proxies[0].log.incarnation) if usually else Combined(why="that is quicker now")
+        assert {proxy.log.status().combined for proxy in proxies} == {chosen}
+    counts.append([proxy.log.stats.offered_entries for proxy in proxies])
+    grown = [sum(after) - sum(before) for before, after in itertools.pairwise(counts)]
+    assert grown == [0, 2, 0, 2]
+    assert (
+        caplog.text.count("appended by each of them now") == caplog.text.count("appended together now") == 1
+    )
+    await cluster.check()
+
+
+async def test_a_proxy_that_comes_is_told_the_way(cluster: Cluster) -> None:
+    proxies = await cluster.three()
+    _choose(proxies, together=False, usually=False)
+    proxies[0].create(1, "/y")
+    await _all_answered(cluster)
+    late = await cluster.proxy()
+    await until(lambda: late.log.status().combined == Combined(why="that is quicker now"))
+    assert not late.log.combining.client.offer(1, b"", mock.Mock())
+
+
+async def test_a_proxy_of_an_older_release_is_appended_for_whatever_is_chosen(cluster: Cluster) -> None:
+    """It takes a way for the refusal of an entry that it has not sent."""
+    proxies = await cluster.three()
+    old = proxies[1]
+    line = old.log.combining.client.line
+    assert line is not None
+    _choose(proxies, together=False, usually=False)
+    with mock.patch.object(line_end, "decode_told", lambda body: decode_entry(body)[0]):
+        proxies[0].create(1, "/y")
+        await _all_answered(cluster)
+        await until(lambda: not proxies[0].log.combining.server.choice.together)
+        for turn in range(3):
+            _together(cluster, turn)
+            await _all_answered(cluster)
+    assert old.log.combining.client.line is line
+    assert (line.way, line.vain, old.log.stats.offers_refused) == (Way(), 0, 0)
+    assert old.log.stats.offered_entries >= 3
+    await cluster.check()
 
 
 async def test_what_is_offered_for_a_proxy_that_is_gone_is_refused(cluster: Cluster) -> None:
